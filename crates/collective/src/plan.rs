@@ -1,0 +1,101 @@
+//! One phase on one group of `n` positions: for each position an ordered script of steps.
+//!
+//! A step *fires* when enough receptions are done (`after_usable`, `after_received`) and every earlier step has fired; it then
+//! issues its send and posts its receive. A reception is *received* when the message is there and its receive is posted, and
+//! *usable* after the endpoint delay and the reduction it is charged. A position ends when all its steps have fired and all
+//! its posted receives are usable. Counting receptions is enough because a receive is posted only by its step.
+
+/// Whom a step talks to, seen from position `i` of `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum To {
+    /// Position `(i + k) mod n`.
+    Shift(u32),
+    /// Position `i XOR k`.
+    Xor(u32),
+    /// That very position.
+    At(u32),
+}
+
+impl To {
+    /// The position meant, from `i` of `n`.
+    #[inline]
+    pub fn position(self, i: u32, n: u32) -> u32 {
+        match self {
+            To::Shift(k) => {
+                let p = i + k;
+                if p >= n { p - n } else { p }
+            }
+            To::Xor(k) => i ^ k,
+            To::At(p) => p,
+        }
+    }
+
+    /// The same relation seen from the other end (`At` has none and stays).
+    pub fn inverse(self, n: u32) -> To {
+        match self {
+            To::Shift(k) => To::Shift((n - k) % n),
+            other => other,
+        }
+    }
+}
+
+/// One step of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// Send to this position, if any; must not be the own position.
+    pub to: Option<To>,
+    /// Bytes of the send.
+    pub bytes: u64,
+    /// Which receive of the destination takes the message: the index among the destination script's receives, in step order.
+    pub slot: u32,
+    /// Post one receive when firing (the next one in order), from this position.
+    pub from: Option<To>,
+    /// Receptions of this phase that must be usable first.
+    pub after_usable: u32,
+    /// Receptions of this phase that must have been received first.
+    pub after_received: u32,
+}
+
+/// What one position does in a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Script {
+    /// In firing order.
+    pub steps: Vec<Step>,
+    /// For the j-th reception in order of arrival: bytes reduced into the local buffer (0 for none). As long as the receives.
+    pub charges: Vec<u64>,
+}
+
+/// A phase: scripts and which position runs which.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// Positions.
+    pub n: u32,
+    /// Distinct scripts.
+    pub scripts: Vec<Script>,
+    /// Script of each position; empty when all run script 0 (then the plan looks the same from every position).
+    pub roles: Vec<u32>,
+}
+
+impl Plan {
+    /// A plan in which every position runs `script`.
+    pub fn uniform(n: u32, script: Script) -> Plan {
+        Plan { n, scripts: vec![script], roles: Vec::new() }
+    }
+
+    /// The script of `position`.
+    #[inline]
+    pub fn script(&self, position: u32) -> &Script {
+        &self.scripts[self.role(position) as usize]
+    }
+
+    /// The script index of `position`.
+    #[inline]
+    pub fn role(&self, position: u32) -> u32 {
+        if self.roles.is_empty() { 0 } else { self.roles[position as usize] }
+    }
+
+    /// True when every position behaves alike, so that a phase may fold.
+    pub fn is_uniform(&self) -> bool {
+        self.roles.is_empty()
+    }
+}

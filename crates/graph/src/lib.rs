@@ -1,0 +1,12 @@
+//! Workloads: programs (operation graphs), which rank runs which, and communicator groups.
+//!
+//! Here: the data types every reader produces and the executor consumes, and the checks that need no platform.
+//! Not here: file formats (`trace`), time and networks (`sim`).
+//! A program is written from its rank's point of view (peers are offsets, groups are slots), so ranks that do the same
+//! thing share one program and a million-rank workload stays small.
+
+mod program;
+mod workload;
+
+pub use program::{ProgramError, CollectiveKind, Node, Op, Program, ProgramBuilder};
+pub use workload::{Group, Members, RankBinding, Workload};

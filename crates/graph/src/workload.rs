@@ -1,0 +1,134 @@
+//! Programs, the rank map and the communicator groups: one workload.
+
+use crate::{Op, Program};
+use std::sync::Arc;
+
+/// The ranks of a communicator group, in ring order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Members {
+    /// Every rank of the workload, ascending.
+    All,
+    /// `first, first + step, ...`, `count` of them.
+    Strided {
+        /// First rank.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// Distance between neighbours.
+        step: u32,
+    },
+    /// Any list; its order is the ring order.
+    List(Vec<u32>),
+}
+
+/// A communicator group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// The name the trace or file gives it.
+    pub name: String,
+    /// Who is in it.
+    pub members: Members,
+}
+
+/// Which program a rank runs, and where its group table starts in [`Workload::slots`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RankBinding {
+    /// Index into [`Workload::programs`].
+    pub program: u32,
+    /// Index into [`Workload::slots`] of the rank's slot 0.
+    pub slots: u32,
+}
+
+/// A set of programs, a map from rank to program, and communicator groups.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// Distinct programs.
+    pub programs: Vec<Arc<Program>>,
+    /// One entry a rank; ranks may share `slots`.
+    pub ranks: Vec<RankBinding>,
+    /// Group indices, `program.slots()` of them from each binding's `slots`.
+    pub slots: Vec<u32>,
+    /// Communicator groups.
+    pub groups: Vec<Group>,
+    /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in the report.
+    pub notes: Vec<(String, u64)>,
+}
+
+impl Workload {
+    /// A workload in which `ranks` ranks run one program whose only group (slot 0, if used) is everybody.
+    pub fn uniform(program: Program, ranks: u32) -> Workload {
+        Workload {
+            slots: vec![0; program.slots() as usize],
+            programs: vec![Arc::new(program)],
+            ranks: vec![RankBinding { program: 0, slots: 0 }; ranks as usize],
+            groups: vec![Group { name: "world".into(), members: Members::All }],
+            notes: Vec::new(),
+        }
+    }
+
+    /// The program of `rank`.
+    pub fn program(&self, rank: u32) -> &Program {
+        &self.programs[self.ranks[rank as usize].program as usize]
+    }
+
+    /// The group index behind `slot` of `rank`.
+    pub fn group_of(&self, rank: u32, slot: u32) -> u32 {
+        self.slots[(self.ranks[rank as usize].slots + slot) as usize]
+    }
+
+    /// Number of operations over all ranks.
+    pub fn operations(&self) -> u64 {
+        let mut uses = vec![0u64; self.programs.len()];
+        self.ranks.iter().for_each(|r| uses[r.program as usize] += 1);
+        uses.iter().zip(&self.programs).map(|(&n, p)| n * p.nodes().len() as u64).sum()
+    }
+
+    /// True when any program sends or receives point to point.
+    pub fn has_point_to_point(&self) -> bool {
+        let p2p = |op: &Op| matches!(op, Op::Send { .. } | Op::Recv { .. });
+        self.programs.iter().any(|p| p.nodes().iter().any(|n| p2p(&n.op)))
+    }
+}
+
+impl Members {
+    /// Number of ranks, `world` being the size of the workload.
+    pub fn len(&self, world: u32) -> u32 {
+        match self {
+            Members::All => world,
+            Members::Strided { count, .. } => *count,
+            Members::List(list) => list.len() as u32,
+        }
+    }
+
+    /// The rank at `position`.
+    pub fn rank(&self, position: u32) -> u32 {
+        match self {
+            Members::All => position,
+            Members::Strided { first, step, .. } => first + step * position,
+            Members::List(list) => list[position as usize],
+        }
+    }
+
+    /// The position of `rank`, if it is a member.
+    pub fn position(&self, rank: u32, world: u32) -> Option<u32> {
+        match self {
+            Members::All => (rank < world).then_some(rank),
+            Members::Strided { first, count, step } => {
+                let d = rank.checked_sub(*first)?;
+                (d % step == 0 && d / step < *count).then(|| d / step)
+            }
+            Members::List(list) => list.iter().position(|&r| r == rank).map(|p| p as u32),
+        }
+    }
+
+    /// The shortest form of a list of ranks.
+    pub fn from_list(list: Vec<u32>, world: u32) -> Members {
+        let step = if list.len() > 1 { list[1].wrapping_sub(list[0]) } else { 1 };
+        let strided = step > 0 && step < u32::MAX / 2 && list.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step);
+        match list.first() {
+            Some(0) if strided && step == 1 && list.len() as u32 == world => Members::All,
+            Some(&first) if strided => Members::Strided { first, count: list.len() as u32, step },
+            _ => Members::List(list),
+        }
+    }
+}

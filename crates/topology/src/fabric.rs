@@ -1,0 +1,70 @@
+//! A shape together with bandwidth and latency.
+
+use units::{Bandwidth, Span};
+
+/// A building block: how the NPUs along one dimension are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Block {
+    /// A bidirectional ring: one link each way between neighbours.
+    Ring,
+    /// One link each way between every pair.
+    FullyConnected,
+    /// One link each way between every NPU and a non-blocking switch.
+    Switch,
+}
+
+/// One dimension of a stacked fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Dim {
+    /// Building block.
+    pub block: Block,
+    /// NPUs along the dimension, at least 1.
+    pub size: u32,
+    /// Bandwidth of one link in one direction.
+    pub bandwidth: Bandwidth,
+    /// Latency of one link (a switch is crossed by two).
+    pub latency: Span,
+}
+
+/// A one-way link of an explicit graph.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GraphLink {
+    /// Node it leaves.
+    pub from: u32,
+    /// Node it enters.
+    pub to: u32,
+    /// Bandwidth.
+    pub bandwidth: Bandwidth,
+    /// Latency.
+    pub latency: Span,
+}
+
+/// An explicit graph: nodes `0..npus` are NPUs, the rest are switches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct GraphFabric {
+    /// Number of NPUs.
+    pub npus: u32,
+    /// Node names, NPUs first.
+    pub nodes: Vec<String>,
+    /// One-way links.
+    pub links: Vec<GraphLink>,
+}
+
+/// A network: shape, bandwidth, latency.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fabric {
+    /// Blocks stacked by dimension, innermost first.
+    Stacked(Vec<Dim>),
+    /// Anything else.
+    Graph(GraphFabric),
+}
+
+impl Fabric {
+    /// Number of NPUs.
+    pub fn npus(&self) -> u32 {
+        match self {
+            Fabric::Stacked(dims) => dims.iter().map(|d| d.size).product(),
+            Fabric::Graph(graph) => graph.npus,
+        }
+    }
+}

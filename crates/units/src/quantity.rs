@@ -1,0 +1,146 @@
+//! The quantity types. Parsing and printing are beside them in `parse.rs` and `print.rs`.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+/// Picoseconds in one nanosecond.
+const PS_PER_NS: u64 = 1_000;
+/// Picoseconds in one second.
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// A point in simulated time: picoseconds since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Time(pub u64);
+
+/// A length of simulated time in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span(pub u64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Bytes(pub u64);
+
+/// Bytes per second; never zero when built by a parser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Bandwidth(pub u64);
+
+/// Floating-point operations per second; never zero when built by a parser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Flops(pub u64);
+
+impl Time {
+    /// The start of every run.
+    pub const ZERO: Time = Time(0);
+    /// Later than any event.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// Length from `earlier` to `self`.
+    ///
+    /// # Panics
+    /// When `earlier` is later than `self`: the caller's clock ran backwards.
+    #[inline]
+    pub fn since(self, earlier: Time) -> Span {
+        Span(self.0.checked_sub(earlier.0).expect("time ran backwards"))
+    }
+
+    /// Nanoseconds, for people.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / PS_PER_NS as f64
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+
+    /// Whole nanoseconds as a span.
+    pub const fn from_ns(ns: u64) -> Span {
+        Span(ns * PS_PER_NS)
+    }
+
+    /// Nanoseconds, for people.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / PS_PER_NS as f64
+    }
+
+    /// The later part of two lengths, zero when `other` is longer.
+    pub fn saturating_sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Bandwidth {
+    /// Time to move `bytes` at this bandwidth, rounded up to the picosecond.
+    ///
+    /// # Panics
+    /// When the result passes 2^64 ps (213 days) or the bandwidth is zero: parsers refuse both beforehand.
+    #[inline]
+    pub fn span(self, bytes: Bytes) -> Span {
+        let exact = u128::from(bytes.0) * PS_PER_S;
+        let ps = exact.div_ceil(u128::from(self.0));
+        Span(u64::try_from(ps).expect("a transfer of more than 213 simulated days"))
+    }
+
+    /// GB/s (1e9), for people.
+    pub fn as_gb_per_s(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Flops {
+    /// Time for `operations` at this rate, rounded up to the picosecond.
+    pub fn span(self, operations: u64) -> Span {
+        Bandwidth(self.0).span(Bytes(operations))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    #[inline]
+    fn add(self, rhs: Span) -> Time {
+        Time(self.0.checked_add(rhs.0).expect("simulated time passed 213 days"))
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    #[inline]
+    fn add(self, rhs: Span) -> Span {
+        Span(self.0.checked_add(rhs.0).expect("a span passed 213 days"))
+    }
+}
+
+impl AddAssign for Span {
+    #[inline]
+    fn add_assign(&mut self, rhs: Span) {
+        *self = *self + rhs;
+    }
+}
+
+impl Sub for Span {
+    type Output = Span;
+    #[inline]
+    fn sub(self, rhs: Span) -> Span {
+        Span(self.0.checked_sub(rhs.0).expect("a negative span"))
+    }
+}
+
+impl Mul<u64> for Span {
+    type Output = Span;
+    fn mul(self, rhs: u64) -> Span {
+        Span(self.0.checked_mul(rhs).expect("a span passed 213 days"))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, rhs: Bytes) -> Bytes {
+        Bytes(self.0.checked_add(rhs.0).expect("a byte count passed 2^64"))
+    }
+}
+
+impl std::iter::Sum for Span {
+    fn sum<I: Iterator<Item = Span>>(iter: I) -> Span {
+        iter.fold(Span::ZERO, |a, b| a + b)
+    }
+}
