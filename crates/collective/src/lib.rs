@@ -4,6 +4,7 @@
 //! dimensions, custom algorithms from files, and the symbolic checker that proves each plan.
 //! Not here: when a step starts (`sim`) and how long a transfer takes (`net-*`).
 
+pub mod custom;
 mod plan;
 
 pub use plan::{Plan, Script, Step, To};

@@ -1,1 +1,155 @@
-//! (header to be written with the crate)
+//! What a run tells: the Report. Data only; `sim` fills it, Python and people read it.
+//!
+//! Here: the serialised form, stable by [`SCHEMA`]. Times are nanoseconds with decimals (exact to the picosecond up to 2^53 ps).
+//! Not here: pictures and pages (`python/armillary/report`).
+
+use serde::Serialize;
+
+/// Names the form of the report; changes when a field changes its meaning.
+pub const SCHEMA: &str = "armillary.report/1";
+
+/// A report: the same input gives the same bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of Armillary.
+    pub version: String,
+    /// What was asked for, fully resolved.
+    pub config: serde_json::Value,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Digest of the event stream, 16 hexadecimal digits. Equal for folded and unfolded runs.
+    pub digest: String,
+    /// Models used outside their validity, settings without effect, counted oddities of the input.
+    pub warnings: Vec<String>,
+    /// End of the last rank, ns.
+    pub step_time_ns: f64,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// Ranks that behave alike, by first rank.
+    pub classes: Vec<Class>,
+    /// How the run was folded.
+    pub folding: Folding,
+    /// Per network dimension.
+    pub dimensions: Vec<Dimension>,
+    /// Per phase of multi-phase collectives, P0 being the wait before the first phase.
+    pub phases: Vec<Phase>,
+    /// Operations by total time, largest first, at most 50.
+    pub operations: Vec<Operation>,
+    /// Busiest links (link backend), at most 20.
+    pub links: Vec<Link>,
+    /// Work done.
+    pub counts: Counts,
+}
+
+/// Ranks that behave alike.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Class {
+    /// Ranks as `0-7,16`.
+    pub ranks: String,
+    /// How many.
+    pub count: u64,
+    /// Index of their program.
+    pub program: u32,
+    /// End of the last operation.
+    pub finish_ns: f64,
+    /// Compute busy.
+    pub compute_ns: f64,
+    /// Communication in flight and nothing computed.
+    pub exposed_comm_ns: f64,
+    /// Memory access in flight, no compute and no communication.
+    pub exposed_memory_ns: f64,
+    /// Nothing in flight: pipeline bubbles and host work. The four parts sum to `step_time_ns`.
+    pub idle_ns: f64,
+    /// Communication in flight, overlapped or not.
+    pub comm_ns: f64,
+    /// Finish minus compute: what ASTRA-sim prints as "exposed communication".
+    pub finish_minus_compute_ns: f64,
+}
+
+/// How a run was folded.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Folding {
+    /// Ranks simulated.
+    pub simulated_ranks: u64,
+    /// True when fewer ranks were simulated than exist.
+    pub folded: bool,
+    /// Why not (or not further), one sentence; empty when fully folded.
+    pub reason: String,
+}
+
+/// One network dimension.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Dimension {
+    /// `Ring(4)`.
+    pub name: String,
+    /// Bandwidth of one link in one direction, GB/s (1e9).
+    pub link_gb_per_s: f64,
+    /// Outgoing bandwidth of one NPU over all its links, GB/s (1e9).
+    pub npu_gb_per_s: f64,
+    /// Bytes sent by all NPUs over this dimension.
+    pub bytes: u64,
+    /// Bytes over (outgoing bandwidth x step time x NPUs), 0..1.
+    pub utilisation: f64,
+    /// Time in which at least one chunk of the mean NPU was in a phase on this dimension.
+    pub busy_ns: f64,
+}
+
+/// One phase position.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Phase {
+    /// `P1 reduce_scatter Ring(4)`.
+    pub name: String,
+    /// Chunk phases over all ranks.
+    pub count: u64,
+    /// Mean wait in the queue.
+    pub queue_ns: f64,
+    /// Mean time from leaving the queue to the end of the phase.
+    pub network_ns: f64,
+}
+
+/// One kind of operation (same name, same kind) over all ranks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Operation {
+    /// Name from the trace.
+    pub name: String,
+    /// `compute`, `all_reduce`, `send`, ...
+    pub kind: String,
+    /// How many, over all ranks.
+    pub count: u64,
+    /// Sum of their durations over all ranks.
+    pub total_ns: f64,
+    /// Longest.
+    pub max_ns: f64,
+    /// Bytes over all ranks (communication and memory).
+    pub bytes: u64,
+}
+
+/// One link.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Link {
+    /// `npu3 -> npu4 (dimension 1)`.
+    pub name: String,
+    /// Bytes carried.
+    pub bytes: u64,
+    /// Time sending.
+    pub busy_ns: f64,
+    /// Messages carried.
+    pub messages: u64,
+    /// Mean wait in the link's queue.
+    pub queue_mean_ns: f64,
+    /// Most messages waiting at once.
+    pub queue_max: u64,
+}
+
+/// Work done. `events` and `transfers` count simulated ones, so they fall when a run folds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Operations of the workload over all ranks.
+    pub operations: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Transfers started.
+    pub transfers: u64,
+}
