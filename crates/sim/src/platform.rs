@@ -103,11 +103,64 @@ pub struct Npu {
     pub memory_capacity: Option<Bytes>,
 }
 
+/// Files of algorithms that override the built-in ones; readers leave the paths here, loading them fills `Collectives::custom`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CustomPaths {
+    /// By `CollectiveKind as usize`: a path, or a prefix of `PREFIX.<position>.et`.
+    pub kinds: [Option<String>; CollectiveKind::ALL.len()],
+    /// By workload node id; stronger than `kinds`.
+    pub nodes: std::collections::BTreeMap<u64, String>,
+}
+
+/// The LogGP memory bus of ASTRA-sim (`model-shared-bus`), as its file gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedBus {
+    /// Latency L, ns.
+    pub latency: f64,
+    /// Overhead o, ns.
+    pub overhead: f64,
+    /// Gap g, ns.
+    pub gap: f64,
+    /// Gap per byte G, ns per byte.
+    pub gap_per_byte: f64,
+    /// `local-reduction-delay`.
+    pub local_reduction_delay: i64,
+}
+
+/// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its arithmetic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AstraSimParameters {
+    /// Link bandwidth a dimension, GB/s of 2^30 bytes: `bytes/ns = bandwidth * 2^30 / 1e9`.
+    pub bandwidth: Vec<f64>,
+    /// Link latency a dimension, ns.
+    pub latency: Vec<f64>,
+    /// `endpoint-delay` times `--injection-scale`, truncated, ns.
+    pub endpoint_delay: u64,
+    /// `local-mem-bw`, GB/s of 1e9 bytes; 0 when absent.
+    pub local_memory_bandwidth: f64,
+    /// `peak-perf`, TFLOP/s; 0 when absent.
+    pub peak: f64,
+    /// `roofline-enabled`.
+    pub roofline: bool,
+    /// `model-shared-bus`.
+    pub shared_bus: Option<SharedBus>,
+    /// `remote-mem-latency`, ns.
+    pub remote_latency: u64,
+    /// `remote-mem-bw`, bytes per ns.
+    pub remote_bandwidth: u64,
+    /// `trace-enabled`.
+    pub trace_enabled: bool,
+    /// `track-local-mem`: the name of the file to write.
+    pub track_local_memory: Option<String>,
+}
+
 /// Everything but the workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
     /// Name for people.
     pub name: String,
+    /// Where the numbers are from, free text; possibly empty.
+    pub source: String,
     /// Network.
     pub fabric: Fabric,
     /// Sizes of the logical dimensions collectives run over, when they differ from the physical ones; product = NPUs.
@@ -120,8 +173,12 @@ pub struct Platform {
     pub collectives: Collectives,
     /// Scheduler.
     pub scheduler: Scheduler,
+    /// Algorithms to load from files.
+    pub custom_paths: CustomPaths,
     /// Whose semantics: ours, or the peer's.
     pub profile: Profile,
+    /// The raw numbers of ASTRA-sim's files; present exactly with `Profile::AstraSim`.
+    pub astra_sim: Option<AstraSimParameters>,
     /// Warnings that reading the files gave rise to; they stand at the top of the report.
     pub warnings: Vec<String>,
 }
