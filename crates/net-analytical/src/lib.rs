@@ -1,1 +1,7 @@
-//! (header to be written with the crate)
+//! Two backends without packets: [`Analytical`] (no contention) and [`LinkQueues`] (first-order contention).
+//!
+//! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent (`sim`).
+
+mod analytical;
+
+pub use analytical::{Analytical, Crossing};
