@@ -4,6 +4,10 @@
 //! Not here: what the quantities mean (topology, device) and event order (engine).
 //! Equation: `span(bytes, bandwidth) = ceil(bytes * 1e12 / bandwidth)` picoseconds.
 
+mod decimal;
+mod parse;
+mod print;
 mod quantity;
 
+pub use decimal::{QuantityError, Reason};
 pub use quantity::{Bandwidth, Bytes, Flops, Span, Time};
