@@ -1,5 +1,6 @@
 //! A shape together with bandwidth and latency.
 
+use crate::Topology;
 use units::{Bandwidth, Span};
 
 /// A building block: how the NPUs along one dimension are joined.
@@ -65,6 +66,30 @@ impl Fabric {
         match self {
             Fabric::Stacked(dims) => dims.iter().map(|d| d.size).product(),
             Fabric::Graph(graph) => graph.npus,
+        }
+    }
+
+    /// The dimensions, innermost first; none for an explicit graph.
+    pub fn dims(&self) -> &[Dim] {
+        match self {
+            Fabric::Stacked(dims) => dims,
+            Fabric::Graph(_) => &[],
+        }
+    }
+
+    /// The sizes of the dimensions collectives run over, innermost first; an explicit graph is one dimension.
+    pub fn sizes(&self) -> Vec<u32> {
+        match self {
+            Fabric::Stacked(dims) => dims.iter().map(|d| d.size).collect(),
+            Fabric::Graph(graph) => vec![graph.npus],
+        }
+    }
+
+    /// The shape alone; `None` for an explicit graph.
+    pub fn topology(&self) -> Option<Topology> {
+        match self {
+            Fabric::Stacked(dims) => Some(Topology { dims: dims.iter().map(|d| (d.block, d.size)).collect() }),
+            Fabric::Graph(_) => None,
         }
     }
 }

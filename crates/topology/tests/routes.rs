@@ -1,0 +1,179 @@
+//! Links and routes against the textbook formulas of each shape.
+
+use proptest::prelude::*;
+use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Topology, coordinates, rank};
+use units::{Bandwidth, Span};
+
+fn stacked(notation: &str) -> Fabric {
+    let shape: Topology = notation.parse().unwrap();
+    let dim = |(i, &(block, size)): (usize, &(Block, u32))| Dim {
+        block,
+        size,
+        bandwidth: Bandwidth(1_000 + i as u64),
+        latency: Span(10 + i as u64),
+    };
+    Fabric::Stacked(shape.dims.iter().enumerate().map(dim).collect())
+}
+
+fn all_hops(fabric: &Fabric) -> Vec<u32> {
+    let links = LinkGraph::new(fabric).unwrap();
+    let n = links.npus();
+    (0..n).flat_map(|a| (0..n).filter(move |&b| b != a).map(move |b| (a, b))).map(|(a, b)| links.hops(a, b)).collect()
+}
+
+#[test]
+fn a_ring_has_its_diameter_links_and_mean() {
+    for n in 2..20u32 {
+        let fabric = stacked(&format!("Ring({n})"));
+        let links = LinkGraph::new(&fabric).unwrap();
+        assert_eq!(links.len(), if n == 2 { 2 } else { 2 * n });
+        let hops = all_hops(&fabric);
+        assert_eq!(*hops.iter().max().unwrap(), n / 2);
+        // Sum of shortest distances from one node of a cycle: floor(n^2 / 4).
+        assert_eq!(hops.iter().sum::<u32>(), n * (n * n / 4));
+    }
+}
+
+#[test]
+fn fully_connected_and_switch_have_their_counts() {
+    for n in 2..12u32 {
+        let full = stacked(&format!("FC({n})"));
+        assert_eq!(LinkGraph::new(&full).unwrap().len(), n * (n - 1));
+        assert!(all_hops(&full).iter().all(|&h| h == 1));
+        let switch = stacked(&format!("SW({n})"));
+        let links = LinkGraph::new(&switch).unwrap();
+        assert_eq!((links.len(), links.nodes()), (2 * n, n + 1));
+        assert!(all_hops(&switch).iter().all(|&h| h == 2));
+    }
+}
+
+#[test]
+fn a_torus_has_its_diameter_and_mean() {
+    // Each of three even rings adds a mean of n/4 over all pairs, the pair with itself included.
+    let fabric = stacked("R(4)_R(4)_R(4)");
+    let hops = all_hops(&fabric);
+    assert_eq!(*hops.iter().max().unwrap(), 6);
+    assert_eq!(hops.iter().sum::<u32>(), 64 * 64 * 3);
+    assert_eq!(LinkGraph::new(&fabric).unwrap().len(), 64 * 6);
+}
+
+#[test]
+fn ties_on_a_ring_go_up() {
+    let links = LinkGraph::new(&stacked("R(4)")).unwrap();
+    assert_eq!(links.route(0, 2).map(|h| h.to).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(links.route(3, 1).map(|h| h.to).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(links.route(0, 3).map(|h| h.to).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn a_stack_crosses_dimensions_in_order() {
+    let links = LinkGraph::new(&stacked("R(2)_SW(3)_FC(4)")).unwrap();
+    assert_eq!(links.route(0, 1 + 2 * (2 + 3 * 3)).map(|h| h.dim).collect::<Vec<_>>(), [0, 1, 1, 2]);
+    // One switch for each of the 2 * 4 instances of the second dimension.
+    assert_eq!(links.nodes(), 24 + 8);
+}
+
+#[test]
+fn a_dimension_of_one_adds_nothing() {
+    let links = LinkGraph::new(&stacked("SW(1)_R(1)_R(3)_FC(1)")).unwrap();
+    assert_eq!((links.len(), links.nodes()), (6, 3));
+    assert_eq!(links.dim(0), 2);
+    assert_eq!(links.route(0, 2).count(), 1);
+}
+
+#[test]
+fn a_million_npus_cost_nothing_to_describe() {
+    let links = LinkGraph::new(&stacked("R(100)_R(100)_R(100)")).unwrap();
+    assert_eq!(links.len(), 6_000_000);
+    assert_eq!(links.hops(0, 50 + 100 * (50 + 100 * 50)), 150);
+    assert_eq!(LinkGraph::new(&stacked("FC(100000)")).unwrap_err(), LinkError::TooLarge);
+}
+
+fn graph(npus: u32, nodes: u32, links: &[(u32, u32, u64)]) -> GraphFabric {
+    let link = |&(from, to, latency): &(u32, u32, u64)| GraphLink { from, to, bandwidth: Bandwidth(1), latency: Span(latency) };
+    GraphFabric { npus, nodes: (0..nodes).map(|n| format!("n{n}")).collect(), links: links.iter().map(link).collect() }
+}
+
+#[test]
+fn a_graph_takes_fewest_links_then_least_latency_then_lowest() {
+    // 0 reaches 1 by way of 2, 3 or 4 (two links each), or 5 and 6 (three fast ones).
+    let down = [(2, 1, 5), (3, 1, 1), (4, 1, 1)];
+    let up = [(0, 2, 1), (0, 3, 5), (0, 4, 3), (0, 5, 0), (5, 6, 0), (6, 1, 0), (1, 0, 9), (1, 0, 9)];
+    let all: Vec<_> = down.into_iter().chain(up).collect();
+    let links = LinkGraph::new(&Fabric::Graph(graph(2, 7, &all))).unwrap();
+    assert_eq!(links.route(0, 1).map(|h| h.to).collect::<Vec<_>>(), [4, 1]);
+    assert_eq!(links.route(1, 0).map(|h| h.link).collect::<Vec<_>>(), [9]);
+    let even = [(0, 3, 1), (3, 1, 1), (0, 2, 1), (2, 1, 1), (1, 0, 1)];
+    let links = LinkGraph::new(&Fabric::Graph(graph(2, 4, &even))).unwrap();
+    assert_eq!(links.route(0, 1).map(|h| h.to).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn a_broken_graph_is_refused() {
+    assert_eq!(graph(2, 2, &[(0, 1, 0)]).check(), Err(LinkError::Unreachable { from: 1, to: 0 }));
+    assert_eq!(graph(2, 2, &[(1, 0, 0)]).check(), Err(LinkError::Unreachable { from: 0, to: 1 }));
+    assert_eq!(graph(2, 2, &[(0, 1, 0), (1, 1, 0)]).check(), Err(LinkError::BadEnds { link: 1 }));
+    assert_eq!(graph(2, 2, &[(0, 7, 0)]).check(), Err(LinkError::BadEnds { link: 0 }));
+    assert_eq!(graph(1, 1, &[]).check(), Ok(()));
+}
+
+fn shapes() -> impl Strategy<Value = Fabric> {
+    prop::collection::vec((0usize..3, 1u32..6), 1..5).prop_map(|dims| {
+        let parts: Vec<String> = dims.iter().map(|&(b, n)| format!("{}({n})", Block::ALL[b].name())).collect();
+        stacked(&parts.join("_"))
+    })
+}
+
+/// The same links as an explicit graph.
+fn as_graph(links: &LinkGraph) -> Fabric {
+    let list = (0..links.len()).map(|id| links.link(id));
+    let copy = |l: topology::Link| GraphLink { from: l.from, to: l.to, bandwidth: l.bandwidth, latency: Span(1) };
+    let nodes = (0..links.nodes()).map(|n| n.to_string()).collect();
+    Fabric::Graph(GraphFabric { npus: links.npus(), nodes, links: list.map(copy).collect() })
+}
+
+proptest! {
+    #[test]
+    fn coordinates_and_ranks_are_inverse(sizes in prop::collection::vec(1u32..9, 1..6), pick in any::<u32>()) {
+        let at = pick % sizes.iter().product::<u32>();
+        prop_assert_eq!(rank(&coordinates(at, &sizes), &sizes), at);
+    }
+
+    #[test]
+    fn every_route_is_connected_and_as_long_as_its_hops(fabric in shapes(), a in any::<u32>(), b in any::<u32>()) {
+        let links = LinkGraph::new(&fabric).unwrap();
+        let (a, b) = (a % links.npus(), b % links.npus());
+        let (from, to) = (coordinates(a, &fabric.sizes()), coordinates(b, &fabric.sizes()));
+        let expected: u32 = fabric.dims().iter().zip(from.iter().zip(&to)).map(|(d, (&x, &y))| d.block.hops(d.size, x, y)).sum();
+        let mut at = a;
+        let mut count = 0;
+        for hop in links.route(a, b) {
+            let link = links.link(hop.link);
+            prop_assert_eq!((link.from, link.to, link.dim), (at, hop.to, hop.dim));
+            prop_assert_eq!(links.dim(hop.link), hop.dim);
+            prop_assert_eq!(link.latency, fabric.dims()[hop.dim as usize].latency);
+            at = hop.to;
+            count += 1;
+        }
+        prop_assert_eq!((at, count), (b, expected));
+        prop_assert_eq!(links.hops(a, b), expected);
+    }
+
+    #[test]
+    fn links_are_dense_and_distinct(fabric in shapes()) {
+        let links = LinkGraph::new(&fabric).unwrap();
+        let mut seen: Vec<_> = (0..links.len()).map(|id| links.link(id)).map(|l| (l.from, l.to, l.dim)).collect();
+        prop_assert!(seen.iter().all(|l| l.0 < links.nodes() && l.1 < links.nodes() && l.0 != l.1));
+        seen.sort_unstable();
+        seen.dedup();
+        prop_assert_eq!(seen.len() as u32, links.len());
+    }
+
+    #[test]
+    fn no_stack_route_is_longer_than_the_shortest(fabric in shapes(), a in any::<u32>(), b in any::<u32>()) {
+        let links = LinkGraph::new(&fabric).unwrap();
+        let free = LinkGraph::new(&as_graph(&links)).unwrap();
+        let (a, b) = (a % links.npus(), b % links.npus());
+        prop_assert_eq!(links.hops(a, b), free.hops(a, b));
+    }
+}
