@@ -1,0 +1,62 @@
+# Targets with a description (after ##) show up in `make help`. Everything is built for, and runs in, .venv.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help prerequisites setup demo test rust-test python-test bench fuzz lint clean
+
+PYTHON_MINIMUM := 3.11
+RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+SECONDS_EACH := $(or $(SECONDS),30)
+BIN := .venv/bin
+# Whatever environment is active, only .venv is written to.
+export VIRTUAL_ENV := $(CURDIR)/.venv
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+prerequisites:
+	@PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites >/dev/null
+
+setup: prerequisites $(BIN)/.installed ## Create .venv, install the pinned dependencies, build the simulator
+	@echo "building the simulator (the first time takes a few minutes)"
+	@$(BIN)/maturin develop --release --quiet --skip-install 2>&1 | sed '/^$$/d'
+
+$(BIN)/.installed: requirements/dev.txt pyproject.toml crates/py/Cargo.toml
+	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
+	echo "installing into .venv"; \
+	test -x $(BIN)/python || "$$python" -m venv .venv; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt; \
+	$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes
+	@mkdir -p results
+	$(BIN)/armillary run examples/gpt-64/trace.%d.et --platform examples/gpt-64/platform.yml --json results/demo.json
+	@echo "The whole result, machine-readable: results/demo.json"
+
+test: setup ## Run every test
+	$(MAKE) --no-print-directory rust-test python-test
+
+rust-test: prerequisites
+	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --locked --quiet
+
+python-test:
+	$(BIN)/pytest --quiet
+
+bench: setup ## Measure speed (benches/)
+	cargo bench --workspace --locked
+
+fuzz: prerequisites ## Feed random bytes to every reader, SECONDS=30 each
+	@bash .ci/fuzz $(SECONDS_EACH)
+
+lint: setup ## Check format, lints and types of Rust and Python
+	cargo fmt --all --check
+	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+clean: ## Remove everything that was built (.venv, target, results)
+	rm -rf .venv target dist results .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so

@@ -1,0 +1,79 @@
+"""The two questions: how long does a workload take, how long does a collective take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from . import _core, nccl
+from .platform import Platform
+from .result import Result, columns
+from .workload import Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Progress = Callable[[float, float], None]
+
+
+def simulate(
+    workload: Workload,
+    platform: Platform,
+    *,
+    backend: str = "analytical",
+    fold: bool = True,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """Simulates one pass of `workload` on `platform`.
+
+    `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
+    simulates every rank although some behave alike; the result is the same. `progress` is called now and then with the
+    finished share of the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
+    Raises `InputError` when the two don't fit together, `StalledError` when operations wait for ever.
+    """
+    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
+
+
+def collective_row(
+    kind: str,
+    size: int,
+    platform: Platform,
+    *,
+    backend: str = "analytical",
+    dtype: str = "float",
+    root: int = 0,
+    fold: bool = True,
+    progress: Progress | None = None,
+) -> nccl.Row:
+    """Times the collective `kind` of one size; see `collective`."""
+    kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
+    count = nccl.element_count(kind, size, ranks, width)
+    wanted = nccl.npu_bytes(kind, count, width, ranks)
+    outcome = _core.collective(kind, wanted, platform._core, backend, fold, root, progress)
+    return nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
+
+
+def collective(
+    kind: str,
+    sizes: Iterable[int] | int,
+    platform: Platform,
+    *,
+    backend: str = "analytical",
+    dtype: str = "float",
+    root: int = 0,
+    fold: bool = True,
+) -> pl.DataFrame:
+    """Times a collective over all NPUs: `collective("all_reduce", [2**20, 2**30], platform)`.
+
+    `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer. Columns are those of
+    nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), and the run's `digest`.
+    """
+    import polars as pl
+
+    wanted = [sizes] if isinstance(sizes, int) else list(sizes)
+    rows = [
+        collective_row(kind, size, platform, backend=backend, dtype=dtype, root=root, fold=fold).as_dict()
+        for size in wanted
+    ]
+    return pl.DataFrame(rows, schema=columns(nccl.Row))

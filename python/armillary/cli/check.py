@@ -1,0 +1,53 @@
+"""`armillary check`: everything wrong with the input, without simulating."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, TypeVar
+
+import typer
+
+from .. import __version__, _core
+from ..errors import InputError, Problem
+from ..platform import Platform
+from ..workload import Workload, load
+from . import output
+from .options import Json, PlatformName, Settings, settings
+
+SCHEMA = "armillary.check/1"
+
+Input = TypeVar("Input", Platform, Workload)
+
+WorkloadName = Annotated[
+    str | None, typer.Argument(help="Chakra traces; leave it out to check a platform alone.")
+]
+
+
+def check(platform: PlatformName, workload: WorkloadName = None, json: Json = None, set_: Settings = None) -> None:
+    """List all that is wrong, without simulating."""
+    with output.guard():
+        output.require_writable(json)
+        problems: list[Problem] = []
+        target = _attempt(lambda: Platform.load(platform, settings(set_)), problems)
+        source = _attempt(lambda: load(workload, target.npus if target else None), problems) if workload else None
+        if target and source:
+            problems += [Problem(*parts) for parts in _core.check(source._core, target._core)]
+        head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}
+        output.write_json(
+            json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)
+        )
+        if problems:
+            raise InputError(problems)
+        if json != "-":
+            typer.echo("no problem found")
+
+
+def _attempt(read: Callable[[], Input], problems: list[Problem]) -> Input | None:
+    """The value, or none and its problems added, so that one bad file does not hide those of another."""
+    try:
+        return read()
+    except InputError as error:
+        problems += error.problems
+        return None

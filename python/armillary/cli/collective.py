@@ -1,0 +1,78 @@
+"""`armillary collective`: time a collective over a range of sizes, in the columns of nccl-tests."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__, api, nccl
+from ..platform import Platform
+from . import output
+from .options import Backend, BackendName, Json, NoFold, PlatformName, Settings, settings
+
+SCHEMA = "armillary.collective/1"
+
+Kind = Annotated[str, typer.Argument(help=", ".join(nccl.OPERATIONS))]
+First = Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")]
+Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
+Factor = Annotated[int | None, typer.Option("-f", "--stepfactor", help="Each size is this many times the one before.")]
+Step = Annotated[str, typer.Option("-i", "--stepbytes", help="Each size is this much more than the one before.")]
+DataType = Annotated[str, typer.Option("-d", "--datatype", help=", ".join(nccl.TYPES))]
+Root = Annotated[int, typer.Option("-r", "--root", min=0, help="Root rank of broadcast, reduce, gather, scatter.")]
+
+
+def collective(
+    kind: Kind,
+    platform: PlatformName,
+    first: First = "32M",
+    last: Last = "32M",
+    factor: Factor = None,
+    step: Step = "1M",
+    dtype: DataType = "float",
+    root: Root = 0,
+    backend: BackendName = Backend.analytical,
+    json: Json = None,
+    no_fold: NoFold = False,
+    set_: Settings = None,
+) -> None:
+    """Time a collective, in the columns of nccl-tests."""
+    with output.guard():
+        output.require_writable(json)
+        name = nccl.operation(kind)
+        nccl.element_bytes(dtype)
+        wanted = list(
+            nccl.sizes(nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e"), factor, nccl.size_bytes(step, "-i"))
+        )
+        target = Platform.load(platform, settings(set_))
+        show = sys.stdout.write if json != "-" else _nothing
+        show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
+        show(nccl.header() + "\n")
+        rows = []
+        for size in wanted:
+            with output.progress(f"{size} bytes") as update:
+                options = {"backend": str(backend), "dtype": dtype}
+                rows.append(
+                    api.collective_row(name, size, target, root=root, fold=not no_fold, progress=update, **options)
+                )
+            show(nccl.line(rows[-1]) + "\n")
+        show(nccl.footer(rows) + "\n")
+        config = {
+            "collective": name,
+            "backend": str(backend),
+            "root": root,
+            "fold": not no_fold,
+            "platform": target.describe(),
+        }
+        output.write_json(json, _result(rows, config))
+
+
+def _nothing(_text: str) -> None:
+    """Standard output belongs to the JSON."""
+
+
+def _result(rows: list[nccl.Row], config: dict[str, object]) -> str:
+    head = {"schema": SCHEMA, "version": __version__, "config": config}
+    return json_text.dumps({**head, "rows": [row.as_dict() for row in rows]}, indent=2)

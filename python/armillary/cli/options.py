@@ -1,0 +1,47 @@
+"""Options that several verbs share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError, Problem
+
+
+class Backend(StrEnum):
+    """How the network is modelled."""
+
+    analytical = "analytical"
+    link = "link"
+
+
+PlatformName = Annotated[
+    str, typer.Option("--platform", "-p", metavar="P", help="Preset (see `armillary platform list`) or platform file.")
+]
+BackendName = Annotated[
+    Backend, typer.Option("--backend", help="analytical: latency and bandwidth; link: messages queue for links.")
+]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the machine-readable result here; - for standard output."),
+]
+NoFold = Annotated[bool, typer.Option("--no-fold", help="Simulate every rank although some behave alike.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a platform value, such as scheduler.chunks=8."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
+
+
+def settings(pairs: list[str] | None) -> dict[str, str]:
+    """`key=value` arguments as a mapping. Raises `InputError` for one without `=`."""
+    wrong = [
+        Problem("", f"--set {pair}", "has no '='", "KEY=VALUE, such as scheduler.chunks=8")
+        for pair in pairs or []
+        if "=" not in pair
+    ]
+    if wrong:
+        raise InputError(wrong)
+    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}

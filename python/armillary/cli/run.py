@@ -1,0 +1,42 @@
+"""`armillary run`: simulate a workload on a platform and show where the time goes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .. import api
+from ..platform import Platform
+from ..workload import load
+from . import output
+from .options import Backend, BackendName, Json, NoFold, PlatformName, Seed, Settings, settings
+
+WorkloadName = Annotated[
+    str, typer.Argument(help="Chakra traces: a directory, prefix, or prefix.%d.et.")
+]
+
+
+def run(
+    workload: WorkloadName,
+    platform: PlatformName,
+    backend: BackendName = Backend.analytical,
+    json: Json = None,
+    no_fold: NoFold = False,
+    set_: Settings = None,
+    seed: Seed = 0,
+) -> None:
+    """Simulate a workload: where the step time goes."""
+    with output.guard():
+        output.require_writable(json)
+        target = Platform.load(platform, settings(set_))
+        source = load(workload, ranks=target.npus)
+        with output.progress("simulating") as update:
+            result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
+        output.write_json(json, result.to_json())
+        if json != "-":
+            from ..report import breakdown
+
+            breakdown.show(result.report, f"{workload} on {target.name}, {backend}", output.console())
+            if json:
+                output.log(f"result written to {json}")

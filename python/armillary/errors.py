@@ -1,0 +1,43 @@
+"""What goes wrong, in kinds a caller can tell apart. `_core` raises these, and so does the rest of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the input, said so that it can be mended."""
+
+    file: str
+    """File as the caller named it; empty when the fault is in no file."""
+    place: str
+    """Line, field, node or rank: `line 3`, `topology[1]`, `rank 4 node 17`."""
+    message: str
+    """What is wrong, with the value."""
+    help: str = ""
+    """What is allowed; empty when the message says it all."""
+
+    def __str__(self) -> str:
+        where = "".join(f"{part}: " for part in (self.file, self.place) if part)
+        return where + self.message + (f" (allowed: {self.help})" if self.help else "")
+
+
+class ArmillaryError(Exception):
+    """Base of everything Armillary raises on purpose. `problems` lists every fault found, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = list(problems)
+
+
+class InputError(ArmillaryError, ValueError):
+    """The input is wrong: a file, a setting, an argument."""
+
+
+class StalledError(ArmillaryError):
+    """The input could be read, but the run came to a halt: operations wait for each other or for nobody.
+
+    `problems` names the waiting operations, on whom they wait, and the cycle if there is one.
+    """

@@ -1,0 +1,65 @@
+"""Output files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from .errors import InputError, Problem
+
+_HELP = "a file name in an existing directory that may be written to"
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes `text` to `path`: a reader sees the old file or the new one, never a part, whatever interrupts it.
+
+    Devices and pipes (`/dev/stdout`) are written straight through. Raises `InputError` naming path and reason.
+    """
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")
+        else:
+            _replace(target.resolve(), text)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Raises the `InputError` that `write_text` would, before hours of work are spent on what can't be kept."""
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            with target.open("w"):
+                return
+        scratch = _scratch(target.resolve())
+        scratch.touch(exist_ok=False)
+        scratch.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _replace(target: Path, text: str) -> None:
+    scratch = _scratch(target)
+    try:
+        with scratch.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(target)
+    except BaseException:  # Ctrl-C too must leave nothing behind
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise
+
+
+def _scratch(target: Path) -> Path:
+    """A name beside the target: a rename is atomic only within one file system."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    reason = error.strerror or str(error)
+    return InputError([Problem(os.fspath(path), "", f"can't be written: {reason}", _HELP)])

@@ -1,0 +1,173 @@
+"""The breakdown on a terminal: step time, where it goes, how the network is used, which operations weigh most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..schema import Class, Report
+from . import bars
+from .quantity import bandwidth, number, share, size, time
+
+_CLASSES = 12
+_OPERATIONS = 10
+_LINKS = 5
+
+
+def show(report: Report, title: str, console: Console) -> None:
+    """Prints the breakdown to fit the console's width, in plain text when it is not a terminal."""
+    with console.capture() as captured:
+        for part in _parts(report, title, console):
+            console.print(part, soft_wrap=isinstance(part, Text))
+    lines = captured.get().splitlines()
+    console.file.write("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+def _parts(report: Report, title: str, console: Console) -> Iterator[RenderableType]:
+    for warning in report["warnings"]:
+        yield Text("warning: ", "bold yellow").append(warning, "default")
+    if report["warnings"]:
+        yield ""
+    yield from _headline(report, title)
+    yield from _ranks(report, console)
+    yield from _network(report, console)
+    yield from _phases(report)
+    yield from _operations(report)
+    yield from _links(report)
+    yield ""
+    yield _footer(report)
+
+
+def _headline(report: Report, title: str) -> Iterator[RenderableType]:
+    yield (
+        Text("Step time  ", "bold").append(time(report["step_time_ns"]), "bold green").append(f"   {title}", "default")
+    )
+    folding = report["folding"]
+    ranks, simulated = number(report["ranks"]), number(folding["simulated_ranks"])
+    line = f"{ranks} ranks"
+    if folding["folded"]:
+        line += f", {simulated} simulated for all (the others behave like one of them)"
+    if folding["reason"]:
+        line += f"; not folded {'further' if folding['folded'] else ''}".rstrip() + f": {folding['reason']}"
+    yield Text(line)
+
+
+def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
+    classes, step = report["classes"], report["step_time_ns"] or 1.0
+    shown = classes[:_CLASSES]
+    yield from _heading("Where the time goes", bars.legend(console.options.ascii_only))
+    table = _table(
+        ("Ranks", "left"),
+        ("NPUs", "right"),
+        *((h, "right") for h in ("Compute", "Exposed comm.", "Exposed mem.", "Idle")),
+    )
+    for item in shown:
+        cells = (_cell(item[key], step) for key in ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"))
+        table.add_row(Text(item["ranks"], no_wrap=True, overflow="ellipsis"), number(item["count"]), *cells)
+    yield Padding(table, (0, 0, 0, 2))
+    labels = max((len(_clip(item["ranks"])) for item in shown), default=0)
+    for item in shown:
+        bar = bars.stacked(_shares(item, step), console.width - labels - 4, console.options.ascii_only)
+        yield Text(f"  {_clip(item['ranks']):<{labels}}  ").append_text(bar)
+    if len(classes) > len(shown):
+        yield Text(f"  and {len(classes) - len(shown)} more classes of ranks: --json has them all", "dim")
+
+
+def _network(report: Report, console: Console) -> Iterator[RenderableType]:
+    if not report["dimensions"]:
+        return
+    yield from _heading("Network")
+    heads = (
+        ("", "right"),
+        ("Dimension", "left"),
+        ("Per NPU", "right"),
+        ("Sent", "right"),
+        ("Busy", "right"),
+        ("Utilisation", "left"),
+    )
+    table = _table(*heads)
+    for i, item in enumerate(report["dimensions"], 1):
+        bar = bars.filled(item["utilisation"], max(8, console.width - 68), console.options.ascii_only)
+        use = bar.append(f" {share(item['utilisation']):>6}", "default")
+        table.add_row(
+            str(i), item["name"], bandwidth(item["npu_gb_per_s"]), size(item["bytes"]), time(item["busy_ns"]), use
+        )
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _phases(report: Report) -> Iterator[RenderableType]:
+    if not report["phases"]:
+        return
+    yield from _heading("Phases of collectives", Text("mean of each", "dim"))
+    table = _table(("Phase", "left"), ("Count", "right"), ("Queued", "right"), ("On the network", "right"))
+    for item in report["phases"]:
+        table.add_row(item["name"], number(item["count"]), time(item["queue_ns"]), time(item["network_ns"]))
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _operations(report: Report) -> Iterator[RenderableType]:
+    shown = report["operations"][:_OPERATIONS]
+    if not shown:
+        return
+    yield from _heading("Top operations", Text("over all ranks, overlapped or not", "dim"))
+    table = _table(
+        ("Operation", "left"), ("Kind", "left"), *((h, "right") for h in ("Count", "Total", "Mean", "Longest", "Bytes"))
+    )
+    for item in shown:
+        times = (item["total_ns"], item["total_ns"] / max(item["count"], 1), item["max_ns"])
+        name = Text(item["name"], no_wrap=True, overflow="ellipsis")
+        table.add_row(
+            name, item["kind"], number(item["count"]), *map(time, times), size(item["bytes"]) if item["bytes"] else ""
+        )
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _links(report: Report) -> Iterator[RenderableType]:
+    shown = report["links"][:_LINKS]
+    if not shown:
+        return
+    yield from _heading("Busiest links")
+    table = _table(
+        ("Link", "left"), *((h, "right") for h in ("Busy", "Carried", "Messages", "Mean wait", "Most waiting"))
+    )
+    for item in shown:
+        waits = (time(item["queue_mean_ns"]), number(item["queue_max"]))
+        table.add_row(item["name"], time(item["busy_ns"]), size(item["bytes"]), number(item["messages"]), *waits)
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _footer(report: Report) -> Text:
+    counts = report["counts"]
+    events = f"{number(counts['events'])} events, {number(counts['transfers'])} transfers"
+    return Text(f"{number(counts['operations'])} operations, {events}; digest {report['digest']}", "dim")
+
+
+def _heading(title: str, note: Text | None = None) -> Iterator[RenderableType]:
+    yield ""
+    line = Text(title, "bold")
+    yield line.append("   ").append_text(note) if note else line
+
+
+def _table(*columns: tuple[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in columns:
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=justify == "right")
+    return table
+
+
+def _cell(ns: float, step: float) -> str:
+    return f"{time(ns, 3)} {share(ns / step):>6}"
+
+
+def _shares(item: Class, step: float) -> list[float]:
+    return [
+        ns / step for ns in (item["compute_ns"], item["exposed_comm_ns"], item["exposed_memory_ns"], item["idle_ns"])
+    ]
+
+
+def _clip(ranks: str) -> str:
+    return ranks if len(ranks) <= 16 else ranks[:13] + "..."

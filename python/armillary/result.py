@@ -1,0 +1,101 @@
+"""What a run found: the report as tables and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, get_type_hints
+
+from . import _core, files
+from .schema import Class, Dimension, Link, Operation, Phase, Report
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PARTS = ("compute", "exposed_comm", "exposed_memory", "idle")
+
+
+class Result:
+    """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
+
+    def __init__(self, core: _core.Outcome) -> None:
+        self._core = core
+
+    @cached_property
+    def report(self) -> Report:
+        """The whole report as a dictionary (schema `armillary.report/1`)."""
+        report: Report = json.loads(self._core.report())
+        return report
+
+    @property
+    def step_time_ns(self) -> float:
+        """End of the last rank, ns."""
+        return self.report["step_time_ns"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Models used outside their validity, settings without effect, oddities of the input."""
+        return self.report["warnings"]
+
+    def breakdown(self) -> pl.DataFrame:
+        """Where the step time goes, one row a class of ranks that behave alike.
+
+        Each part (`compute`, `exposed_comm`, `exposed_memory`, `idle`) as `<part>_ns` and as its share, `<part>_share`.
+        """
+        import polars as pl
+
+        frame = pl.DataFrame(self.report["classes"], schema=columns(Class))
+        step = self.step_time_ns or 1.0  # nothing ran: every share is zero
+        return frame.with_columns(*((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS))
+
+    def operations(self) -> pl.DataFrame:
+        """Operations by total time over all ranks, largest first, at most 50."""
+        import polars as pl
+
+        return pl.DataFrame(self.report["operations"], schema=columns(Operation))
+
+    def dimensions(self) -> pl.DataFrame:
+        """Use of the network, one row a dimension, innermost first."""
+        import polars as pl
+
+        return pl.DataFrame(self.report["dimensions"], schema=columns(Dimension))
+
+    def phases(self) -> pl.DataFrame:
+        """Mean queueing and network time of each phase position of the collectives."""
+        import polars as pl
+
+        return pl.DataFrame(self.report["phases"], schema=columns(Phase))
+
+    def links(self) -> pl.DataFrame:
+        """The busiest links (link backend), at most 20."""
+        import polars as pl
+
+        return pl.DataFrame(self.report["links"], schema=columns(Link))
+
+    def ranks(self) -> pl.DataFrame:
+        """Every rank: `finish_ns`, `compute_ns`, and their difference `finish_minus_compute_ns`."""
+        import polars as pl
+
+        finish = pl.Series("finish_ns", self._core.finish_ps(), dtype=pl.UInt64)
+        compute = pl.Series("compute_ns", self._core.compute_ps(), dtype=pl.UInt64)
+        frame = pl.DataFrame([finish, compute]).with_columns(pl.all() / 1e3).with_row_index("rank")
+        return frame.with_columns((pl.col("finish_ns") - pl.col("compute_ns")).alias("finish_minus_compute_ns"))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The report as JSON text, the same bytes for the same input; also written to `path`, whole or not at all."""
+        text = self._core.report()
+        if path is not None:
+            files.write_text(path, text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"<Result: {self.report['ranks']} ranks, step time {self.step_time_ns:,.3f} ns>"
+
+
+def columns(row: type) -> dict[str, type[pl.DataType]]:
+    """Column types of a row type: an empty table then has the same columns as a full one."""
+    import polars as pl
+
+    kinds: dict[type, type[pl.DataType]] = {str: pl.String, int: pl.UInt64, float: pl.Float64, bool: pl.Boolean}
+    return {name: kinds[kind] for name, kind in get_type_hints(row).items()}

@@ -1,0 +1,101 @@
+"""The form of a report, `armillary.report/1`, as types. The truth is `crates/stats/src/lib.rs`; a test compares them.
+
+Times end in `_ns`, bytes are bytes, shares are 0..1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Class(TypedDict):
+    """Ranks that behave alike. Compute, exposed communication, exposed memory and idle sum to the step time."""
+
+    ranks: str
+    count: int
+    program: int
+    finish_ns: float
+    compute_ns: float
+    exposed_comm_ns: float
+    exposed_memory_ns: float
+    idle_ns: float
+    comm_ns: float
+    finish_minus_compute_ns: float
+
+
+class Folding(TypedDict):
+    """How many ranks stood for all of them, and why not fewer."""
+
+    simulated_ranks: int
+    folded: bool
+    reason: str
+
+
+class Dimension(TypedDict):
+    """One network dimension."""
+
+    name: str
+    link_gb_per_s: float
+    npu_gb_per_s: float
+    bytes: int
+    utilisation: float
+    busy_ns: float
+
+
+class Phase(TypedDict):
+    """One phase position of multi-phase collectives."""
+
+    name: str
+    count: int
+    queue_ns: float
+    network_ns: float
+
+
+class Operation(TypedDict):
+    """One kind of operation over all ranks."""
+
+    name: str
+    kind: str
+    count: int
+    total_ns: float
+    max_ns: float
+    bytes: int
+
+
+class Link(TypedDict):
+    """One of the busiest links (link backend)."""
+
+    name: str
+    bytes: int
+    busy_ns: float
+    messages: int
+    queue_mean_ns: float
+    queue_max: int
+
+
+class Counts(TypedDict):
+    """Work done."""
+
+    operations: int
+    events: int
+    transfers: int
+
+
+class Report(TypedDict):
+    """A report."""
+
+    schema: str
+    version: str
+    config: dict[str, Any]
+    seed: int
+    digest: str
+    warnings: list[str]
+    step_time_ns: float
+    ranks: int
+    classes: list[Class]
+    folding: Folding
+    dimensions: list[Dimension]
+    phases: list[Phase]
+    operations: list[Operation]
+    links: list[Link]
+    counts: Counts

@@ -1,0 +1,5 @@
+"""Workloads: what the ranks do."""
+
+from .traces import Workload, load
+
+__all__ = ["Workload", "load"]

@@ -1,0 +1,39 @@
+"""Workloads from execution traces."""
+
+from __future__ import annotations
+
+import os
+
+from .. import _core
+
+
+class Workload:
+    """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share a program."""
+
+    def __init__(self, core: _core.Workload, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self._core.ranks
+
+    @property
+    def operations(self) -> int:
+        """Operations over all ranks."""
+        return self._core.operations
+
+    def __repr__(self) -> str:
+        return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
+
+
+def load(path: str | os.PathLike[str], ranks: int | None = None) -> Workload:
+    """Reads a directory of Chakra execution traces, one file a rank.
+
+    `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, or the directory when
+    it holds one such set. Plain, gzip and JSON traces are told apart by their content. `ranks` limits how many are
+    read. Raises `InputError` listing every problem.
+    """
+    name = os.fspath(path)
+    return Workload(_core.Workload.load(name, ranks), name)
