@@ -4,7 +4,20 @@
 //! dimensions, custom algorithms from files, and the symbolic checker that proves each plan.
 //! Not here: when a step starts (`sim`) and how long a transfer takes (`net-*`).
 
+mod algorithm;
+pub mod binomial;
 pub mod custom;
+pub mod direct;
+pub mod double_binary_tree;
+mod error;
+pub mod halving_doubling;
+pub mod phases;
 mod plan;
+pub mod prove;
+pub mod ring;
 
+pub use algorithm::{Algorithm, MAX_STEPS, Request, is_rooted, plan};
+pub use error::PlanError;
+pub use phases::{Hierarchy, Phase, phases};
 pub use plan::{Plan, Script, Step, To};
+pub use prove::prove;

@@ -5,6 +5,9 @@
 //! *usable* after the endpoint delay and the reduction it is charged. A position ends when all its steps have fired and all
 //! its posted receives are usable. Counting receptions is enough because a receive is posted only by its step.
 
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
 /// Whom a step talks to, seen from position `i` of `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
@@ -56,6 +59,23 @@ pub struct Step {
     pub after_received: u32,
 }
 
+impl Step {
+    /// A send of `bytes` to receive `slot` of `to` once `after` receptions are usable.
+    pub fn send(to: To, bytes: u64, slot: u32, after: u32) -> Step {
+        Step { to: Some(to), bytes, slot, from: None, after_usable: after, after_received: 0 }
+    }
+
+    /// A receive from `from` posted once `after` receptions are usable.
+    pub fn receive(from: To, after: u32) -> Step {
+        Step { to: None, bytes: 0, slot: 0, from: Some(from), after_usable: after, after_received: 0 }
+    }
+
+    /// The same step that posts a receive from `from`, too.
+    pub fn and_receive(self, from: To) -> Step {
+        Step { from: Some(from), ..self }
+    }
+}
+
 /// What one position does in a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Script {
@@ -76,7 +96,35 @@ pub struct Plan {
     pub roles: Vec<u32>,
 }
 
+impl Script {
+    /// A script in which no reception is reduced.
+    pub fn plain(steps: Vec<Step>) -> Script {
+        let receives = steps.iter().filter(|s| s.from.is_some()).count();
+        Script { steps, charges: vec![0; receives] }
+    }
+
+    /// The positions this script receives from, in slot order.
+    pub fn receives(&self) -> impl Iterator<Item = To> + '_ {
+        self.steps.iter().filter_map(|s| s.from)
+    }
+}
+
 impl Plan {
+    /// A plan in which positions of equal `key` run the same script, numbered in order of first appearance.
+    pub fn by_role<K: Copy + Eq + Hash>(n: u32, key: impl Fn(u32) -> K, build: impl Fn(K) -> Script) -> Plan {
+        let mut known = FxHashMap::default();
+        let mut plan = Plan { n, scripts: Vec::new(), roles: Vec::with_capacity(n as usize) };
+        for position in 0..n {
+            let key = key(position);
+            let role = *known.entry(key).or_insert_with(|| {
+                plan.scripts.push(build(key));
+                plan.scripts.len() as u32 - 1
+            });
+            plan.roles.push(role);
+        }
+        plan
+    }
+
     /// A plan in which every position runs `script`.
     pub fn uniform(n: u32, script: Script) -> Plan {
         Plan { n, scripts: vec![script], roles: Vec::new() }

@@ -1,0 +1,170 @@
+//! Collectives over several dimensions, proved end to end: every phase by its own plan, its outcome put together on all lines.
+//!
+//! An *element* is the smallest piece of the whole collective; each line of a phase maps elements to the blocks of its plan.
+//! Elements: piece e of the buffer, owned by NPU e, for all-reduce, reduce-scatter, broadcast, reduce and scatter; the
+//! contribution of NPU e for all-gather and gather; `source * N + destination` for all-to-all; "e has arrived" for a barrier.
+
+use super::{Held, Order, Request, execute, inputs, promise_kept, prove};
+use crate::phases::{Hierarchy, Phase, phases, takes_part};
+use crate::{Algorithm, MAX_STEPS};
+use graph::CollectiveKind;
+use std::collections::BTreeMap;
+
+/// A grid of NPUs, dimension 1 fastest.
+struct Grid<'a> {
+    sizes: &'a [u32],
+    root: u32,
+}
+
+impl Grid<'_> {
+    fn total(&self) -> u32 {
+        self.sizes.iter().product()
+    }
+
+    fn stride(&self, dim: usize) -> u32 {
+        self.sizes[..dim].iter().product()
+    }
+
+    fn coordinate(&self, npu: u64, dim: usize) -> u32 {
+        (npu / u64::from(self.stride(dim)) % u64::from(self.sizes[dim])) as u32
+    }
+
+    /// The NPUs of the line of `npu` along `dim`, in order.
+    fn line(&self, npu: u32, dim: usize) -> Vec<u32> {
+        let base = npu - self.coordinate(u64::from(npu), dim) * self.stride(dim);
+        (0..self.sizes[dim]).map(|p| base + p * self.stride(dim)).collect()
+    }
+}
+
+/// Proves `kind` on a grid of `sizes` (innermost first, at most 128 NPUs) phase by phase, `algorithms[d]` on dimension `d`;
+/// `unit`: bytes of one of the N elements. Returns the phases.
+///
+/// # Errors
+/// What is wrong: a plan that cannot be made or breaks its promise, a phase whose bytes are not what its NPUs hold, or a
+/// broken promise of the whole.
+pub fn prove_phases(
+    kind: CollectiveKind,
+    sizes: &[u32],
+    unit: u64,
+    hierarchy: Hierarchy,
+    algorithms: &[Algorithm],
+    root: u32,
+    chunk: u32,
+) -> Result<Vec<Phase>, String> {
+    let grid = Grid { sizes, root };
+    let n = sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s)).filter(|n| (1..=super::MAX_POSITIONS).contains(n));
+    let n = n.ok_or_else(|| format!("a grid of {sizes:?} NPUs; allowed: 1 to {}", super::MAX_POSITIONS))?;
+    if root >= n || algorithms.len() < sizes.len() || unit > u64::MAX / MAX_STEPS {
+        return Err(format!("root {root}, {} algorithms or unit {unit} does not fit {sizes:?}", algorithms.len()));
+    }
+    let own = matches!(kind, CollectiveKind::AllGather | CollectiveKind::Gather);
+    let bytes = if own { unit } else { unit * u64::from(n) };
+    let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
+    let list = phases(kind, bytes, &dims, hierarchy);
+    // Direct cuts a buffer only where the kind itself does; the whole is cut into one element an NPU.
+    let whole = Request { kind, algorithm: Algorithm::Ring, n, bytes, root, chunk };
+    let mut held: Vec<Held> = (0..n).map(|p| inputs(&whole, p)).collect();
+    for (index, phase) in list.iter().enumerate() {
+        let algorithm = algorithms[phase.dim.unwrap_or(0) as usize];
+        let active = |npu: u32| takes_part(&list, index, |d| grid.at_root(npu, d as usize));
+        held = step(&grid, phase, algorithm, chunk, unit, held, active).map_err(|e| format!("phase {index}: {e}"))?;
+    }
+    promise_kept(&whole, &held)?;
+    Ok(list)
+}
+
+impl Grid<'_> {
+    fn at_root(&self, npu: u32, dim: usize) -> bool {
+        self.coordinate(u64::from(npu), dim) == self.coordinate(u64::from(self.root), dim)
+    }
+}
+
+/// One phase on all its lines.
+fn step(
+    grid: &Grid,
+    phase: &Phase,
+    algorithm: Algorithm,
+    chunk: u32,
+    unit: u64,
+    mut held: Vec<Held>,
+    active: impl Fn(u32) -> bool,
+) -> Result<Vec<Held>, String> {
+    let dim = phase.dim.ok_or("a flat phase")? as usize;
+    let root = grid.coordinate(u64::from(grid.root), dim);
+    let request = Request { kind: phase.kind, algorithm, n: grid.sizes[dim], bytes: phase.bytes, root, chunk };
+    let plan = request.plan().map_err(|e| e.to_string())?;
+    prove(&plan, &request)?;
+    let (_, outcome) = execute(&plan, &request, Order::Random(4))?;
+    let heads = (0..grid.total()).filter(|&npu| grid.coordinate(u64::from(npu), dim) == 0 && active(npu));
+    for head in heads {
+        let line = grid.line(head, dim);
+        let before: Vec<Held> = line.iter().map(|&npu| std::mem::take(&mut held[npu as usize])).collect();
+        full(phase, root, unit, &before)?;
+        let blocks = blocks(grid, &request, dim, &before);
+        for (position, (&npu, outcome)) in line.iter().zip(&outcome).enumerate() {
+            held[npu as usize] = after(&request, position as u32, outcome, &blocks, &before)?;
+        }
+    }
+    Ok(held)
+}
+
+/// The bytes of a phase must be what its NPUs hold.
+fn full(phase: &Phase, root: u32, unit: u64, before: &[Held]) -> Result<(), String> {
+    let spreads = matches!(phase.kind, CollectiveKind::Broadcast | CollectiveKind::Scatter);
+    for (position, held) in before.iter().enumerate() {
+        let counts = phase.kind != CollectiveKind::Barrier && (!spreads || position == root as usize);
+        if counts && held.len() as u64 * unit != phase.bytes {
+            return Err(format!("{} bytes for {} elements of {unit}", phase.bytes, held.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Elements of each block of the plan.
+fn blocks(grid: &Grid, request: &Request, dim: usize, before: &[Held]) -> BTreeMap<u64, Vec<u64>> {
+    let (n, total) = (u64::from(request.n), u64::from(grid.total()));
+    let cut = super::cut(request);
+    let mut blocks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (position, held) in before.iter().enumerate() {
+        let p = position as u64;
+        for (index, &element) in held.keys().enumerate() {
+            let owner = u64::from(grid.coordinate(element % total, dim));
+            let block = match request.kind {
+                CollectiveKind::ReduceScatter | CollectiveKind::Scatter => owner,
+                CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p,
+                CollectiveKind::AllToAll => p * n + owner,
+                CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce => index as u64 % cut,
+            };
+            let list = blocks.entry(block).or_default();
+            if !list.contains(&element) {
+                list.push(element);
+            }
+        }
+    }
+    blocks
+}
+
+/// What the NPU at `position` of a line holds after a phase that left it `outcome` there.
+fn after(
+    request: &Request,
+    position: u32,
+    outcome: &Held,
+    blocks: &BTreeMap<u64, Vec<u64>>,
+    before: &[Held],
+) -> Result<Held, String> {
+    let mut held = Held::new();
+    for block in super::promise(request, position).into_keys() {
+        let from = outcome.get(&block).copied().unwrap_or(0);
+        for &element in blocks.get(&block).map_or(&[][..], Vec::as_slice) {
+            let entry = held.entry(element).or_insert(0);
+            for source in (0..before.len()).filter(|&s| from >> s & 1 == 1) {
+                let set = before[source].get(&element).copied().unwrap_or(0);
+                if set == 0 || *entry & set != 0 && request.kind != CollectiveKind::Barrier {
+                    return Err(format!("element {element} at position {position}: {entry:#b} and {set:#b} of {source}"));
+                }
+                *entry |= set;
+            }
+        }
+    }
+    Ok(held)
+}
