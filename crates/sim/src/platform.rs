@@ -7,30 +7,7 @@ use graph::CollectiveKind;
 use topology::Fabric;
 use units::{Bandwidth, Bytes, Flops, Span};
 
-/// An algorithm for one collective kind on one dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Algorithm {
-    /// Neighbour to neighbour (pipelined chain for rooted kinds).
-    Ring,
-    /// Everybody to everybody at once; with a window, that many messages in flight.
-    Direct {
-        /// Messages in flight, `None` for all.
-        window: Option<u32>,
-    },
-    /// Recursive halving and doubling (binomial tree for rooted kinds); powers of two only.
-    HalvingDoubling,
-    /// Two complementary binary trees, alternate chunks on each; all-reduce, reduce and broadcast.
-    DoubleBinaryTree,
-}
-
-/// How an all-reduce over several dimensions is split into phases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hierarchy {
-    /// A whole all-reduce in each dimension in turn (ISPASS 2020 "baseline").
-    Baseline,
-    /// Reduce-scatter outwards, all-reduce on the last dimension, all-gather back (ISPASS 2020 "enhanced", multi-rail).
-    Enhanced,
-}
+pub use collective::{Algorithm, Hierarchy};
 
 /// The algorithms of one collective kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +107,8 @@ pub struct SharedBus {
 /// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its arithmetic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AstraSimParameters {
+    /// The system file, to be named when a workload needs an implementation it does not give.
+    pub system_file: String,
     /// Link bandwidth a dimension, GB/s of 2^30 bytes: `bytes/ns = bandwidth * 2^30 / 1e9`.
     pub bandwidth: Vec<f64>,
     /// Link latency a dimension, ns.
