@@ -20,9 +20,7 @@ SCHEMA = "armillary.check/1"
 
 Input = TypeVar("Input", Platform, Workload)
 
-WorkloadName = Annotated[
-    str | None, typer.Argument(help="Chakra traces; leave it out to check a platform alone.")
-]
+WorkloadName = Annotated[str | None, typer.Argument(help="Chakra traces; leave it out to check a platform alone.")]
 
 
 def check(platform: PlatformName, workload: WorkloadName = None, json: Json = None, set_: Settings = None) -> None:

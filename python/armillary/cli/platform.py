@@ -15,9 +15,7 @@ from .options import Json, Settings, settings
 
 SCHEMA = "armillary.platforms/1"
 
-app = typer.Typer(
-    no_args_is_help=True, help="List the platforms at hand, or show one.", rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, help="List the platforms at hand, or show one.", rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.")]
 

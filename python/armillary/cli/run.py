@@ -12,9 +12,7 @@ from ..workload import load
 from . import output
 from .options import Backend, BackendName, Json, NoFold, PlatformName, Seed, Settings, settings
 
-WorkloadName = Annotated[
-    str, typer.Argument(help="Chakra traces: a directory, prefix, or prefix.%d.et.")
-]
+WorkloadName = Annotated[str, typer.Argument(help="Chakra traces: a directory, prefix, or prefix.%d.et.")]
 
 
 def run(

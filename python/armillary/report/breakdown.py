@@ -16,6 +16,8 @@ from .quantity import bandwidth, number, share, size, time
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
+_NARROW = 78
+"""Below this many columns the parts are given as shares only."""
 
 
 def show(report: Report, title: str, console: Console) -> None:
@@ -66,7 +68,10 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
         *((h, "right") for h in ("Compute", "Exposed comm.", "Exposed mem.", "Idle")),
     )
     for item in shown:
-        cells = (_cell(item[key], step) for key in ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"))
+        cells = (
+            _cell(item[key], step, console.width < _NARROW)
+            for key in ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+        )
         table.add_row(Text(item["ranks"], no_wrap=True, overflow="ellipsis"), number(item["count"]), *cells)
     yield Padding(table, (0, 0, 0, 2))
     labels = max((len(_clip(item["ranks"])) for item in shown), default=0)
@@ -159,8 +164,8 @@ def _table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _cell(ns: float, step: float) -> str:
-    return f"{time(ns, 3)} {share(ns / step):>6}"
+def _cell(ns: float, step: float, narrow: bool) -> str:
+    return share(ns / step) if narrow else f"{time(ns, 3)} {share(ns / step):>6}"
 
 
 def _shares(item: Class, step: float) -> list[float]:

@@ -1,0 +1,60 @@
+"""What every test shares: the repository, a report to draw, the command line as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from armillary.schema import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+Armillary = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def report() -> Report:
+    """A report with something in every part of it."""
+    loaded: Report = json.loads((ROOT / "tests/python/data/report.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+@pytest.fixture
+def armillary(tmp_path: Path) -> Armillary:
+    """Runs the command line in a process of its own, in an empty directory, 100 columns wide."""
+
+    def call(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "armillary.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "100", **environment},
+            timeout=300,
+            check=False,
+        )
+
+    return call
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares text with `golden/<name>`; run pytest with `--renew-golden` to accept what there is now."""
+
+    def compare(name: str, text: str) -> None:
+        path = ROOT / "tests/python/golden" / name
+        if request.config.getoption("--renew-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that renews our own snapshots."""
+    parser.addoption("--renew-golden", action="store_true", help="accept the present output as golden")

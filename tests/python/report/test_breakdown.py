@@ -1,0 +1,68 @@
+"""The breakdown, as drawn: our own snapshots, and what must hold for any report."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from armillary.report import breakdown
+from armillary.schema import Report
+
+
+def drawn(report: Report, width: int, terminal: bool = False, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
+    console = Console(file=stream, width=width, force_terminal=terminal, highlight=False, markup=False, _environ={})
+    breakdown.show(report, "traces/gpt.%d.et on dgx, link", console)
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_golden(report: Report, width: int, golden: Callable[[str, str], None]) -> None:
+    golden(f"breakdown_{width}.txt", drawn(report, width))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_tables_fit_the_width(report: Report, width: int) -> None:
+    tables = [line for line in drawn(report, width).splitlines() if line.startswith("  ")]
+    assert max(map(len, tables)) <= width
+
+
+def test_no_colour_codes_outside_a_terminal(report: Report) -> None:
+    assert "\x1b" not in drawn(report, 80)
+    assert "\x1b" in drawn(report, 80, terminal=True)
+
+
+def test_plain_characters_where_nothing_else_can_be_shown(report: Report) -> None:
+    text = drawn(report, 80, encoding="ascii")
+    assert "#" in text and "~" in text
+
+
+def test_warnings_come_first_and_stay_on_one_line(report: Report) -> None:
+    lines = drawn(report, 60).splitlines()
+    assert lines[: len(report["warnings"])] == [f"warning: {warning}" for warning in report["warnings"]]
+
+
+def test_names_are_not_read_as_markup(report: Report) -> None:
+    report["operations"][0]["name"] = "[red]x[/red] :smile:"
+    assert "[red]x[/red] :smile:" in drawn(report, 120)
+
+
+def test_an_empty_run(report: Report) -> None:
+    empty = Report(**{**report, "classes": [], "dimensions": [], "phases": [], "operations": [], "links": []})
+    empty["step_time_ns"] = 0.0
+    assert "Step time  0" in drawn(empty, 80)
+
+
+def test_many_classes_are_cut_and_counted(report: Report) -> None:
+    report["classes"] = report["classes"] * 10
+    assert "and 28 more classes of ranks" in drawn(report, 80)
+
+
+def test_why_it_was_not_folded(report: Report) -> None:
+    report["folding"] = {"simulated_ranks": 64, "folded": False, "reason": "rank 3 computes longer than the others"}
+    assert "64 ranks; not folded: rank 3 computes longer than the others" in drawn(report, 80)

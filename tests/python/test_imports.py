@@ -1,0 +1,89 @@
+"""Who may import whom in `python/armillary`, and what must not be loaded before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PACKAGE = ROOT / "python/armillary"
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "schema": set(),
+    "files": {"errors"},
+    "nccl": {"errors"},
+    "platform": {"_core", "errors"},
+    "workload": {"_core"},
+    "result": {"_core", "files", "schema"},
+    "api": {"_core", "nccl", "platform", "result", "workload"},
+    "report": {"schema"},
+    "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "workload"},
+    "": {"_core", "api", "errors", "platform", "result", "workload"},
+}
+"""Room -> rooms it may import; "" is the package itself."""
+
+LIBRARIES: dict[str, set[str]] = {"rich": {"report", "cli"}, "typer": {"cli"}, "polars": {"result", "api"}}
+"""Library -> rooms that may import it."""
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "systems" not in path.relative_to(PACKAGE).parts)
+
+
+def room(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return "" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Absolute names of everything a file imports, wherever in it."""
+    package = ["armillary", *path.relative_to(PACKAGE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def imported_rooms(path: Path) -> set[str]:
+    inside = [name.split(".")[1] for name in imports(path) if name.startswith("armillary.")]
+    known = {name if name in ALLOWED or name == "_core" else "" for name in inside}
+    return known - {room(path)}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows(path: Path) -> None:
+    assert room(path) in ALLOWED, "a new room needs a line in ALLOWED and in ARCHITECTURE.md"
+    assert imported_rooms(path) <= ALLOWED[room(path)]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_libraries(path: Path) -> None:
+    for name in imports(path):
+        library = name.split(".")[0]
+        assert room(path) in LIBRARIES.get(library, {room(path)}), f"{library} is not for {path.name}"
+
+
+def test_arrows_have_no_cycle() -> None:
+    seen: list[str] = []
+    while len(seen) < len(ALLOWED):
+        ready = [name for name, needs in ALLOWED.items() if name not in seen and needs - {"_core"} <= set(seen)]
+        assert ready, f"a cycle among {set(ALLOWED) - set(seen)}"
+        seen += ready
+
+
+@pytest.mark.parametrize("arguments", [["-c", "import armillary"], ["-m", "armillary.cli", "astra-sim"]])
+def test_light_start(arguments: list[str]) -> None:
+    """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, nor by a bare import."""
+    run = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=False)
+    loaded = {line.split("|")[-1].strip().split(".")[0] for line in run.stderr.splitlines() if "|" in line}
+    assert "armillary" in loaded
+    assert not loaded & {"typer", "rich", "polars", "numpy", "pandas", "asyncio"}
