@@ -1,8 +1,12 @@
 //! Algorithms read from files: a small operation graph for each position (Chakra custom collectives, MSCCL XML).
 //!
-//! The sizes are the file's own for Chakra; for MSCCL they are fractions of the buffer and `Custom::scaled` makes bytes of them.
+//! Here: the data, and the check that such an algorithm can run to its end. What it computes is the file's own affair.
+//! The sizes are the file's own for Chakra; for MSCCL they are fractions of the buffer and the reader makes bytes of them.
+//! Model of the check: a send ends when it is issued, a receive when the k-th receive of its channel has the k-th send; a channel
+//! is (source, destination, tag, bytes).
 
-use graph::Program;
+use graph::{Node, Op, Problem, Program};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One algorithm from a file.
@@ -12,4 +16,303 @@ pub struct Custom {
     pub name: String,
     /// One program a position; sends and receives use peer offsets in positions. Programs may be shared.
     pub positions: Vec<Arc<Program>>,
+}
+
+impl Custom {
+    /// Everything that keeps the algorithm from running to its end on any backend; empty when it does.
+    ///
+    /// Looked for: no positions, operations that make no sense inside a collective, peers outside or oneself, sends and
+    /// receives that do not match, and circular waits over all positions.
+    pub fn check(&self) -> Vec<Problem> {
+        if self.positions.is_empty() {
+            return vec![Problem::new(&self.name, "", "an algorithm for no position").help("at least one program")];
+        }
+        let mut problems = self.misplaced();
+        if problems.is_empty() {
+            problems = self.unmatched();
+            problems.extend(Walk::new(self).finish());
+        }
+        problems
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.positions.iter().enumerate().flat_map(|(p, program)| program.nodes().iter().map(move |node| (p, node)))
+    }
+
+    fn problem(&self, position: usize, node: &Node, message: String) -> Problem {
+        Problem::new(&self.name, place(position, node.id), message)
+    }
+
+    /// Nodes that cannot stand in an algorithm of this many positions.
+    fn misplaced(&self) -> Vec<Problem> {
+        let n = self.positions.len();
+        let fault = |(position, node): (usize, &Node)| match node.op {
+            Op::Send { peer, .. } | Op::Recv { peer, .. } => {
+                let other = position as i64 + i64::from(peer);
+                let message = || format!("a message between position {position} and position {other}");
+                let help = || format!("another position of 0 to {}", n - 1);
+                (peer == 0 || !(0..n as i64).contains(&other))
+                    .then(|| self.problem(position, node, message()).help(help()))
+            }
+            Op::Collective { kind, .. } => {
+                let message = format!("{} inside a custom collective", kind.name());
+                Some(self.problem(position, node, message).help("send, receive, compute and metadata nodes"))
+            }
+            Op::Memory { .. } => {
+                let message = "a memory operation inside a custom collective".to_string();
+                Some(self.problem(position, node, message).help("send, receive, compute and metadata nodes"))
+            }
+            Op::Metadata | Op::Invalid | Op::Compute { .. } => None,
+        };
+        self.nodes().filter_map(fault).collect()
+    }
+
+    /// Sends without receive and receives without send, one problem a channel.
+    fn unmatched(&self) -> Vec<Problem> {
+        let mut channels: BTreeMap<Channel, (Vec<&Node>, Vec<&Node>)> = BTreeMap::new();
+        for (position, node) in self.nodes() {
+            if let Some((channel, sends)) = Channel::of(position, node) {
+                let entry = channels.entry(channel).or_default();
+                if sends { entry.0.push(node) } else { entry.1.push(node) }
+            }
+        }
+        channels.iter().filter_map(|(channel, (sends, receives))| self.surplus(channel, sends, receives)).collect()
+    }
+
+    fn surplus(&self, channel: &Channel, sends: &[&Node], receives: &[&Node]) -> Option<Problem> {
+        let both = sends.len().min(receives.len());
+        let message = format!(
+            "{} sends but {} receives of {} bytes with tag {} from position {} to position {}",
+            sends.len(),
+            receives.len(),
+            channel.bytes,
+            channel.tag,
+            channel.from,
+            channel.to
+        );
+        let surplus = sends[both..].iter().map(|&s| (channel.from, s)).chain(receives[both..].iter().map(|&r| (channel.to, r)));
+        let help = "for every send one receive of the same tag and size";
+        surplus.take(1).map(|(position, node)| self.problem(position, node, message.clone()).help(help)).next()
+    }
+}
+
+fn place(position: usize, id: u64) -> String {
+    format!("position {position} node {id}")
+}
+
+/// Where the k-th send meets the k-th receive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Channel {
+    from: usize,
+    to: usize,
+    tag: u32,
+    bytes: u64,
+}
+
+impl Channel {
+    /// The channel of a send (true) or receive (false); peers are known to be inside.
+    fn of(position: usize, node: &Node) -> Option<(Channel, bool)> {
+        let other = |peer: i32| position.wrapping_add_signed(peer as isize);
+        match node.op {
+            Op::Send { peer, bytes, tag } => {
+                Some((Channel { from: position, to: other(peer), tag, bytes: bytes.0 }, true))
+            }
+            Op::Recv { peer, bytes, tag } => {
+                Some((Channel { from: other(peer), to: position, tag, bytes: bytes.0 }, false))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A node of a position, by index.
+type At = (usize, usize);
+
+/// Runs the algorithm without time: what can be issued is issued, until nothing can.
+struct Walk<'a> {
+    custom: &'a Custom,
+    /// Dependencies not yet done; `None` once the node is done itself.
+    waits: Vec<Vec<Option<u32>>>,
+    ready: VecDeque<At>,
+    /// Sends without receive, and receives without send, of each channel so far.
+    pending: BTreeMap<Channel, (u64, VecDeque<At>)>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(custom: &'a Custom) -> Walk<'a> {
+        let waits = |p: &Arc<Program>| (0..p.nodes().len()).map(|i| Some(p.deps(i).len() as u32)).collect();
+        let waits: Vec<Vec<Option<u32>>> = custom.positions.iter().map(waits).collect();
+        let free = |(p, w): (usize, &Vec<Option<u32>>)| (0..w.len()).filter(|&i| w[i] == Some(0)).map(move |i| (p, i)).collect();
+        let ready = waits.iter().enumerate().flat_map(|x| -> Vec<At> { free(x) }).collect();
+        Walk { custom, waits, ready, pending: BTreeMap::new() }
+    }
+
+    fn node(&self, (position, index): At) -> &'a Node {
+        &self.custom.positions[position].nodes()[index]
+    }
+
+    /// The circular wait that stops it, if one does.
+    fn finish(mut self) -> Option<Problem> {
+        while let Some(at) = self.ready.pop_front() {
+            self.issue(at);
+        }
+        let stuck = |(p, w): (usize, &Vec<Option<u32>>)| w.iter().position(Option::is_some).map(|i| (p, i));
+        let starts: Vec<At> = self.waits.iter().enumerate().filter_map(stuck).collect();
+        starts.into_iter().find_map(|at| self.circle(at))
+    }
+
+    fn issue(&mut self, at: At) {
+        let Some((channel, sends)) = Channel::of(at.0, self.node(at)) else { return self.done(at) };
+        let (sent, waiting) = self.pending.entry(channel).or_default();
+        if sends {
+            match waiting.pop_front() {
+                Some(receive) => self.done(receive),
+                None => *sent += 1,
+            }
+            self.done(at);
+        } else if *sent > 0 {
+            *sent -= 1;
+            self.done(at);
+        } else {
+            waiting.push_back(at);
+        }
+    }
+
+    fn done(&mut self, (position, index): At) {
+        self.waits[position][index] = None;
+        for &child in self.custom.positions[position].children(index) {
+            let child = child as usize;
+            let left = self.waits[position][child].map(|w| w - 1);
+            self.waits[position][child] = left;
+            if left == Some(0) {
+                self.ready.push_back((position, child));
+            }
+        }
+    }
+
+    /// What `at` waits for: a dependency, or the first send of its channel that was not issued.
+    fn waits_for(&self, at: At) -> Option<At> {
+        let program = &self.custom.positions[at.0];
+        let open = |&&d: &&u32| self.waits[at.0][d as usize].is_some();
+        if let Some(&dep) = program.deps(at.1).iter().find(open) {
+            return Some((at.0, dep as usize));
+        }
+        let (channel, _) = Channel::of(at.0, self.node(at))?;
+        let sender = &self.custom.positions[channel.from];
+        let is_send = |i: &usize| Channel::of(channel.from, &sender.nodes()[*i]) == Some((channel, true));
+        let index = (0..sender.nodes().len()).filter(is_send).find(|&i| self.waits[channel.from][i].is_some())?;
+        Some((channel.from, index))
+    }
+
+    /// Follows the waits from `start` until they come round.
+    fn circle(&self, start: At) -> Option<Problem> {
+        let mut path = vec![start];
+        let mut seen: BTreeMap<At, usize> = [(start, 0)].into();
+        loop {
+            let next = self.waits_for(*path.last()?)?;
+            if let Some(&first) = seen.get(&next) {
+                return Some(self.describe(&path[first..]));
+            }
+            seen.insert(next, path.len());
+            path.push(next);
+        }
+    }
+
+    fn describe(&self, circle: &[At]) -> Problem {
+        let name = |&at: &At| place(at.0, self.node(at).id);
+        let mut names: Vec<String> = circle.iter().take(16).map(name).collect();
+        if circle.len() > names.len() {
+            names.push(format!("{} more", circle.len() - names.len()));
+        }
+        let message = format!("operations wait for each other in a circle: {}", names.join(" -> "));
+        Problem::new(&self.custom.name, name(&circle[0]), message).help("dependencies and messages without a circle")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use graph::ProgramBuilder;
+    use units::{Bytes, Span};
+
+    fn send(peer: i32, bytes: u64, tag: u32) -> Op {
+        Op::Send { peer, bytes: Bytes(bytes), tag }
+    }
+
+    fn recv(peer: i32, bytes: u64, tag: u32) -> Op {
+        Op::Recv { peer, bytes: Bytes(bytes), tag }
+    }
+
+    /// Node i has id i and the dependencies given.
+    fn program(nodes: &[(Op, &[u64])]) -> Arc<Program> {
+        let mut builder = ProgramBuilder::default();
+        for (id, &(op, deps)) in (0..).zip(nodes) {
+            builder.push(Node { id, duration: Span::ZERO, op }, "", deps.iter().copied());
+        }
+        Arc::new(builder.build().unwrap())
+    }
+
+    fn check(positions: Vec<Arc<Program>>) -> Vec<String> {
+        Custom { name: "mine.et".into(), positions }.check().iter().map(Problem::to_string).collect()
+    }
+
+    /// A ring all-gather in which each position forwards what it received.
+    fn ring(n: i32, steps: u64) -> Vec<Arc<Program>> {
+        let position = |p: i32| {
+            let (next, previous) = ((p + 1) % n - p, (p + n - 1) % n - p);
+            let mut builder = ProgramBuilder::default();
+            for k in 0..steps {
+                let node = |id, op| Node { id, duration: Span::ZERO, op };
+                builder.push(node(2 * k, send(next, 64, 0)), "", (k > 0).then(|| 2 * k - 1));
+                builder.push(node(2 * k + 1, recv(previous, 64, 0)), "", (k > 0).then(|| 2 * k - 1));
+            }
+            Arc::new(builder.build().unwrap())
+        };
+        (0..n).map(position).collect()
+    }
+
+    #[test]
+    fn a_ring_runs() {
+        assert_eq!(check(ring(5, 4)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_missing_receive_is_named() {
+        let problems = check(vec![program(&[(send(1, 8, 3), &[])]), program(&[(recv(-1, 9, 3), &[])])]);
+        assert_eq!(
+            problems,
+            [
+                "mine.et: position 0 node 0: 1 sends but 0 receives of 8 bytes with tag 3 from position 0 to position 1 \
+                 (allowed: for every send one receive of the same tag and size)",
+                "mine.et: position 1 node 0: 0 sends but 1 receives of 9 bytes with tag 3 from position 0 to position 1 \
+                 (allowed: for every send one receive of the same tag and size)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_circle_over_positions_is_named() {
+        let wait_first = |peer: i32| program(&[(recv(peer, 8, 0), &[]), (send(peer, 8, 0), &[0])]);
+        let problems = check(vec![wait_first(1), wait_first(-1)]);
+        assert_eq!(problems.len(), 1);
+        let circle = "position 0 node 0 -> position 1 node 1 -> position 1 node 0 -> position 0 node 1";
+        assert!(problems[0].contains(circle), "{problems:?}");
+    }
+
+    #[test]
+    fn a_circle_within_a_position_is_named() {
+        let problems = check(vec![program(&[(Op::Metadata, &[1]), (Op::Metadata, &[0])])]);
+        assert!(problems[0].contains("position 0 node 0 -> position 0 node 1"), "{problems:?}");
+    }
+
+    #[test]
+    fn peers_outside_and_foreign_operations_are_named() {
+        let memory = Op::Memory { store: false, bytes: Bytes(1) };
+        let problems = check(vec![program(&[(send(2, 8, 0), &[]), (recv(0, 8, 0), &[]), (memory, &[])]), program(&[])]);
+        assert_eq!(problems.len(), 3);
+        assert!(problems[0].contains("between position 0 and position 2 (allowed: another position of 0 to 1)"));
+        assert!(problems[1].contains("position 0 and position 0"));
+        assert!(problems[2].contains("memory operation"));
+        assert_eq!(check(vec![]), ["mine.et: an algorithm for no position (allowed: at least one program)"]);
+    }
 }

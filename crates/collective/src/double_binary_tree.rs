@@ -52,7 +52,7 @@ impl Tree {
         let v = (position + self.n - self.root) % self.n;
         let nodes = self.n - self.fixed;
         match v.checked_sub(self.fixed) {
-            Some(w) if self.second && nodes % 2 == 0 => self.fixed + (nodes - 1 - w),
+            Some(w) if self.second && nodes.is_multiple_of(2) => self.fixed + (nodes - 1 - w),
             Some(w) if self.second => self.fixed + (w + nodes - 1) % nodes,
             _ => v,
         }
@@ -61,7 +61,7 @@ impl Tree {
     fn position(self, label: u32) -> u32 {
         let nodes = self.n - self.fixed;
         let v = match label.checked_sub(self.fixed) {
-            Some(w) if self.second && nodes % 2 == 0 => self.fixed + (nodes - 1 - w),
+            Some(w) if self.second && nodes.is_multiple_of(2) => self.fixed + (nodes - 1 - w),
             Some(w) if self.second => self.fixed + (w + 1) % nodes,
             _ => label,
         };

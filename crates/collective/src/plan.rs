@@ -142,8 +142,51 @@ impl Plan {
         if self.roles.is_empty() { 0 } else { self.roles[position as usize] }
     }
 
+    /// The same plan with left and right exchanged: what position p did, `2 * root - p` does. The root keeps its place.
+    pub fn mirrored(&self, root: u32) -> Plan {
+        let n = self.n;
+        let reflect = |p: u32| ((2 * u64::from(root) + u64::from(n) - u64::from(p)) % u64::from(n.max(1))) as u32;
+        let turn = |to: To| if let To::At(p) = to { To::At(reflect(p)) } else { to.inverse(n) };
+        let mut plan = self.clone();
+        for step in plan.scripts.iter_mut().flat_map(|s| &mut s.steps) {
+            (step.to, step.from) = (step.to.map(turn), step.from.map(turn));
+        }
+        plan.roles = (0..self.roles.len() as u32).map(|p| self.roles[reflect(p) as usize]).collect();
+        plan
+    }
+
     /// True when every position behaves alike, so that a phase may fold.
     pub fn is_uniform(&self) -> bool {
         self.roles.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Request};
+    use graph::CollectiveKind;
+
+    /// Who sends to whom in a mirrored plan is the reflection of who sent to whom, with unchanged scripts otherwise.
+    #[test]
+    fn mirroring_reflects_every_send_and_receive() {
+        let algorithms = [Algorithm::Ring, Algorithm::Direct { window: None }, Algorithm::DoubleBinaryTree];
+        for (kind, algorithm) in CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a))) {
+            let request = Request { kind, algorithm, n: 7, bytes: 70, root: 2, chunk: 1 };
+            let Ok(plan) = request.plan() else { continue };
+            let mirror = plan.mirrored(2);
+            let reflect = |p: u32| (4 + 7 - p) % 7;
+            for p in 0..7 {
+                let (here, there) = (mirror.script(p), plan.script(reflect(p)));
+                assert_eq!((here.steps.len(), &here.charges), (there.steps.len(), &there.charges));
+                for (a, b) in here.steps.iter().zip(&there.steps) {
+                    let other = |to: Option<To>, at: u32| to.map(|to| to.position(at, 7));
+                    assert_eq!(other(a.to, p), other(b.to, reflect(p)).map(reflect));
+                    assert_eq!(other(a.from, p), other(b.from, reflect(p)).map(reflect));
+                    assert_eq!((a.slot, a.bytes, a.after_usable), (b.slot, b.bytes, b.after_usable));
+                }
+            }
+            assert_eq!(mirror.mirrored(2), plan);
+        }
     }
 }
