@@ -209,66 +209,149 @@ impl ProgramBuilder {
         self.nodes.is_empty()
     }
 
-    /// Sorts by id, resolves dependencies and inverts them.
-    ///
-    /// # Errors
-    /// Every [`ProgramError`]; cycles are not looked for here (see `check`).
-    pub fn build(self) -> Result<Program, ProgramError> {
-        let n = self.nodes.len();
-        if n >= u32::MAX as usize || self.deps.len() >= u32::MAX as usize || self.names.len() >= u32::MAX as usize {
-            return Err(ProgramError::TooLarge);
+    /// Removes every node that a later one with the same id replaces, and says how many.
+    pub fn keep_last_definitions(&mut self) -> u64 {
+        let mut order = self.order();
+        if order.windows(2).all(|w| self.nodes[w[0] as usize].id != self.nodes[w[1] as usize].id) {
+            return 0;
         }
-        let mut order: Vec<u32> = (0..n as u32).collect();
+        // `order` is stable, so of equal ids the last stands last.
+        order.reverse();
+        order.dedup_by_key(|i| self.nodes[*i as usize].id);
+        order.sort_unstable();
+        let dropped = (self.nodes.len() - order.len()) as u64;
+        let all = std::mem::take(self);
+        for i in order.into_iter().map(|i| i as usize) {
+            let name = &all.names[range(&all.name_end, i)];
+            self.push(all.nodes[i], name, all.deps[range(&all.dep_end, i)].iter().copied());
+        }
+        dropped
+    }
+
+    /// Indices of the nodes by ascending id, those of equal ids in the order of their definition.
+    fn order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
         if !self.nodes.is_sorted_by(|a, b| a.id < b.id) {
             order.sort_by_key(|&i| self.nodes[i as usize].id);
         }
-        let nodes: Vec<Node> = order.iter().map(|&i| self.nodes[i as usize]).collect();
-        if let Some(w) = nodes.windows(2).find(|w| w[0].id == w[1].id) {
-            return Err(ProgramError::DuplicateId(w[0].id));
+        order
+    }
+
+    /// Sorts by id, resolves dependencies and inverts them.
+    ///
+    /// # Errors
+    /// The first [`ProgramError`]; cycles are not looked for here (see `check`).
+    pub fn build(self) -> Result<Program, ProgramError> {
+        self.build_or_explain().map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// [`ProgramBuilder::build`] that says everything that is wrong, up to 1,000 faults.
+    ///
+    /// # Errors
+    /// One or more [`ProgramError`]s.
+    pub fn build_or_explain(mut self) -> Result<Program, Vec<ProgramError>> {
+        let n = self.nodes.len();
+        if n >= u32::MAX as usize || self.deps.len() >= u32::MAX as usize || self.names.len() >= u32::MAX as usize {
+            return Err(vec![ProgramError::TooLarge]);
         }
-        let dense = nodes.last().is_none_or(|last| last.id - nodes[0].id == n as u64 - 1);
-        let first = nodes.first().map_or(0, |f| f.id);
+        if !self.nodes.is_sorted_by(|a, b| a.id < b.id) {
+            self = self.sorted();
+        }
+        let twice = self.nodes.windows(2).filter(|w| w[0].id == w[1].id).map(|w| w[0].id);
+        let mut faults: Vec<ProgramError> = twice.take(MOST_FAULTS).map(ProgramError::DuplicateId).collect();
+        let mut program = Program::default();
+        if faults.is_empty() {
+            self.resolve(&mut program, &mut faults);
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        program.slots = slots(&self.nodes);
+        program.nodes = self.nodes;
+        program.names = self.names;
+        program.name_start = starts(self.name_end);
+        program.invert();
+        Ok(program)
+    }
+
+    /// The same nodes by ascending id.
+    fn sorted(self) -> ProgramBuilder {
+        let mut sorted = ProgramBuilder::default();
+        for i in self.order().into_iter().map(|i| i as usize) {
+            let name = &self.names[range(&self.name_end, i)];
+            sorted.push(self.nodes[i], name, self.deps[range(&self.dep_end, i)].iter().copied());
+        }
+        sorted
+    }
+
+    /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes twice.
+    fn resolve(&self, program: &mut Program, faults: &mut Vec<ProgramError>) {
+        let nodes = &self.nodes;
+        let first = nodes.first().map_or(0, |node| node.id);
+        let dense = nodes.last().is_none_or(|last| last.id - first == nodes.len() as u64 - 1);
         let find = |id: u64| -> Option<u32> {
-            if dense {
-                id.checked_sub(first).filter(|&d| d < n as u64).map(|d| d as u32)
-            } else {
-                nodes.binary_search_by_key(&id, |node| node.id).ok().map(|i| i as u32)
+            match dense {
+                true => id.checked_sub(first).filter(|&d| d < nodes.len() as u64).map(|d| d as u32),
+                false => nodes.binary_search_by_key(&id, |node| node.id).ok().map(|i| i as u32),
             }
         };
-        let range = |ends: &[u32], i: usize| (if i == 0 { 0 } else { ends[i - 1] as usize })..ends[i] as usize;
-        let mut program = Program { slots: slots(&nodes), ..Program::default() };
+        // For each node the last one that was seen to depend on it, so that repeats cost no search.
+        let mut seen = vec![u32::MAX; nodes.len()];
+        program.deps.reserve_exact(self.deps.len());
+        program.dep_start.reserve_exact(nodes.len() + 1);
         program.dep_start.push(0);
-        program.name_start.push(0);
-        let mut fan_out = vec![0u32; n + 1];
-        for (new, &old) in order.iter().enumerate() {
-            let begin = program.deps.len();
-            for &id in &self.deps[range(&self.dep_end, old as usize)] {
-                let dep = find(id).ok_or(ProgramError::DanglingDependency { node: nodes[new].id, dep: id })?;
-                if !program.deps[begin..].contains(&dep) {
-                    program.deps.push(dep);
-                    fan_out[dep as usize + 1] += 1;
+        for (i, node) in nodes.iter().enumerate() {
+            for &id in &self.deps[range(&self.dep_end, i)] {
+                match find(id) {
+                    Some(dep) if seen[dep as usize] != i as u32 => {
+                        seen[dep as usize] = i as u32;
+                        program.deps.push(dep);
+                    }
+                    Some(_) => {}
+                    None if faults.len() < MOST_FAULTS => {
+                        faults.push(ProgramError::DanglingDependency { node: node.id, dep: id });
+                    }
+                    None => return,
                 }
             }
             program.dep_start.push(program.deps.len() as u32);
-            program.names.push_str(&self.names[range(&self.name_end, old as usize)]);
-            program.name_start.push(program.names.len() as u32);
         }
+    }
+}
+
+const MOST_FAULTS: usize = 1000;
+
+impl Program {
+    /// Fills `children` from `deps`.
+    fn invert(&mut self) {
+        let n = self.nodes.len();
+        let mut fan_out = vec![0u32; n + 1];
+        self.deps.iter().for_each(|&dep| fan_out[dep as usize + 1] += 1);
         for i in 0..n {
             fan_out[i + 1] += fan_out[i];
         }
-        program.children = vec![0; program.deps.len()];
+        self.children = vec![0; self.deps.len()];
         let mut next = fan_out.clone();
         for i in 0..n {
-            for d in program.dep_start[i]..program.dep_start[i + 1] {
-                let at = &mut next[program.deps[d as usize] as usize];
-                program.children[*at as usize] = i as u32;
+            for d in self.dep_start[i]..self.dep_start[i + 1] {
+                let at = &mut next[self.deps[d as usize] as usize];
+                self.children[*at as usize] = i as u32;
                 *at += 1;
             }
         }
-        program.child_start = fan_out;
-        program.nodes = nodes;
-        Ok(program)
+        self.child_start = fan_out;
     }
+}
+
+/// Where the entries of item `i` lie, given where those of each item end.
+fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
+    (if i == 0 { 0 } else { ends[i - 1] as usize })..ends[i] as usize
+}
+
+/// Ends of items into starts with one more at the end.
+fn starts(mut ends: Vec<u32>) -> Vec<u32> {
+    ends.insert(0, 0);
+    ends
 }
 
 fn slots(nodes: &[Node]) -> u32 {

@@ -1,1 +1,8 @@
-//! (header to be written with the crate)
+//! Readers and writers of traces: files to [`graph::Workload`] and back.
+//!
+//! Here: Chakra execution traces ([`chakra`]), custom collectives as Chakra files ([`custom`]) or MSCCL XML ([`msccl`]).
+//! Not here: the checks across ranks (`graph::check`), what a trace means in time (`sim`).
+//! Everything wrong with an input is a [`graph::Problem`]; nothing a file holds can panic a reader.
+
+pub mod chakra;
+mod wire;

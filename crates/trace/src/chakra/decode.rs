@@ -1,0 +1,290 @@
+//! Nodes of any schema become nodes of a program: peers relative, groups as slots, durations in picoseconds.
+
+use super::attrs::{BadAttr, Key, Value};
+use super::groups::{Declared, declared};
+use super::notes::Notes;
+use super::problems::Problems;
+use super::schema::{Kind, Raw, Recorded, Schema};
+use super::{Decoded, ReadOptions, SlotName};
+use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder, ProgramError};
+use units::{Bytes, Span};
+
+const PS_PER_NS: u64 = 1_000;
+const PS_PER_US: u64 = 1_000_000;
+
+/// Gathers the nodes of one trace.
+pub(crate) struct Decoder<'o> {
+    pub rank: u32,
+    pub options: &'o ReadOptions,
+    file: String,
+    builder: ProgramBuilder,
+    slots: Vec<SlotName>,
+    declared: Vec<Declared>,
+    rank_free: bool,
+    pub notes: Notes,
+    pub problems: Problems,
+}
+
+impl<'o> Decoder<'o> {
+    /// For the trace of `rank` in `file`.
+    pub fn new(file: &str, rank: u32, options: &'o ReadOptions) -> Decoder<'o> {
+        Decoder {
+            rank,
+            options,
+            file: file.to_string(),
+            builder: ProgramBuilder::default(),
+            slots: Vec::new(),
+            declared: Vec::new(),
+            rank_free: true,
+            notes: Notes::default(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// Adds a node; what is wrong with it goes to `problems`.
+    #[inline]
+    pub fn node(&mut self, schema: Schema, raw: &Raw, deps: &[u64]) {
+        match self.lower(schema, raw) {
+            Ok(node) => {
+                let name = String::from_utf8_lossy(raw.name);
+                self.builder.push(node, &name, deps.iter().copied());
+            }
+            Err(bad) => {
+                self.report(raw, &bad);
+                // The node stays, so that what depends on it is not reported as dangling as well.
+                let node = Node { id: raw.id, duration: Span::ZERO, op: Op::Invalid };
+                self.builder.push(node, "", deps.iter().copied());
+            }
+        }
+    }
+
+    /// Adds a problem at a place in the file.
+    #[cold]
+    pub fn problem(&mut self, place: &str, message: impl Into<String>, help: &str) {
+        let place = format!("rank {}{}{place}", self.rank, if place.is_empty() { "" } else { " " });
+        self.problems.push(Problem::new(&self.file, place, message).help(help));
+    }
+
+    #[cold]
+    fn report(&mut self, raw: &Raw, bad: &BadAttr) {
+        let byte = raw.offset.map_or_else(String::new, |byte| format!(" (byte {byte})"));
+        self.problem(&format!("node {}{byte}", raw.id), bad.message.as_str(), bad.help);
+    }
+
+    #[inline]
+    fn lower(&mut self, schema: Schema, raw: &Raw) -> Result<Node, BadAttr> {
+        let op = match raw.kind {
+            Kind::Invalid => Op::Invalid,
+            Kind::Metadata => self.metadata(raw)?,
+            Kind::Load | Kind::Store => {
+                Op::Memory { store: raw.kind == Kind::Store, bytes: Bytes(raw.attrs.required(Key::TensorSize)?) }
+            }
+            Kind::Compute => compute(raw)?,
+            Kind::Host => self.host("storage, batch and checkpoint nodes, run as time on the host"),
+            Kind::Unknown(number) => {
+                return Err(BadAttr { message: format!("node type {number} is unknown"), help: schema.kinds() });
+            }
+            Kind::Send | Kind::Recv | Kind::Collective => self.communication(schema, raw)?,
+        };
+        Ok(Node { id: raw.id, duration: duration(raw)?, op })
+    }
+
+    fn host(&mut self, note: &str) -> Op {
+        self.notes.count(note);
+        Op::Compute { operations: None, bytes: None, cpu: true }
+    }
+
+    #[cold]
+    fn metadata(&mut self, raw: &Raw) -> Result<Op, BadAttr> {
+        match declared(raw.inputs) {
+            Ok(groups) => self.declared.extend(groups),
+            Err(message) => {
+                return Err(BadAttr {
+                    message: format!("the process groups it declares can't be read: {message}"),
+                    help: r#"inputs.values such as "[{\"pg_name\": \"1\", \"ranks\": [0, 1]}]""#,
+                });
+            }
+        }
+        Ok(Op::Metadata)
+    }
+
+    #[inline]
+    fn communication(&mut self, schema: Schema, raw: &Raw) -> Result<Op, BadAttr> {
+        if raw.attrs.truth(Key::IsCpuOp)? {
+            return Ok(self.host("communication nodes marked is_cpu_op, run as time on the host"));
+        }
+        let lowered = match raw.kind {
+            Kind::Collective => self.collective(schema, raw),
+            kind => self.message(kind == Kind::Send, raw),
+        };
+        match lowered {
+            Err(_) if self.options.replay => {
+                self.notes.count("communication nodes without usable attributes, replayed by their duration");
+                Ok(Op::Compute { operations: None, bytes: None, cpu: false })
+            }
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn collective(&mut self, schema: Schema, raw: &Raw) -> Result<Op, BadAttr> {
+        let kind = collective_kind(schema, raw)?;
+        let bytes = match kind {
+            CollectiveKind::Barrier => raw.attrs.unsigned(Key::CommSize)?.unwrap_or(0),
+            _ => raw.attrs.required(Key::CommSize)?,
+        };
+        Ok(Op::Collective {
+            kind,
+            bytes: Bytes(bytes),
+            slot: self.slot(raw)?,
+            priority: raw.attrs.signed(Key::CommPriority)?,
+            dims: raw.attrs.dims()?,
+            root: raw.attrs.small(Key::CommRoot)?.unwrap_or(0),
+        })
+    }
+
+    /// The slot of the node's group: slots are numbered in the order in which groups are first used.
+    #[inline]
+    fn slot(&mut self, raw: &Raw) -> Result<u32, BadAttr> {
+        let text;
+        let name: &[u8] = match raw.attrs.get(Key::PgName) {
+            None | Some(Value::Unsigned(0)) => b"",
+            Some(Value::Text(b"0")) => b"",
+            Some(Value::Text(name)) => name,
+            Some(Value::Unsigned(number)) => {
+                text = number.to_string();
+                text.as_bytes()
+            }
+            Some(other) => {
+                return Err(BadAttr { message: format!("attribute pg_name is {other}"), help: "a group's name" });
+            }
+        };
+        // Few groups a rank: a scan beats a hash.
+        match self.slots.iter().position(|slot| slot.name.as_bytes() == name) {
+            Some(slot) => Ok(slot as u32),
+            None => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.slots.push(SlotName { name, first_node: raw.id });
+                Ok(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    #[inline]
+    fn message(&mut self, send: bool, raw: &Raw) -> Result<Op, BadAttr> {
+        self.rank_free = false;
+        let (own_key, peer_key) = if send { (Key::CommSrc, Key::CommDst) } else { (Key::CommDst, Key::CommSrc) };
+        let own = raw.attrs.small(own_key)?.unwrap_or(self.rank);
+        if own != self.rank {
+            return Err(BadAttr {
+                message: format!("attribute {} is {own} in the trace of rank {}", own_key.name(), self.rank),
+                help: "the rank whose trace this is, or no such attribute",
+            });
+        }
+        raw.attrs.required(peer_key)?;
+        let other = raw.attrs.small(peer_key)?.unwrap_or(self.rank);
+        let bytes = Bytes(raw.attrs.required(Key::CommSize)?);
+        raw.attrs.required(Key::CommTag)?;
+        let tag = raw.attrs.small(Key::CommTag)?.unwrap_or(0);
+        if other == self.rank {
+            let verb = if send { "sends to" } else { "receives from" };
+            return Err(BadAttr { message: format!("rank {other} {verb} itself"), help: "another rank" });
+        }
+        let peer = i32::try_from(i64::from(other) - i64::from(self.rank)).map_err(|_| BadAttr {
+            message: format!("attribute {} is {other}", peer_key.name()),
+            help: "a rank of the platform",
+        })?;
+        Ok(if send { Op::Send { peer, bytes, tag } } else { Op::Recv { peer, bytes, tag } })
+    }
+
+    /// The finished trace, or everything that is wrong with it.
+    pub fn finish(mut self) -> Result<Decoded, Vec<Problem>> {
+        if self.options.peer_compat {
+            let dropped = self.builder.keep_last_definitions();
+            if dropped > 0 {
+                self.notes.add("earlier definitions of a node id, replaced by a later one", dropped);
+            }
+        }
+        let builder = std::mem::take(&mut self.builder);
+        match builder.build_or_explain() {
+            Ok(program) if self.problems.is_empty() => {
+                return Ok(Decoded {
+                    program,
+                    slots: self.slots,
+                    declared: self.declared,
+                    notes: self.notes,
+                    rank_free: self.rank_free,
+                });
+            }
+            Ok(_) => {}
+            Err(faults) => faults.into_iter().for_each(|fault| self.fault(&fault)),
+        }
+        Err(self.problems.into_list())
+    }
+
+    fn fault(&mut self, fault: &ProgramError) {
+        let (place, help) = match fault {
+            ProgramError::DuplicateId(id) => (format!("node {id}"), "one definition for each id"),
+            ProgramError::DanglingDependency { node, .. } => (format!("node {node}"), "ids of nodes in this trace"),
+            ProgramError::TooLarge => (String::new(), "a smaller trace"),
+        };
+        self.problem(&place, fault.to_string(), help);
+    }
+}
+
+fn collective_kind(schema: Schema, raw: &Raw) -> Result<CollectiveKind, BadAttr> {
+    if let Some(Value::Text(name)) = raw.attrs.get(Key::CommType) {
+        if let Some(kind) = named_collective(name) {
+            return Ok(kind);
+        }
+    }
+    let number = raw.attrs.required(Key::CommType)?;
+    schema.collective(number).ok_or_else(|| BadAttr {
+        message: format!("attribute comm_type is {number}"),
+        help: schema.collectives(),
+    })
+}
+
+/// `ALL_REDUCE`, `all_reduce`, `REDUCE_SCATTER_BLOCK`, ...: the enumeration's names, which JSON may carry.
+fn named_collective(name: &[u8]) -> Option<CollectiveKind> {
+    let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
+    let name = if name == "reduce_scatter_block" { "reduce_scatter" } else { &name };
+    CollectiveKind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
+#[inline]
+fn compute(raw: &Raw) -> Result<Op, BadAttr> {
+    Ok(Op::Compute {
+        operations: raw.attrs.unsigned(Key::NumOps)?,
+        bytes: raw.attrs.unsigned(Key::TensorSize)?.map(Bytes),
+        cpu: raw.attrs.truth(Key::IsCpuOp)?,
+    })
+}
+
+#[inline]
+fn duration(raw: &Raw) -> Result<Span, BadAttr> {
+    if let Some(picos) = raw.attrs.unsigned(Key::DurationPicos)? {
+        return Ok(Span(picos));
+    }
+    let picos = match raw.duration {
+        Recorded::Micros(micros) => micros.checked_mul(PS_PER_US),
+        Recorded::Nanos(nanos) => nanos.checked_mul(PS_PER_NS),
+        // The picosecond is far below what a profiler can tell, so the nearest one will do.
+        Recorded::FractionalMicros(micros) => {
+            let picos = (micros * PS_PER_US as f64).round();
+            (0.0..1.8e19).contains(&picos).then_some(picos as u64)
+        }
+    };
+    picos.map(Span).ok_or_else(|| BadAttr {
+        message: format!("the duration is {}", shown(raw.duration)),
+        help: "0 to 18,446,744,073,709 microseconds",
+    })
+}
+
+fn shown(duration: Recorded) -> String {
+    match duration {
+        Recorded::Micros(v) => format!("{v} us"),
+        Recorded::Nanos(v) => format!("{v} ns"),
+        Recorded::FractionalMicros(v) => format!("{v} us"),
+    }
+}

@@ -1,0 +1,595 @@
+//! The JSON forms of a Chakra trace, read node by node without building a document.
+//!
+//! A file is a run of objects (or a list of them), each a `GlobalMetadata` or a `Node` in protobuf's JSON mapping with
+//! either spelling of its keys, or one object whose `workload_graph` lists nodes with plain keys.
+
+use super::Decoded;
+use super::attrs::{Key, Value};
+use super::decode::Decoder;
+use super::schema::{Kind, Raw, Recorded, Schema};
+use graph::Problem;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Reads a whole JSON trace.
+pub(crate) fn decode(bytes: &[u8], decoder: Decoder) -> Result<Decoded, Vec<Problem>> {
+    let mut state = State::new(decoder);
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    while json.end().is_err() && !state.decoder.problems.is_full() {
+        if let Err(error) = (TopSeed { state: &mut state }).deserialize(&mut json) {
+            state.fault(&error);
+            break;
+        }
+    }
+    state.finish()
+}
+
+/// What a file that is no Chakra trace turned out to be.
+#[derive(Clone, Copy, PartialEq)]
+enum Foreign {
+    PyTorch,
+    Kineto,
+}
+
+struct State<'o> {
+    decoder: Decoder<'o>,
+    node: JsonNode,
+    nodes: u64,
+    objects: u64,
+    foreign: Option<Foreign>,
+    has_graph: bool,
+    top_keys: Vec<String>,
+}
+
+/// One node while its keys arrive.
+#[derive(Default)]
+struct JsonNode {
+    is_node: bool,
+    id: u64,
+    name: String,
+    kind: Option<Kind>,
+    deps: Vec<u64>,
+    duration: Option<Recorded>,
+    inputs: String,
+    attrs: Vec<(Key, Owned)>,
+    unknown: Vec<String>,
+}
+
+/// A [`Value`] that owns its text.
+#[derive(Clone, Debug)]
+enum Owned {
+    Unsigned(u64),
+    Negative(i64),
+    Real(f64),
+    Bool(bool),
+    Text(String),
+    Flags { bits: u32, count: u32 },
+    List,
+}
+
+impl Owned {
+    fn view(&self) -> Value<'_> {
+        match self {
+            Owned::Unsigned(v) => Value::Unsigned(*v),
+            Owned::Negative(v) => Value::Negative(*v),
+            Owned::Real(v) => Value::Real(*v),
+            Owned::Bool(v) => Value::Bool(*v),
+            Owned::Text(v) => Value::Text(v.as_bytes()),
+            Owned::Flags { bits, count } => Value::Flags { bits: *bits, count: *count },
+            Owned::List => Value::List,
+        }
+    }
+
+    /// Protobuf's JSON mapping writes 64-bit integers as text.
+    fn unquoted(self) -> Owned {
+        let Owned::Text(text) = &self else { return self };
+        match (text.parse::<u64>(), text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(v), _, _) => Owned::Unsigned(v),
+            (_, Ok(v), _) => Owned::Negative(v),
+            (_, _, Ok(v)) => Owned::Real(v),
+            _ => self,
+        }
+    }
+}
+
+impl JsonNode {
+    fn clear(&mut self) {
+        let name = std::mem::take(&mut self.name);
+        let deps = std::mem::take(&mut self.deps);
+        let attrs = std::mem::take(&mut self.attrs);
+        *self = JsonNode { name, deps, attrs, ..JsonNode::default() };
+        self.name.clear();
+        self.deps.clear();
+        self.attrs.clear();
+    }
+}
+
+impl<'o> State<'o> {
+    fn new(decoder: Decoder<'o>) -> State<'o> {
+        State {
+            decoder,
+            node: JsonNode::default(),
+            nodes: 0,
+            objects: 0,
+            foreign: None,
+            has_graph: false,
+            top_keys: Vec::new(),
+        }
+    }
+
+    fn fault(&mut self, error: &serde_json::Error) {
+        let place = format!("line {} column {}", error.line(), error.column());
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text).to_string();
+        let (message, help) = match error.is_eof() {
+            true => ("the file ends in the middle of its JSON".to_string(), "a complete file: copy or write it again"),
+            false => (message, "Chakra JSON: nodes with id, name, type, dependencies and attributes"),
+        };
+        self.decoder.problem(&place, message, help);
+    }
+
+    /// Hands the node over to the decoder.
+    fn end_of_node(&mut self) {
+        let node = &self.node;
+        let mut raw = Raw::new(None);
+        raw.id = node.id;
+        raw.name = node.name.as_bytes();
+        raw.kind = node.kind.unwrap_or(Kind::Invalid);
+        raw.duration = node.duration.unwrap_or(Recorded::Micros(0));
+        raw.inputs = node.inputs.as_bytes();
+        node.attrs.iter().for_each(|(key, value)| raw.attrs.set(*key, value.view()));
+        node.unknown.iter().for_each(|key| self.decoder.notes.attribute(key.as_bytes()));
+        self.decoder.node(Schema::Typed, &raw, &node.deps);
+        self.nodes += 1;
+    }
+
+    fn end_of_top(&mut self) {
+        self.objects += 1;
+        if self.node.is_node && !self.has_graph {
+            self.end_of_node();
+        } else if self.top_keys.len() < 5 {
+            let keys = self.node.unknown.drain(..).take(5 - self.top_keys.len());
+            self.top_keys.extend(keys);
+        }
+    }
+
+    fn finish(mut self) -> Result<Decoded, Vec<Problem>> {
+        let import = "a Chakra trace; import this file with `armillary import` first";
+        match self.foreign {
+            Some(Foreign::PyTorch) => self.decoder.problem(
+                "",
+                "a PyTorch execution trace of the host: operators and tensors, but no Chakra nodes to run",
+                import,
+            ),
+            Some(Foreign::Kineto) => self.decoder.problem(
+                "",
+                "a Kineto (Chrome trace) profile: timed events without dependencies, no Chakra nodes to run",
+                import,
+            ),
+            None if self.nodes == 0 && !self.has_graph && self.decoder.problems.is_empty() => {
+                let keys = self.top_keys.join(", ");
+                let message = match keys.is_empty() {
+                    true => "this JSON holds no Chakra nodes".to_string(),
+                    false => format!("this JSON holds no Chakra nodes; its keys are {keys}"),
+                };
+                self.decoder.problem("", message, "nodes with id, name and type, or a `workload_graph`");
+            }
+            None => {}
+        }
+        self.decoder.finish()
+    }
+}
+
+/// What a key of a top-level object or a node means.
+enum Field {
+    Id,
+    Name,
+    Type,
+    Deps,
+    Duration,
+    Inputs,
+    Attr,
+    Known(Key),
+    Passed,
+    Graph,
+    TraceEvents,
+    Nodes,
+    Unknown(String),
+}
+
+struct FieldSeed;
+
+impl<'de> DeserializeSeed<'de> for FieldSeed {
+    type Value = Field;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Field, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for FieldSeed {
+    type Value = Field;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Field, E> {
+        Ok(match key {
+            "id" | "Id" => Field::Id,
+            "name" | "Name" => Field::Name,
+            "type" | "NodeType" | "node_type" => Field::Type,
+            "ctrlDeps" | "ctrl_deps" | "dataDeps" | "data_deps" | "parent" => Field::Deps,
+            "durationMicros" | "duration_micros" | "runtime" => Field::Duration,
+            "inputs" => Field::Inputs,
+            "attr" => Field::Attr,
+            "version" | "outputs" | "startTimeMicros" | "start_time_micros" => Field::Passed,
+            "workload_graph" => Field::Graph,
+            "traceEvents" => Field::TraceEvents,
+            "nodes" => Field::Nodes,
+            _ => match Key::from_name(key.as_bytes()) {
+                Some(key) => Field::Known(key),
+                None => Field::Unknown(key.to_string()),
+            },
+        })
+    }
+}
+
+/// A top-level value.
+struct TopSeed<'s, 'o> {
+    state: &'s mut State<'o>,
+}
+
+impl<'de> DeserializeSeed<'de> for TopSeed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TopSeed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object or a list of nodes")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.state.node.clear();
+        while let Some(field) = map.next_key_seed(FieldSeed)? {
+            match field {
+                Field::Graph => {
+                    self.state.has_graph = true;
+                    map.next_value_seed(NodesSeed { state: self.state })?;
+                    self.state.node.clear();
+                }
+                Field::TraceEvents => {
+                    self.state.foreign = Some(Foreign::Kineto);
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Field::Nodes => {
+                    self.state.foreign = Some(Foreign::PyTorch);
+                    map.next_value::<IgnoredAny>()?;
+                }
+                field => node_field(&mut self.state.node, field, &mut map)?,
+            }
+        }
+        self.state.end_of_top();
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        NodesSeed { state: self.state }.visit_seq(seq)
+    }
+}
+
+/// A list of nodes.
+struct NodesSeed<'s, 'o> {
+    state: &'s mut State<'o>,
+}
+
+impl<'de> DeserializeSeed<'de> for NodesSeed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodesSeed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a list of nodes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(NodeSeed { node: &mut self.state.node })?.is_some() {
+            if self.state.node.is_node {
+                self.state.end_of_node();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One node of a list.
+struct NodeSeed<'s> {
+    node: &'s mut JsonNode,
+}
+
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodeSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a node")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.node.clear();
+        while let Some(field) = map.next_key_seed(FieldSeed)? {
+            node_field(self.node, field, &mut map)?;
+        }
+        Ok(())
+    }
+}
+
+fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &mut A) -> Result<(), A::Error> {
+    match field {
+        Field::Id => {
+            node.is_node = true;
+            node.id = whole(map.next_value_seed(ValueSeed)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
+        }
+        Field::Name => {
+            node.is_node = true;
+            if let Owned::Text(name) = map.next_value_seed(ValueSeed)? {
+                node.name = name;
+            }
+        }
+        Field::Type => {
+            node.is_node = true;
+            node.kind = Some(kind(map.next_value_seed(ValueSeed)?).map_err(A::Error::custom)?);
+        }
+        Field::Deps => map.next_value_seed(DepsSeed { deps: &mut node.deps })?,
+        Field::Duration => {
+            node.duration = match map.next_value_seed(ValueSeed)?.unquoted() {
+                Owned::Unsigned(micros) => Some(Recorded::Micros(micros)),
+                Owned::Real(micros) => Some(Recorded::FractionalMicros(micros)),
+                Owned::Negative(micros) => Some(Recorded::FractionalMicros(micros as f64)),
+                _ => return Err(A::Error::custom("a duration is no number")),
+            }
+        }
+        Field::Inputs => map.next_value_seed(InputsSeed { values: &mut node.inputs })?,
+        Field::Attr => map.next_value_seed(AttrsSeed { node })?,
+        Field::Known(key) => {
+            let value = map.next_value_seed(ValueSeed)?;
+            node.attrs.push((key, value));
+        }
+        Field::Unknown(key) => {
+            node.unknown.push(key);
+            map.next_value::<IgnoredAny>()?;
+        }
+        Field::Passed | Field::Graph | Field::TraceEvents | Field::Nodes => {
+            map.next_value::<IgnoredAny>()?;
+        }
+    }
+    Ok(())
+}
+
+fn whole(value: Owned) -> Option<u64> {
+    match value.unquoted() {
+        Owned::Unsigned(v) => Some(v),
+        _ => None,
+    }
+}
+
+fn kind(value: Owned) -> Result<Kind, String> {
+    let text = match value {
+        Owned::Unsigned(number) => return Ok(Schema::Typed.kind(number)),
+        Owned::Text(text) => text,
+        other => return Err(format!("a node type is {}", other.view())),
+    };
+    Ok(match text.as_str() {
+        "INVALID_NODE" => Kind::Invalid,
+        "METADATA_NODE" => Kind::Metadata,
+        "MEM_LOAD_NODE" => Kind::Load,
+        "MEM_STORE_NODE" => Kind::Store,
+        "COMP_NODE" => Kind::Compute,
+        "COMM_SEND_NODE" => Kind::Send,
+        "COMM_RECV_NODE" => Kind::Recv,
+        "COMM_COLL_NODE" => Kind::Collective,
+        "STORAGE_NODE" | "BATCH_NODE" | "CHECKPOINT_NODE" => Kind::Host,
+        _ => return Err(format!("node type \"{text}\" is unknown")),
+    })
+}
+
+/// Any value, as far as an attribute can use it.
+struct ValueSeed;
+
+impl<'de> DeserializeSeed<'de> for ValueSeed {
+    type Value = Owned;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Owned, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed {
+    type Value = Owned;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<Owned, E> {
+        Ok(Owned::Bool(v))
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<Owned, E> {
+        Ok(Owned::Unsigned(v))
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<Owned, E> {
+        Ok(if v < 0 { Owned::Negative(v) } else { Owned::Unsigned(v as u64) })
+    }
+
+    fn visit_f64<E>(self, v: f64) -> Result<Owned, E> {
+        Ok(Owned::Real(v))
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<Owned, E> {
+        Ok(Owned::Text(v.to_string()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Owned, E> {
+        Ok(Owned::List)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Owned, A::Error> {
+        let (mut bits, mut count, mut all_flags) = (0, 0, true);
+        while let Some(item) = seq.next_element_seed(ValueSeed)? {
+            match item {
+                Owned::Bool(set) => Value::flag(&mut bits, &mut count, set),
+                _ => all_flags = false,
+            }
+        }
+        Ok(if all_flags { Owned::Flags { bits, count } } else { Owned::List })
+    }
+
+    /// `{"values": [...]}` is a list too.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Owned, A::Error> {
+        let mut found = Owned::List;
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "values" => found = map.next_value_seed(ValueSeed)?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A list of ids, each a number or its text, or a single one.
+struct DepsSeed<'s> {
+    deps: &'s mut Vec<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for DepsSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for DepsSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a list of node ids")
+    }
+
+    fn visit_u64<E>(self, id: u64) -> Result<(), E> {
+        self.deps.push(id);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element_seed(ValueSeed)? {
+            let id = whole(value).ok_or_else(|| A::Error::custom("a dependency is no node id"))?;
+            self.deps.push(id);
+        }
+        Ok(())
+    }
+}
+
+/// `{"values": "...", ...}`: the text of the values.
+struct InputsSeed<'s> {
+    values: &'s mut String,
+}
+
+impl<'de> DeserializeSeed<'de> for InputsSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        if let Owned::Text(text) = ValueSeed.deserialize(json)? {
+            *self.values = text;
+        }
+        Ok(())
+    }
+}
+
+/// A list of `AttributeProto`.
+struct AttrsSeed<'s> {
+    node: &'s mut JsonNode,
+}
+
+impl<'de> DeserializeSeed<'de> for AttrsSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AttrsSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a list of attributes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some((name, value)) = seq.next_element_seed(AttrSeed)? {
+            match (Key::from_name(name.as_bytes()), value) {
+                (Some(key), Some(value)) => self.node.attrs.push((key, value)),
+                (Some(_), None) => {}
+                (None, _) => self.node.unknown.push(name),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One `AttributeProto`: its name and the value under whichever key it stands.
+struct AttrSeed;
+
+impl<'de> DeserializeSeed<'de> for AttrSeed {
+    type Value = (String, Option<Owned>);
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AttrSeed {
+    type Value = (String, Option<Owned>);
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an attribute")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut name, mut value) = (String::new(), None);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "name" => name = map.next_value()?,
+                "docString" | "doc_string" | "type" => drop(map.next_value::<IgnoredAny>()?),
+                "stringVal" | "string_val" | "bytesVal" | "bytes_val" | "value" => {
+                    value = Some(map.next_value_seed(ValueSeed)?);
+                }
+                _ => value = Some(map.next_value_seed(ValueSeed)?.unquoted()),
+            }
+        }
+        Ok((name, value))
+    }
+}

@@ -1,0 +1,87 @@
+//! Chakra execution traces: files to [`graph::Workload`] and back.
+//!
+//! Read, by content and not by file name:
+//! - protobuf (`GlobalMetadata` then `Node` messages, each behind its varint length) of every public schema: 0.0.4 with typed
+//!   attributes and its neighbours before and after (2023 to now), the attributes with type numbers before it (2023), and
+//!   the attribute-less "eg" and "et" schemas of 2022; `schema.rs` has the tables;
+//! - JSON: the messages as protobuf's JSON mapping prints them (the Chakra jsonizer), and `{"workload_graph": [...]}`
+//!   (Chakra's JSON feeder); fractions of microseconds are kept;
+//! - either of them gzipped, or in a tar archive, plain or gzipped.
+//!
+//! PyTorch host traces and Kineto profiles are recognised and refused by name: they hold no Chakra nodes yet.
+//!
+//! What a rank does is kept as seen from that rank: `peer = other - rank`, groups are slots numbered in the order of first
+//! use. Ranks that do the same then have equal programs, and equal programs are stored once.
+//! Not here: custom collectives (`crate::custom`), checks across ranks (`graph::check`).
+
+mod assemble;
+mod attrs;
+mod binary;
+mod decode;
+mod find;
+mod groups;
+mod json;
+mod notes;
+mod problems;
+mod schema;
+mod source;
+mod write;
+#[cfg(test)]
+mod tests;
+
+pub use assemble::read;
+pub use find::{Found, find};
+use decode::Decoder;
+pub use write::{write_groups, write_json, write_protobuf};
+
+use graph::{Problem, Program};
+
+/// How forgiving the reader is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Takes what ASTRA-sim takes without a word: of nodes with equal ids the last counts, traces beyond the platform's
+    /// ranks are left out. Each is counted in [`graph::Workload::notes`].
+    pub peer_compat: bool,
+    /// Communication nodes whose attributes are missing or unusable are replayed by their recorded duration.
+    pub replay: bool,
+}
+
+/// The group behind a slot, as the trace names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SlotName {
+    /// The group's name; empty for everybody.
+    pub name: String,
+    /// The first node that uses it.
+    pub first_node: u64,
+}
+
+/// One trace, read but not yet bound to the groups of a workload.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// What the rank does.
+    pub program: Program,
+    /// The groups behind the program's slots.
+    pub slots: Vec<SlotName>,
+    declared: Vec<groups::Declared>,
+    notes: notes::Notes,
+    /// True when the file would read the same for any other rank.
+    rank_free: bool,
+}
+
+/// Reads the uncompressed trace `bytes` of `rank`, protobuf or JSON.
+///
+/// # Errors
+/// Everything that is wrong with it, `file` standing for its name.
+pub fn decode(bytes: &[u8], file: &str, rank: u32, options: &ReadOptions) -> Result<Decoded, Vec<Problem>> {
+    let decoder = decode::Decoder::new(file, rank, options);
+    match source::sniff(bytes) {
+        source::Format::Json => json::decode(bytes, decoder),
+        source::Format::Binary => {
+            let mut reader = binary::BinaryReader::new(decoder);
+            // A fault is in the decoder's problems already.
+            let _ = reader.block(bytes, true);
+            reader.decoder.finish()
+        }
+        other => Err(vec![source::refuse(other, file, rank)]),
+    }
+}

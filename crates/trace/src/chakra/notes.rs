@@ -1,0 +1,74 @@
+//! Counts of what was read and not used, for the report.
+
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Names counted apart; beyond them one count takes the rest.
+const MOST_NAMES: usize = 1000;
+
+/// What one file held that has no meaning here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    attributes: FxHashMap<Box<[u8]>, u64>,
+    other: BTreeMap<String, u64>,
+}
+
+impl Notes {
+    /// An attribute nobody reads.
+    #[inline]
+    pub fn attribute(&mut self, name: &[u8]) {
+        match self.attributes.get_mut(name) {
+            Some(count) => *count += 1,
+            None => self.new_attribute(name),
+        }
+    }
+
+    #[cold]
+    fn new_attribute(&mut self, name: &[u8]) {
+        if self.attributes.len() < MOST_NAMES {
+            self.attributes.insert(name.into(), 1);
+        } else {
+            self.count("attributes with yet other names, ignored");
+        }
+    }
+
+    /// A field no schema has.
+    #[cold]
+    pub fn field(&mut self, number: u32) {
+        self.count(&format!("protobuf field {number} of no known schema, ignored"));
+    }
+
+    /// Anything else.
+    #[cold]
+    pub fn count(&mut self, what: &str) {
+        self.add(what, 1);
+    }
+
+    /// Anything else, several times.
+    pub fn add(&mut self, what: &str, count: u64) {
+        match self.other.get_mut(what) {
+            Some(sum) => *sum += count,
+            None => drop(self.other.insert(what.to_string(), count)),
+        }
+    }
+
+    /// Adds `times` times what `other` counted.
+    pub fn absorb(&mut self, other: &Notes, times: u64) {
+        for (name, count) in &other.attributes {
+            *self.attributes.entry(name.clone()).or_default() += count * times;
+        }
+        for (what, count) in &other.other {
+            self.add(what, count * times);
+        }
+    }
+
+    /// The counts, sorted by what they count.
+    pub fn into_sorted(self) -> Vec<(String, u64)> {
+        let mut all = self.other;
+        for (name, count) in self.attributes {
+            let text = format!("attribute `{}` ignored", String::from_utf8_lossy(&name));
+            *all.entry(text).or_default() += count;
+        }
+        all.into_iter().collect()
+    }
+}

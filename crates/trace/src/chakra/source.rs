@@ -1,0 +1,176 @@
+//! Bytes from files: plain or gzipped, small files whole and large ones in blocks, archives member by member.
+
+use super::{Decoded, Decoder, ReadOptions, binary::BinaryReader, json};
+use flate2::read::MultiGzDecoder;
+use graph::Problem;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Up to here a file is read whole, beyond it in blocks.
+pub(crate) const WHOLE: u64 = 64 << 20;
+const BLOCK: usize = 1 << 20;
+
+/// What the first bytes of a file say it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Empty,
+    Json,
+    /// Protobuf, or at least no text.
+    Binary,
+    Tar,
+    /// Text that is no JSON; its first line.
+    Text(String),
+    /// A compression that isn't read.
+    Compressed(&'static str),
+}
+
+/// Tells the format by the first bytes (300 or more, or all).
+pub(crate) fn sniff(head: &[u8]) -> Format {
+    if head.is_empty() {
+        return Format::Empty;
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return Format::Tar;
+    }
+    for (magic, name) in [
+        (&b"\x28\xb5\x2f\xfd"[..], "zstd"),
+        (b"PK\x03\x04", "zip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"BZh", "bzip2"),
+    ] {
+        if head.starts_with(magic) {
+            return Format::Compressed(name);
+        }
+    }
+    let start = &head[..head.len().min(4096)];
+    if start.iter().any(|&byte| byte < 0x20 && !b"\t\n\r\x0c".contains(&byte)) {
+        return Format::Binary;
+    }
+    match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{' | b'[') => Format::Json,
+        _ => Format::Text(String::from_utf8_lossy(start).lines().next().unwrap_or("").chars().take(60).collect()),
+    }
+}
+
+/// Why a format other than JSON or binary is no trace.
+pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
+    let (message, help) = match format {
+        Format::Empty => ("the file is empty".to_string(), "a Chakra execution trace"),
+        Format::Tar => ("an archive stands where a trace should".to_string(), "a trace, or the archive by itself"),
+        Format::Compressed(name) => (format!("the file is compressed with {name}"), "plain, gzip or tar"),
+        Format::Text(line) if line.ends_with(".et") && !line.contains(' ') => (
+            format!("the file holds only the name of another, \"{line}\": a symbolic link that was copied as text"),
+            "the file it names",
+        ),
+        Format::Text(line) => (format!("this is no Chakra trace but text: \"{line}\""), "protobuf or Chakra JSON"),
+        Format::Json | Format::Binary => (String::new(), ""),
+    };
+    Problem::new(file, format!("rank {rank}"), message).help(help)
+}
+
+/// What an I/O error means to the user.
+pub(crate) fn io_problem(file: &str, error: &io::Error) -> Problem {
+    let help = match error.kind() {
+        io::ErrorKind::NotFound => "a file that exists",
+        io::ErrorKind::PermissionDenied => "a file you may read",
+        _ => "a file that can be read to its end",
+    };
+    Problem::new(file, "", format!("can't be read: {error}")).help(help)
+}
+
+/// A file's uncompressed bytes: all of them in `head`, or the first ones with the rest behind.
+pub(crate) struct Content<'a> {
+    pub head: Vec<u8>,
+    pub rest: Option<Box<dyn Read + 'a>>,
+}
+
+impl<'a> Content<'a> {
+    /// Opens `path`, reusing the storage of `scratch`.
+    pub fn open(path: &Path, scratch: Vec<u8>) -> io::Result<Content<'static>> {
+        Content::from_reader(Box::new(File::open(path)?), scratch)
+    }
+
+    /// Reads up to [`WHOLE`] bytes of `reader`, unpacking gzip.
+    pub fn from_reader(mut reader: Box<dyn Read + 'a>, mut head: Vec<u8>) -> io::Result<Content<'a>> {
+        head.clear();
+        (&mut reader).take(2).read_to_end(&mut head)?;
+        if head == [0x1f, 0x8b] {
+            reader = Box::new(MultiGzDecoder::new(io::Cursor::new([0x1f, 0x8b]).chain(reader)));
+            head.clear();
+        }
+        (&mut reader).take(WHOLE - head.len() as u64).read_to_end(&mut head)?;
+        let more = head.len() as u64 == WHOLE;
+        Ok(Content { head, rest: more.then_some(reader) })
+    }
+}
+
+/// Decodes one trace out of `content`, and gives the storage back.
+pub(crate) fn decode_content(
+    content: Content,
+    file: &str,
+    rank: u32,
+    options: &ReadOptions,
+) -> (Result<Decoded, Vec<Problem>>, Vec<u8>) {
+    let Content { mut head, rest } = content;
+    let decoder = Decoder::new(file, rank, options);
+    match (sniff(&head), rest) {
+        (Format::Json, rest) => {
+            if let Some(error) = rest.and_then(|mut rest| rest.read_to_end(&mut head).err()) {
+                return (Err(vec![io_problem(file, &error)]), head);
+            }
+            (json::decode(&head, decoder), head)
+        }
+        (Format::Binary, rest) => {
+            let mut reader = BinaryReader::new(decoder);
+            if let Err(error) = binary(&mut reader, &mut head, rest) {
+                reader.decoder.problems.push(io_problem(file, &error));
+            }
+            (reader.decoder.finish(), head)
+        }
+        (other, _) => (Err(vec![refuse(other, file, rank)]), head),
+    }
+}
+
+/// Feeds the reader the head and then the rest in blocks.
+fn binary<'a>(reader: &mut BinaryReader, head: &mut Vec<u8>, rest: Option<Box<dyn Read + 'a>>) -> io::Result<()> {
+    let Some(mut rest) = rest else {
+        // A fault is in the decoder's problems already.
+        let _ = reader.block(head, true);
+        return Ok(());
+    };
+    loop {
+        let Ok(used) = reader.block(head, false) else { return Ok(()) };
+        head.drain(..used);
+        // Only the first block is large; a cut message grows it again by itself.
+        head.shrink_to(2 * BLOCK);
+        if (&mut rest).take(BLOCK as u64).read_to_end(head)? == 0 {
+            let _ = reader.block(head, true);
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_their_bytes() {
+        assert_eq!(sniff(b""), Format::Empty);
+        assert_eq!(sniff(b" \n{\"id\": 1}"), Format::Json);
+        assert_eq!(sniff(b"{\n\"id\": 1}"), Format::Json);
+        assert_eq!(sniff(&[7, 10, 5, b'0', b'.', b'0', b'.', b'4']), Format::Binary);
+        assert_eq!(sniff(b"PK\x03\x04...."), Format::Compressed("zip"));
+        assert_eq!(sniff(b"workload.0.et"), Format::Text("workload.0.et".into()));
+        let mut tar = vec![0; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        assert_eq!(sniff(&tar), Format::Tar);
+    }
+
+    #[test]
+    fn a_link_saved_as_text_is_explained() {
+        let problem = refuse(sniff(b"workload.0.et"), "trace.0.et", 0);
+        assert!(problem.message.contains("symbolic link"), "{problem}");
+    }
+}

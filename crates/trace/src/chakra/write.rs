@@ -1,0 +1,233 @@
+//! Writers: current-schema protobuf that ASTRA-sim reads, and protobuf's JSON mapping, one message a line.
+//!
+//! Peers become ranks again and slots become group names. Durations are microseconds in the schema; one that is no whole
+//! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
+//! The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
+//! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
+
+use crate::wire::{put_bytes, put_number, put_varint};
+use graph::{CollectiveKind, Members, Node, Op, Program, Workload};
+use std::io::{self, Write};
+
+const VERSION: &str = "0.0.4";
+const PS_PER_US: u64 = 1_000_000;
+
+/// One attribute value with the type it is written as.
+enum Attr {
+    Int32(i32),
+    Int64(i64),
+    Uint32(u32),
+    Uint64(u64),
+    Bool(bool),
+    Flags(u32),
+    Text(String),
+}
+
+/// The number and name of a node's type.
+fn node_type(op: &Op) -> (u64, &'static str) {
+    match op {
+        Op::Invalid => (0, "INVALID_NODE"),
+        Op::Metadata => (1, "METADATA_NODE"),
+        Op::Memory { store: false, .. } => (2, "MEM_LOAD_NODE"),
+        Op::Memory { store: true, .. } => (3, "MEM_STORE_NODE"),
+        Op::Compute { .. } => (4, "COMP_NODE"),
+        Op::Send { .. } => (5, "COMM_SEND_NODE"),
+        Op::Recv { .. } => (6, "COMM_RECV_NODE"),
+        Op::Collective { .. } => (7, "COMM_COLL_NODE"),
+    }
+}
+
+fn comm_type(kind: CollectiveKind) -> i64 {
+    match kind {
+        CollectiveKind::AllReduce => 0,
+        CollectiveKind::Reduce => 1,
+        CollectiveKind::AllGather => 2,
+        CollectiveKind::Gather => 3,
+        CollectiveKind::Scatter => 4,
+        CollectiveKind::Broadcast => 5,
+        CollectiveKind::AllToAll => 6,
+        CollectiveKind::ReduceScatter => 7,
+        CollectiveKind::Barrier => 9,
+    }
+}
+
+/// The attributes of a node.
+fn attributes(workload: &Workload, rank: u32, node: &Node) -> io::Result<Vec<(&'static str, Attr)>> {
+    let mut attrs = Vec::new();
+    match node.op {
+        Op::Metadata | Op::Invalid => {}
+        Op::Compute { operations, bytes, cpu } => {
+            attrs.push(("is_cpu_op", Attr::Bool(cpu)));
+            attrs.extend(operations.map(|n| ("num_ops", Attr::Uint64(n))));
+            attrs.extend(bytes.map(|b| ("tensor_size", Attr::Uint64(b.0))));
+        }
+        Op::Memory { bytes, .. } => attrs.push(("tensor_size", Attr::Uint64(bytes.0))),
+        Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
+            let other = absolute(rank, peer)?;
+            let (src, dst) = if matches!(node.op, Op::Send { .. }) { (rank, other) } else { (other, rank) };
+            attrs.push(("is_cpu_op", Attr::Bool(false)));
+            attrs.push(("comm_src", Attr::Uint32(src)));
+            attrs.push(("comm_dst", Attr::Uint32(dst)));
+            attrs.push(("comm_tag", Attr::Uint32(tag)));
+            attrs.push(("comm_size", Attr::Uint64(bytes.0)));
+        }
+        Op::Collective { kind, bytes, slot, priority, dims, root } => {
+            attrs.push(("is_cpu_op", Attr::Bool(false)));
+            attrs.push(("comm_type", Attr::Int64(comm_type(kind))));
+            attrs.push(("comm_size", Attr::Uint64(bytes.0)));
+            let group = &workload.groups[workload.group_of(rank, slot) as usize];
+            if group.members != Members::All {
+                attrs.push(("pg_name", Attr::Text(group.name.clone())));
+            }
+            attrs.extend((priority != 0).then_some(("comm_priority", Attr::Int32(priority))));
+            attrs.extend((dims != u32::MAX).then_some(("involved_dim", Attr::Flags(dims))));
+            attrs.extend((root != 0).then_some(("comm_root", Attr::Uint32(root))));
+        }
+    }
+    if node.duration.0 % PS_PER_US != 0 {
+        attrs.push(("duration_picos", Attr::Uint64(node.duration.0)));
+    }
+    Ok(attrs)
+}
+
+fn absolute(rank: u32, peer: i32) -> io::Result<u32> {
+    u32::try_from(i64::from(rank) + i64::from(peer)).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("rank {rank} has a peer at {peer}, which is no rank"))
+    })
+}
+
+fn ids<'p>(program: &'p Program, node: usize) -> impl Iterator<Item = u64> + 'p {
+    program.deps(node).iter().map(|&dep| program.nodes()[dep as usize].id)
+}
+
+/// How many truth values `dims` needs.
+fn flag_count(dims: u32) -> u32 {
+    (32 - dims.leading_zeros()).max(1)
+}
+
+/// Writes the trace of `rank` as protobuf (schema 0.0.4).
+///
+/// # Errors
+/// What `out` reports, and `InvalidData` for a peer below rank 0.
+pub fn write_protobuf(workload: &Workload, rank: u32, out: &mut impl Write) -> io::Result<()> {
+    let (mut message, mut framed) = (Vec::new(), Vec::new());
+    put_bytes(&mut message, 1, VERSION.as_bytes());
+    frame(&message, &mut framed);
+    let program = workload.program(rank);
+    for (i, node) in program.nodes().iter().enumerate() {
+        message.clear();
+        encode_node(workload, rank, program, i, node, &mut message)?;
+        frame(&message, &mut framed);
+        if framed.len() > 1 << 16 {
+            out.write_all(&framed)?;
+            framed.clear();
+        }
+    }
+    out.write_all(&framed)
+}
+
+fn frame(message: &[u8], framed: &mut Vec<u8>) {
+    put_varint(framed, message.len() as u64);
+    framed.extend_from_slice(message);
+}
+
+fn encode_node(
+    workload: &Workload,
+    rank: u32,
+    program: &Program,
+    i: usize,
+    node: &Node,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    // Zeros are written too: an all-zero node would be an empty message.
+    put_number(out, 1, node.id);
+    if !program.name(i).is_empty() {
+        put_bytes(out, 2, program.name(i).as_bytes());
+    }
+    put_number(out, 3, node_type(&node.op).0);
+    let mut packed = Vec::new();
+    ids(program, i).for_each(|id| put_varint(&mut packed, id));
+    if !packed.is_empty() {
+        put_bytes(out, 5, &packed);
+    }
+    if node.duration.0 > 0 {
+        put_number(out, 7, node.duration.0.div_ceil(PS_PER_US));
+    }
+    for (name, value) in attributes(workload, rank, node)? {
+        put_bytes(out, 10, &encode_attr(name, &value));
+    }
+    Ok(())
+}
+
+fn encode_attr(name: &str, value: &Attr) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32);
+    put_bytes(&mut out, 1, name.as_bytes());
+    match value {
+        Attr::Int32(v) => put_number(&mut out, 7, i64::from(*v) as u64),
+        Attr::Int64(v) => put_number(&mut out, 9, *v as u64),
+        Attr::Uint32(v) => put_number(&mut out, 11, u64::from(*v)),
+        Attr::Uint64(v) => put_number(&mut out, 13, *v),
+        Attr::Bool(v) => put_number(&mut out, 27, u64::from(*v)),
+        Attr::Text(v) => put_bytes(&mut out, 29, v.as_bytes()),
+        Attr::Flags(dims) => {
+            let packed: Vec<u8> = (0..flag_count(*dims)).map(|d| (dims >> d & 1) as u8).collect();
+            let mut list = Vec::new();
+            put_bytes(&mut list, 1, &packed);
+            put_bytes(&mut out, 28, &list);
+        }
+    }
+    out
+}
+
+/// Writes the trace of `rank` as JSON, the metadata and then one node a line.
+///
+/// # Errors
+/// What `out` reports, and `InvalidData` for a peer below rank 0.
+pub fn write_json(workload: &Workload, rank: u32, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", serde_json::json!({ "version": VERSION }))?;
+    let program = workload.program(rank);
+    for (i, node) in program.nodes().iter().enumerate() {
+        let attrs: Vec<serde_json::Value> =
+            attributes(workload, rank, node)?.iter().map(|(name, value)| json_attr(name, value)).collect();
+        let line = serde_json::json!({
+            "id": node.id.to_string(),
+            "name": program.name(i),
+            "type": node_type(&node.op).1,
+            "dataDeps": ids(program, i).map(|id| id.to_string()).collect::<Vec<_>>(),
+            "durationMicros": node.duration.0.div_ceil(PS_PER_US).to_string(),
+            "attr": attrs,
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn json_attr(name: &str, value: &Attr) -> serde_json::Value {
+    use serde_json::json;
+    match value {
+        Attr::Int32(v) => json!({ "name": name, "int32Val": v }),
+        Attr::Int64(v) => json!({ "name": name, "int64Val": v.to_string() }),
+        Attr::Uint32(v) => json!({ "name": name, "uint32Val": v }),
+        Attr::Uint64(v) => json!({ "name": name, "uint64Val": v.to_string() }),
+        Attr::Bool(v) => json!({ "name": name, "boolVal": v }),
+        Attr::Text(v) => json!({ "name": name, "stringVal": v }),
+        Attr::Flags(dims) => {
+            let values: Vec<bool> = (0..flag_count(*dims)).map(|d| dims >> d & 1 == 1).collect();
+            json!({ "name": name, "boolList": { "values": values } })
+        }
+    }
+}
+
+/// Writes the groups that are not everybody as ASTRA-sim's communicator group file: `{"name": [ranks]}`.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write_groups(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
+    let world = workload.ranks.len() as u32;
+    let mut object = serde_json::Map::new();
+    for group in workload.groups.iter().filter(|group| group.members != Members::All) {
+        let ranks: Vec<u32> = (0..group.members.len(world)).map(|p| group.members.rank(p)).collect();
+        object.insert(group.name.clone(), ranks.into());
+    }
+    writeln!(out, "{}", serde_json::Value::Object(object))
+}
