@@ -5,20 +5,39 @@
 //! contribution of NPU e for all-gather and gather; `source * N + destination` for all-to-all; "e has arrived" for a barrier.
 
 use super::{Held, Order, Request, execute, inputs, promise_kept, prove};
-use crate::phases::{Hierarchy, Phase, phases, takes_part};
+use crate::phases::{Phase, takes_part};
 use crate::{Algorithm, MAX_STEPS};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;
 
-/// A grid of NPUs, dimension 1 fastest.
-struct Grid<'a> {
-    sizes: &'a [u32],
-    root: u32,
+/// One collective on a grid of NPUs, dimension 1 fastest; at most 128 of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid<'a> {
+    /// What it promises.
+    pub kind: CollectiveKind,
+    /// Sizes of the dimensions, innermost first; the phases name their dimension by its index here.
+    pub sizes: &'a [u32],
+    /// Bytes of one element; an NPU's input is one element for all-gather and gather, else one for each NPU.
+    pub unit: u64,
+    /// The algorithm of each dimension.
+    pub algorithms: &'a [Algorithm],
+    /// Rank of the root; other kinds ignore it.
+    pub root: u32,
+    /// Ordinal of the chunk.
+    pub chunk: u32,
 }
 
 impl Grid<'_> {
+    /// Bytes per NPU of the whole collective, as `graph::Op::Collective` means them.
+    pub fn bytes(&self) -> u64 {
+        match self.kind {
+            CollectiveKind::AllGather | CollectiveKind::Gather => self.unit,
+            _ => self.unit.saturating_mul(u64::from(self.total())),
+        }
+    }
+
     fn total(&self) -> u32 {
-        self.sizes.iter().product()
+        self.sizes.iter().fold(1, |n: u32, &s| n.saturating_mul(s))
     }
 
     fn stride(&self, dim: usize) -> u32 {
@@ -29,69 +48,53 @@ impl Grid<'_> {
         (npu / u64::from(self.stride(dim)) % u64::from(self.sizes[dim])) as u32
     }
 
+    fn at_root(&self, npu: u32, dim: usize) -> bool {
+        self.coordinate(u64::from(npu), dim) == self.coordinate(u64::from(self.root), dim)
+    }
+
     /// The NPUs of the line of `npu` along `dim`, in order.
     fn line(&self, npu: u32, dim: usize) -> Vec<u32> {
         let base = npu - self.coordinate(u64::from(npu), dim) * self.stride(dim);
         (0..self.sizes[dim]).map(|p| base + p * self.stride(dim)).collect()
     }
+
+    fn check(&self, phases: &[Phase]) -> Result<(), String> {
+        let total = self.sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
+        let total = total.filter(|n| (1..=super::MAX_POSITIONS).contains(n));
+        let n = total.ok_or_else(|| format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS))?;
+        let dims = self.sizes.len().min(self.algorithms.len());
+        let known = |p: &Phase| p.dim.is_some_and(|d| (d as usize) < dims);
+        if !phases.iter().all(known) || self.root >= n || self.unit > u64::MAX / MAX_STEPS {
+            return Err(format!("root {}, unit {} or a phase's dimension does not fit {dims}", self.root, self.unit));
+        }
+        Ok(())
+    }
 }
 
-/// Proves `kind` on a grid of `sizes` (innermost first, at most 128 NPUs) phase by phase, `algorithms[d]` on dimension `d`;
-/// `unit`: bytes of one of the N elements. Returns the phases.
+/// Proves that `phases`, each by its algorithm's plan, do what `grid` promises.
 ///
 /// # Errors
 /// What is wrong: a plan that cannot be made or breaks its promise, a phase whose bytes are not what its NPUs hold, or a
 /// broken promise of the whole.
-pub fn prove_phases(
-    kind: CollectiveKind,
-    sizes: &[u32],
-    unit: u64,
-    hierarchy: Hierarchy,
-    algorithms: &[Algorithm],
-    root: u32,
-    chunk: u32,
-) -> Result<Vec<Phase>, String> {
-    let grid = Grid { sizes, root };
-    let n = sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s)).filter(|n| (1..=super::MAX_POSITIONS).contains(n));
-    let n = n.ok_or_else(|| format!("a grid of {sizes:?} NPUs; allowed: 1 to {}", super::MAX_POSITIONS))?;
-    if root >= n || algorithms.len() < sizes.len() || unit > u64::MAX / MAX_STEPS {
-        return Err(format!("root {root}, {} algorithms or unit {unit} does not fit {sizes:?}", algorithms.len()));
+pub fn prove_phases(grid: &Grid, phases: &[Phase]) -> Result<(), String> {
+    grid.check(phases)?;
+    // On the ring every kind is cut into as many blocks as there are NPUs: the elements.
+    let &Grid { kind, root, chunk, .. } = grid;
+    let whole = Request { kind, algorithm: Algorithm::Ring, n: grid.total(), bytes: grid.bytes(), root, chunk };
+    let mut held: Vec<Held> = (0..whole.n).map(|p| inputs(&whole, p)).collect();
+    for (index, phase) in phases.iter().enumerate() {
+        let active = |npu: u32| takes_part(phases, index, |d| grid.at_root(npu, d as usize));
+        step(grid, phase, &mut held, active).map_err(|e| format!("phase {index}: {e}"))?;
     }
-    let own = matches!(kind, CollectiveKind::AllGather | CollectiveKind::Gather);
-    let bytes = if own { unit } else { unit * u64::from(n) };
-    let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
-    let list = phases(kind, bytes, &dims, hierarchy);
-    // Direct cuts a buffer only where the kind itself does; the whole is cut into one element an NPU.
-    let whole = Request { kind, algorithm: Algorithm::Ring, n, bytes, root, chunk };
-    let mut held: Vec<Held> = (0..n).map(|p| inputs(&whole, p)).collect();
-    for (index, phase) in list.iter().enumerate() {
-        let algorithm = algorithms[phase.dim.unwrap_or(0) as usize];
-        let active = |npu: u32| takes_part(&list, index, |d| grid.at_root(npu, d as usize));
-        held = step(&grid, phase, algorithm, chunk, unit, held, active).map_err(|e| format!("phase {index}: {e}"))?;
-    }
-    promise_kept(&whole, &held)?;
-    Ok(list)
-}
-
-impl Grid<'_> {
-    fn at_root(&self, npu: u32, dim: usize) -> bool {
-        self.coordinate(u64::from(npu), dim) == self.coordinate(u64::from(self.root), dim)
-    }
+    promise_kept(&whole, &held)
 }
 
 /// One phase on all its lines.
-fn step(
-    grid: &Grid,
-    phase: &Phase,
-    algorithm: Algorithm,
-    chunk: u32,
-    unit: u64,
-    mut held: Vec<Held>,
-    active: impl Fn(u32) -> bool,
-) -> Result<Vec<Held>, String> {
+fn step(grid: &Grid, phase: &Phase, held: &mut [Held], active: impl Fn(u32) -> bool) -> Result<(), String> {
     let dim = phase.dim.ok_or("a flat phase")? as usize;
     let root = grid.coordinate(u64::from(grid.root), dim);
-    let request = Request { kind: phase.kind, algorithm, n: grid.sizes[dim], bytes: phase.bytes, root, chunk };
+    let (algorithm, n) = (grid.algorithms[dim], grid.sizes[dim]);
+    let request = Request { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
     let plan = request.plan().map_err(|e| e.to_string())?;
     prove(&plan, &request)?;
     let (_, outcome) = execute(&plan, &request, Order::Random(4))?;
@@ -99,13 +102,13 @@ fn step(
     for head in heads {
         let line = grid.line(head, dim);
         let before: Vec<Held> = line.iter().map(|&npu| std::mem::take(&mut held[npu as usize])).collect();
-        full(phase, root, unit, &before)?;
+        full(phase, root, grid.unit, &before)?;
         let blocks = blocks(grid, &request, dim, &before);
         for (position, (&npu, outcome)) in line.iter().zip(&outcome).enumerate() {
             held[npu as usize] = after(&request, position as u32, outcome, &blocks, &before)?;
         }
     }
-    Ok(held)
+    Ok(())
 }
 
 /// The bytes of a phase must be what its NPUs hold.

@@ -29,6 +29,7 @@ enum Event {
 }
 
 /// A message on its way.
+#[derive(Clone)]
 struct Message {
     from: u32,
     to: u32,
@@ -41,6 +42,7 @@ struct Message {
 }
 
 /// One position.
+#[derive(Clone)]
 struct Place {
     held: Held,
     /// Steps fired.
@@ -61,6 +63,7 @@ struct Place {
     sent: u128,
 }
 
+#[derive(Clone)]
 pub(super) struct Run<'a> {
     plan: &'a Plan,
     request: &'a Request,
@@ -96,12 +99,7 @@ impl<'a> Run<'a> {
         let mut random = if let Order::Random(seed) = order { seed } else { 0 };
         while !self.events.is_empty() {
             let event = self.pick(order, &mut random);
-            match event {
-                Event::Fire(p) => self.fire(p),
-                Event::Arrive(m) => self.arrive(m),
-                Event::Use(m) => self.consume(m),
-            }
-            .map_err(|what| format!("{order:?}: {what}"))?;
+            self.apply(event).map_err(|what| format!("{order:?}: {what}"))?;
         }
         self.ended()?;
         let proof = Proof {
@@ -112,6 +110,54 @@ impl<'a> Run<'a> {
             orders: 1,
         };
         Ok((proof, self.places.into_iter().map(|p| p.held).collect()))
+    }
+
+    /// Runs in every order there is; returns the number of distinct states, at most `limit`.
+    #[cfg(test)]
+    pub(super) fn every_order(self, limit: usize, end: impl Fn(&[Held]) -> Result<(), String>) -> Result<usize, String> {
+        let mut first = self;
+        (0..first.plan.n).for_each(|p| first.wake(p));
+        let mut seen = std::collections::BTreeSet::from([first.fingerprint()]);
+        let mut stack = vec![first];
+        while let Some(run) = stack.pop() {
+            if run.events.is_empty() {
+                run.ended()?;
+                end(&run.places.iter().map(|p| p.held.clone()).collect::<Vec<_>>())?;
+            }
+            for at in 0..run.events.len() {
+                let mut next = run.clone();
+                let event = next.events.swap_remove(at);
+                next.apply(event)?;
+                if seen.insert(next.fingerprint()) {
+                    stack.push(next);
+                }
+            }
+            if seen.len() > limit {
+                return Err(format!("more than {limit} states"));
+            }
+        }
+        Ok(seen.len())
+    }
+
+    /// Equal for runs that can go on in the same ways.
+    #[cfg(test)]
+    fn fingerprint(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        for place in &self.places {
+            (&place.held, place.fired, place.posted, place.received, &place.arrived).hash(&mut hasher);
+            let message = |id: &Option<u32>| id.map(|id| &self.messages[id as usize]).map(|m| (&m.content, m.reduce));
+            place.slots.iter().for_each(|id| message(id).hash(&mut hasher));
+        }
+        hasher.finish()
+    }
+
+    fn apply(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Fire(p) => self.fire(p),
+            Event::Arrive(m) => self.arrive(m),
+            Event::Use(m) => self.consume(m),
+        }
     }
 
     fn pick(&mut self, order: Order, random: &mut u64) -> Event {

@@ -1,7 +1,7 @@
 //! The checker on every plan, and the checker on plans that are wrong.
 
 use super::*;
-use crate::{Hierarchy, PlanError, Script, Step, To};
+use crate::{Hierarchy, Phase, PlanError, Script, Step, To, phases};
 use proptest::prelude::*;
 
 const DIRECT: Algorithm = Algorithm::Direct { window: None };
@@ -62,7 +62,9 @@ proptest! {
             other => other,
         };
         let choices: Vec<_> = choices.iter().zip(&sizes).map(|(&a, &s)| fits(a, s)).collect();
-        prove_phases(kind, &sizes, unit, hierarchy, &choices, root % n, chunk).map_err(TestCaseError::fail)?;
+        let grid = Grid { kind, sizes: &sizes, unit, algorithms: &choices, root: root % n, chunk };
+        let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
+        prove_phases(&grid, &phases(kind, grid.bytes(), &dims, hierarchy)).map_err(TestCaseError::fail)?;
     }
 }
 
@@ -115,17 +117,83 @@ fn fragments_round_up() {
     assert_eq!(found.bytes, 8 * 14 * 126);
 }
 
-/// Over two chunks of a double binary tree nobody sends or receives more than its share of three and a bit chunks.
+/// Sanders, Speck, Träff 2009: nobody (for odd numbers, at most one position) has children in both trees, and over two
+/// chunks of an all-reduce nobody sends more than four.
 #[test]
 fn two_trees_share_the_load() {
-    for n in 2..=40 {
-        let tree = |chunk, p| {
-            let r = Request { chunk, ..request(CollectiveKind::AllReduce, Algorithm::DoubleBinaryTree, n, 1) };
-            r.plan().unwrap().script(p).steps.iter().filter(|s| s.to.is_some()).count()
+    for n in 2..=100 {
+        let script = |kind, chunk, p| {
+            let r = Request { chunk, ..request(kind, Algorithm::DoubleBinaryTree, n, 1) };
+            r.plan().unwrap().script(p).clone()
         };
-        let most = (0..n).map(|p| tree(0, p) + tree(1, p)).max().unwrap();
-        assert!(most <= 4, "a position of {n} sends {most} chunks of two");
+        let sends = |kind, chunk, p| script(kind, chunk, p).steps.iter().filter(|s| s.to.is_some()).count();
+        assert!((0..n).all(|p| sends(CollectiveKind::AllReduce, 0, p) + sends(CollectiveKind::AllReduce, 1, p) <= 4));
+        let spreads = |p| sends(CollectiveKind::Broadcast, 0, p) > 0 && sends(CollectiveKind::Broadcast, 1, p) > 0;
+        assert!((1..n).all(|p| !spreads(p)), "{n}");
+        let reduces = |chunk, p| script(CollectiveKind::AllReduce, chunk, p).charges.iter().any(|&c| c > 0);
+        let both = (0..n).filter(|&p| reduces(0, p) && reduces(1, p)).count();
+        assert!(both <= n as usize % 2, "{both} of {n}");
     }
+}
+
+/// Messages in a row: the closed forms of the headers, for every number of positions.
+#[test]
+fn rounds_follow_the_closed_forms() {
+    use CollectiveKind::*;
+    for n in 2..=40u32 {
+        let rounds = |kind, algorithm| proof(&request(kind, algorithm, n, 64)).unwrap().rounds;
+        let depth = (n - 1).ilog2() + 1;
+        let hops = (0..n).map(u32::count_ones).max().unwrap();
+        assert_eq!(rounds(AllReduce, Algorithm::Ring), 2 * (n - 1));
+        assert_eq!(rounds(AllToAll, Algorithm::Ring), n * (n - 1) / 2);
+        assert_eq!(rounds(AllReduce, DIRECT), 2);
+        assert_eq!(rounds(AllReduce, Algorithm::Direct { window: Some(1) }), 2 * (n - 1));
+        assert_eq!(rounds(AllReduce, Algorithm::DoubleBinaryTree), 2 * depth);
+        assert_eq!(rounds(Broadcast, Algorithm::DoubleBinaryTree), depth);
+        assert_eq!(rounds(Broadcast, Algorithm::HalvingDoubling), hops);
+        assert_eq!(rounds(Gather, Algorithm::HalvingDoubling), hops);
+        assert_eq!(rounds(Barrier, Algorithm::HalvingDoubling), n.next_power_of_two().ilog2());
+        if n.is_power_of_two() {
+            assert_eq!(rounds(AllReduce, Algorithm::HalvingDoubling), 2 * n.ilog2());
+            assert_eq!(rounds(AllToAll, Algorithm::HalvingDoubling), n - 1);
+        }
+    }
+}
+
+proptest! {
+    /// No plan sends less than must be sent (Chan et al. 2007, table 1; Patarasuk and Yuan 2009), whoever says so.
+    #[test]
+    fn volumes_respect_the_lower_bounds(kind in kinds(), algorithm in algorithms(), n in 2u32..=32, bytes in 0u64..5000) {
+        let request = request(kind, algorithm, n, bytes);
+        prop_assume!(request.check().is_ok());
+        let found = proof(&request).map_err(TestCaseError::fail)?;
+        let (n, m) = (u128::from(n), u128::from(bytes));
+        let pairs_over_n = match kind {
+            CollectiveKind::AllReduce => 2 * n * (n - 1) * m,
+            CollectiveKind::AllGather => n * n * (n - 1) * m,
+            CollectiveKind::Barrier => 0,
+            CollectiveKind::Scatter => (n - 1) * m,
+            _ => n * (n - 1) * m,
+        };
+        prop_assert!(found.bytes * n >= pairs_over_n, "{} bytes", found.bytes);
+    }
+}
+
+/// For few positions every order there is, not a sample.
+#[test]
+fn every_order_of_small_groups() {
+    let algorithms = [Algorithm::Ring, DIRECT, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree];
+    let mut states = 0;
+    for (kind, algorithm) in CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a))) {
+        for n in 2..=3 {
+            let request = Request { root: 1, ..request(kind, algorithm, n, 12) };
+            let Ok(plan) = request.plan() else { continue };
+            let start = (0..n).map(|p| inputs(&request, p)).collect();
+            let run = Run::new(&plan, &request, start);
+            states += run.every_order(1 << 18, |held| promise_kept(&request, held)).unwrap();
+        }
+    }
+    assert!(states > 10_000, "{states} states are too few to be all");
 }
 
 /// A plan in which each position has its own script, to be spoilt.
@@ -215,6 +283,29 @@ proptest! {
             _ => script.steps[step].to = None,
         }
         prop_assert!(prove(&plan, &request).is_err());
+    }
+}
+
+/// A phase left out, put last, on the wrong dimension or of the wrong size breaks the whole.
+#[test]
+fn spoilt_phases_are_refused() {
+    let (sizes, algorithms) = ([2, 3, 4], [DIRECT, Algorithm::Ring, Algorithm::HalvingDoubling]);
+    for kind in CollectiveKind::ALL {
+        let grid = Grid { kind, sizes: &sizes, unit: 5, algorithms: &algorithms, root: 17, chunk: 0 };
+        let sound = phases(kind, grid.bytes(), &[(0, 2), (1, 3), (2, 4)], Hierarchy::Enhanced);
+        assert_eq!(prove_phases(&grid, &sound), Ok(()));
+        let refused = |what: &str, spoil: &dyn Fn(&mut Vec<Phase>)| {
+            let mut list = sound.clone();
+            spoil(&mut list);
+            assert!(prove_phases(&grid, &list).is_err(), "{} {what}", kind.name());
+        };
+        refused("without its first phase", &|list| *list = list[1..].to_vec());
+        refused("without its last phase", &|list| list.truncate(list.len() - 1));
+        refused("with a dimension done twice", &|list| list[1].dim = list[0].dim);
+        refused("on a dimension that is not there", &|list| list[1].dim = Some(3));
+        if kind != CollectiveKind::Barrier {
+            refused("with wrong bytes", &|list| list[1].bytes += 1);
+        }
     }
 }
 
