@@ -142,9 +142,17 @@ impl<'a> Walk<'a> {
     fn new(custom: &'a Custom) -> Walk<'a> {
         let waits = |p: &Arc<Program>| (0..p.nodes().len()).map(|i| Some(p.deps(i).len() as u32)).collect();
         let waits: Vec<Vec<Option<u32>>> = custom.positions.iter().map(waits).collect();
-        let free = |(p, w): (usize, &Vec<Option<u32>>)| (0..w.len()).filter(|&i| w[i] == Some(0)).map(move |i| (p, i)).collect();
-        let ready = waits.iter().enumerate().flat_map(|x| -> Vec<At> { free(x) }).collect();
-        Walk { custom, waits, ready, pending: BTreeMap::new() }
+        let mut walk = Walk { custom, waits, ready: VecDeque::new(), pending: BTreeMap::new() };
+        walk.ready = walk.all(|waits| waits == Some(0)).into();
+        walk
+    }
+
+    /// The nodes whose wait is such, by position and index.
+    fn all(&self, such: impl Fn(Option<u32>) -> bool) -> Vec<At> {
+        let each = |(p, waits): (usize, &Vec<Option<u32>>)| -> Vec<At> {
+            (0..waits.len()).filter(|&i| such(waits[i])).map(|i| (p, i)).collect()
+        };
+        self.waits.iter().enumerate().flat_map(each).collect()
     }
 
     fn node(&self, (position, index): At) -> &'a Node {
@@ -156,9 +164,15 @@ impl<'a> Walk<'a> {
         while let Some(at) = self.ready.pop_front() {
             self.issue(at);
         }
-        let stuck = |(p, w): (usize, &Vec<Option<u32>>)| w.iter().position(Option::is_some).map(|i| (p, i));
-        let starts: Vec<At> = self.waits.iter().enumerate().filter_map(stuck).collect();
-        starts.into_iter().find_map(|at| self.circle(at))
+        let stuck = self.all(|waits| waits.is_some());
+        let mut sends = BTreeMap::new();
+        for &at in &stuck {
+            if let Some((channel, true)) = Channel::of(at.0, self.node(at)) {
+                sends.entry(channel).or_insert(at);
+            }
+        }
+        let mut seen = BTreeMap::new();
+        (0..stuck.len()).find_map(|ordinal| self.circle(stuck[ordinal], ordinal, &sends, &mut seen))
     }
 
     fn issue(&mut self, at: At) {
@@ -191,30 +205,31 @@ impl<'a> Walk<'a> {
     }
 
     /// What `at` waits for: a dependency, or the first send of its channel that was not issued.
-    fn waits_for(&self, at: At) -> Option<At> {
-        let program = &self.custom.positions[at.0];
-        let open = |&&d: &&u32| self.waits[at.0][d as usize].is_some();
-        if let Some(&dep) = program.deps(at.1).iter().find(open) {
-            return Some((at.0, dep as usize));
-        }
-        let (channel, _) = Channel::of(at.0, self.node(at))?;
-        let sender = &self.custom.positions[channel.from];
-        let is_send = |i: &usize| Channel::of(channel.from, &sender.nodes()[*i]) == Some((channel, true));
-        let index = (0..sender.nodes().len()).filter(is_send).find(|&i| self.waits[channel.from][i].is_some())?;
-        Some((channel.from, index))
+    fn waits_for(&self, at: At, sends: &BTreeMap<Channel, At>) -> Option<At> {
+        let open = |&&dep: &&u32| self.waits[at.0][dep as usize].is_some();
+        let dep = self.custom.positions[at.0].deps(at.1).iter().find(open);
+        let send = || Channel::of(at.0, self.node(at)).and_then(|(channel, _)| sends.get(&channel).copied());
+        dep.map(|&dep| (at.0, dep as usize)).or_else(send)
     }
 
-    /// Follows the waits from `start` until they come round.
-    fn circle(&self, start: At) -> Option<Problem> {
-        let mut path = vec![start];
-        let mut seen: BTreeMap<At, usize> = [(start, 0)].into();
+    /// Follows the waits from `start` until they come round; `seen`: the search that met a node first, and how deep.
+    fn circle(
+        &self,
+        start: At,
+        search: usize,
+        sends: &BTreeMap<Channel, At>,
+        seen: &mut BTreeMap<At, (usize, usize)>,
+    ) -> Option<Problem> {
+        let mut path = Vec::new();
+        let mut at = start;
         loop {
-            let next = self.waits_for(*path.last()?)?;
-            if let Some(&first) = seen.get(&next) {
-                return Some(self.describe(&path[first..]));
-            }
-            seen.insert(next, path.len());
-            path.push(next);
+            match seen.get(&at) {
+                Some(&(by, first)) if by == search => return Some(self.describe(&path[first..])),
+                Some(_) => return None,
+                None => seen.insert(at, (search, path.len())),
+            };
+            path.push(at);
+            at = self.waits_for(at, sends)?;
         }
     }
 
