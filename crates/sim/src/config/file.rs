@@ -1,0 +1,34 @@
+//! Reading a text file, with every failure as a problem.
+
+use super::findings::Findings;
+use graph::Problem;
+
+/// The text of `findings.file`.
+pub(crate) fn text(what: &str, findings: &mut Findings) -> Option<String> {
+    let bytes = match std::fs::read(&findings.file) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            findings.problems.push(unreadable(&findings.file, what, &error));
+            return None;
+        }
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            findings.add(format!("byte {at}"), format!("the {what} is not UTF-8 text"), "UTF-8 text");
+            None
+        }
+    }
+}
+
+fn unreadable(file: &str, what: &str, error: &std::io::Error) -> Problem {
+    use std::io::ErrorKind::{IsADirectory, NotFound, PermissionDenied};
+    let why = match error.kind() {
+        NotFound => "there is no such file".to_string(),
+        PermissionDenied => "permission denied".to_string(),
+        IsADirectory => "it is a directory".to_string(),
+        _ => error.to_string(),
+    };
+    Problem::new(file, "", format!("cannot read the {what}: {why}")).help(format!("the path of a readable {what}"))
+}

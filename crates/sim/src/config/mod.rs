@@ -1,0 +1,13 @@
+//! Files and arguments become a [`crate::platform::Platform`]: native YAML, presets, ASTRA-sim's own files, inline notation.
+//!
+//! Here: the readers, `--set` overrides, and printing a platform back. Every fault is a `graph::Problem` with file, place,
+//! value and what is allowed; all faults of all files are reported at once.
+//! Not here: traces and custom algorithms (`trace`), and whether an algorithm suits a dimension (`collective`).
+
+pub mod astra_sim;
+mod file;
+mod findings;
+pub mod native;
+mod tree;
+
+pub use native::{load, load_with};

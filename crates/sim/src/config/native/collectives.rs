@@ -1,0 +1,121 @@
+//! `collectives`: algorithms by kind, the hierarchy of all-reduce, algorithms from files.
+
+use crate::config::findings::{At, Findings, did_you_mean};
+use crate::config::tree::Value;
+use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
+use graph::CollectiveKind;
+
+/// Words for `collectives.hierarchy`.
+pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
+    ("baseline", Hierarchy::Baseline),
+    ("enhanced", Hierarchy::Enhanced),
+    ("hierarchical", Hierarchy::Hierarchical),
+    ("hierarchical_optimal", Hierarchy::HierarchicalOptimal),
+];
+const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree";
+
+/// The settings; a fault is noted and its default stands in.
+pub(super) fn read(at: Option<At<'_>>, dims: usize, paths: &mut CustomPaths, findings: &mut Findings) -> Collectives {
+    let mut collectives = Collectives {
+        choices: std::array::from_fn(|_| None),
+        hierarchy: Hierarchy::Enhanced,
+        custom: std::array::from_fn(|_| None),
+        custom_nodes: Default::default(),
+    };
+    let Some(at) = at else { return collectives };
+    let keys: Vec<&str> = CollectiveKind::ALL.iter().map(|kind| kind.name()).chain(["hierarchy"]).collect();
+    if findings.mapping(&at, &keys).is_none() {
+        return collectives;
+    }
+    if let Some(hierarchy) = at.get("hierarchy") {
+        collectives.hierarchy = findings.one_of(&hierarchy, &HIERARCHIES).unwrap_or(Hierarchy::Enhanced);
+    }
+    for kind in CollectiveKind::ALL {
+        if let Some(value) = at.get(kind.name()) {
+            let (choice, path) = entry(&value, dims, findings);
+            collectives.choices[kind as usize] = choice;
+            paths.kinds[kind as usize] = path;
+        }
+    }
+    collectives
+}
+
+/// `ring`, `[ring, direct]`, `auto`, or `{algorithm: ..., flat: true, custom: path}`.
+fn entry(at: &At<'_>, dims: usize, findings: &mut Findings) -> (Option<Choice>, Option<String>) {
+    if !at.is_map() {
+        return (choice(at, dims, false, findings), None);
+    }
+    if findings.mapping(at, &["algorithm", "flat", "custom"]).is_none() {
+        return (None, None);
+    }
+    let path = at.get("custom").and_then(|at| findings.label(&at));
+    let flat = at.get("flat").and_then(|at| findings.flag(&at)).unwrap_or(false);
+    match at.get("algorithm") {
+        Some(algorithm) => (choice(&algorithm, dims, flat, findings), path),
+        None if flat || at.get("custom").is_none() => {
+            findings.missing(at, "algorithm", ALGORITHMS);
+            (None, path)
+        }
+        None => (None, path),
+    }
+}
+
+fn choice(at: &At<'_>, dims: usize, flat: bool, findings: &mut Findings) -> Option<Choice> {
+    if matches!(&at.tree.value, Value::Text(text) if text == "auto") {
+        if flat {
+            findings.refuse(at, "a flat group needs an algorithm", ALGORITHMS);
+        }
+        return None;
+    }
+    let items = at.items();
+    let single = !matches!(at.tree.value, Value::List(_));
+    let wanted = if flat { 1 } else { dims };
+    if !single && items.len() != wanted {
+        let (message, allowed) = if flat {
+            (format!("{} algorithms for one flat group", items.len()), "one algorithm".to_string())
+        } else {
+            (format!("{} algorithms for {dims} dimensions", items.len()), format!("one algorithm for all, or a list of {dims}"))
+        };
+        findings.refuse(at, message, allowed);
+        return None;
+    }
+    let parsed: Vec<Option<Algorithm>> = items.iter().map(|item| algorithm(item, findings)).collect();
+    let mut per_dim = parsed.into_iter().collect::<Option<Vec<Algorithm>>>()?;
+    per_dim.resize(wanted, per_dim[0]);
+    Some(Choice { per_dim, flat })
+}
+
+fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
+    let text = findings.text(at)?;
+    let found = match text {
+        "ring" => Some(Algorithm::Ring),
+        "direct" => Some(Algorithm::Direct { window: None }),
+        "halving_doubling" => Some(Algorithm::HalvingDoubling),
+        "double_binary_tree" => Some(Algorithm::DoubleBinaryTree),
+        _ => window(text).map(|w| Algorithm::Direct { window: Some(w) }),
+    };
+    if found.is_none() {
+        let names = ["ring", "direct", "halving_doubling", "double_binary_tree", "auto"];
+        let hint = did_you_mean(text, names.into_iter());
+        findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
+    }
+    found
+}
+
+/// The number in `direct(4)`.
+fn window(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("direct(")?.strip_suffix(')')?;
+    let plain = digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|&w: &u32| w > 0 && plain)
+}
+
+/// The word for an algorithm, as this module reads it.
+pub(super) fn word(algorithm: Algorithm) -> String {
+    match algorithm {
+        Algorithm::Ring => "ring".into(),
+        Algorithm::Direct { window: None } => "direct".into(),
+        Algorithm::Direct { window: Some(w) } => format!("direct({w})"),
+        Algorithm::HalvingDoubling => "halving_doubling".into(),
+        Algorithm::DoubleBinaryTree => "double_binary_tree".into(),
+    }
+}

@@ -1,0 +1,51 @@
+//! A platform from notation and lists, as a program writes it: `Platform("R(4)_SW(16)", bandwidth=[...], latency=[...])`.
+
+use super::build;
+use crate::config::findings::Findings;
+use crate::config::tree::{Tree, Value};
+use crate::platform::Platform;
+use graph::Problem;
+
+/// What problems call the source of such a platform.
+const FILE: &str = "Platform(...)";
+
+/// A stacked platform in few words; everything else by `set` or by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InlinePlatform {
+    /// Notation, `R(4)_SW(16)`.
+    pub topology: String,
+    /// With unit; one for all dimensions, or one a dimension.
+    pub bandwidth: Vec<String>,
+    /// With unit; one for all dimensions, or one a dimension.
+    pub latency: Vec<String>,
+    /// `link` or `npu`; none, one for all dimensions, or one a dimension.
+    pub per: Vec<String>,
+    /// Further settings as `--set` takes them: `("scheduler.chunks", "4")`.
+    pub set: Vec<(String, String)>,
+}
+
+/// Builds the platform as if its file had been read; places are those of the file (`links[0].bandwidth`).
+///
+/// # Errors
+/// Every fault.
+pub fn inline(platform: &InlinePlatform) -> Result<Platform, Vec<Problem>> {
+    let mut findings = Findings::new(FILE);
+    let lists = [("bandwidth", &platform.bandwidth), ("latency", &platform.latency), ("per", &platform.per)];
+    let dims = lists.iter().map(|(_, list)| list.len()).max().unwrap_or(0);
+    for (name, list) in lists {
+        if ![1, dims].contains(&list.len()) && (name != "per" || !list.is_empty()) {
+            let message = format!("{} values where another list has {dims}", list.len());
+            findings.add(name, message, "one value for all dimensions, or one a dimension");
+        }
+    }
+    if !findings.problems.is_empty() {
+        return Err(findings.problems);
+    }
+    let entry = |i: usize| {
+        let given = lists.iter().filter_map(|&(name, list)| Some((name, Tree::text(list.get(i).or(list.first())?))));
+        Tree::map(given.collect())
+    };
+    let links = if dims == 1 { entry(0) } else { Tree::made(Value::List((0..dims).map(entry).collect())) };
+    let tree = Tree::map(vec![("topology", Tree::text(&platform.topology)), ("links", links)]);
+    build(tree, &platform.topology, &platform.set, findings)
+}

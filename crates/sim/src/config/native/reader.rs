@@ -1,0 +1,188 @@
+//! From the tree of a platform file to the platform: everything but fabric and collectives.
+
+use super::{collectives, fabric};
+use crate::config::findings::{At, Findings};
+use crate::config::tree::{Tree, Value};
+use crate::platform::{CustomPaths, Npu, Platform, Policy, Scheduler};
+use crate::profile::Profile;
+use device::compute::Compute;
+use device::memory::{RemoteMemory, Sharing};
+use units::Span;
+
+const KEYS: [&str; 10] =
+    ["name", "source", "topology", "graph", "links", "npu", "remote_memory", "collectives", "scheduler", "logical"];
+/// Words for `scheduler.policy`.
+pub(super) const POLICIES: [(&str, Policy); 4] = [
+    ("lifo", Policy::Lifo),
+    ("fifo", Policy::Fifo),
+    ("explicit", Policy::Explicit),
+    ("all_to_all_first", Policy::AllToAllFirst),
+];
+/// Chunks of a collective over several dimensions, where nothing is said.
+const CHUNKS: u32 = 16;
+
+/// The platform, or nothing and at least one problem.
+pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Option<Platform> {
+    let root = At::root(tree);
+    findings.mapping(&root, &KEYS)?;
+    let fabric = fabric::read(&root, findings);
+    let npu = npu(root.get("npu"), findings);
+    let remote_memory = root.get("remote_memory").map(|at| remote_memory(&at, findings));
+    let fabric = fabric?;
+    let logical = root.get("logical").map(|at| logical(&at, fabric.npus(), findings));
+    let dims = match &logical {
+        Some(Some(sizes)) => sizes.len(),
+        _ => fabric.sizes().len(),
+    };
+    let mut custom_paths = CustomPaths::default();
+    let collectives = collectives::read(root.get("collectives"), dims, &mut custom_paths, findings);
+    let scheduler = scheduler(root.get("scheduler"), dims, findings);
+    Some(Platform {
+        name: label(&root, "name", name, findings),
+        source: label(&root, "source", "", findings),
+        fabric,
+        logical: invert(logical)?,
+        npu: npu?,
+        remote_memory: invert(remote_memory)?,
+        collectives,
+        scheduler,
+        custom_paths,
+        profile: Profile::Native,
+        astra_sim: None,
+        warnings: std::mem::take(&mut findings.warnings),
+    })
+}
+
+/// Absent is fine, present and broken is not.
+fn invert<T>(value: Option<Option<T>>) -> Option<Option<T>> {
+    match value {
+        None => Some(None),
+        Some(None) => None,
+        Some(present) => Some(present),
+    }
+}
+
+fn label(root: &At<'_>, key: &str, default: &str, findings: &mut Findings) -> String {
+    root.get(key).and_then(|at| findings.label(&at)).unwrap_or_else(|| default.to_string())
+}
+
+fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
+    let empty = Npu { name: "NPU".into(), compute: Compute::Recorded, peak: None, memory_bandwidth: None, memory_capacity: None };
+    let Some(at) = at else { return Some(empty) };
+    findings.mapping(&at, &["name", "compute", "peak", "memory"])?;
+    let memory = at.get("memory");
+    if let Some(memory) = &memory {
+        findings.mapping(memory, &["bandwidth", "capacity"])?;
+    }
+    let of_memory = |key| memory.as_ref().and_then(|m| m.get(key));
+    let before = findings.problems.len();
+    let peak = at.get("peak").and_then(|at| findings.quantity(&at));
+    let memory_bandwidth = of_memory("bandwidth").and_then(|at| findings.quantity(&at));
+    let memory_capacity = of_memory("capacity").and_then(|at| findings.quantity(&at));
+    let name = label(&at, "name", "NPU", findings);
+    let roofline = match at.get("compute") {
+        Some(compute) => findings.one_of(&compute, &[("roofline", true), ("recorded", false)])?,
+        None => peak.is_some() && memory_bandwidth.is_some(),
+    };
+    if findings.problems.len() > before {
+        return None;
+    }
+    let compute = match (roofline, peak, memory_bandwidth) {
+        (false, ..) => Compute::Recorded,
+        (true, Some(peak), Some(memory)) => Compute::Roofline { peak, memory },
+        _ => {
+            findings.refuse(&at, "the roofline needs \"peak\" and \"memory.bandwidth\"", "both, or compute: recorded");
+            return None;
+        }
+    };
+    Some(Npu { name, compute, peak, memory_bandwidth, memory_capacity })
+}
+
+fn remote_memory(at: &At<'_>, findings: &mut Findings) -> Option<RemoteMemory> {
+    findings.mapping(at, &["sharing", "npus_per_node", "latency", "bandwidth"])?;
+    let words = [("per_npu", Some(Sharing::PerNpu)), ("per_node", None), ("pool", Some(Sharing::Pool))];
+    let sharing = findings.need(at, "sharing", "per_npu, per_node, pool");
+    let latency = findings.need(at, "latency", "a time, such as \"1 us\"");
+    let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"100 GB/s\"");
+    let sharing = sharing.and_then(|at| findings.one_of(&at, &words)).and_then(|fixed| match (fixed, at.get("npus_per_node")) {
+        (Some(_), Some(each)) => {
+            findings.refuse(&each, "\"npus_per_node\" means something only with sharing: per_node", "leave it out");
+            None
+        }
+        (Some(sharing), None) => Some(sharing),
+        (None, _) => {
+            let each = findings.need(at, "npus_per_node", "a whole number from 1")?;
+            Some(Sharing::PerNode { npus: findings.whole(&each, 1, u32::MAX)? })
+        }
+    });
+    let latency = latency.and_then(|at| findings.quantity(&at));
+    let bandwidth = bandwidth.and_then(|at| findings.quantity(&at));
+    Some(RemoteMemory { sharing: sharing?, latency: latency?, bandwidth: bandwidth? })
+}
+
+fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> {
+    if !matches!(&at.tree.value, Value::List(items) if (1..=32).contains(&items.len())) {
+        findings.refuse(at, format!("{} is not allowed", at.tree.show()), "a list of 1 to 32 sizes, such as [8, 16]");
+        return None;
+    }
+    let items = at.items();
+    let sizes: Vec<u32> = items.iter().filter_map(|item| findings.whole(item, 1, u32::MAX)).collect();
+    if sizes.len() < items.len() {
+        return None;
+    }
+    let product = sizes.iter().try_fold(1u32, |a, &b| a.checked_mul(b));
+    if product != Some(npus) {
+        let shown = product.map_or("more than 4,294,967,295".to_string(), |p| p.to_string());
+        let message = format!("the logical dimensions hold {shown} NPUs, the network {npus}");
+        findings.refuse(at, message, "sizes whose product is the number of NPUs");
+        return None;
+    }
+    Some(sizes)
+}
+
+fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Scheduler {
+    let mut scheduler = Scheduler {
+        policy: Policy::Fifo,
+        chunks: if dims == 1 { 1 } else { CHUNKS },
+        active_chunks: 1,
+        queues_per_dim: 1,
+        endpoint_delay: Span::from_ns(10),
+        comm_streams: 0,
+        rendezvous: false,
+        replay_only: false,
+    };
+    let Some(at) = at else { return scheduler };
+    let keys =
+        ["policy", "chunks", "active_chunks", "queues_per_dim", "endpoint_delay", "comm_streams", "rendezvous", "replay_only"];
+    if findings.mapping(&at, &keys).is_none() {
+        return scheduler;
+    }
+    // A fault is noted and the default stands in; the noted fault ends the reading.
+    let mut take = |key: &str, set: &mut dyn FnMut(&At<'_>, &mut Findings) -> Option<()>| {
+        if let Some(value) = at.get(key) {
+            set(&value, findings);
+        }
+    };
+    let s = &mut scheduler;
+    take("policy", &mut |at, f| f.one_of(at, &POLICIES).map(|v| s.policy = v));
+    take("chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.chunks = v));
+    take("active_chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.active_chunks = v));
+    take("queues_per_dim", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.queues_per_dim = v));
+    take("endpoint_delay", &mut |at, f| f.quantity(at).map(|v| s.endpoint_delay = v));
+    take("comm_streams", &mut |at, f| streams(at, f).map(|v| s.comm_streams = v));
+    take("rendezvous", &mut |at, f| f.flag(at).map(|v| s.rendezvous = v));
+    take("replay_only", &mut |at, f| f.flag(at).map(|v| s.replay_only = v));
+    scheduler
+}
+
+/// A count, or `unlimited` (0 inside).
+fn streams(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
+    match &at.tree.value {
+        Value::Text(text) if text == "unlimited" => Some(0),
+        Value::Int(1..=4_294_967_295) => findings.whole(at, 1, u32::MAX),
+        _ => {
+            findings.refuse(at, format!("{} is not allowed", at.tree.show()), "a whole number from 1, or unlimited");
+            None
+        }
+    }
+}

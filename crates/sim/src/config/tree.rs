@@ -1,0 +1,219 @@
+//! A YAML or JSON document as a tree in which every value knows where it stands.
+//!
+//! Readers walk this tree instead of deserialising structs, so that one pass finds every fault and each names its place.
+
+use super::findings::Findings;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Built by the program.
+    #[default]
+    Made,
+    /// Line of the file, from 1.
+    Line(u64),
+    /// `--set` on the command line.
+    Set,
+}
+
+/// A value and its origin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Tree {
+    pub origin: Origin,
+    pub value: Value,
+}
+
+/// A key and its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    pub origin: Origin,
+    pub name: String,
+}
+
+/// A value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Value {
+    #[default]
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Tree>),
+    Map(Vec<(Key, Tree)>),
+}
+
+impl Tree {
+    pub(crate) fn made(value: Value) -> Tree {
+        Tree { origin: Origin::Made, value }
+    }
+
+    pub(crate) fn text(text: &str) -> Tree {
+        Tree::made(Value::Text(text.to_string()))
+    }
+
+    pub(crate) fn map(entries: Vec<(&str, Tree)>) -> Tree {
+        let key = |(name, tree): (&str, Tree)| (Key { origin: Origin::Made, name: name.to_string() }, tree);
+        Tree::made(Value::Map(entries.into_iter().map(key).collect()))
+    }
+
+    /// The value as a message shows it.
+    pub(crate) fn show(&self) -> String {
+        match &self.value {
+            Value::Null => "nothing".into(),
+            Value::Bool(b) => b.to_string(),
+            Value::Int(i) => i.to_string(),
+            Value::Float(x) => float(*x),
+            Value::Text(text) => format!("\"{text}\""),
+            Value::List(_) => "a list".into(),
+            Value::Map(_) => "a mapping".into(),
+        }
+    }
+
+    fn stamp(&mut self, origin: Origin) {
+        self.origin = origin;
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.stamp(origin)),
+            Value::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+                key.origin = origin;
+                value.stamp(origin);
+            }),
+            _ => {}
+        }
+    }
+
+    /// Marks everything in the tree as coming from the command line.
+    pub(crate) fn set_on_command_line(mut self) -> Tree {
+        self.stamp(Origin::Set);
+        self
+    }
+}
+
+/// A float as people write it.
+pub(crate) fn float(x: f64) -> String {
+    if x != 0.0 && !(1e-4..1e15).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
+}
+
+/// Reads YAML; a syntax error becomes a problem with line and column.
+pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
+    let options = serde_saphyr::options! { non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::AsString };
+    match serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options) {
+        Ok(spanned) => Some(located(spanned)),
+        Err(error) => {
+            let place = error.location().map(|l| format!("line {}, column {}", l.line(), l.column()));
+            findings.add(place.unwrap_or_default(), yaml_message(&error), "valid YAML");
+            None
+        }
+    }
+}
+
+fn yaml_message(error: &serde_saphyr::Error) -> String {
+    match error.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key \"{key}\" stands here twice"),
+        serde_saphyr::Error::MultipleDocuments { .. } => "a second YAML document starts here".into(),
+        other => {
+            let text = other.to_string();
+            let text = text.split(" at line ").next().unwrap_or_default();
+            format!("YAML syntax error: {text}")
+        }
+    }
+}
+
+/// Reads JSON; a syntax error becomes a problem with line and column.
+pub(crate) fn json(text: &str, findings: &mut Findings) -> Option<Tree> {
+    match serde_json::from_str(text) {
+        Ok(value) => Some(from_json(value)),
+        Err(error) => {
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default().to_string();
+            let place = format!("line {}, column {}", error.line(), error.column());
+            findings.add(place, format!("JSON syntax error: {message}"), "valid JSON");
+            None
+        }
+    }
+}
+
+fn from_json(value: serde_json::Value) -> Tree {
+    use serde_json::Value as Json;
+    Tree::made(match value {
+        Json::Null => Value::Null,
+        Json::Bool(b) => Value::Bool(b),
+        Json::Number(n) => match (n.as_i128(), n.as_f64()) {
+            (Some(i), _) => Value::Int(i),
+            (None, x) => Value::Float(x.unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text),
+        Json::Array(items) => Value::List(items.into_iter().map(from_json).collect()),
+        Json::Object(entries) => {
+            let entry = |(name, value)| (Key { origin: Origin::Made, name }, from_json(value));
+            Value::Map(entries.into_iter().map(entry).collect())
+        }
+    })
+}
+
+fn located(spanned: Spanned<Value>) -> Tree {
+    Tree { origin: Origin::Line(spanned.referenced.line()), value: spanned.value }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Value>>()? {
+            list.push(located(item));
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some((key, value)) = entries.next_entry::<Spanned<String>, Spanned<Value>>()? {
+            let key = Key { origin: Origin::Line(key.referenced.line()), name: key.value };
+            map.push((key, located(value)));
+        }
+        Ok(Value::Map(map))
+    }
+}
