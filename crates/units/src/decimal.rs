@@ -98,11 +98,12 @@ pub(crate) fn parse(text: &str, rounding: Rounding, unit: impl Fn(&str) -> Optio
 /// The number and the trimmed rest; refuses what no quantity starts with.
 fn split(text: &str) -> Result<(&str, &str), Reason> {
     let bare = text.trim_start_matches(['+', '-']);
-    let word: String = bare.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
+    let letters = bare.trim_start_matches('.').chars().take_while(char::is_ascii_alphabetic);
+    let word = letters.collect::<String>().to_ascii_lowercase();
     if text.is_empty() {
         return Err(Reason::Empty);
     }
-    if matches!(word.as_str(), "nan" | "inf" | "infinity") || bare.to_ascii_lowercase().starts_with(".inf") {
+    if matches!(word.as_str(), "nan" | "inf" | "infinity") {
         return Err(Reason::NotFinite);
     }
     if !bare.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit()) || text.len() - bare.len() > 1 {

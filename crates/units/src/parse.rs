@@ -164,6 +164,7 @@ mod tests {
             ("--5 GB/s", "bandwidth \"--5 GB/s\" does not start with a number"),
             ("-5 GB/s", "bandwidth \"-5 GB/s\" is negative"),
             ("nan GB/s", "bandwidth \"nan GB/s\" is not a finite number"),
+            (".nan", "bandwidth \".nan\" is not a finite number"),
             ("-inf GB/s", "bandwidth \"-inf GB/s\" is not a finite number"),
             ("50", "bandwidth \"50\" has no unit"),
             ("50 GHz", "bandwidth \"50 GHz\" has the unknown unit \"GHz\""),

@@ -191,8 +191,9 @@ impl Findings {
 pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let lower = word.to_lowercase();
     let near = candidates.map(|c| (distance(&lower, &c.to_lowercase()), c)).min();
+    let letters = word.chars().count();
     match near {
-        Some((d, candidate)) if d <= 1 + word.chars().count() / 4 => format!("; did you mean \"{candidate}\"?"),
+        Some((d, candidate)) if d <= 1 + letters / 4 && d < letters => format!("; did you mean \"{candidate}\"?"),
         _ => String::new(),
     }
 }
@@ -234,5 +235,6 @@ mod tests {
         assert_eq!(did_you_mean("bandwith", words.into_iter()), "; did you mean \"bandwidth\"?");
         assert_eq!(did_you_mean("Latency", words.into_iter()), "; did you mean \"latency\"?");
         assert_eq!(did_you_mean("colour", words.into_iter()), "");
+        assert_eq!(did_you_mean("c", ["a", "b"].into_iter()), "");
     }
 }

@@ -37,9 +37,11 @@ pub fn to_yaml(platform: &Platform) -> String {
     out
 }
 
-/// A double-quoted text, which YAML and JSON write alike.
+/// A double-quoted text as JSON writes it, with what YAML counts as unprintable escaped as well.
 fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    let unprintable = |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}');
+    let escape = |c: char| if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
+    Value::from(text).to_string().chars().map(escape).collect()
 }
 
 fn show_graph(graph: &GraphFabric, out: &mut String) {
