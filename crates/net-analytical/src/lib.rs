@@ -3,5 +3,7 @@
 //! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent (`sim`).
 
 mod analytical;
+mod link;
 
 pub use analytical::{Analytical, Crossing};
+pub use link::LinkQueues;

@@ -54,6 +54,8 @@ pub struct Transfer {
     pub bytes: u64,
     /// The caller's name for it, returned with the delivery.
     pub token: u64,
+    /// How many like it it stands for (1, more in a folded run); counts in [`Usage`], not in time.
+    pub weight: u64,
 }
 
 /// A transfer that has arrived whole.
@@ -91,9 +93,9 @@ pub trait Backend {
 /// What a backend has carried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes by dimension, once for each dimension a transfer crosses. Empty where there are no dimensions.
+    /// Bytes by dimension on links that leave an NPU (a ring counts every hop). One dimension where the fabric has none.
     pub bytes: Vec<u64>,
-    /// Transfers started.
+    /// Transfers started, by weight.
     pub transfers: u64,
     /// Per link, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,

@@ -1,4 +1,19 @@
 //! The simulator: configuration, choice of parts, executor, scheduler, symmetry classes and the main path.
+//!
+//! Start at [`run::run`].
 
+pub mod astra_sim;
+mod backends;
+pub mod config;
+mod custom_files;
+pub mod error;
+pub mod executor;
+pub mod lowering;
+pub mod native;
 pub mod platform;
 pub mod profile;
+mod report;
+pub mod run;
+mod settings;
+pub mod shape;
+mod symmetry;

@@ -28,6 +28,15 @@ pub struct Collectives {
     pub hierarchy: Hierarchy,
     /// By `CollectiveKind as usize`: an algorithm read from a file, which overrides `choices`.
     pub custom: [Option<std::sync::Arc<collective::custom::Custom>>; CollectiveKind::ALL.len()],
+    /// By workload node id: stronger than `custom`.
+    pub custom_nodes: std::collections::BTreeMap<u64, std::sync::Arc<collective::custom::Custom>>,
+}
+
+impl Collectives {
+    /// The algorithm from a file for a kind, or for one node.
+    pub fn custom_for(&self, kind: CollectiveKind, node: Option<u64>) -> Option<&std::sync::Arc<collective::custom::Custom>> {
+        node.and_then(|id| self.custom_nodes.get(&id)).or(self.custom[kind as usize].as_ref())
+    }
 }
 
 /// In which order collectives get a free slot of a dimension.

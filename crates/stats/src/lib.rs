@@ -29,8 +29,8 @@ pub struct Report {
     pub ranks: u64,
     /// Ranks that behave alike, by first rank.
     pub classes: Vec<Class>,
-    /// How the run was folded.
-    pub folding: Folding,
+    /// The symmetry that folding uses.
+    pub symmetry: Symmetry,
     /// Per network dimension.
     pub dimensions: Vec<Dimension>,
     /// Per phase of multi-phase collectives, P0 being the wait before the first phase.
@@ -68,14 +68,12 @@ pub struct Class {
     pub finish_minus_compute_ns: f64,
 }
 
-/// How a run was folded.
+/// The symmetry of the workload on the platform. The same whether the run was folded or not.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Folding {
-    /// Ranks simulated.
-    pub simulated_ranks: u64,
-    /// True when fewer ranks were simulated than exist.
-    pub folded: bool,
-    /// Why not (or not further), one sentence; empty when fully folded.
+pub struct Symmetry {
+    /// Sets of ranks that must behave alike; a folded run simulates one rank of each.
+    pub classes: u64,
+    /// Why there are as many: which rank, group or choice sets ranks apart; empty when all ranks are alike.
     pub reason: String,
 }
 
@@ -143,13 +141,11 @@ pub struct Link {
     pub queue_max: u64,
 }
 
-/// Work done. `events` and `transfers` count simulated ones, so they fall when a run folds.
+/// Work done, over all ranks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Operations of the workload over all ranks.
+    /// Operations.
     pub operations: u64,
-    /// Events handled.
-    pub events: u64,
-    /// Transfers started.
+    /// Transfers.
     pub transfers: u64,
 }

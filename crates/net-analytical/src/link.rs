@@ -1,0 +1,217 @@
+//! The link-queue backend: first-order contention. Every link sends one message at a time, first come first served; a message is
+//! stored whole at each node before it goes on.
+//!
+//! Model, a hop that starts at t: arrives at `t + latency + bytes / bandwidth`, link free at `t + bytes / bandwidth`.
+//! Not modelled: packets, finite buffers, loss, routing around congestion (`net-packet`, `net-flit`).
+//! Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any stack and any explicit graph.
+
+use engine::EventQueue;
+use network::{Backend, Delivery, LinkCost, LinkUsage, Sequence, Stamp, Transfer, Usage};
+use topology::LinkGraph;
+use units::{Span, Time};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrive { message: u32, node: u32 },
+    Free { link: u32 },
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    transfer: Transfer,
+    /// Next in the queue of the link it waits for.
+    next: u32,
+    since: Time,
+}
+
+#[derive(Clone)]
+struct LinkState {
+    busy: bool,
+    head: u32,
+    tail: u32,
+    queued: u32,
+    longest: u32,
+    messages: u64,
+    bytes: u64,
+    sending: Span,
+    waited: Span,
+}
+
+const IDLE: LinkState = LinkState {
+    busy: false,
+    head: NONE,
+    tail: NONE,
+    queued: 0,
+    longest: 0,
+    messages: 0,
+    bytes: 0,
+    sending: Span::ZERO,
+    waited: Span::ZERO,
+};
+
+/// The last spans computed for a cost: (bytes, transit, occupancy).
+type Memo = (u64, Span, Span);
+
+/// The link-queue backend.
+pub struct LinkQueues {
+    graph: LinkGraph,
+    /// By dimension for a stack, by link for an explicit graph.
+    costs: Vec<(LinkCost, Memo)>,
+    by_link: bool,
+    links: Vec<LinkState>,
+    messages: Vec<Message>,
+    free: Vec<u32>,
+    queue: EventQueue<Event>,
+    transfers: u64,
+}
+
+impl LinkQueues {
+    /// A network over `graph`; `costs` by dimension, or by link when `by_link`.
+    pub fn new(graph: LinkGraph, costs: Vec<LinkCost>, by_link: bool) -> LinkQueues {
+        let memo = |cost: LinkCost| (cost, (0, cost.transit(1, 0), cost.occupancy(0)));
+        LinkQueues {
+            links: vec![IDLE; graph.len() as usize],
+            costs: costs.into_iter().map(memo).collect(),
+            by_link,
+            graph,
+            messages: Vec::new(),
+            free: Vec::new(),
+            queue: EventQueue::default(),
+            transfers: 0,
+        }
+    }
+
+    #[inline]
+    fn spans(&mut self, link: u32, bytes: u64) -> (Span, Span) {
+        let at = if self.by_link { link } else { self.graph.dim(link) };
+        let (cost, memo) = &mut self.costs[at as usize];
+        if memo.0 != bytes {
+            *memo = (bytes, cost.transit(1, bytes), cost.occupancy(bytes));
+        }
+        (memo.1, memo.2)
+    }
+
+    /// Sends `message` on from `node`, or queues it there.
+    #[inline]
+    fn forward(&mut self, now: Time, message: u32, node: u32, sequence: &mut Sequence) {
+        let dst = self.messages[message as usize].transfer.dst;
+        let hop = self.graph.next(node, dst).expect("a message that has arrived is not forwarded");
+        let link = &mut self.links[hop.link as usize];
+        if !link.busy {
+            return self.serve(now, message, hop.link, hop.to, sequence);
+        }
+        let entry = &mut self.messages[message as usize];
+        (entry.next, entry.since) = (NONE, now);
+        if link.head == NONE {
+            link.head = message;
+        } else {
+            self.messages[link.tail as usize].next = message;
+        }
+        link.tail = message;
+        link.queued += 1;
+        link.longest = link.longest.max(link.queued);
+    }
+
+    #[inline]
+    fn serve(&mut self, now: Time, message: u32, link: u32, to: u32, sequence: &mut Sequence) {
+        let Transfer { bytes, weight, .. } = self.messages[message as usize].transfer;
+        let (transit, occupancy) = self.spans(link, bytes);
+        let state = &mut self.links[link as usize];
+        state.busy = true;
+        state.messages += weight;
+        state.bytes += bytes * weight;
+        state.sending += occupancy;
+        self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
+        self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
+    }
+
+    #[inline]
+    fn freed(&mut self, now: Time, link: u32, sequence: &mut Sequence) {
+        let state = &mut self.links[link as usize];
+        state.busy = false;
+        let message = state.head;
+        if message == NONE {
+            return;
+        }
+        let waiting = &self.messages[message as usize];
+        state.head = waiting.next;
+        state.queued -= 1;
+        state.waited += now.since(waiting.since);
+        let to = self.graph.link(link).to;
+        self.serve(now, message, link, to, sequence);
+    }
+}
+
+impl Backend for LinkQueues {
+    #[inline]
+    fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence) {
+        let entry = Message { transfer, next: NONE, since: now };
+        let message = match self.free.pop() {
+            Some(at) => {
+                self.messages[at as usize] = entry;
+                at
+            }
+            None => {
+                self.messages.push(entry);
+                self.messages.len() as u32 - 1
+            }
+        };
+        self.transfers += transfer.weight;
+        self.forward(now, message, transfer.src, sequence);
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Stamp> {
+        self.queue.peek().map(|(time, order)| Stamp { time, order })
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Stamp, sequence: &mut Sequence, finished: &mut Vec<Delivery>) {
+        while finished.is_empty() && self.next_event().is_some_and(|next| next <= until) {
+            let (time, event) = self.queue.pop().expect("peeked");
+            match event {
+                Event::Free { link } => self.freed(time, link, sequence),
+                Event::Arrive { message, node } => {
+                    let transfer = self.messages[message as usize].transfer;
+                    if node == transfer.dst {
+                        self.free.push(message);
+                        finished.push(Delivery { token: transfer.token, time });
+                    } else {
+                        self.forward(time, message, node, sequence);
+                    }
+                }
+            }
+        }
+    }
+
+    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Span> {
+        None
+    }
+
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let cost = |link, dim| self.costs[if self.by_link { link } else { dim } as usize].0;
+        self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()
+    }
+
+    fn usage(&self) -> Usage {
+        let mut bytes = vec![0; if self.by_link { 1 } else { self.costs.len() }];
+        let mut links = Vec::with_capacity(self.links.len());
+        for (id, state) in self.links.iter().enumerate() {
+            let link = self.graph.link(id as u32);
+            bytes[link.dim as usize] += if link.from < self.graph.npus() { state.bytes } else { 0 };
+            links.push(LinkUsage {
+                from: link.from,
+                to: link.to,
+                dim: link.dim,
+                bytes: state.bytes,
+                messages: state.messages,
+                busy: state.sending,
+                waited: state.waited,
+                longest_queue: state.longest,
+            });
+        }
+        Usage { bytes, transfers: self.transfers, links }
+    }
+}

@@ -1,0 +1,53 @@
+//! Backends made for a platform. A new backend is one function here and one arm in `run.rs`.
+
+use crate::error::Error;
+use crate::platform::Platform;
+use graph::Problem;
+use net_analytical::{Analytical, Crossing, LinkQueues};
+use network::LinkCost;
+use topology::{Fabric, LinkGraph};
+
+/// Cost of one link of each dimension of a stack, or of each link of a graph.
+fn costs(platform: &Platform) -> Vec<LinkCost> {
+    match (&platform.astra_sim, &platform.fabric) {
+        (Some(raw), _) => raw.bandwidth.iter().zip(&raw.latency).map(|(&b, &latency)| peer_cost(b, latency)).collect(),
+        (None, Fabric::Stacked(dims)) => {
+            dims.iter().map(|d| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency }).collect()
+        }
+        (None, Fabric::Graph(graph)) => {
+            graph.links.iter().map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency }).collect()
+        }
+    }
+}
+
+/// The peer's GB is 2^30 bytes.
+fn peer_cost(gb_per_s: f64, latency: f64) -> LinkCost {
+    LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / 1e9, latency }
+}
+
+fn links(platform: &Platform) -> Result<LinkGraph, Error> {
+    LinkGraph::new(&platform.fabric).map_err(|e| Problem::new(&platform.name, "topology", e.to_string()).into())
+}
+
+/// The analytical backend.
+///
+/// # Errors
+/// An explicit graph with broken links.
+pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
+    let crossing = if platform.astra_sim.is_some() { Crossing::Innermost } else { Crossing::Every };
+    match &platform.fabric {
+        Fabric::Stacked(dims) => {
+            let axes: Vec<_> = dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
+            Ok(Analytical::stacked(&axes, crossing))
+        }
+        Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
+    }
+}
+
+/// The link-queue backend.
+///
+/// # Errors
+/// An explicit graph with broken links, or more than 2^32 links.
+pub fn link(platform: &Platform) -> Result<LinkQueues, Error> {
+    Ok(LinkQueues::new(links(platform)?, costs(platform), matches!(platform.fabric, Fabric::Graph(_))))
+}

@@ -1,0 +1,39 @@
+//! Why there is no report.
+
+use crate::executor::Stall;
+use graph::Problem;
+
+/// The two kinds of fault that are not ours, and the user's own stop.
+#[derive(Debug)]
+pub enum Error {
+    /// The input is wrong: every problem found. Exit code 2.
+    Input(Vec<Problem>),
+    /// The run can make no progress. Exit code 1.
+    Stalled(Box<Stall>),
+    /// The progress hook said stop.
+    Cancelled,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Input(problems) => problems.iter().try_for_each(|p| writeln!(f, "{p}")),
+            Error::Stalled(stall) => write!(f, "{stall}"),
+            Error::Cancelled => f.write_str("stopped on request"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Input(vec![problem])
+    }
+}
+
+impl From<Vec<Problem>> for Error {
+    fn from(problems: Vec<Problem>) -> Error {
+        Error::Input(problems)
+    }
+}

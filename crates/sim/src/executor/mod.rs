@@ -1,0 +1,435 @@
+//! The executor: runs every rank's program over one backend.
+//!
+//! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a rank issues when), collectives
+//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), remote memory (`memory.rs`), and what is
+//! recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are alike (`symmetry.rs`).
+//!
+//! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What a rank has to do at one
+//! instant is done together, in the order it was registered, at the place of the first registration.
+
+mod custom;
+mod memory;
+mod nodes;
+mod phases;
+mod point_to_point;
+mod recorder;
+mod stall;
+mod streams;
+
+pub use recorder::{PhaseTotals, RankTotals};
+pub use stall::Stall;
+
+use crate::lowering::{Lowered, Request};
+use crate::shape::Shape;
+use engine::EventQueue;
+use graph::{Problem, Workload};
+use network::{Backend, Delivery, Sequence, Stamp};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use units::{Span, Time};
+
+const NONE: u32 = u32::MAX;
+/// Events between two calls of the progress hook.
+const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// Makes a [`Lowered`] of a request: our semantics or the peer's.
+pub trait Lowering {
+    /// Lowers `request` on a group of `shape`.
+    ///
+    /// # Errors
+    /// A [`Problem`] without file or place when an algorithm cannot run on a dimension.
+    fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem>;
+}
+
+/// Which ranks are simulated and whom each of them stands for.
+#[derive(Clone, Debug)]
+pub struct Folding {
+    /// Representative ranks, ascending.
+    pub representatives: Vec<u32>,
+    /// For each rank the index of its representative; `None` when every rank is its own.
+    pub class_of: Option<Vec<u32>>,
+    /// For each group the class of groups it belongs to; `None` when every group is its own.
+    pub group_class: Option<Vec<u32>>,
+    /// Ranks each representative stands for.
+    pub multiplicity: Vec<u64>,
+}
+
+impl Folding {
+    /// Everybody is simulated.
+    pub fn none(ranks: u32) -> Folding {
+        Folding {
+            representatives: (0..ranks).collect(),
+            class_of: None,
+            group_class: None,
+            multiplicity: vec![1; ranks as usize],
+        }
+    }
+
+    /// Index of the representative of `rank`.
+    #[inline]
+    pub fn local(&self, rank: u32) -> u32 {
+        self.class_of.as_ref().map_or(rank, |c| c[rank as usize])
+    }
+}
+
+/// The settings the executor itself acts on.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Sizes of the dimensions collectives run over; each has its queues.
+    pub sizes: Vec<u32>,
+    /// Groups that fill lines of the network are machines of their own.
+    pub aligned_groups: bool,
+    /// Ids of nodes that have an algorithm of their own.
+    pub custom_nodes: Vec<u64>,
+    /// Queues a dimension.
+    pub queues_per_dim: u32,
+    /// Chunk phases at once in a queue.
+    pub per_queue: u32,
+    /// Communication operations at once on a rank; 0 for no limit.
+    pub comm_streams: u32,
+    /// Memory operations take a communication slot (the peer).
+    pub memory_is_communication: bool,
+    /// Order among collectives.
+    pub policy: crate::platform::Policy,
+    /// Receivers announce themselves first.
+    pub rendezvous: bool,
+    /// Every operation takes its recorded duration.
+    pub replay_only: bool,
+    /// Sends and receives of different sizes never match (the peer).
+    pub match_bytes: bool,
+    /// Remote memory.
+    pub remote_memory: Option<memory::RemoteTiming>,
+    /// Duration of every compute (or replayed) node, by program and node.
+    pub durations: Vec<Vec<Span>>,
+}
+
+pub use memory::RemoteTiming;
+
+/// Something a rank has registered for an instant.
+#[derive(Clone, Copy, Debug)]
+enum Callback {
+    /// A timed node is over.
+    Node(u32),
+    /// A phase may send its first messages.
+    Start(u32),
+    /// A reception of a stream has become usable.
+    Usable(u32),
+    /// A timed operation of an algorithm from a file is over: run and operation.
+    Custom(u32, u32),
+}
+
+#[derive(Clone, Copy)]
+struct Registered {
+    callback: Callback,
+    next: u32,
+}
+
+/// The callbacks of one rank for one instant.
+#[derive(Clone, Copy)]
+struct Instant {
+    time: Time,
+    head: u32,
+    tail: u32,
+}
+
+/// What the progress hook is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Simulated time so far, ns.
+    pub time_ns: f64,
+    /// Operations finished.
+    pub done: u64,
+    /// Operations in all (of the simulated ranks).
+    pub total: u64,
+}
+
+/// Why a run ended early.
+#[derive(Debug)]
+pub enum Halt {
+    /// Operations wait for something that cannot happen.
+    Stalled(Box<Stall>),
+    /// The input asks for something impossible.
+    Input(Problem),
+    /// The progress hook said stop.
+    Cancelled,
+}
+
+/// The running state of a simulation.
+pub struct Executor<'a, B> {
+    workload: &'a Workload,
+    settings: &'a Settings,
+    folding: &'a Folding,
+    lowering: &'a dyn Lowering,
+    backend: B,
+    sequence: Sequence,
+    now: Time,
+    queue: EventQueue<u32>,
+    callbacks: Vec<Registered>,
+    free_callback: u32,
+    ranks: Vec<nodes::Rank>,
+    deps_left: Vec<u32>,
+    slots: Vec<streams::SlotState>,
+    /// Distinct shapes of groups.
+    shapes: Vec<Shape>,
+    shape_of: FxHashMap<u32, u32>,
+    queues: Vec<phases::Queue>,
+    dealt: Vec<phases::Dealt>,
+    streams: Vec<phases::Stream>,
+    free_streams: FxHashMap<u32, Vec<u32>>,
+    instances: Vec<streams::Instance>,
+    group_instances: FxHashMap<u32, streams::GroupInstances>,
+    lowered: FxHashMap<Request, (Arc<Lowered>, Arc<[Vec<u32>]>)>,
+    scripts: Vec<phases::FlatScript>,
+    steps: Vec<collective::Step>,
+    charges: Vec<Span>,
+    early: rustc_hash::FxHashSet<(u32, u32, u32)>,
+    runs: Vec<custom::Run>,
+    channels: Vec<point_to_point::Channel>,
+    channel_of: FxHashMap<point_to_point::ChannelKey, u32>,
+    memory: memory::Contention,
+    recorder: recorder::Recorder,
+    done: u64,
+    total: u64,
+    events: u64,
+    failed: Option<Problem>,
+}
+
+impl<'a, B: Backend> Executor<'a, B> {
+    /// Ready to run `workload`.
+    pub fn new(
+        workload: &'a Workload,
+        settings: &'a Settings,
+        folding: &'a Folding,
+        lowering: &'a dyn Lowering,
+        backend: B,
+    ) -> Executor<'a, B> {
+        let mut executor = Executor {
+            workload,
+            settings,
+            folding,
+            lowering,
+            backend,
+            sequence: Sequence::default(),
+            now: Time::ZERO,
+            queue: EventQueue::default(),
+            callbacks: Vec::new(),
+            free_callback: NONE,
+            ranks: Vec::new(),
+            deps_left: Vec::new(),
+            slots: Vec::new(),
+            shapes: Vec::new(),
+            shape_of: FxHashMap::default(),
+            queues: Vec::new(),
+            dealt: Vec::new(),
+            streams: Vec::new(),
+            free_streams: FxHashMap::default(),
+            instances: Vec::new(),
+            group_instances: FxHashMap::default(),
+            lowered: FxHashMap::default(),
+            scripts: Vec::new(),
+            steps: Vec::new(),
+            charges: Vec::new(),
+            early: rustc_hash::FxHashSet::default(),
+            runs: Vec::new(),
+            channels: Vec::new(),
+            channel_of: FxHashMap::default(),
+            memory: memory::Contention::default(),
+            recorder: recorder::Recorder::new(workload, folding, settings.sizes.len() as u32, settings.replay_only),
+            done: 0,
+            total: 0,
+            events: 0,
+            failed: None,
+        };
+        executor.set_up_ranks();
+        executor
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// [`Halt`]: a stall, an impossible request, or the hook's wish.
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Finished, Halt> {
+        for rank in 0..self.ranks.len() as u32 {
+            self.issue_ready(rank);
+        }
+        let mut finished = Vec::new();
+        while let Some(ours) = self.step(&mut finished) {
+            self.events += 1;
+            if !ours {
+                finished.drain(..).for_each(|delivery| self.delivered(delivery));
+            }
+            if let Some(problem) = self.failed.take() {
+                return Err(Halt::Input(problem));
+            }
+            if self.events.is_multiple_of(PROGRESS_EVERY) && !progress(self.progress()) {
+                return Err(Halt::Cancelled);
+            }
+        }
+        if let Some(problem) = self.failed.take() {
+            return Err(Halt::Input(problem));
+        }
+        if self.done < self.total {
+            return Err(Halt::Stalled(Box::new(self.stall())));
+        }
+        Ok(Finished {
+            ranks: self.recorder.finish(),
+            phases: self.recorder.phases(),
+            operations: self.recorder.operations(self.workload),
+            events: self.events,
+            usage: self.backend.usage(),
+        })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { time_ns: self.now.as_ns(), done: self.done, total: self.total }
+    }
+
+    /// Handles the next event. `Some(true)`: it was ours; `Some(false)`: the backend's; `None`: there is none.
+    #[inline]
+    fn step(&mut self, finished: &mut Vec<Delivery>) -> Option<bool> {
+        let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
+        let theirs = self.backend.next_event();
+        if theirs.is_some_and(|t| ours.is_none_or(|o| t < o)) {
+            let until = ours.unwrap_or(Stamp::MAX);
+            self.backend.advance(until, &mut self.sequence, finished);
+            return Some(false);
+        }
+        ours?;
+        let (time, rank) = self.queue.pop().expect("peeked");
+        self.now = time;
+        self.run_instant(rank);
+        Some(true)
+    }
+
+    /// Registers `callback` of rank index `rank` for `time`.
+    #[inline]
+    fn register(&mut self, rank: u32, time: Time, callback: Callback) {
+        let at = self.new_callback(callback);
+        let state = &mut self.ranks[rank as usize];
+        if let Some(instant) = state.instants.iter_mut().rev().find(|i| i.time == time) {
+            self.callbacks[instant.tail as usize].next = at;
+            instant.tail = at;
+            return;
+        }
+        state.instants.push(Instant { time, head: at, tail: at });
+        self.queue.push(time, self.sequence.draw(), rank);
+    }
+
+    #[inline]
+    fn new_callback(&mut self, callback: Callback) -> u32 {
+        let registered = Registered { callback, next: NONE };
+        if self.free_callback == NONE {
+            self.callbacks.push(registered);
+            return self.callbacks.len() as u32 - 1;
+        }
+        let at = self.free_callback;
+        self.free_callback = self.callbacks[at as usize].next;
+        self.callbacks[at as usize] = registered;
+        at
+    }
+
+    /// Runs everything rank index `rank` has registered for now, including what is registered for now meanwhile.
+    #[inline]
+    fn run_instant(&mut self, rank: u32) {
+        let now = self.now;
+        let instants = &self.ranks[rank as usize].instants;
+        let place = instants.iter().position(|i| i.time == now).expect("an instant without callbacks");
+        let mut at = instants[place].head;
+        loop {
+            match self.callbacks[at as usize].callback {
+                Callback::Usable(stream) => self.usable(stream),
+                Callback::Start(stream) => self.fire(stream),
+                Callback::Node(node) => self.complete(rank, node),
+                Callback::Custom(run, node) => self.custom_done(run, node),
+            }
+            let next = self.callbacks[at as usize].next;
+            self.callbacks[at as usize].next = self.free_callback;
+            self.free_callback = at;
+            if next == NONE {
+                break;
+            }
+            at = next;
+        }
+        let instants = &mut self.ranks[rank as usize].instants;
+        let place = instants.iter().position(|i| i.time == now).expect("still there");
+        instants.swap_remove(place);
+    }
+
+    fn delivered(&mut self, delivery: Delivery) {
+        self.now = delivery.time;
+        let token = Token::unpack(delivery.token);
+        match token {
+            Token::Step { stream, phase, slot } => self.arrived(stream, phase, slot),
+            Token::Clear { stream, phase, step } => self.cleared(stream, phase, step),
+            Token::Message { channel, ordinal } => self.message_arrived(channel, ordinal),
+            Token::Announce { channel, ordinal } => self.announced(channel, ordinal),
+        }
+    }
+
+    fn fail(&mut self, problem: Problem) {
+        self.failed.get_or_insert(problem);
+    }
+}
+
+/// What a transfer is for, packed into its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// A step's message to receive `slot` of `stream` in `phase`.
+    Step { stream: u32, phase: u32, slot: u32 },
+    /// A receiver's announcement to the sender's `stream`, for its step `step`.
+    Clear { stream: u32, phase: u32, step: u32 },
+    /// A point-to-point message.
+    Message { channel: u32, ordinal: u32 },
+    /// A point-to-point announcement.
+    Announce { channel: u32, ordinal: u32 },
+}
+
+/// Phases of a chunk and receives of a phase that a token can name.
+const PHASE_BITS: u32 = 7;
+const SLOT_BITS: u32 = 23;
+
+impl Token {
+    #[inline]
+    fn pack(self) -> u64 {
+        let word = |kind: u64, high: u32, phase: u32, low: u32| {
+            debug_assert!(phase < 1 << PHASE_BITS && low < 1 << SLOT_BITS);
+            kind << 62 | u64::from(high) << (PHASE_BITS + SLOT_BITS) | u64::from(phase) << SLOT_BITS | u64::from(low)
+        };
+        match self {
+            Token::Step { stream, phase, slot } => word(0, stream, phase, slot),
+            Token::Clear { stream, phase, step } => word(1, stream, phase, step),
+            Token::Message { channel, ordinal } => word(2, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1)),
+            Token::Announce { channel, ordinal } => word(3, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1)),
+        }
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Token {
+        let high = (word >> (PHASE_BITS + SLOT_BITS)) as u32;
+        let phase = (word >> SLOT_BITS) as u32 & ((1 << PHASE_BITS) - 1);
+        let low = word as u32 & ((1 << SLOT_BITS) - 1);
+        match word >> 62 {
+            0 => Token::Step { stream: high, phase, slot: low },
+            1 => Token::Clear { stream: high, phase, step: low },
+            2 => Token::Message { channel: high, ordinal: phase << SLOT_BITS | low },
+            _ => Token::Announce { channel: high, ordinal: phase << SLOT_BITS | low },
+        }
+    }
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Finished {
+    /// Per simulated rank.
+    pub ranks: Vec<RankTotals>,
+    /// Per phase label.
+    pub phases: Vec<PhaseTotals>,
+    /// Per (name, kind), largest total first.
+    pub operations: Vec<stats::Operation>,
+    /// Events handled.
+    pub events: u64,
+    /// What the network carried.
+    pub usage: network::Usage,
+}

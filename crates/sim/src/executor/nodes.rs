@@ -1,0 +1,173 @@
+//! What a rank issues when: ready nodes in ascending id, as far as its resources go.
+
+use super::point_to_point::Owner;
+use super::{Callback, Executor, Instant};
+use graph::{CollectiveKind, Node, Op};
+use network::Backend;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::{Span, Time};
+
+/// What a node occupies while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resource {
+    /// Nothing.
+    None = 0,
+    /// The host.
+    Cpu = 1,
+    /// The NPU's compute.
+    Npu = 2,
+    /// One of the NPU's communication streams.
+    Comm = 3,
+    /// The NPU's path to outside memory.
+    Memory = 4,
+}
+
+const RESOURCES: usize = 5;
+
+/// One simulated rank.
+pub(super) struct Rank {
+    /// The rank it is (the representative of its class).
+    pub id: u32,
+    /// Its program.
+    pub program: u32,
+    /// Where its counters start in `deps_left`.
+    pub deps: usize,
+    /// Where its group table starts in `slots`.
+    pub slots: u32,
+    /// Nodes not yet finished.
+    pub left: u32,
+    /// Collectives issued, for LIFO and FIFO priorities.
+    pub issued: i64,
+    /// Pending callbacks by instant; few at any time.
+    pub instants: Vec<Instant>,
+    ready: [BinaryHeap<Reverse<u32>>; RESOURCES],
+    busy: [u32; RESOURCES],
+    issuing: bool,
+}
+
+impl<B: Backend> Executor<'_, B> {
+    pub(super) fn set_up_ranks(&mut self) {
+        for (index, &id) in self.folding.representatives.iter().enumerate() {
+            let binding = self.workload.ranks[id as usize];
+            let program = &self.workload.programs[binding.program as usize];
+            let nodes = program.nodes().len();
+            let mut rank = Rank {
+                id,
+                program: binding.program,
+                deps: self.deps_left.len(),
+                slots: self.slots.len() as u32,
+                left: nodes as u32,
+                issued: 0,
+                instants: Vec::new(),
+                ready: Default::default(),
+                busy: [0; RESOURCES],
+                issuing: false,
+            };
+            for node in 0..nodes {
+                let deps = program.deps(node).len() as u32;
+                self.deps_left.push(deps);
+                if deps == 0 {
+                    rank.ready[self.resource(&program.nodes()[node]) as usize].push(Reverse(node as u32));
+                }
+            }
+            self.total += nodes as u64;
+            self.set_up_slots(index as u32, id, program.slots());
+            self.ranks.push(rank);
+        }
+        let queues = self.ranks.len() * self.settings.sizes.len() * self.settings.queues_per_dim as usize;
+        self.queues.resize_with(queues, Default::default);
+        self.dealt.resize_with(self.ranks.len(), Default::default);
+    }
+
+    fn resource(&self, node: &Node) -> Resource {
+        match node.op {
+            Op::Metadata | Op::Invalid | Op::Recv { .. } => Resource::None,
+            Op::Compute { cpu: true, .. } => Resource::Cpu,
+            Op::Compute { .. } => Resource::Npu,
+            Op::Memory { .. } if !self.settings.memory_is_communication => Resource::Memory,
+            Op::Memory { .. } | Op::Send { .. } | Op::Collective { .. } => Resource::Comm,
+        }
+    }
+
+    fn limit(&self, resource: usize) -> u32 {
+        match resource {
+            r if r == Resource::None as usize => u32::MAX,
+            r if r == Resource::Comm as usize && self.settings.comm_streams == 0 => u32::MAX,
+            r if r == Resource::Comm as usize => self.settings.comm_streams,
+            _ => 1,
+        }
+    }
+
+    /// Issues what can be issued, ascending by id, until nothing more can.
+    pub(super) fn issue_ready(&mut self, rank: u32) {
+        if std::mem::replace(&mut self.ranks[rank as usize].issuing, true) {
+            return;
+        }
+        while let Some((resource, node)) = self.next_ready(rank) {
+            let state = &mut self.ranks[rank as usize];
+            state.ready[resource].pop();
+            state.busy[resource] += 1;
+            self.issue(rank, node);
+        }
+        self.ranks[rank as usize].issuing = false;
+    }
+
+    fn next_ready(&self, rank: u32) -> Option<(usize, u32)> {
+        let state = &self.ranks[rank as usize];
+        let free = (0..RESOURCES).filter(|&r| state.busy[r] < self.limit(r));
+        free.filter_map(|r| state.ready[r].peek().map(|&Reverse(node)| (r, node))).min_by_key(|&(_, node)| node)
+    }
+
+    fn issue(&mut self, rank: u32, index: u32) {
+        let program = self.ranks[rank as usize].program as usize;
+        let node = self.workload.programs[program].nodes()[index as usize];
+        self.recorder.issued(rank, index, &node.op, self.now);
+        if self.settings.replay_only {
+            return self.run_for(rank, index, self.settings.durations[program][index as usize]);
+        }
+        match node.op {
+            Op::Metadata | Op::Invalid => self.complete(rank, index),
+            Op::Compute { .. } => self.run_for(rank, index, self.settings.durations[program][index as usize]),
+            Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
+            Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
+            Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
+            Op::Collective { kind: CollectiveKind::Broadcast, .. } if self.settings.match_bytes => {
+                self.run_for(rank, index, self.settings.durations[program][index as usize]);
+            }
+            Op::Collective { .. } => self.issue_collective(rank, index, &node.op),
+        }
+    }
+
+    /// Occupies the node's resource for `span`.
+    fn run_for(&mut self, rank: u32, node: u32, span: Span) {
+        self.register(rank, self.now + span, Callback::Node(node));
+    }
+
+    pub(super) fn finish_at(&mut self, rank: u32, node: u32, time: Time) {
+        self.register(rank, time, Callback::Node(node));
+    }
+
+    /// Ends a node: frees its resource, wakes its children and issues what is ready.
+    pub(super) fn complete(&mut self, rank: u32, index: u32) {
+        let workload = self.workload;
+        let state = &mut self.ranks[rank as usize];
+        let program = &workload.programs[state.program as usize];
+        let node = &program.nodes()[index as usize];
+        state.left -= 1;
+        self.done += 1;
+        let deps = state.deps;
+        self.recorder.completed(rank, index, &node.op, self.now);
+        let resource = self.resource(node);
+        self.ranks[rank as usize].busy[resource as usize] -= 1;
+        for &child in program.children(index as usize) {
+            let left = &mut self.deps_left[deps + child as usize];
+            *left -= 1;
+            if *left == 0 {
+                let resource = self.resource(&program.nodes()[child as usize]);
+                self.ranks[rank as usize].ready[resource as usize].push(Reverse(child));
+            }
+        }
+        self.issue_ready(rank);
+    }
+}

@@ -1,0 +1,479 @@
+//! A chunk in its phases: it waits in the queue of its dimension, then runs the script of its position step by step.
+//!
+//! The rules a script follows are in `collective::Plan`. A chunk enters a queue behind every waiting chunk of the same or higher
+//! priority; a queue runs `per_queue` chunks at once. When a phase ends, the owner hears of it first (if it was the last), then
+//! the chunk leaves its queue and enters the next, then both queues start what they have room for.
+
+use super::streams::Instance;
+use super::{Callback, Executor, NONE, Token};
+use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use collective::Step;
+use graph::{Members, Problem};
+use network::{Backend, Transfer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use units::{Span, Time};
+
+/// Size of a rendezvous announcement (ASTRA-sim).
+pub(super) const ANNOUNCEMENT: u64 = 8192;
+/// Marks clearances among early arrivals.
+const SENDER: u32 = 1 << super::SLOT_BITS;
+
+/// In the place of a script: an algorithm from a file is running.
+const CUSTOM: u32 = u32::MAX - 1;
+
+/// One queue of one dimension of one rank.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// Priority and stream, in order.
+    waiting: VecDeque<(i64, u32)>,
+    running: u32,
+}
+
+/// One chunk of one collective on one rank.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    pub rank: u32,
+    pub instance: u32,
+    chunk: u32,
+    /// Own index among the members; `index - member` is where the chunk's row of streams starts.
+    member: u32,
+    /// Index into `Executor::slots`.
+    slot: u32,
+    phase: u32,
+    /// Index into `Executor::scripts`; `NONE` while no phase is in progress.
+    script: u32,
+    position: u32,
+    /// On a line, the rank of position 0.
+    base: u32,
+    fired: u32,
+    posted: u32,
+    received: u32,
+    usable: u32,
+    /// Messages that came before their receive was posted, and clearances before their step fired.
+    early: u32,
+    entered: Time,
+    started: Time,
+}
+
+impl Stream {
+    pub(super) fn new(instance: u32, chunk: u32) -> Stream {
+        Stream {
+            rank: NONE,
+            instance,
+            chunk,
+            member: 0,
+            slot: 0,
+            phase: 0,
+            script: NONE,
+            position: 0,
+            base: 0,
+            fired: 0,
+            posted: 0,
+            received: 0,
+            usable: 0,
+            early: 0,
+            entered: Time::ZERO,
+            started: Time::ZERO,
+        }
+    }
+}
+
+/// A script laid out flat, with what its steps need to know of the phase.
+#[derive(Clone, Copy)]
+pub(super) struct FlatScript {
+    /// Range in `Executor::steps`.
+    first: u32,
+    last: u32,
+    /// First charge in `Executor::charges`.
+    charges: u32,
+    receives: u32,
+    n: u32,
+    /// Rank distance between positions; 0 in a group.
+    stride: u32,
+    delay: Span,
+}
+
+/// How many chunks were dealt to each (dimension, lane), and how many took turns between trees, before a collective.
+#[derive(Clone, Default)]
+pub(super) struct Dealt(Vec<u32>);
+
+/// Counters a dimension in [`Dealt`]: lanes All, First, Second, then trees.
+const COUNTERS: usize = 4;
+const TREES: usize = 3;
+
+impl Dealt {
+    fn get(&self, dim: u32, counter: usize) -> u32 {
+        self.0.get(dim as usize * COUNTERS + counter).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, dim: u32, counter: usize, count: u32) {
+        let at = dim as usize * COUNTERS + counter;
+        self.0.resize(self.0.len().max(at + 1), 0);
+        self.0[at] = self.0[at].wrapping_add(count);
+    }
+}
+
+impl<B: Backend> Executor<'_, B> {
+    /// The lowering of a request and where its scripts are, made once.
+    pub(super) fn lower(&mut self, request: Request) -> Result<(Arc<Lowered>, Arc<[Vec<u32>]>), Problem> {
+        if let Some(found) = self.lowered.get(&request) {
+            return Ok(found.clone());
+        }
+        let lowered = Arc::new(self.lowering.lower(&request, &self.shapes[request.shape as usize])?);
+        let scripts: Arc<[Vec<u32>]> =
+            lowered.shapes.iter().map(|phases| phases.iter().map(|p| self.flatten(p)).collect()).collect();
+        self.lowered.insert(request, (lowered.clone(), scripts.clone()));
+        Ok((lowered, scripts))
+    }
+
+    /// Lays out all scripts of a phase: by plan, then direction, then role.
+    fn flatten(&mut self, phase: &PhaseSpec) -> u32 {
+        let first = self.scripts.len() as u32;
+        let plans = phase.plans.iter().flat_map(|d| [d.forward.clone(), d.backward.clone()]);
+        for plan in plans {
+            for (script, (charges, &receives)) in plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives)) {
+                let steps = self.steps.len() as u32;
+                let flat = FlatScript {
+                    first: steps,
+                    last: steps + script.steps.len() as u32,
+                    charges: self.charges.len() as u32,
+                    receives,
+                    n: plan.plan.n,
+                    stride: if let Geometry::Line { stride, .. } = phase.geometry { stride } else { 0 },
+                    delay: phase.endpoint_delay,
+                };
+                self.scripts.push(flat);
+                self.steps.extend_from_slice(&script.steps);
+                self.charges.extend_from_slice(charges);
+            }
+        }
+        first
+    }
+
+    /// Counts a collective's uses of queues and trees; returns the counts before it.
+    pub(super) fn deal(&mut self, rank: u32, lowered: &Lowered) -> Dealt {
+        let trees = lowered.shapes.iter().flatten().any(|p| p.plans.len() > 1);
+        if lowered.shapes.is_empty() || (self.settings.queues_per_dim == 1 && !trees) {
+            return Dealt::default();
+        }
+        let counters = &mut self.dealt[rank as usize];
+        let before = counters.clone();
+        for phase in lowered.phases(0) {
+            counters.add(phase.dim, phase.lane as usize, lowered.chunks);
+            if phase.plans.len() > 1 {
+                counters.add(phase.dim, TREES, lowered.chunks);
+            }
+        }
+        before
+    }
+
+    /// Brings a chunk into the queue of its first phase.
+    pub(super) fn enter(&mut self, stream: u32, rank: u32, slot: u32, member: u32) {
+        let state = &mut self.streams[stream as usize];
+        (state.rank, state.slot, state.member) = (rank, slot, member);
+        if self.skip_phases(stream) {
+            let instance = self.streams[stream as usize].instance;
+            return self.chunk_done(instance, member);
+        }
+        let queue = self.enqueue(stream);
+        self.fill(rank, queue);
+    }
+
+    /// Goes past the phases that this rank does not enter; true when none is left.
+    fn skip_phases(&mut self, stream: u32) -> bool {
+        let state = &mut self.streams[stream as usize];
+        let phases = self.instances[state.instance as usize].lowered.phases(state.chunk);
+        let id = self.folding.representatives[state.rank as usize];
+        let enters = |p: &PhaseSpec| p.only.iter().all(|f| id / f.stride % f.size == f.at);
+        while phases.get(state.phase as usize).is_some_and(|p| !enters(p)) {
+            state.phase += 1;
+        }
+        state.phase as usize >= phases.len()
+    }
+
+    /// The queue (index within the rank) of a stream's phase, and whether chunks in it run backwards.
+    fn queue_of(&self, stream: &Stream) -> (u32, bool) {
+        let instance = &self.instances[stream.instance as usize];
+        let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
+        let per_dim = self.settings.queues_per_dim;
+        let first = phase.dim * per_dim;
+        if per_dim == 1 {
+            return (first, phase.lane == Lane::Second);
+        }
+        let half = per_dim / 2;
+        let (low, count) = match phase.lane {
+            Lane::All => (0, per_dim),
+            Lane::First => (0, half),
+            Lane::Second => (half, per_dim - half),
+        };
+        let before = instance.members[stream.member as usize].dealt.get(phase.dim, phase.lane as usize);
+        let queue = low + before.wrapping_add(stream.chunk) % count;
+        (first + queue, queue >= half)
+    }
+
+    #[inline]
+    fn queue_mut(&mut self, rank: u32, queue: u32) -> &mut Queue {
+        &mut self.queues[(rank * self.settings.sizes.len() as u32 * self.settings.queues_per_dim + queue) as usize]
+    }
+
+    fn enqueue(&mut self, stream: u32) -> u32 {
+        self.streams[stream as usize].entered = self.now;
+        let state = self.streams[stream as usize];
+        let priority = self.instances[state.instance as usize].members[state.member as usize].priority;
+        let (queue, _) = self.queue_of(&state);
+        let waiting = &mut self.queue_mut(state.rank, queue).waiting;
+        let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
+        waiting.insert(behind, (priority, stream));
+        queue
+    }
+
+    /// Starts waiting chunks while the queue has room.
+    fn fill(&mut self, rank: u32, queue: u32) {
+        let room = self.settings.per_queue;
+        loop {
+            let state = self.queue_mut(rank, queue);
+            if state.running >= room {
+                return;
+            }
+            let Some((_, stream)) = state.waiting.pop_front() else { return };
+            state.running += 1;
+            self.start_phase(stream);
+        }
+    }
+
+    fn start_phase(&mut self, stream: u32) {
+        let mut state = self.streams[stream as usize];
+        let (_, backward) = self.queue_of(&state);
+        let instance = &self.instances[state.instance as usize];
+        let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
+        let id = self.folding.representatives[state.rank as usize];
+        (state.position, state.base) = match phase.geometry {
+            Geometry::Line { stride, size } => {
+                let position = id / stride % size;
+                (position, id - position * stride)
+            }
+            Geometry::Group => (self.slots[state.slot as usize].position, 0),
+        };
+        let custom = phase.custom.clone();
+        state.script = if custom.is_some() { CUSTOM } else { script_of(instance, &state, phase, backward) };
+        (state.fired, state.posted, state.received, state.usable) = (0, 0, 0, 0);
+        state.started = self.now;
+        self.recorder.phase_started(state.rank, phase.dim, self.now);
+        self.streams[stream as usize] = state;
+        if let Some(custom) = custom {
+            return self.start_custom(stream, state.rank, state.slot, state.position, custom);
+        }
+        let script = self.scripts[state.script as usize];
+        if script.first < script.last && self.steps[script.first as usize].to.is_some() {
+            self.register(state.rank, self.now + script.delay, Callback::Start(stream));
+        } else {
+            self.fire(stream);
+        }
+    }
+
+    /// Fires every step whose turn has come; ends the phase when nothing is left.
+    #[inline]
+    pub(super) fn fire(&mut self, stream: u32) {
+        let script = self.scripts[self.streams[stream as usize].script as usize];
+        loop {
+            let state = &mut self.streams[stream as usize];
+            if script.first + state.fired == script.last {
+                break;
+            }
+            let step = self.steps[(script.first + state.fired) as usize];
+            if step.after_usable > state.usable || step.after_received > state.received {
+                return;
+            }
+            state.fired += 1;
+            let state = *state;
+            self.fire_step(stream, &state, &script, &step);
+        }
+        if self.streams[stream as usize].usable == script.receives {
+            self.phase_done(stream);
+        }
+    }
+
+    #[inline]
+    fn fire_step(&mut self, stream: u32, state: &Stream, script: &FlatScript, step: &Step) {
+        if let Some(to) = step.to {
+            let clear = !self.settings.rendezvous || self.take_early(stream, state.phase, SENDER | (state.fired - 1));
+            if clear {
+                let position = to.position(state.position, script.n);
+                let token = |to| Token::Step { stream: to, phase: state.phase, slot: step.slot };
+                self.start_transfer(stream, state, script, position, step.bytes, token);
+            }
+        }
+        if let Some(from) = step.from {
+            let slot = state.posted;
+            self.streams[stream as usize].posted += 1;
+            if self.settings.rendezvous {
+                self.announce(stream, state, script, from.position(state.position, script.n), slot);
+            }
+            if state.early > 0 && self.take_early(stream, state.phase, slot) {
+                self.received(stream);
+            }
+        }
+    }
+
+    /// Starts a transfer to the same chunk at `position`.
+    #[inline]
+    fn start_transfer(
+        &mut self,
+        stream: u32,
+        state: &Stream,
+        script: &FlatScript,
+        position: u32,
+        bytes: u64,
+        token: impl FnOnce(u32) -> Token,
+    ) {
+        let row = stream - state.member;
+        let src = self.folding.representatives[state.rank as usize];
+        let dst = if script.stride != 0 {
+            state.base + position * script.stride
+        } else {
+            let group = self.slots[state.slot as usize].group;
+            self.workload.groups[group as usize].members.rank(position)
+        };
+        let member = if self.folding.class_of.is_some() {
+            self.member_index(state.instance, self.folding.local(dst))
+        } else if script.stride == 0 {
+            position
+        } else {
+            self.position_of(state.slot, dst)
+        };
+        let token = token(row + member).pack();
+        let weight = self.folding.multiplicity[state.rank as usize];
+        self.backend.start(self.now, Transfer { src, dst, bytes, token, weight }, &mut self.sequence);
+    }
+
+    /// Position of `rank` in the group of a slot.
+    #[inline]
+    fn position_of(&self, slot: u32, rank: u32) -> u32 {
+        match self.workload.groups[self.slots[slot as usize].group as usize].members {
+            Members::Strided { first, step, .. } => (rank - first) / step,
+            // A listed group runs over lines only when it is the whole machine, and then it is numbered by rank.
+            _ => rank,
+        }
+    }
+
+    fn member_index(&self, instance: u32, local: u32) -> u32 {
+        let members = &self.group_instances[&self.instances[instance as usize].class].members;
+        members.iter().position(|&m| m == local).expect("a peer outside its group") as u32
+    }
+
+    /// Tells the sender of receive `slot` that it is posted (rendezvous).
+    fn announce(&mut self, stream: u32, state: &Stream, script: &FlatScript, position: u32, slot: u32) {
+        let instance = &self.instances[state.instance as usize];
+        let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
+        let plan = plan_of(phase, instance, state, self.queue_of(state).1);
+        let step = sender_step(plan, position, state.position, slot);
+        let token = |to| Token::Clear { stream: to, phase: state.phase, step };
+        self.start_transfer(stream, state, script, position, ANNOUNCEMENT, token);
+    }
+
+    /// A receiver's announcement for `step` has arrived at the sender.
+    pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
+        let state = self.streams[stream as usize];
+        if state.script == NONE || state.phase != phase || step >= state.fired {
+            return self.keep_early(stream, phase, SENDER | step);
+        }
+        let script = self.scripts[state.script as usize];
+        let step = self.steps[(script.first + step) as usize];
+        let to = step.to.expect("an announcement names a step that sends");
+        let token = |to| Token::Step { stream: to, phase, slot: step.slot };
+        self.start_transfer(stream, &state, &script, to.position(state.position, script.n), step.bytes, token);
+    }
+
+    /// A message for receive `slot` of `phase` has arrived.
+    #[inline]
+    pub(super) fn arrived(&mut self, stream: u32, phase: u32, slot: u32) {
+        let state = &self.streams[stream as usize];
+        if state.script == NONE || state.phase != phase || slot >= state.posted {
+            return self.keep_early(stream, phase, slot);
+        }
+        self.received(stream);
+    }
+
+    #[inline]
+    fn received(&mut self, stream: u32) {
+        let state = &mut self.streams[stream as usize];
+        let script = &self.scripts[state.script as usize];
+        let wait = script.delay + self.charges[(script.charges + state.received) as usize];
+        state.received += 1;
+        let rank = state.rank;
+        self.register(rank, self.now + wait, Callback::Usable(stream));
+    }
+
+    fn keep_early(&mut self, stream: u32, phase: u32, slot: u32) {
+        self.streams[stream as usize].early += 1;
+        self.early.insert((stream, phase, slot));
+    }
+
+    fn take_early(&mut self, stream: u32, phase: u32, slot: u32) -> bool {
+        let found = self.streams[stream as usize].early > 0 && self.early.remove(&(stream, phase, slot));
+        self.streams[stream as usize].early -= u32::from(found);
+        found
+    }
+
+    /// A reception has become usable.
+    #[inline]
+    pub(super) fn usable(&mut self, stream: u32) {
+        self.streams[stream as usize].usable += 1;
+        self.fire(stream);
+    }
+
+    pub(super) fn phase_done(&mut self, stream: u32) {
+        let state = self.streams[stream as usize];
+        let (old, _) = self.queue_of(&state);
+        let phases = self.instances[state.instance as usize].lowered.phases(state.chunk);
+        let phase = &phases[state.phase as usize];
+        let label = (state.phase, phase.dim, phase.kind);
+        let waited = state.started.since(state.entered);
+        self.recorder.phase_ended(state.rank, label, waited, self.now.since(state.started), self.now);
+        let next = &mut self.streams[stream as usize];
+        (next.script, next.phase) = (NONE, state.phase + 1);
+        if self.skip_phases(stream) {
+            self.chunk_done(state.instance, state.member);
+            self.queue_mut(state.rank, old).running -= 1;
+            return self.fill(state.rank, old);
+        }
+        self.queue_mut(state.rank, old).running -= 1;
+        let new = self.enqueue(stream);
+        self.fill(state.rank, old);
+        if new != old {
+            self.fill(state.rank, new);
+        }
+    }
+}
+
+/// Which of a phase's plans a chunk takes.
+fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
+    let before = || instance.members[state.member as usize].dealt.get(phase.dim, TREES);
+    if phase.plans.len() == 1 { 0 } else { before().wrapping_add(state.chunk) as usize % phase.plans.len() }
+}
+
+fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream, backward: bool) -> &'p ReadyPlan {
+    let plan = &phase.plans[turn(phase, instance, state)];
+    if backward { &plan.backward } else { &plan.forward }
+}
+
+/// The flat script of a chunk's phase, in the order `flatten` lays them out.
+fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec, backward: bool) -> u32 {
+    let shape = if state.chunk + 1 == instance.lowered.chunks { instance.scripts.len() - 1 } else { 0 };
+    let turn = turn(phase, instance, state);
+    let before: usize = phase.plans[..turn].iter().map(|d| 2 * d.forward.plan.scripts.len()).sum();
+    let plan = &phase.plans[turn].forward.plan;
+    let direction = if backward { plan.scripts.len() } else { 0 };
+    instance.scripts[shape][state.phase as usize] + (before + direction) as u32 + plan.role(state.position)
+}
+
+/// The step of the script at `from` whose message goes to receive `slot` of the position `to`.
+fn sender_step(plan: &ReadyPlan, from: u32, to: u32, slot: u32) -> u32 {
+    let steps = &plan.plan.script(from).steps;
+    let sends = |s: &Step| s.slot == slot && s.to.is_some_and(|t| t.position(from, plan.plan.n) == to);
+    if steps.get(slot as usize).is_some_and(sends) {
+        return slot;
+    }
+    steps.iter().position(sends).expect("every receive has its send") as u32
+}

@@ -1,0 +1,157 @@
+//! Sends and receives between ranks.
+//!
+//! The k-th send from a rank to another with a tag meets the k-th receive there (with the peer, of the same byte count, too). A send
+//! ends when its message has arrived; a receive ends then, or at once when it is posted later. With rendezvous the receiver
+//! announces itself first and the message starts when the announcement has arrived.
+
+use super::phases::ANNOUNCEMENT;
+use super::{Executor, NONE, Token};
+use network::{Backend, Transfer};
+
+/// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag, bytes (0 unless they must match).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ChannelKey {
+    receiver: u32,
+    offset: i32,
+    tag: u32,
+    bytes: u64,
+    /// Stream of an algorithm from a file and its position's row; 0 for the workload's own messages.
+    scope: u32,
+}
+
+/// Who posted a send or a receive.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub rank: u32,
+    pub node: u32,
+    /// Run of an algorithm from a file; `NONE` for a node of the workload.
+    pub run: u32,
+    /// Keeps messages of different collectives apart; 0 for nodes of the workload.
+    pub scope: u32,
+}
+
+impl Owner {
+    /// A node of the workload.
+    pub(super) fn node(rank: u32, node: u32) -> Owner {
+        Owner { rank, node, run: NONE, scope: 0 }
+    }
+}
+
+/// All messages of one key.
+#[derive(Default)]
+pub(super) struct Channel {
+    sends: Vec<Posted>,
+    receives: Vec<Posted>,
+    /// Arrived messages and announcements, by ordinal.
+    arrived: Vec<bool>,
+    announced: Vec<bool>,
+    offset: i32,
+}
+
+#[derive(Clone, Copy)]
+struct Posted {
+    owner: Owner,
+    bytes: u64,
+}
+
+impl<B: Backend> Executor<'_, B> {
+    fn channel(&mut self, receiver: u32, offset: i32, tag: u32, bytes: u64, scope: u32) -> u32 {
+        let bytes = if self.settings.match_bytes { bytes } else { 0 };
+        let next = self.channels.len() as u32;
+        let at = *self.channel_of.entry(ChannelKey { receiver, offset, tag, bytes, scope }).or_insert(next);
+        if at == next {
+            self.channels.push(Channel { offset, ..Channel::default() });
+        }
+        at
+    }
+
+    pub(super) fn send(&mut self, owner: Owner, peer: i32, bytes: u64, tag: u32) {
+        let dst = self.folding.representatives[owner.rank as usize].wrapping_add_signed(peer);
+        let at = self.channel(self.folding.local(dst), peer, tag, bytes, owner.scope);
+        let channel = &mut self.channels[at as usize];
+        channel.sends.push(Posted { owner, bytes });
+        let ordinal = channel.sends.len() as u32 - 1;
+        if !self.settings.rendezvous || flag(&channel.announced, ordinal) {
+            self.start_message(at, ordinal);
+        }
+    }
+
+    pub(super) fn receive(&mut self, owner: Owner, peer: i32, bytes: u64, tag: u32) {
+        let at = self.channel(owner.rank, -peer, tag, bytes, owner.scope);
+        let channel = &mut self.channels[at as usize];
+        channel.receives.push(Posted { owner, bytes });
+        let ordinal = channel.receives.len() as u32 - 1;
+        if flag(&channel.arrived, ordinal) {
+            return self.owner_done(owner);
+        }
+        if channel.sends.len() as u32 > ordinal {
+            self.under_way(owner);
+        }
+        if self.settings.rendezvous {
+            let src = self.folding.representatives[owner.rank as usize];
+            let weight = self.folding.multiplicity[owner.rank as usize];
+            let token = Token::Announce { channel: at, ordinal }.pack();
+            let transfer = Transfer { src, dst: src.wrapping_add_signed(peer), bytes: ANNOUNCEMENT, token, weight };
+            self.backend.start(self.now, transfer, &mut self.sequence);
+        }
+    }
+
+    fn start_message(&mut self, at: u32, ordinal: u32) {
+        let channel = &self.channels[at as usize];
+        let Posted { owner, bytes } = channel.sends[ordinal as usize];
+        let src = self.folding.representatives[owner.rank as usize];
+        let dst = src.wrapping_add_signed(channel.offset);
+        if let Some(receive) = channel.receives.get(ordinal as usize) {
+            self.under_way(receive.owner);
+        }
+        let weight = self.folding.multiplicity[owner.rank as usize];
+        let token = Token::Message { channel: at, ordinal }.pack();
+        self.backend.start(self.now, Transfer { src, dst, bytes, token, weight }, &mut self.sequence);
+    }
+
+    /// A message is there: its send ends, then its receive if it is posted.
+    pub(super) fn message_arrived(&mut self, at: u32, ordinal: u32) {
+        let channel = &mut self.channels[at as usize];
+        raise(&mut channel.arrived, ordinal);
+        let send = channel.sends[ordinal as usize];
+        let receive = channel.receives.get(ordinal as usize).copied();
+        self.owner_done(send.owner);
+        if let Some(Posted { owner, .. }) = receive {
+            if owner.run == NONE {
+                self.recorder.message_over(owner.rank, self.now);
+            }
+            self.owner_done(owner);
+        }
+    }
+
+    /// A posted receive's message is on its way: its rank communicates (a collective's does anyway).
+    fn under_way(&mut self, owner: Owner) {
+        if owner.run == NONE {
+            self.recorder.message_under_way(owner.rank, self.now);
+        }
+    }
+
+    fn owner_done(&mut self, owner: Owner) {
+        if owner.run == NONE { self.complete(owner.rank, owner.node) } else { self.custom_done(owner.run, owner.node) }
+    }
+
+    /// A receiver's announcement has arrived at the sender.
+    pub(super) fn announced(&mut self, at: u32, ordinal: u32) {
+        let channel = &mut self.channels[at as usize];
+        raise(&mut channel.announced, ordinal);
+        if channel.sends.len() as u32 > ordinal {
+            self.start_message(at, ordinal);
+        }
+    }
+}
+
+fn flag(flags: &[bool], at: u32) -> bool {
+    flags.get(at as usize).copied().unwrap_or(false)
+}
+
+fn raise(flags: &mut Vec<bool>, at: u32) {
+    if flags.len() <= at as usize {
+        flags.resize(at as usize + 1, false);
+    }
+    flags[at as usize] = true;
+}

@@ -1,0 +1,276 @@
+//! What a run leaves behind: per rank the time in each state, per phase label the waits, per operation the totals, and a digest.
+//!
+//! A rank is at every moment in one of four states, in this order of precedence: computing; communicating (a collective, a send, or
+//! a message under way to a posted receive); accessing outside memory; idle. The four sum to the step time.
+
+use super::Folding;
+use engine::Digest;
+use graph::{CollectiveKind, Op, Workload};
+use units::{Span, Time};
+
+/// Totals of one simulated rank.
+#[derive(Clone, Debug, Default)]
+pub struct RankTotals {
+    /// End of its last operation.
+    pub finish: Time,
+    /// NPU compute busy.
+    pub compute: Span,
+    /// Sum of the durations of what the device did itself: compute, and in a replay everything that is not on the host.
+    pub device: Span,
+    /// Communicating, not computing.
+    pub exposed_comm: Span,
+    /// Accessing outside memory only.
+    pub exposed_memory: Span,
+    /// Communicating, computing or not.
+    pub comm: Span,
+    /// At least one chunk in a phase, by dimension.
+    pub dim_busy: Vec<Span>,
+    /// Over (node, time) of every completion.
+    pub digest: u64,
+}
+
+/// Totals of one phase label over all ranks.
+#[derive(Clone, Debug)]
+pub struct PhaseTotals {
+    /// Position among the phases, 0-based.
+    pub phase: u32,
+    /// Dimension.
+    pub dim: u32,
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// Chunk phases.
+    pub count: u64,
+    /// Sum of waits in the queue, ps.
+    pub queue: u128,
+    /// Sum of times in the phase, ps.
+    pub network: u128,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    since: Time,
+    computing: u32,
+    communicating: u32,
+    memory: u32,
+    totals: RankTotals,
+    digest: Digest,
+    dims: Vec<(u32, Time)>,
+    started: usize,
+}
+
+pub(super) struct Recorder {
+    ranks: Vec<State>,
+    multiplicity: Vec<u64>,
+    phases: Vec<PhaseTotals>,
+    /// Start of every node of every simulated rank; `Time::MAX` while not running.
+    starts: Vec<Time>,
+    operations: Operations,
+    replay_only: bool,
+}
+
+/// Totals by (program, node), folded into names at the end.
+struct Operations {
+    /// Where each program's nodes start.
+    first: Vec<usize>,
+    count: Vec<u64>,
+    total: Vec<u128>,
+    max: Vec<Span>,
+    program: Vec<u32>,
+}
+
+impl Recorder {
+    pub(super) fn new(workload: &Workload, folding: &Folding, dims: u32, replay_only: bool) -> Recorder {
+        let mut starts = 0;
+        let mut ranks = Vec::with_capacity(folding.representatives.len());
+        let mut program = Vec::with_capacity(folding.representatives.len());
+        for &rank in &folding.representatives {
+            let dims = vec![(0, Time::ZERO); dims as usize];
+            let totals = RankTotals { dim_busy: vec![Span::ZERO; dims.len()], ..RankTotals::default() };
+            ranks.push(State { started: starts, dims, totals, ..State::default() });
+            program.push(workload.ranks[rank as usize].program);
+            starts += workload.program(rank).nodes().len();
+        }
+        let mut first = vec![0];
+        for p in &workload.programs {
+            first.push(first[first.len() - 1] + p.nodes().len());
+        }
+        let nodes = first[first.len() - 1];
+        let operations = Operations { first, count: vec![0; nodes], total: vec![0; nodes], max: vec![Span::ZERO; nodes], program };
+        let multiplicity = folding.multiplicity.clone();
+        Recorder { ranks, multiplicity, phases: Vec::new(), starts: vec![Time::MAX; starts], operations, replay_only }
+    }
+
+    pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
+        self.starts[self.ranks[rank as usize].started + node as usize] != Time::MAX
+    }
+
+    #[inline]
+    pub(super) fn issued(&mut self, rank: u32, node: u32, op: &Op, now: Time) {
+        let state = &mut self.ranks[rank as usize];
+        self.starts[state.started + node as usize] = now;
+        state.turn(op, now, |count| *count += 1);
+    }
+
+    #[inline]
+    pub(super) fn completed(&mut self, rank: u32, node: u32, op: &Op, now: Time) {
+        let state = &mut self.ranks[rank as usize];
+        let start = &mut self.starts[state.started + node as usize];
+        let span = now.since(*start);
+        *start = Time::MAX;
+        state.turn(op, now, |count| *count -= 1);
+        state.totals.finish = now;
+        let host = matches!(op, Op::Compute { cpu: true, .. });
+        if matches!(op, Op::Compute { .. }) && !host || self.replay_only && !host {
+            state.totals.device += span;
+        }
+        state.digest.add(u64::from(node));
+        state.digest.add(now.0);
+        self.operations.add(rank, node, span, self.multiplicity[rank as usize]);
+    }
+
+    /// A message is on its way to a posted receive.
+    pub(super) fn message_under_way(&mut self, rank: u32, now: Time) {
+        self.ranks[rank as usize].change(now, |s| s.communicating += 1);
+    }
+
+    /// It has arrived.
+    pub(super) fn message_over(&mut self, rank: u32, now: Time) {
+        self.ranks[rank as usize].change(now, |s| s.communicating -= 1);
+    }
+
+    #[inline]
+    pub(super) fn phase_started(&mut self, rank: u32, dim: u32, now: Time) {
+        let (running, since) = &mut self.ranks[rank as usize].dims[dim as usize];
+        if *running == 0 {
+            *since = now;
+        }
+        *running += 1;
+    }
+
+    #[inline]
+    pub(super) fn phase_ended(&mut self, rank: u32, label: (u32, u32, CollectiveKind), queue: Span, network: Span, now: Time) {
+        let state = &mut self.ranks[rank as usize];
+        let (running, since) = &mut state.dims[label.1 as usize];
+        *running -= 1;
+        if *running == 0 {
+            state.totals.dim_busy[label.1 as usize] += now.since(*since);
+        }
+        let same = |p: &PhaseTotals| (p.phase, p.dim, p.kind) == label;
+        let at = self.phases.iter().position(same).unwrap_or_else(|| {
+            let (phase, dim, kind) = label;
+            self.phases.push(PhaseTotals { phase, dim, kind, count: 0, queue: 0, network: 0 });
+            self.phases.len() - 1
+        });
+        let (totals, ranks) = (&mut self.phases[at], self.multiplicity[rank as usize]);
+        totals.count += ranks;
+        totals.queue += u128::from(queue.0) * u128::from(ranks);
+        totals.network += u128::from(network.0) * u128::from(ranks);
+    }
+
+    /// Per simulated rank.
+    pub(super) fn finish(&mut self) -> Vec<RankTotals> {
+        let totals = self.ranks.iter_mut().map(|state| RankTotals { digest: state.digest.value(), ..std::mem::take(&mut state.totals) });
+        totals.collect()
+    }
+
+    /// By phase, dimension and kind.
+    pub(super) fn phases(&mut self) -> Vec<PhaseTotals> {
+        let mut phases = std::mem::take(&mut self.phases);
+        phases.sort_by_key(|p| (p.phase, p.dim, p.kind));
+        phases
+    }
+
+    /// By name and kind, largest total first.
+    pub(super) fn operations(&self, workload: &Workload) -> Vec<stats::Operation> {
+        self.operations.by_name(workload)
+    }
+}
+
+impl State {
+    /// Accounts the time since the last change, then makes the change.
+    #[inline]
+    fn change(&mut self, now: Time, change: impl FnOnce(&mut State)) {
+        let span = now.since(self.since);
+        if span != Span::ZERO {
+            self.since = now;
+            let totals = &mut self.totals;
+            if self.computing > 0 {
+                totals.compute += span;
+            } else if self.communicating > 0 {
+                totals.exposed_comm += span;
+            } else if self.memory > 0 {
+                totals.exposed_memory += span;
+            }
+            if self.communicating > 0 {
+                totals.comm += span;
+            }
+        }
+        change(self);
+    }
+
+    #[inline]
+    fn turn(&mut self, op: &Op, now: Time, by: impl FnOnce(&mut u32)) {
+        match op {
+            Op::Compute { cpu: false, .. } => self.change(now, |s| by(&mut s.computing)),
+            Op::Collective { .. } | Op::Send { .. } => self.change(now, |s| by(&mut s.communicating)),
+            Op::Memory { .. } => self.change(now, |s| by(&mut s.memory)),
+            Op::Compute { .. } | Op::Recv { .. } | Op::Metadata | Op::Invalid => {}
+        }
+    }
+}
+
+impl Operations {
+    #[inline]
+    fn add(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
+        let at = self.first[self.program[rank as usize] as usize] + node as usize;
+        self.count[at] += ranks;
+        self.total[at] += u128::from(span.0) * u128::from(ranks);
+        self.max[at] = self.max[at].max(span);
+    }
+
+    fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
+        let mut named: indexmap::IndexMap<(&str, &str), (u64, u128, Span, u64)> = indexmap::IndexMap::new();
+        for (p, program) in workload.programs.iter().enumerate() {
+            for (n, node) in program.nodes().iter().enumerate() {
+                let at = self.first[p] + n;
+                let entry = named.entry((program.name(n), kind_name(&node.op))).or_default();
+                entry.0 += self.count[at];
+                entry.1 += self.total[at];
+                entry.2 = entry.2.max(self.max[at]);
+                entry.3 += self.count[at] * bytes_of(&node.op);
+            }
+        }
+        named.sort_by(|a, x, b, y| y.1.cmp(&x.1).then_with(|| a.cmp(b)));
+        let row = |((name, kind), (count, total, max, bytes)): ((&str, &str), (u64, u128, Span, u64))| stats::Operation {
+            name: name.to_string(),
+            kind: kind.to_string(),
+            count,
+            total_ns: total as f64 / 1e3,
+            max_ns: max.as_ns(),
+            bytes,
+        };
+        named.into_iter().filter(|(_, v)| v.0 > 0).map(row).collect()
+    }
+}
+
+/// The kind of an operation as reports name it.
+pub(super) fn kind_name(op: &Op) -> &'static str {
+    match op {
+        Op::Metadata => "metadata",
+        Op::Invalid => "invalid",
+        Op::Compute { cpu: true, .. } => "host",
+        Op::Compute { .. } => "compute",
+        Op::Memory { store: true, .. } => "store",
+        Op::Memory { .. } => "load",
+        Op::Send { .. } => "send",
+        Op::Recv { .. } => "recv",
+        Op::Collective { kind, .. } => kind.name(),
+    }
+}
+
+fn bytes_of(op: &Op) -> u64 {
+    match op {
+        Op::Memory { bytes, .. } | Op::Send { bytes, .. } | Op::Recv { bytes, .. } | Op::Collective { bytes, .. } => bytes.0,
+        _ => 0,
+    }
+}

@@ -1,0 +1,263 @@
+//! Collectives on ranks: slots, instances and their chunks. What a chunk does once it is in a queue is in `phases.rs`.
+//!
+//! The k-th collective a rank calls on a group meets the k-th of every other member: they are one *instance*. Each member has one
+//! *stream* a chunk; streams of one instance stand side by side, chunk by chunk, so that a peer's is found by arithmetic.
+
+use super::phases::{Dealt, Stream};
+use super::{Executor, NONE};
+use crate::lowering::{Lowered, Request};
+use crate::platform::Policy;
+use crate::shape::Shape;
+use graph::{CollectiveKind, Op, Problem};
+use network::Backend;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A rank's view of one of its groups.
+pub(super) struct SlotState {
+    /// Class of the group.
+    class: u32,
+    /// Index of the group itself.
+    pub group: u32,
+    /// Index of its shape.
+    shape: u32,
+    /// Own position.
+    pub position: u32,
+    /// Own index among the simulated members.
+    member: u32,
+    /// Collectives issued on it so far.
+    ordinal: u32,
+}
+
+/// One collective over one group: the simulated members' streams.
+pub(super) struct Instance {
+    pub lowered: Arc<Lowered>,
+    /// First flat script of each (shape, phase), see `phases.rs`.
+    pub scripts: Arc<[Vec<u32>]>,
+    request: Request,
+    pub class: u32,
+    group: u32,
+    ordinal: u32,
+    pub first_stream: u32,
+    pub members: Vec<Member>,
+    left: u32,
+}
+
+/// One simulated member of an instance.
+#[derive(Clone)]
+pub(super) struct Member {
+    /// Rank index, `NONE` until it issues.
+    rank: u32,
+    node: u32,
+    chunks_left: u32,
+    pub priority: i64,
+    /// What was dealt on the rank's queues and trees before this collective.
+    pub dealt: Dealt,
+}
+
+/// The simulated members of a class of groups, and its collectives under way.
+#[derive(Default)]
+pub(super) struct GroupInstances {
+    /// Rank indices by member index.
+    pub members: Vec<u32>,
+    /// Instances from ordinal `first` on.
+    open: VecDeque<u32>,
+    first: u32,
+}
+
+impl<B: Backend> Executor<'_, B> {
+    pub(super) fn set_up_slots(&mut self, index: u32, rank: u32, slots: u32) {
+        let world = self.settings.ranks;
+        for slot in 0..slots {
+            let group = self.workload.group_of(rank, slot);
+            let members = &self.workload.groups[group as usize].members;
+            let whole = members.len(world) == world;
+            let class = self.folding.group_class.as_ref().map_or(group, |c| c[group as usize]);
+            let position = if whole { rank } else { members.position(rank, world).unwrap_or(NONE) };
+            let entry = self.group_instances.entry(class).or_default();
+            let member = if self.folding.class_of.is_none() {
+                position
+            } else {
+                entry.members.iter().position(|&m| m == index).unwrap_or(entry.members.len()) as u32
+            };
+            if position != NONE {
+                let needed = (member as usize + 1).max(entry.members.len());
+                entry.members.resize(needed, NONE);
+                entry.members[member as usize] = index;
+            }
+            let shape = self.shape(group);
+            self.slots.push(SlotState { class, group, shape, position, member, ordinal: 0 });
+        }
+    }
+
+    fn shape(&mut self, group: u32) -> u32 {
+        if let Some(&known) = self.shape_of.get(&group) {
+            return known;
+        }
+        let members = &self.workload.groups[group as usize].members;
+        let shape = Shape::of(members, &self.settings.sizes, self.settings.aligned_groups);
+        let at = self.shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        });
+        self.shape_of.insert(group, at as u32);
+        at as u32
+    }
+
+    pub(super) fn issue_collective(&mut self, rank: u32, node: u32, op: &Op) {
+        let Op::Collective { kind, bytes, slot, priority, dims, root } = *op else {
+            unreachable!("only collectives are issued here")
+        };
+        let slot = self.ranks[rank as usize].slots + slot;
+        let SlotState { shape, position, member, .. } = self.slots[slot as usize];
+        if position == NONE {
+            let group = &self.workload.groups[self.slots[slot as usize].group as usize].name;
+            let text = format!("calls {} on group {group:?}, of which it is not a member", kind.name());
+            return self.fail(Problem::new("", self.place(rank, node), text));
+        }
+        let id = self.workload.programs[self.ranks[rank as usize].program as usize].nodes()[node as usize].id;
+        let own = self.settings.custom_nodes.contains(&id).then_some(id);
+        let request = Request { kind, bytes: bytes.0, shape, node: own, dims, root };
+        let Some(at) = self.instance(slot, request, rank, node) else { return };
+        self.slots[slot as usize].ordinal += 1;
+        let lowered = self.instances[at as usize].lowered.clone();
+        let priority = self.priority(rank, kind, priority);
+        let dealt = self.deal(rank, &lowered);
+        let chunks = if lowered.shapes.is_empty() || lowered.phases(0).is_empty() { 0 } else { lowered.chunks };
+        self.instances[at as usize].members[member as usize] = Member { rank, node, chunks_left: chunks, priority, dealt };
+        if chunks == 0 {
+            return self.member_done(at, member);
+        }
+        let members = self.instances[at as usize].members.len() as u32;
+        let first = self.instances[at as usize].first_stream + member;
+        for chunk in 0..chunks {
+            self.enter(first + chunk * members, rank, slot, member);
+        }
+    }
+
+    /// The instance that the next collective on this slot belongs to, opened if this member is the first to come.
+    fn instance(&mut self, slot: u32, request: Request, rank: u32, node: u32) -> Option<u32> {
+        let SlotState { class, ordinal, .. } = self.slots[slot as usize];
+        let open = &self.group_instances[&class];
+        if let Some(&at) = open.open.get((ordinal - open.first) as usize) {
+            if self.instances[at as usize].request == request {
+                return Some(at);
+            }
+            self.disagree(at, &request, rank, node);
+            return None;
+        }
+        match self.lower(request) {
+            Ok((lowered, scripts)) => Some(self.open_instance(slot, request, lowered, scripts)),
+            Err(problem) => {
+                let place = self.place(rank, node);
+                self.fail(Problem { place, ..problem });
+                None
+            }
+        }
+    }
+
+    fn disagree(&mut self, at: u32, request: &Request, rank: u32, node: u32) {
+        let instance = &self.instances[at as usize];
+        let first = instance.members.iter().find(|m| m.rank != NONE).expect("an open instance has a member");
+        let group = &self.workload.groups[instance.group as usize].name;
+        let theirs = &instance.request;
+        let text = format!(
+            "calls {} of {} bytes as call {} on group {group:?}, where {} calls {} of {} bytes",
+            request.kind.name(),
+            request.bytes,
+            instance.ordinal,
+            self.place(first.rank, first.node),
+            theirs.kind.name(),
+            theirs.bytes
+        );
+        let problem = Problem::new("", self.place(rank, node), text).help("the same kind, size and dimensions on every member");
+        self.fail(problem);
+    }
+
+    fn open_instance(&mut self, slot: u32, request: Request, lowered: Arc<Lowered>, scripts: Arc<[Vec<u32>]>) -> u32 {
+        let SlotState { class, group, ordinal, .. } = self.slots[slot as usize];
+        let at = self.instances.len() as u32;
+        let open = self.group_instances.get_mut(&class).expect("set up with the slots");
+        let members = open.members.len() as u32;
+        open.open.push_back(at);
+        let first_stream = self.new_streams(at, lowered.chunks, members);
+        let blank = Member { rank: NONE, node: 0, chunks_left: 0, priority: 0, dealt: Dealt::default() };
+        let members = vec![blank; members as usize];
+        let left = members.len() as u32;
+        self.instances.push(Instance { lowered, scripts, request, class, group, ordinal, first_stream, members, left });
+        at
+    }
+
+    fn new_streams(&mut self, instance: u32, chunks: u32, members: u32) -> u32 {
+        let count = chunks * members;
+        let streams = (0..count).map(|k| Stream::new(instance, k / members.max(1)));
+        if let Some(first) = self.free_streams.get_mut(&count).and_then(Vec::pop) {
+            streams.zip(&mut self.streams[first as usize..]).for_each(|(new, old)| *old = new);
+            return first;
+        }
+        let first = self.streams.len() as u32;
+        self.streams.extend(streams);
+        first
+    }
+
+    fn priority(&mut self, rank: u32, kind: CollectiveKind, explicit: i32) -> i64 {
+        let state = &mut self.ranks[rank as usize];
+        state.issued += 1;
+        match self.settings.policy {
+            Policy::Lifo => state.issued,
+            Policy::Fifo => -state.issued,
+            Policy::Explicit => i64::from(explicit),
+            Policy::AllToAllFirst if kind == CollectiveKind::AllToAll => (1 << 40) - state.issued,
+            Policy::AllToAllFirst => -state.issued,
+        }
+    }
+
+    pub(super) fn chunk_done(&mut self, instance: u32, member: u32) {
+        let entry = &mut self.instances[instance as usize].members[member as usize];
+        entry.chunks_left -= 1;
+        if entry.chunks_left == 0 {
+            self.member_done(instance, member);
+        }
+    }
+
+    fn member_done(&mut self, at: u32, member: u32) {
+        let instance = &mut self.instances[at as usize];
+        let Member { rank, node, .. } = instance.members[member as usize];
+        instance.left -= 1;
+        if instance.left == 0 {
+            self.close_instance(at);
+        }
+        self.complete(rank, node);
+    }
+
+    /// Gives the streams of a finished instance back to be dealt out again.
+    fn close_instance(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        let count = instance.lowered.chunks * instance.members.len() as u32;
+        let (class, first) = (instance.class, instance.first_stream);
+        instance.members = Vec::new();
+        self.free_streams.entry(count).or_default().push(first);
+        let open = self.group_instances.get_mut(&class).expect("the group is known");
+        while open.open.front().is_some_and(|&at| self.instances[at as usize].left == 0) {
+            open.open.pop_front();
+            open.first += 1;
+        }
+    }
+
+    /// `rank 3 node 17`, for errors.
+    pub(super) fn place(&self, rank: u32, node: u32) -> String {
+        let state = &self.ranks[rank as usize];
+        let id = self.workload.programs[state.program as usize].nodes()[node as usize].id;
+        format!("rank {} node {id}", state.id)
+    }
+
+    /// The members that a collective still waits for, for the stall report.
+    pub(super) fn absent_members(&self, rank: u32, node: u32) -> Vec<u32> {
+        let waits = |m: &Member| m.rank == rank && m.node == node && m.chunks_left > 0;
+        let Some(instance) = self.instances.iter().find(|i| i.members.iter().any(waits)) else { return Vec::new() };
+        let present = |local: u32| instance.members.iter().any(|m| m.rank == local);
+        let members = &self.workload.groups[instance.group as usize].members;
+        let ranks = (0..members.len(self.settings.ranks)).map(|p| members.rank(p));
+        ranks.filter(|&r| !present(self.folding.local(r))).collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! From one collective to what the executor runs: chunks, each a list of phases, each with its plan, queue and delays.
+//!
+//! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
+
+use crate::shape::Shape;
+use collective::custom::Custom;
+use collective::{Plan, To};
+use graph::{CollectiveKind, Problem};
+use std::sync::Arc;
+use units::Span;
+
+/// Which of a dimension's queues a phase is dealt to, round robin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// All of them.
+    All,
+    /// The first half (the only one when there is one).
+    First,
+    /// The second half (the only one when there is one), mirrored.
+    Second,
+}
+
+/// How positions of a phase map to ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Geometry {
+    /// The line through a rank: `base + position * stride`.
+    Line {
+        /// Rank distance between neighbours.
+        stride: u32,
+        /// Positions.
+        size: u32,
+    },
+    /// Positions of the communicator group.
+    Group,
+}
+
+/// What a collective asks for: the key under which its lowering is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Kind.
+    pub kind: CollectiveKind,
+    /// Bytes, meaning as in `graph::Op::Collective`.
+    pub bytes: u64,
+    /// Shape of the group, an index the executor gives out.
+    pub shape: u32,
+    /// The node's id, when an algorithm is set for that very node.
+    pub node: Option<u64>,
+    /// Dimensions that take part.
+    pub dims: u32,
+    /// Position of the root.
+    pub root: u32,
+}
+
+/// A plan with its charges in time and, for rendezvous, the way back from a receive to its send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// For each script, the time charged on the j-th reception.
+    pub charges: Vec<Vec<Span>>,
+    /// For each script, the number of receives.
+    pub receives: Vec<u32>,
+}
+
+impl ReadyPlan {
+    /// Prices `plan` with `charge` (bytes reduced to time).
+    pub fn new(plan: Plan, charge: impl Fn(u64) -> Span) -> ReadyPlan {
+        let priced = plan.scripts.iter().map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
+        let charges = priced.map(Iterator::collect).collect();
+        let count = |steps: &[collective::Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
+        let receives = plan.scripts.iter().map(|s| count(&s.steps)).collect();
+        ReadyPlan { plan, charges, receives }
+    }
+
+    /// The same plan the other way round: every shift negated.
+    pub fn mirrored(&self) -> ReadyPlan {
+        let mut mirror = self.clone();
+        for step in mirror.plan.scripts.iter_mut().flat_map(|s| &mut s.steps) {
+            step.to = step.to.map(|to| to.inverse(self.plan.n));
+            step.from = step.from.map(|from| from.inverse(self.plan.n));
+        }
+        mirror
+    }
+}
+
+/// Both directions of a plan; equal where direction means nothing.
+#[derive(Clone, Debug)]
+pub struct Directed {
+    /// Towards higher positions.
+    pub forward: Arc<ReadyPlan>,
+    /// Towards lower positions.
+    pub backward: Arc<ReadyPlan>,
+}
+
+impl Directed {
+    /// Both directions of `plan`.
+    pub fn new(plan: ReadyPlan) -> Directed {
+        // A plan with roles is bound to its positions: turned round it would be another collective.
+        let turns = |step: &collective::Step| matches!(step.to, Some(To::Shift(_)));
+        let directed = plan.plan.is_uniform() && plan.plan.scripts.iter().any(|s| s.steps.iter().any(turns));
+        let backward = directed.then(|| Arc::new(plan.mirrored()));
+        let forward = Arc::new(plan);
+        Directed { backward: backward.unwrap_or_else(|| forward.clone()), forward }
+    }
+}
+
+/// A condition on a rank's position along a line: `rank / stride % size == at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Rank distance between neighbours.
+    pub stride: u32,
+    /// Positions.
+    pub size: u32,
+    /// The position asked for.
+    pub at: u32,
+}
+
+/// One phase of a chunk.
+#[derive(Clone, Debug)]
+pub struct PhaseSpec {
+    /// Dimension whose queues it waits in.
+    pub dim: u32,
+    /// Which of them.
+    pub lane: Lane,
+    /// Positions.
+    pub geometry: Geometry,
+    /// Plans that chunks take in turn: one, or two for alternating trees; none with `custom`.
+    pub plans: Vec<Directed>,
+    /// An operation graph from a file, instead of a plan.
+    pub custom: Option<Arc<Custom>>,
+    /// Only ranks that meet all of these enter the phase (rooted kinds over several dimensions).
+    pub only: Vec<Filter>,
+    /// Before the first send and after every reception.
+    pub endpoint_delay: Span,
+    /// What it does.
+    pub kind: CollectiveKind,
+}
+
+/// One collective, lowered.
+#[derive(Clone, Debug, Default)]
+pub struct Lowered {
+    /// Phase lists: one for full chunks and, where the last chunk is smaller, one for it.
+    pub shapes: Vec<Vec<PhaseSpec>>,
+    /// Number of chunks; the last takes the last shape, the others the first. Zero: the collective is over at once.
+    pub chunks: u32,
+}
+
+impl Lowered {
+    /// The phases of `chunk`.
+    #[inline]
+    pub fn phases(&self, chunk: u32) -> &[PhaseSpec] {
+        let last = self.shapes.len() - 1;
+        if chunk + 1 == self.chunks { &self.shapes[last] } else { &self.shapes[0] }
+    }
+}
+
+/// One phase that runs an algorithm from a file as one chunk.
+///
+/// # Errors
+/// When the file is for another number of members.
+pub fn custom(algorithm: &Arc<Custom>, kind: CollectiveKind, shape: &Shape, members: u64) -> Result<Lowered, Problem> {
+    if algorithm.positions.len() as u64 != members {
+        let have = algorithm.positions.len();
+        let text = format!("custom algorithm {} is for {have} members, the group has {members}", algorithm.name);
+        return Err(Problem::new("", "", text).help(format!("an algorithm for {members} members")));
+    }
+    let size = members as u32;
+    let phase = PhaseSpec {
+        dim: 0,
+        lane: Lane::All,
+        geometry: if *shape == Shape::World { Geometry::Line { stride: 1, size } } else { Geometry::Group },
+        plans: Vec::new(),
+        custom: Some(algorithm.clone()),
+        only: Vec::new(),
+        endpoint_delay: Span::ZERO,
+        kind,
+    };
+    Ok(Lowered { shapes: vec![vec![phase]], chunks: 1 })
+}

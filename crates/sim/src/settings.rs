@@ -1,0 +1,78 @@
+//! What the executor is told: the platform's choices, in the terms of its profile.
+
+use crate::astra_sim::{self, AstraSimLowering};
+use crate::executor::{Lowering, RemoteTiming, Settings};
+use crate::native::NativeLowering;
+use crate::platform::{AstraSimParameters, Platform};
+use device::compute::{Compute, roofline};
+use graph::{Node, Op, Workload};
+use network::LinkCost;
+use topology::Fabric;
+use trace::chakra::ReadOptions;
+use units::Span;
+
+/// How forgiving the trace reader is.
+pub fn read_options(platform: &Platform) -> ReadOptions {
+    ReadOptions { peer_compat: platform.astra_sim.is_some(), replay: platform.scheduler.replay_only }
+}
+
+/// Sizes of the dimensions that collectives run over.
+pub fn sizes(platform: &Platform) -> Vec<u32> {
+    match (&platform.logical, &platform.fabric) {
+        (Some(logical), _) => logical.clone(),
+        (None, Fabric::Stacked(dims)) => dims.iter().map(|d| d.size).collect(),
+        (None, Fabric::Graph(graph)) => vec![graph.npus],
+    }
+}
+
+/// The lowering of the platform's profile.
+pub fn lowering(platform: &Platform) -> Box<dyn Lowering + '_> {
+    match &platform.astra_sim {
+        Some(parameters) => Box::new(AstraSimLowering::new(platform, parameters, sizes(platform))),
+        None => Box::new(NativeLowering::new(platform, sizes(platform))),
+    }
+}
+
+/// The executor's settings.
+pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
+    let scheduler = &platform.scheduler;
+    let peer = platform.astra_sim.as_ref();
+    Settings {
+        ranks: workload.ranks.len() as u32,
+        sizes: sizes(platform),
+        aligned_groups: peer.is_none(),
+        custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
+        queues_per_dim: scheduler.queues_per_dim.max(1),
+        per_queue: scheduler.active_chunks.div_ceil(scheduler.queues_per_dim.max(1)).max(1),
+        comm_streams: if peer.is_some() { 1 } else { scheduler.comm_streams },
+        memory_is_communication: peer.is_some(),
+        policy: scheduler.policy,
+        rendezvous: scheduler.rendezvous,
+        replay_only: scheduler.replay_only,
+        match_bytes: peer.is_some(),
+        remote_memory: remote(platform),
+        durations: workload.programs.iter().map(|p| p.nodes().iter().map(|n| duration(n, platform)).collect()).collect(),
+    }
+}
+
+fn remote(platform: &Platform) -> Option<RemoteTiming> {
+    let memory = platform.remote_memory?;
+    let exact = LinkCost::Exact { bandwidth: memory.bandwidth, latency: memory.latency };
+    let peer = |raw: &AstraSimParameters| LinkCost::Nanoseconds {
+        bandwidth: raw.remote_bandwidth as f64,
+        latency: raw.remote_latency as f64,
+    };
+    Some(RemoteTiming { sharing: memory.sharing, cost: platform.astra_sim.as_ref().map_or(exact, peer) })
+}
+
+fn duration(node: &Node, platform: &Platform) -> Span {
+    if let Some(parameters) = &platform.astra_sim {
+        return astra_sim::duration(node, parameters, platform.scheduler.replay_only);
+    }
+    match (node.op, platform.npu.compute) {
+        (Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false }, Compute::Roofline { peak, memory }) => {
+            roofline(operations, bytes, peak, memory)
+        }
+        _ => node.duration,
+    }
+}
