@@ -5,10 +5,12 @@
 //! A program is written from its rank's point of view (peers are offsets, groups are slots), so ranks that do the same
 //! thing share one program and a million-rank workload stays small.
 
+mod check;
 mod problem;
 mod program;
 mod workload;
 
+pub use check::check;
 pub use problem::Problem;
 pub use program::{ProgramError, CollectiveKind, Node, Op, Program, ProgramBuilder};
 pub use workload::{Group, Members, RankBinding, Workload};

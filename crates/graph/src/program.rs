@@ -1,5 +1,6 @@
 //! One program: nodes in ascending id with their dependencies.
 
+use rustc_hash::FxHashSet;
 use units::{Bytes, Span};
 
 /// What a collective promises (nccl-tests and MPI meanings).
@@ -228,6 +229,17 @@ impl ProgramBuilder {
         dropped
     }
 
+    /// Removes every dependency on a node that is not there, and says how many.
+    pub fn drop_dangling(&mut self) -> u64 {
+        let ids: FxHashSet<u64> = self.nodes.iter().map(|node| node.id).collect();
+        let all = std::mem::take(self);
+        for (i, &node) in all.nodes.iter().enumerate() {
+            let deps = all.deps[range(&all.dep_end, i)].iter().copied().filter(|id| ids.contains(id));
+            self.push(node, &all.names[range(&all.name_end, i)], deps);
+        }
+        (all.deps.len() - self.deps.len()) as u64
+    }
+
     /// Indices of the nodes by ascending id, those of equal ids in the order of their definition.
     fn order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
@@ -245,7 +257,7 @@ impl ProgramBuilder {
         self.build_or_explain().map_err(|mut faults| faults.swap_remove(0))
     }
 
-    /// [`ProgramBuilder::build`] that says everything that is wrong, up to 1,000 faults.
+    /// [`ProgramBuilder::build`] that says everything that is wrong, up to 100,000 faults.
     ///
     /// # Errors
     /// One or more [`ProgramError`]s.
@@ -319,7 +331,8 @@ impl ProgramBuilder {
     }
 }
 
-const MOST_FAULTS: usize = 1000;
+/// Faults looked for; beyond them a list helps nobody.
+const MOST_FAULTS: usize = 100_000;
 
 impl Program {
     /// Fills `children` from `deps`.

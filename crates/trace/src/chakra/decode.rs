@@ -7,6 +7,7 @@ use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use super::{Decoded, ReadOptions, SlotName};
 use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder, ProgramError};
+use indexmap::IndexMap;
 use units::{Bytes, Span};
 
 const PS_PER_NS: u64 = 1_000;
@@ -205,6 +206,12 @@ impl<'o> Decoder<'o> {
                 self.notes.add("earlier definitions of a node id, replaced by a later one", dropped);
             }
         }
+        if self.options.replay {
+            let dropped = self.builder.drop_dangling();
+            if dropped > 0 {
+                self.notes.add("dependencies on nodes that the recording left out, dropped", dropped);
+            }
+        }
         let builder = std::mem::take(&mut self.builder);
         match builder.build_or_explain() {
             Ok(program) if self.problems.is_empty() => {
@@ -217,18 +224,28 @@ impl<'o> Decoder<'o> {
                 });
             }
             Ok(_) => {}
-            Err(faults) => faults.into_iter().for_each(|fault| self.fault(&fault)),
+            Err(faults) => self.faults(&faults),
         }
         Err(self.problems.into_list())
     }
 
-    fn fault(&mut self, fault: &ProgramError) {
-        let (place, help) = match fault {
-            ProgramError::DuplicateId(id) => (format!("node {id}"), "one definition for each id"),
-            ProgramError::DanglingDependency { node, .. } => (format!("node {node}"), "ids of nodes in this trace"),
-            ProgramError::TooLarge => (String::new(), "a smaller trace"),
-        };
-        self.problem(&place, fault.to_string(), help);
+    /// One problem for each missing node, however many depend on it.
+    fn faults(&mut self, faults: &[ProgramError]) {
+        let mut missing: IndexMap<u64, (u64, u64)> = IndexMap::new();
+        for fault in faults {
+            match fault {
+                ProgramError::DanglingDependency { node, dep } => missing.entry(*dep).or_insert((*node, 0)).1 += 1,
+                ProgramError::DuplicateId(id) => {
+                    self.problem(&format!("node {id}"), fault.to_string(), "one definition for each id");
+                }
+                ProgramError::TooLarge => self.problem("", fault.to_string(), "a smaller trace"),
+            }
+        }
+        for (dep, (node, count)) in missing {
+            let others = if count > 1 { format!(", nor can {} other nodes", count - 1) } else { String::new() };
+            let message = format!("it depends on node {dep}, which is not in the trace, so it can never run{others}");
+            self.problem(&format!("node {node}"), message, "ids of nodes in this trace");
+        }
     }
 }
 
