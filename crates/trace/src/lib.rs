@@ -5,4 +5,6 @@
 //! Everything wrong with an input is a [`graph::Problem`]; nothing a file holds can panic a reader.
 
 pub mod chakra;
+pub mod custom;
+pub mod msccl;
 mod wire;
