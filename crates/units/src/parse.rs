@@ -148,7 +148,8 @@ mod tests {
         for (text, expected) in sizes {
             assert_eq!(text.parse(), Ok(Bytes(expected)), "{text}");
         }
-        let rates = [("989 TFLOPS", 989_000_000_000_000), ("234 TFLOP/s", 234_000_000_000_000), ("1.5 PFlops", 1_500_000_000_000_000)];
+        let rates =
+            [("989 TFLOPS", 989_000_000_000_000), ("234 TFLOP/s", 234_000_000_000_000), ("1.5 PFlops", 1_500_000_000_000_000)];
         for (text, expected) in rates {
             assert_eq!(text.parse(), Ok(Flops(expected)), "{text}");
         }

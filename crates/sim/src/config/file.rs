@@ -3,9 +3,17 @@
 use super::findings::Findings;
 use graph::Problem;
 
+/// Where the bytes of a path come from: the disk, or whatever a test or a fuzzer says.
+pub type Load<'a> = dyn Fn(&str) -> std::io::Result<Vec<u8>> + 'a;
+
+/// The disk.
+pub(crate) fn disk(path: &str) -> std::io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
 /// The text of `findings.file`.
-pub(crate) fn text(what: &str, findings: &mut Findings) -> Option<String> {
-    let bytes = match std::fs::read(&findings.file) {
+pub(crate) fn text(what: &str, load: &Load<'_>, findings: &mut Findings) -> Option<String> {
+    let bytes = match load(&findings.file) {
         Ok(bytes) => bytes,
         Err(error) => {
             findings.problems.push(unreadable(&findings.file, what, &error));

@@ -32,7 +32,9 @@ impl<'a> At<'a> {
     /// The entries when the value is a list, else the value itself: `x` stands for `[x]`.
     pub(crate) fn items(&self) -> Vec<At<'a>> {
         match &self.tree.value {
-            Value::List(items) => items.iter().enumerate().map(|(i, tree)| At { tree, path: format!("{}[{i}]", self.path) }).collect(),
+            Value::List(items) => {
+                items.iter().enumerate().map(|(i, tree)| At { tree, path: format!("{}[{i}]", self.path) }).collect()
+            }
             _ => vec![self.clone()],
         }
     }
@@ -157,7 +159,11 @@ impl Findings {
         {
             return u32::try_from(i).ok();
         }
-        let range = if most == u32::MAX { format!("a whole number from {least}") } else { format!("a whole number from {least} to {most}") };
+        let range = if most == u32::MAX {
+            format!("a whole number from {least}")
+        } else {
+            format!("a whole number from {least} to {most}")
+        };
         self.refuse(at, format!("{} is not allowed", at.tree.show()), range);
         None
     }
@@ -180,7 +186,8 @@ impl Findings {
             _ => None,
         };
         if found.is_none() {
-            let hint = if let Value::Text(text) = &at.tree.value { did_you_mean(text, names.iter().copied()) } else { String::new() };
+            let hint =
+                if let Value::Text(text) = &at.tree.value { did_you_mean(text, names.iter().copied()) } else { String::new() };
             self.refuse(at, format!("{} is not allowed{hint}", at.tree.show()), names.join(", "));
         }
         found.map(|&(_, value)| value)

@@ -10,4 +10,5 @@ mod findings;
 pub mod native;
 mod tree;
 
+pub use file::Load;
 pub use native::{load, load_with};

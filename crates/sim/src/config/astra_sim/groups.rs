@@ -1,21 +1,27 @@
 //! Communicator groups, `{"1": [0, 1], ...}` in ring order, and the logical topology, `{"logical-dims": ["8", "4"]}`.
 
-use super::mapping;
+use super::{Syntax, mapping};
+use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 
 /// Groups by ascending id; none when there is no file or its path contains `empty`, which is how the peer says none.
-pub(super) fn read(path: Option<&str>, npus: Option<u32>, all: &mut Findings) -> Option<Vec<(String, Vec<u32>)>> {
+pub(super) fn read(
+    path: Option<&str>,
+    npus: Option<u32>,
+    load: &Load<'_>,
+    all: &mut Findings,
+) -> Option<Vec<(String, Vec<u32>)>> {
     let Some(path) = path.filter(|p| !p.contains("empty")) else { return Some(Vec::new()) };
     let mut findings = Findings::new(path);
-    let groups = parse(path, npus, &mut findings);
+    let groups = parse(npus, load, &mut findings);
     let fine = findings.problems.is_empty();
     all.merge(findings);
     groups.filter(|_| fine)
 }
 
-fn parse(path: &str, npus: Option<u32>, findings: &mut Findings) -> Option<Vec<(String, Vec<u32>)>> {
-    let tree = mapping(path, "communicator group file", false, &[], findings)?;
+fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<Vec<(String, Vec<u32>)>> {
+    let tree = mapping("communicator group file", Syntax::Json, &[], load, findings)?;
     let mut groups = Vec::new();
     for (key, at) in At::root(&tree).entries() {
         let id = key.name.parse::<u32>().ok().filter(|&id| id > 0 && id <= i32::MAX as u32);
@@ -48,16 +54,16 @@ fn ranks(at: &At<'_>, npus: Option<u32>, findings: &mut Findings) -> Option<Vec<
 }
 
 /// The logical sizes; the outer option is whether the file could be read.
-pub(super) fn logical(path: Option<&str>, npus: Option<u32>, all: &mut Findings) -> Option<Option<Vec<u32>>> {
+pub(super) fn logical(path: Option<&str>, npus: Option<u32>, load: &Load<'_>, all: &mut Findings) -> Option<Option<Vec<u32>>> {
     let Some(path) = path else { return Some(None) };
     let mut findings = Findings::new(path);
-    let sizes = parse_logical(path, npus, &mut findings);
+    let sizes = parse_logical(npus, load, &mut findings);
     all.merge(findings);
     sizes.map(Some)
 }
 
-fn parse_logical(path: &str, npus: Option<u32>, findings: &mut Findings) -> Option<Vec<u32>> {
-    let tree = mapping(path, "logical topology file", false, &["logical-dims"], findings)?;
+fn parse_logical(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<Vec<u32>> {
+    let tree = mapping("logical topology file", Syntax::Json, &["logical-dims"], load, findings)?;
     let allowed = "a list of sizes as texts, such as [\"8\", \"4\"]";
     let at = findings.need(&At::root(&tree), "logical-dims", allowed)?;
     if !matches!(&at.tree.value, Value::List(items) if (1..=32).contains(&items.len())) {

@@ -1,6 +1,7 @@
 //! The remote memory file: `memory-type`, `remote-mem-latency` (ns), `remote-mem-bw` (bytes per ns), both read as integers.
 
-use super::{integer, mapping};
+use super::{Syntax, integer, mapping};
+use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use device::memory::{RemoteMemory, Sharing};
 use units::{Bandwidth, Span};
@@ -29,15 +30,15 @@ pub(super) struct Memory {
 }
 
 /// The outer option is whether the file could be read, the inner whether there is such memory.
-pub(super) fn read(path: &str, npus: Option<u32>, all: &mut Findings) -> Option<Option<Memory>> {
+pub(super) fn read(path: &str, npus: Option<u32>, load: &Load<'_>, all: &mut Findings) -> Option<Option<Memory>> {
     let mut findings = Findings::new(path);
-    let memory = parse(path, npus, &mut findings);
+    let memory = parse(npus, load, &mut findings);
     all.merge(findings);
     memory
 }
 
-fn parse(path: &str, npus: Option<u32>, findings: &mut Findings) -> Option<Option<Memory>> {
-    let tree = mapping(path, "remote memory file", false, &KEYS, findings)?;
+fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<Option<Memory>> {
+    let tree = mapping("remote memory file", Syntax::Json, &KEYS, load, findings)?;
     let root = At::root(&tree);
     let names = KINDS.map(|(name, _)| name).join(", ");
     let kind = findings.need(&root, "memory-type", &names)?;

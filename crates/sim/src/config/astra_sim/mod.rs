@@ -14,6 +14,7 @@ mod tests;
 
 use super::findings::{At, Findings};
 use super::tree::{Tree, Value};
+use super::file::Load;
 use super::{file, tree};
 use crate::platform::{AstraSimParameters, Platform};
 use crate::profile::Profile;
@@ -29,14 +30,22 @@ pub type AstraSimInputs = (Platform, Vec<(String, Vec<u32>)>);
 /// # Errors
 /// Every fault of every file.
 pub fn read(args: &AstraSimArgs) -> Result<AstraSimInputs, Vec<Problem>> {
+    read_from(args, &file::disk)
+}
+
+/// [`read`] with the files from somewhere else than the disk.
+///
+/// # Errors
+/// Every fault of every file.
+pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs, Vec<Problem>> {
     let mut all = Findings::new("");
-    let network = network::read(&args.network, &mut all);
+    let network = network::read(&args.network, load, &mut all);
     let npus = network.as_ref().map(|n| n.fabric.npus());
     let dims = network.as_ref().map(|n| n.latency.len());
-    let system = system::read(args, dims, &mut all);
-    let memory = memory::read(&args.memory, npus, &mut all);
-    let groups = groups::read(args.comm_group.as_deref(), npus, &mut all);
-    let logical = groups::logical(args.logical_topology.as_deref(), npus, &mut all);
+    let system = system::read(args, dims, load, &mut all);
+    let memory = memory::read(&args.memory, npus, load, &mut all);
+    let groups = groups::read(args.comm_group.as_deref(), npus, load, &mut all);
+    let logical = groups::logical(args.logical_topology.as_deref(), npus, load, &mut all);
     if let (Some(network), Some(system), Some(memory), Some(groups), Some(logical), true) =
         (network, system, memory, groups, logical, all.problems.is_empty())
     {
@@ -66,18 +75,27 @@ pub fn read(args: &AstraSimArgs) -> Result<AstraSimInputs, Vec<Problem>> {
     Err(all.problems)
 }
 
+#[derive(Clone, Copy)]
+enum Syntax {
+    Yaml,
+    Json,
+}
+
 /// Reads a file that is a mapping and warns of keys that nobody reads.
-fn mapping(path: &str, what: &str, yaml: bool, known: &[&str], findings: &mut Findings) -> Option<Tree> {
-    let text = file::text(what, findings)?;
-    let tree = if yaml { tree::yaml(&text, findings)? } else { tree::json(&text, findings)? };
+fn mapping(what: &str, syntax: Syntax, known: &[&str], load: &Load<'_>, findings: &mut Findings) -> Option<Tree> {
+    let text = file::text(what, load, findings)?;
+    let (tree, kind) = match syntax {
+        Syntax::Yaml => (tree::yaml(&text, findings)?, "a YAML mapping"),
+        Syntax::Json => (tree::json(&text, findings)?, "a JSON object"),
+    };
     let root = At::root(&tree);
     if !root.is_map() {
-        let kind = if yaml { "a YAML mapping" } else { "a JSON object" };
         findings.refuse(&root, format!("the {what} holds {}", tree.show()), kind);
         return None;
     }
     let unread: Vec<&str> = root.entries().into_iter().map(|(key, _)| key.name.as_str()).filter(|k| !known.contains(k)).collect();
     if !unread.is_empty() && !known.is_empty() {
+        let path = &findings.file;
         findings.warnings.push(format!("{path}: keys without effect, ignored: {}", unread.join(", ")));
     }
     Some(tree)

@@ -1,6 +1,7 @@
 //! `network.yml`: `topology`, `npus_count`, `bandwidth` (GB/s of 2^30 bytes), `latency` (ns), four lists of one length.
 
-use super::{mapping, number, span};
+use super::{Syntax, mapping, number, span};
+use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use topology::{Block, Dim, Fabric};
@@ -17,15 +18,15 @@ pub(super) struct Network {
     pub latency: Vec<f64>,
 }
 
-pub(super) fn read(path: &str, all: &mut Findings) -> Option<Network> {
+pub(super) fn read(path: &str, load: &Load<'_>, all: &mut Findings) -> Option<Network> {
     let mut findings = Findings::new(path);
-    let network = parse(path, &mut findings);
+    let network = parse(path, load, &mut findings);
     all.merge(findings);
     network
 }
 
-fn parse(path: &str, findings: &mut Findings) -> Option<Network> {
-    let tree = mapping(path, "network file", true, &KEYS, findings)?;
+fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network> {
+    let tree = mapping("network file", Syntax::Yaml, &KEYS, load, findings)?;
     let root = At::root(&tree);
     let lists = KEYS.map(|key| list(&root, key, findings));
     let [Some(blocks), Some(sizes), Some(bandwidths), Some(latencies)] = lists else { return None };
@@ -62,7 +63,11 @@ fn list<'a>(root: &At<'a>, key: &str, findings: &mut Findings) -> Option<Vec<At<
     match &at.tree.value {
         Value::List(items) if !items.is_empty() && items.len() <= 32 => Some(at.items()),
         _ => {
-            findings.refuse(&at, format!("{} is not allowed", at.tree.show()), "a list with one entry a dimension, 1 to 32 of them");
+            findings.refuse(
+                &at,
+                format!("{} is not allowed", at.tree.show()),
+                "a list with one entry a dimension, 1 to 32 of them",
+            );
             None
         }
     }

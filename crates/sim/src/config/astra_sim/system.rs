@@ -1,7 +1,7 @@
 //! `system.json`: collectives, scheduler, NPU.
 
-use super::{AstraSimArgs, integer, mapping, number};
-use crate::config::file;
+use super::{AstraSimArgs, Syntax, integer, mapping, number};
+use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::{self, Value};
 use crate::platform::{
@@ -62,9 +62,9 @@ pub(super) struct System {
     pub custom_paths: CustomPaths,
 }
 
-pub(super) fn read(args: &AstraSimArgs, dims: Option<usize>, all: &mut Findings) -> Option<System> {
+pub(super) fn read(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, all: &mut Findings) -> Option<System> {
     let mut findings = Findings::new(&args.system);
-    let system = parse(args, dims, &mut findings);
+    let system = parse(args, dims, load, &mut findings);
     let fine = findings.problems.is_empty();
     all.merge(findings);
     if !args.without_effect.is_empty() {
@@ -73,14 +73,14 @@ pub(super) fn read(args: &AstraSimArgs, dims: Option<usize>, all: &mut Findings)
     system.filter(|_| fine)
 }
 
-fn parse(args: &AstraSimArgs, dims: Option<usize>, findings: &mut Findings) -> Option<System> {
-    let tree = mapping(&args.system, "system file", false, &KEYS, findings)?;
+fn parse(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, findings: &mut Findings) -> Option<System> {
+    let tree = mapping("system file", Syntax::Json, &KEYS, load, findings)?;
     let root = At::root(&tree);
     let collectives = collectives(&root, dims, findings);
     let raw = raw(&root, args, findings);
     let scheduler = scheduler(&root, args, raw.endpoint_delay, findings);
     let npu = npu(&raw, &root, findings);
-    let custom_paths = custom_paths(&root, findings);
+    let custom_paths = custom_paths(&root, load, findings);
     Some(System { raw, npu, collectives, scheduler: scheduler?, custom_paths })
 }
 
@@ -160,7 +160,8 @@ fn chosen<T: Copy>(root: &At<'_>, key: &str, words: &[(&str, T)], default: (&str
     match root.get(key) {
         Some(at) => findings.one_of(&at, words).unwrap_or(default.1),
         None => {
-            let text = format!("{}: \"{key}\" is missing, which ASTRA-sim leaves undefined; taken as {}", findings.file, default.0);
+            let text =
+                format!("{}: \"{key}\" is missing, which ASTRA-sim leaves undefined; taken as {}", findings.file, default.0);
             findings.warnings.push(text);
             default.1
         }
@@ -171,7 +172,8 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
     let memory = Bandwidth((raw.local_memory_bandwidth * 1e9).round() as u64);
     let peak = Flops((raw.peak * 1e12).round() as u64);
     if raw.roofline && (memory.0 == 0 || peak.0 == 0) {
-        let (message, allowed) = ("the roofline needs \"peak-perf\" and \"local-mem-bw\" above zero", "TFLOP/s and GB/s above zero");
+        let (message, allowed) =
+            ("the roofline needs \"peak-perf\" and \"local-mem-bw\" above zero", "TFLOP/s and GB/s above zero");
         findings.add("roofline-enabled", message, allowed);
     }
     if root.get("local-mem-bw").is_none() {
@@ -212,7 +214,11 @@ fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> 
     let parsed = parsed?;
     let flat = parsed[0].1;
     if let Some(odd) = parsed.iter().skip(1).position(|p| p.1 && !flat) {
-        findings.refuse(&items[odd + 1], "a \"one\" algorithm after one for a single dimension", "\"one\" algorithms first in the list");
+        findings.refuse(
+            &items[odd + 1],
+            "a \"one\" algorithm after one for a single dimension",
+            "\"one\" algorithms first in the list",
+        );
         return None;
     }
     Some(Choice { per_dim: parsed.into_iter().map(|(algorithm, _)| algorithm).collect(), flat })
@@ -244,7 +250,8 @@ fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<(Algorithm, bool)> 
                 None => (text.strip_prefix("direct"), false),
             };
             let Some(window) = rest.and_then(window) else {
-                let names = ["ring", "direct", "halvingDoubling", "doubleBinaryTree", "oneRing", "oneDirect", "oneHalvingDoubling"];
+                let names =
+                    ["ring", "direct", "halvingDoubling", "doubleBinaryTree", "oneRing", "oneDirect", "oneHalvingDoubling"];
                 let hint = did_you_mean(text, names.into_iter());
                 findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
                 return None;
@@ -264,7 +271,7 @@ fn window(text: &str) -> Option<Option<u32>> {
     number.filter(|&n| n > 0).map(Some)
 }
 
-fn custom_paths(root: &At<'_>, findings: &mut Findings) -> CustomPaths {
+fn custom_paths(root: &At<'_>, load: &Load<'_>, findings: &mut Findings) -> CustomPaths {
     let mut paths = CustomPaths::default();
     for (name, kind) in KINDS {
         let at = root.get(&format!("{name}-implementation-custom"));
@@ -274,16 +281,16 @@ fn custom_paths(root: &At<'_>, findings: &mut Findings) -> CustomPaths {
     }
     if let Some(at) = root.get("per-node-custom-implementation") {
         let file = findings.text(&at).map(str::to_string);
-        paths.nodes = file.map(|file| per_node(&file, findings)).unwrap_or_default();
+        paths.nodes = file.map(|file| per_node(&file, load, findings)).unwrap_or_default();
     }
     paths
 }
 
 /// A YAML file `{workload node id: prefix}`.
-fn per_node(path: &str, all: &mut Findings) -> BTreeMap<u64, String> {
+fn per_node(path: &str, load: &Load<'_>, all: &mut Findings) -> BTreeMap<u64, String> {
     let mut findings = Findings::new(path);
     let mut nodes = BTreeMap::new();
-    let text = file::text("per-node custom implementation file", &mut findings);
+    let text = file::text("per-node custom implementation file", load, &mut findings);
     let tree = text.and_then(|text| tree::yaml(&text, &mut findings)).unwrap_or_default();
     let root = At::root(&tree);
     if findings.problems.is_empty() && !root.is_map() && tree.value != Value::Null {

@@ -4,31 +4,18 @@ use super::*;
 use crate::platform::{Algorithm, Hierarchy, Policy};
 use device::memory::{RemoteMemory, Sharing};
 use graph::CollectiveKind;
+use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use topology::{Block, Fabric};
 use units::{Bandwidth, Span};
 
-/// A folder of its own for the files of one test, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("armillary-astra-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Reads with these files instead of the disk.
+fn read_files(args: &AstraSimArgs, files: &[(&str, &str)]) -> Result<AstraSimInputs, Vec<Problem>> {
+    let load = |path: &str| match files.iter().find(|(name, _)| *name == path) {
+        Some((_, text)) => Ok(text.as_bytes().to_vec()),
+        None => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    read_from(args, &load)
 }
 
 const NETWORK: &str = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 30.5 ]\n";
@@ -37,31 +24,25 @@ const SYSTEM: &str = r#"{"scheduling-policy": "LIFO", "collective-optimization":
     "all-to-all-implementation": ["oneDirect"]}"#;
 const MEMORY: &str = r#"{"memory-type": "NO_MEMORY_EXPANSION"}"#;
 
-fn with(name: &str, network: &str, system: &str, memory: &str) -> Result<AstraSimInputs, Vec<Problem>> {
-    let folder = Folder::new(name);
-    let args = AstraSimArgs {
-        system: folder.file("system.json", system),
-        network: folder.file("network.yml", network),
-        memory: folder.file("memory.json", memory),
-        injection_scale: 2.5,
-        ..AstraSimArgs::default()
-    };
-    read(&args)
+fn arguments() -> AstraSimArgs {
+    let [system, network, memory] = ["system.json", "network.yml", "memory.json"].map(String::from);
+    AstraSimArgs { system, network, memory, injection_scale: 2.5, ..AstraSimArgs::default() }
 }
 
-/// The one problem of a reading, without the folder in front.
+fn with(network: &str, system: &str, memory: &str) -> Result<AstraSimInputs, Vec<Problem>> {
+    read_files(&arguments(), &[("network.yml", network), ("system.json", system), ("memory.json", memory)])
+}
+
+/// The one problem of a reading.
 fn only(result: Result<AstraSimInputs, Vec<Problem>>) -> String {
     let problems = result.unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
-    let text = problems[0].to_string();
-    let file = &problems[0].file;
-    let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
-    text.replace(file.as_str(), &name)
+    problems[0].to_string()
 }
 
 #[test]
 fn values_keep_the_units_of_the_peer() {
-    let (platform, groups) = with("values", NETWORK, SYSTEM, MEMORY).unwrap();
+    let (platform, groups) = with(NETWORK, SYSTEM, MEMORY).unwrap();
     assert!(groups.is_empty());
     let Fabric::Stacked(dims) = &platform.fabric else { panic!("a stack") };
     assert_eq!((dims[0].block, dims[0].size), (Block::Ring, 4));
@@ -87,20 +68,22 @@ fn values_keep_the_units_of_the_peer() {
 
 #[test]
 fn the_injection_scale_leaves_the_default_delay_alone() {
-    let (platform, _) = with("scale", NETWORK, r#"{"preferred-dataset-splits": 1, "local-mem-bw": 1}"#, MEMORY).unwrap();
+    let (platform, _) = with(NETWORK, r#"{"preferred-dataset-splits": 1, "local-mem-bw": 1}"#, MEMORY).unwrap();
     assert_eq!(platform.astra_sim.unwrap().endpoint_delay, 10);
-    let missing: Vec<&str> = platform.warnings.iter().map(|w| w.split("system.json: ").last().unwrap()).collect();
     let undefined = "is missing, which ASTRA-sim leaves undefined; taken as";
-    assert_eq!(missing, [
-        format!("\"collective-optimization\" {undefined} localBWAware").as_str(),
-        format!("\"scheduling-policy\" {undefined} FIFO").as_str(),
-    ]);
+    assert_eq!(
+        platform.warnings,
+        [
+            format!("system.json: \"collective-optimization\" {undefined} localBWAware"),
+            format!("system.json: \"scheduling-policy\" {undefined} FIFO"),
+        ]
+    );
 }
 
 #[test]
 fn unknown_keys_are_named_and_ignored() {
     let system = SYSTEM.replace('{', r#"{"boost-mode": 1, "comment": "x", "#);
-    let (platform, _) = with("unknown", NETWORK, &system, MEMORY).unwrap();
+    let (platform, _) = with(NETWORK, &system, MEMORY).unwrap();
     assert_eq!(platform.warnings.len(), 1);
     assert!(platform.warnings[0].ends_with("system.json: keys without effect, ignored: boost-mode, comment"));
 }
@@ -109,7 +92,7 @@ fn unknown_keys_are_named_and_ignored() {
 fn remote_memory_reads_integers() {
     let memory = r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 1000.9, "remote-mem-bw": 100,
         "num-nodes": 2, "num-npus-per-node": 4}"#;
-    let (platform, _) = with("memory", NETWORK, SYSTEM, memory).unwrap();
+    let (platform, _) = with(NETWORK, SYSTEM, memory).unwrap();
     let expected = RemoteMemory {
         sharing: Sharing::PerNode { npus: 4 },
         latency: Span::from_ns(1000),
@@ -157,7 +140,7 @@ fn broken_networks_give_one_message() {
         ("- 1\n".into(), "network.yml: line 1: the network file holds a list (allowed: a YAML mapping)".into()),
     ];
     for (text, message) in cases {
-        assert_eq!(only(with("network", &text, SYSTEM.replace(", \"direct3\"", "").as_str(), MEMORY)), message, "{text}");
+        assert_eq!(only(with(&text, SYSTEM.replace(", \"direct3\"", "").as_str(), MEMORY)), message, "{text}");
     }
 }
 
@@ -165,43 +148,92 @@ fn broken_networks_give_one_message() {
 fn broken_systems_give_one_message() {
     let splits = r#"{"preferred-dataset-splits": 4, "#;
     let cases = [
-        (r#"{"scheduling-policy": "LIFO", }}}"#.to_string(),
-            "system.json: line 1, column 31: JSON syntax error: trailing comma (allowed: valid JSON)".to_string()),
-        (String::new(), "system.json: line 1, column 0: JSON syntax error: EOF while parsing a value (allowed: valid JSON)".into()),
+        (
+            r#"{"scheduling-policy": "LIFO", }}}"#.to_string(),
+            "system.json: line 1, column 31: JSON syntax error: trailing comma (allowed: valid JSON)".to_string(),
+        ),
+        (
+            String::new(),
+            "system.json: line 1, column 0: JSON syntax error: EOF while parsing a value (allowed: valid JSON)".into(),
+        ),
         ("[]".into(), "system.json: the system file holds a list (allowed: a JSON object)".into()),
-        ("{}".into(), "system.json: \"preferred-dataset-splits\" is missing (allowed: a whole number from 1: the chunks of a collective)".into()),
-        (r#"{"preferred-dataset-splits": 0}"#.into(),
-            "system.json: preferred-dataset-splits: 0 is not allowed (allowed: a whole number from 1 to 4294967295)".into()),
-        (format!("{splits}\"endpoint-delay\": -10}}"),
-            "system.json: endpoint-delay: -10 is not allowed (allowed: a whole number from 0 to 1000000000)".into()),
-        (format!("{splits}\"endpoint-delay\": \"10\"}}"),
-            "system.json: endpoint-delay: \"10\" is no number (allowed: a whole number from 0 to 1000000000)".into()),
-        (format!("{splits}\"scheduling-policy\": \"lifo\"}}"),
-            "system.json: scheduling-policy: \"lifo\" is not allowed; did you mean \"LIFO\"? (allowed: LIFO, FIFO, EXPLICIT)".into()),
-        (format!("{splits}\"local-mem-bw\": -1}}"), "system.json: local-mem-bw: -1 is not allowed (allowed: a number from 0 to 1e15)".into()),
-        (format!("{splits}\"roofline-enabled\": 1}}"),
+        (
+            "{}".into(),
+            "system.json: \"preferred-dataset-splits\" is missing (allowed: a whole number from 1: the chunks of a collective)"
+                .into(),
+        ),
+        (
+            r#"{"preferred-dataset-splits": 0}"#.into(),
+            "system.json: preferred-dataset-splits: 0 is not allowed (allowed: a whole number from 1 to 4294967295)".into(),
+        ),
+        (
+            format!("{splits}\"endpoint-delay\": -10}}"),
+            "system.json: endpoint-delay: -10 is not allowed (allowed: a whole number from 0 to 1000000000)".into(),
+        ),
+        (
+            format!("{splits}\"endpoint-delay\": \"10\"}}"),
+            "system.json: endpoint-delay: \"10\" is no number (allowed: a whole number from 0 to 1000000000)".into(),
+        ),
+        (
+            format!("{splits}\"scheduling-policy\": \"lifo\"}}"),
+            "system.json: scheduling-policy: \"lifo\" is not allowed; did you mean \"LIFO\"? (allowed: LIFO, FIFO, EXPLICIT)"
+                .into(),
+        ),
+        (
+            format!("{splits}\"local-mem-bw\": -1}}"),
+            "system.json: local-mem-bw: -1 is not allowed (allowed: a number from 0 to 1e15)".into(),
+        ),
+        (
+            format!("{splits}\"roofline-enabled\": 1}}"),
             "system.json: roofline-enabled: the roofline needs \"peak-perf\" and \"local-mem-bw\" above zero \
-             (allowed: TFLOP/s and GB/s above zero)".into()),
-        (format!("{splits}\"all-reduce-implementation\": \"ring\"}}"),
-            format!("system.json: all-reduce-implementation: \"ring\" is not allowed (allowed: a list with one algorithm a dimension: {ALLOWED})")),
-        (format!("{splits}\"all-reduce-implementation\": [1]}}"),
-            format!("system.json: all-reduce-implementation: a list of other things than texts is not allowed \
-                     (allowed: a list with one algorithm a dimension: {ALLOWED})")),
-        (format!("{splits}\"all-reduce-implementation\": [\"rings\"]}}"),
-            format!("system.json: all-reduce-implementation[0]: unknown algorithm \"rings\"; did you mean \"ring\"? (allowed: {ALLOWED})")),
-        (format!("{splits}\"all-reduce-implementation\": [\"direct0\"]}}"),
-            format!("system.json: all-reduce-implementation[0]: unknown algorithm \"direct0\"; did you mean \"direct\"? (allowed: {ALLOWED})")),
-        (format!("{splits}\"all-reduce-implementation\": [\"ring\", \"ring\", \"ring\"]}}"),
-            "system.json: all-reduce-implementation: 3 algorithms for 2 dimensions (allowed: at most one algorithm a dimension)".into()),
-        (format!("{splits}\"all-reduce-implementation\": [\"ring\", \"oneRing\"]}}"),
+             (allowed: TFLOP/s and GB/s above zero)"
+                .into(),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": \"ring\"}}"),
+            format!(
+                "system.json: all-reduce-implementation: \"ring\" is not allowed (allowed: a list with one algorithm a dimension: {ALLOWED})"
+            ),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": [1]}}"),
+            format!(
+                "system.json: all-reduce-implementation: a list of other things than texts is not allowed \
+                     (allowed: a list with one algorithm a dimension: {ALLOWED})"
+            ),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": [\"rings\"]}}"),
+            format!(
+                "system.json: all-reduce-implementation[0]: unknown algorithm \"rings\"; did you mean \"ring\"? (allowed: {ALLOWED})"
+            ),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": [\"direct0\"]}}"),
+            format!(
+                "system.json: all-reduce-implementation[0]: unknown algorithm \"direct0\"; did you mean \"direct\"? (allowed: {ALLOWED})"
+            ),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": [\"ring\", \"ring\", \"ring\"]}}"),
+            "system.json: all-reduce-implementation: 3 algorithms for 2 dimensions (allowed: at most one algorithm a dimension)"
+                .into(),
+        ),
+        (
+            format!("{splits}\"all-reduce-implementation\": [\"ring\", \"oneRing\"]}}"),
             "system.json: all-reduce-implementation[1]: a \"one\" algorithm after one for a single dimension \
-             (allowed: \"one\" algorithms first in the list)".into()),
-        (format!("{splits}\"per-node-custom-implementation\": \"no-such-file.yml\"}}"),
+             (allowed: \"one\" algorithms first in the list)"
+                .into(),
+        ),
+        (
+            format!("{splits}\"per-node-custom-implementation\": \"no-such-file.yml\"}}"),
             "no-such-file.yml: cannot read the per-node custom implementation file: there is no such file \
-             (allowed: the path of a readable per-node custom implementation file)".into()),
+             (allowed: the path of a readable per-node custom implementation file)"
+                .into(),
+        ),
     ];
     for (text, message) in cases {
-        assert_eq!(only(with("system", NETWORK, &text, MEMORY)), message, "{text}");
+        assert_eq!(only(with(NETWORK, &text, MEMORY)), message, "{text}");
     }
 }
 
@@ -211,37 +243,41 @@ const ALLOWED: &str = "ring, direct, directW, halvingDoubling, doubleBinaryTree,
 #[test]
 fn broken_memories_give_one_message() {
     let cases = [
-        (r#"{"memory-type": "POOL"}"#,
+        (
+            r#"{"memory-type": "POOL"}"#,
             "memory.json: memory-type: \"POOL\" is not allowed (allowed: NO_MEMORY_EXPANSION, PER_NPU_MEMORY_EXPANSION, \
-             PER_NODE_MEMORY_EXPANSION, MEMORY_POOL)"),
-        (r#"{"memory-type": "MEMORY_POOL", "remote-mem-latency": 1, "remote-mem-bw": 0}"#,
-            "memory.json: remote-mem-bw: 0 is not allowed (allowed: a whole number from 1 to 1000000000)"),
-        (r#"{"memory-type": "MEMORY_POOL", "remote-mem-bw": 1}"#,
-            "memory.json: \"remote-mem-latency\" is missing (allowed: a whole number from 0, in ns)"),
-        (r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 1, "remote-mem-bw": 1, "num-nodes": 1, "num-npus-per-node": 4}"#,
+             PER_NODE_MEMORY_EXPANSION, MEMORY_POOL)",
+        ),
+        (
+            r#"{"memory-type": "MEMORY_POOL", "remote-mem-latency": 1, "remote-mem-bw": 0}"#,
+            "memory.json: remote-mem-bw: 0 is not allowed (allowed: a whole number from 1 to 1000000000)",
+        ),
+        (
+            r#"{"memory-type": "MEMORY_POOL", "remote-mem-bw": 1}"#,
+            "memory.json: \"remote-mem-latency\" is missing (allowed: a whole number from 0, in ns)",
+        ),
+        (
+            r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 1, "remote-mem-bw": 1, "num-nodes": 1, "num-npus-per-node": 4}"#,
             "memory.json: num-nodes: 1 nodes of 4 NPUs are fewer than the 8 NPUs of the network \
-             (allowed: num-nodes times num-npus-per-node at least the number of NPUs)"),
+             (allowed: num-nodes times num-npus-per-node at least the number of NPUs)",
+        ),
     ];
     for (text, message) in cases {
-        assert_eq!(only(with("memories", NETWORK, SYSTEM, text)), message, "{text}");
+        assert_eq!(only(with(NETWORK, SYSTEM, text)), message, "{text}");
     }
 }
 
-fn with_groups(name: &str, groups: &str, logical: &str) -> Result<AstraSimInputs, Vec<Problem>> {
-    let folder = Folder::new(name);
-    read(&AstraSimArgs {
-        system: folder.file("system.json", SYSTEM),
-        network: folder.file("network.yml", NETWORK),
-        memory: folder.file("memory.json", MEMORY),
-        comm_group: Some(folder.file("groups.json", groups)),
-        logical_topology: Some(folder.file("logical.json", logical)),
-        ..AstraSimArgs::default()
-    })
+fn with_groups(groups: &str, logical: &str) -> Result<AstraSimInputs, Vec<Problem>> {
+    let (comm_group, logical_topology) = (Some("groups.json".to_string()), Some("logical.json".to_string()));
+    let args = AstraSimArgs { comm_group, logical_topology, ..arguments() };
+    let fixed = [("network.yml", NETWORK), ("system.json", SYSTEM), ("memory.json", MEMORY)];
+    let files: Vec<_> = fixed.into_iter().chain([("groups.json", groups), ("logical.json", logical)]).collect();
+    read_files(&args, &files)
 }
 
 #[test]
 fn groups_keep_their_order_and_logical_sizes_their_texts() {
-    let (platform, groups) = with_groups("groups", r#"{"10": [6, 0, 2], "2": [1]}"#, r#"{"logical-dims": ["2", "4"]}"#).unwrap();
+    let (platform, groups) = with_groups(r#"{"10": [6, 0, 2], "2": [1]}"#, r#"{"logical-dims": ["2", "4"]}"#).unwrap();
     assert_eq!(groups, [("2".to_string(), vec![1]), ("10".to_string(), vec![6, 0, 2])]);
     assert_eq!(platform.logical, Some(vec![2, 4]));
 }
@@ -250,24 +286,39 @@ fn groups_keep_their_order_and_logical_sizes_their_texts() {
 fn broken_groups_give_one_message() {
     let fine = r#"{"logical-dims": ["8"]}"#;
     let cases = [
-        (r#"{"0": [1]}"#, fine, "groups.json: 0: the group id \"0\" is not allowed (allowed: a whole number from 1 to 2147483647)"),
-        (r#"{"tp": [1]}"#, fine, "groups.json: tp: the group id \"tp\" is not allowed (allowed: a whole number from 1 to 2147483647)"),
+        (
+            r#"{"0": [1]}"#,
+            fine,
+            "groups.json: 0: the group id \"0\" is not allowed (allowed: a whole number from 1 to 2147483647)",
+        ),
+        (
+            r#"{"tp": [1]}"#,
+            fine,
+            "groups.json: tp: the group id \"tp\" is not allowed (allowed: a whole number from 1 to 2147483647)",
+        ),
         (r#"{"1": []}"#, fine, "groups.json: 1: a list is not allowed (allowed: a list of one or more ranks)"),
         (r#"{"1": [0, 8]}"#, fine, "groups.json: 1[1]: 8 is not allowed (allowed: a whole number from 0 to 7)"),
         (r#"{"1": [0, 3, 0]}"#, fine, "groups.json: 1: rank 0 is in the group twice (allowed: each rank once)"),
-        ("{}", r#"{"logical-dims": ["3", "2"]}"#,
-            "logical.json: logical-dims: the logical dimensions hold 6 NPUs, the network 8 (allowed: sizes whose product is the number of NPUs)"),
-        ("{}", r#"{"logical-dims": ["x"]}"#, "logical.json: logical-dims[0]: \"x\" is not allowed (allowed: a whole number from 1)"),
+        (
+            "{}",
+            r#"{"logical-dims": ["3", "2"]}"#,
+            "logical.json: logical-dims: the logical dimensions hold 6 NPUs, the network 8 (allowed: sizes whose product is the number of NPUs)",
+        ),
+        (
+            "{}",
+            r#"{"logical-dims": ["x"]}"#,
+            "logical.json: logical-dims[0]: \"x\" is not allowed (allowed: a whole number from 1)",
+        ),
     ];
     for (groups, logical, message) in cases {
-        assert_eq!(only(with_groups("broken-groups", groups, logical)), message, "{groups} {logical}");
+        assert_eq!(only(with_groups(groups, logical)), message, "{groups} {logical}");
     }
 }
 
 #[test]
 fn a_group_path_with_empty_in_it_means_none() {
     let mut all = crate::config::findings::Findings::new("");
-    assert_eq!(groups::read(Some("/nowhere/empty.json"), Some(4), &mut all), Some(Vec::new()));
+    assert_eq!(groups::read(Some("/nowhere/empty.json"), Some(4), &file::disk, &mut all), Some(Vec::new()));
     assert!(all.problems.is_empty());
 }
 
@@ -292,7 +343,12 @@ fn flags_are_read_as_the_peer_reads_them() {
 
 #[test]
 fn broken_flags_give_their_messages() {
-    let four = ["--workload-configuration=w", "--system-configuration=s", "--network-configuration=n", "--remote-memory-configuration=m"];
+    let four = [
+        "--workload-configuration=w",
+        "--system-configuration=s",
+        "--network-configuration=n",
+        "--remote-memory-configuration=m",
+    ];
     let cases = [
         ("--num-queues-per-dim=0", "--num-queues-per-dim: \"0\" is not allowed (allowed: a whole number from 1)"),
         ("--injection-scale=nan", "--injection-scale: \"nan\" is not allowed (allowed: a number from 0)"),
@@ -306,7 +362,10 @@ fn broken_flags_give_their_messages() {
     }
     let words: Vec<&str> = four.into_iter().chain(["--netwrk-configuration=x"]).collect();
     let text = AstraSimArgs::parse(&words).unwrap_err()[0].to_string();
-    assert!(text.starts_with("--netwrk-configuration: unknown flag; did you mean \"--network-configuration\"? (allowed: --workload"), "{text}");
+    assert!(
+        text.starts_with("--netwrk-configuration: unknown flag; did you mean \"--network-configuration\"? (allowed: --workload"),
+        "{text}"
+    );
     assert_eq!(AstraSimArgs::parse::<&str>(&[]).unwrap_err().len(), 4);
 }
 
@@ -321,7 +380,12 @@ fn shared(part: &str) -> Option<PathBuf> {
 
 fn folder_args(folder: &Path) -> AstraSimArgs {
     let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
-    AstraSimArgs { system: file("system.json"), network: file("network.yml"), memory: file("memory.json"), ..AstraSimArgs::default() }
+    AstraSimArgs {
+        system: file("system.json"),
+        network: file("network.yml"),
+        memory: file("memory.json"),
+        ..AstraSimArgs::default()
+    }
 }
 
 #[test]
@@ -341,7 +405,7 @@ fn every_recorded_case_is_read() {
         let result = read(&args);
         // The peer divides by zero without this key.
         if id == "N_Ring8_ar_splits0" {
-            assert_eq!(only(result).split(" (").next(), Some("system.json: \"preferred-dataset-splits\" is missing"));
+            assert!(only(result).contains("system.json: \"preferred-dataset-splits\" is missing"));
             continue;
         }
         let (platform, groups) = result.unwrap_or_else(|problems| panic!("{id}: {problems:?}"));
@@ -383,6 +447,22 @@ fn every_broken_case_of_these_files_gives_one_problem() {
                 assert!(problems[0].file.ends_with(file) && problems[0].place == *place, "{name}: {}", problems[0]);
                 assert!(!problems[0].help.is_empty(), "{name}");
             }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_changed_file_panics(which in 0usize..4, at in 0usize..400, text in "[a-zA-Z0-9:\\[\\]{}\", .\n-]{0,6}", drop in 0usize..12) {
+        let mut files = [("network.yml", NETWORK), ("system.json", SYSTEM), ("memory.json", MEMORY), ("groups.json", r#"{"1": [0, 2]}"#)];
+        let mut changed: Vec<char> = files[which].1.chars().collect();
+        let at = at.min(changed.len());
+        changed.splice(at..(at + drop).min(changed.len()), text.chars());
+        let changed: String = changed.into_iter().collect();
+        files[which].1 = &changed;
+        let args = AstraSimArgs { comm_group: Some("groups.json".into()), ..arguments() };
+        if let Err(problems) = read_files(&args, &files) {
+            prop_assert!(!problems.is_empty());
         }
     }
 }

@@ -55,9 +55,14 @@ fn entries<'a>(links: &At<'a>, dims: usize, findings: &mut Findings) -> Option<V
     }
     let items = links.items();
     if !matches!(links.tree.value, Value::List(_)) || items.len() != dims {
-        let shown = if matches!(links.tree.value, Value::List(_)) { format!("{} entries", items.len()) } else { links.tree.show() };
+        let shown =
+            if matches!(links.tree.value, Value::List(_)) { format!("{} entries", items.len()) } else { links.tree.show() };
         let dimensions = if dims == 1 { "dimension" } else { "dimensions" };
-        findings.refuse(links, format!("{shown} for {dims} {dimensions}"), "one mapping a dimension, or a single mapping for all");
+        findings.refuse(
+            links,
+            format!("{shown} for {dims} {dimensions}"),
+            "one mapping a dimension, or a single mapping for all",
+        );
         return None;
     }
     Some(items)

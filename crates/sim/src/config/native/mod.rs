@@ -16,8 +16,8 @@
 //!
 //! `per` says what the bandwidth is of: `link` (one link, one direction) or `npu` (the sum over the links that leave an NPU in
 //! that dimension: n-1 of a FullyConnected, 2 of a Ring, 1 of a Switch). FullyConnected must say it; otherwise `link`.
-//! Left out: `npu.compute` is `roofline` when peak and memory bandwidth are given, else `recorded`; a collective is `auto`
-//! (by block); `hierarchy` is `enhanced`; `policy` is `fifo`; `chunks` is 1 on one dimension, else 16; `endpoint_delay` is
+//! Left out: `npu.compute` is `roofline` when peak is given, else `recorded`; without memory bandwidth memory never limits and
+//! reductions cost nothing; a collective is `auto` (by block); `hierarchy` is `enhanced`; `policy` is `fifo`; `chunks` is 1 on one dimension, else 16; `endpoint_delay` is
 //! 10 ns; `comm_streams` is `unlimited`; the other scheduler values are 1 or false.
 
 mod collectives;
@@ -53,7 +53,7 @@ pub fn load(path_or_preset: &str, search: &[PathBuf]) -> Result<Platform, Vec<Pr
 pub fn load_with(path_or_preset: &str, search: &[PathBuf], set: &[(String, String)]) -> Result<Platform, Vec<Problem>> {
     let path = find(path_or_preset, search).map_err(|problem| vec![problem])?;
     let mut findings = Findings::new(&path.to_string_lossy());
-    match file::text("platform file", &mut findings) {
+    match file::text("platform file", &file::disk, &mut findings) {
         Some(text) => parse(&text, &stem(&path), set, findings),
         None => Err(findings.problems),
     }

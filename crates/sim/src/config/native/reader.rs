@@ -7,17 +7,15 @@ use crate::platform::{CustomPaths, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
 use device::memory::{RemoteMemory, Sharing};
-use units::Span;
+use units::{Bandwidth, Span};
 
 const KEYS: [&str; 10] =
     ["name", "source", "topology", "graph", "links", "npu", "remote_memory", "collectives", "scheduler", "logical"];
 /// Words for `scheduler.policy`.
-pub(super) const POLICIES: [(&str, Policy); 4] = [
-    ("lifo", Policy::Lifo),
-    ("fifo", Policy::Fifo),
-    ("explicit", Policy::Explicit),
-    ("all_to_all_first", Policy::AllToAllFirst),
-];
+pub(super) const POLICIES: [(&str, Policy); 4] =
+    [("lifo", Policy::Lifo), ("fifo", Policy::Fifo), ("explicit", Policy::Explicit), ("all_to_all_first", Policy::AllToAllFirst)];
+/// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
+const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
 /// Chunks of a collective over several dimensions, where nothing is said.
 const CHUNKS: u32 = 16;
 
@@ -82,16 +80,16 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     let name = label(&at, "name", "NPU", findings);
     let roofline = match at.get("compute") {
         Some(compute) => findings.one_of(&compute, &[("roofline", true), ("recorded", false)])?,
-        None => peak.is_some() && memory_bandwidth.is_some(),
+        None => peak.is_some(),
     };
     if findings.problems.len() > before {
         return None;
     }
-    let compute = match (roofline, peak, memory_bandwidth) {
-        (false, ..) => Compute::Recorded,
-        (true, Some(peak), Some(memory)) => Compute::Roofline { peak, memory },
+    let compute = match (roofline, peak) {
+        (false, _) => Compute::Recorded,
+        (true, Some(peak)) => Compute::Roofline { peak, memory: memory_bandwidth.unwrap_or(BOUNDLESS) },
         _ => {
-            findings.refuse(&at, "the roofline needs \"peak\" and \"memory.bandwidth\"", "both, or compute: recorded");
+            findings.refuse(&at, "the roofline needs \"peak\"", "peak: a rate such as \"989 TFLOPS\", or compute: recorded");
             return None;
         }
     };

@@ -58,15 +58,22 @@ fn show_graph(graph: &GraphFabric, out: &mut String) {
         let back = |next: &&topology::GraphLink| {
             (next.from, next.to, next.bandwidth, next.latency) == (link.to, link.from, link.bandwidth, link.latency)
         };
-        let ends = if links.next_if(back).is_some() { format!("between: [{from}, {to}]") } else { format!("from: {from}, to: {to}") };
+        let ends =
+            if links.next_if(back).is_some() { format!("between: [{from}, {to}]") } else { format!("from: {from}, to: {to}") };
         let _ = writeln!(out, "    - {{{ends}, bandwidth: {}, latency: {}}}", link.bandwidth, link.latency);
+    }
+}
+
+fn compute(platform: &Platform) -> &'static str {
+    match platform.npu.compute {
+        Compute::Recorded => "recorded",
+        Compute::Roofline { .. } => "roofline",
     }
 }
 
 fn show_npu(platform: &Platform, out: &mut String) {
     let npu = &platform.npu;
-    let compute = if matches!(npu.compute, Compute::Recorded) { "recorded" } else { "roofline" };
-    let _ = writeln!(out, "npu:\n  name: {}\n  compute: {compute}", quoted(&npu.name));
+    let _ = writeln!(out, "npu:\n  name: {}\n  compute: {}", quoted(&npu.name), compute(platform));
     if let Some(peak) = npu.peak {
         let _ = writeln!(out, "  peak: {peak}");
     }
@@ -82,7 +89,8 @@ fn show_npu(platform: &Platform, out: &mut String) {
             Sharing::PerNode { npus } => format!("per_node, npus_per_node: {npus}"),
             Sharing::Pool => "pool".to_string(),
         };
-        let _ = writeln!(out, "remote_memory: {{sharing: {sharing}, latency: {}, bandwidth: {}}}", remote.latency, remote.bandwidth);
+        let _ =
+            writeln!(out, "remote_memory: {{sharing: {sharing}, latency: {}, bandwidth: {}}}", remote.latency, remote.bandwidth);
     }
 }
 
@@ -97,7 +105,8 @@ fn show_collectives(platform: &Platform, out: &mut String) {
             (None, None) => continue,
             (Some(list), None) if !flat => list,
             (list, path) => {
-                let parts = [list.map(|l| format!("algorithm: {l}, flat: {flat}")), path.map(|p| format!("custom: {}", quoted(p)))];
+                let parts =
+                    [list.map(|l| format!("algorithm: {l}, flat: {flat}")), path.map(|p| format!("custom: {}", quoted(p)))];
                 format!("{{{}}}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
             }
         };
@@ -121,7 +130,8 @@ fn policy(policy: Policy) -> &'static str {
 fn show_scheduler(platform: &Platform, out: &mut String) {
     let s = &platform.scheduler;
     let streams = if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
-    let _ = writeln!(out, "scheduler:\n  policy: {}\n  chunks: {}\n  active_chunks: {}", policy(s.policy), s.chunks, s.active_chunks);
+    let _ =
+        writeln!(out, "scheduler:\n  policy: {}\n  chunks: {}\n  active_chunks: {}", policy(s.policy), s.chunks, s.active_chunks);
     let _ = writeln!(out, "  queues_per_dim: {}\n  endpoint_delay: {}", s.queues_per_dim, s.endpoint_delay);
     let _ = writeln!(out, "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}", s.rendezvous, s.replay_only);
 }
@@ -148,7 +158,7 @@ pub fn to_json(platform: &Platform) -> Value {
         "logical": platform.logical,
         "npu": {
             "name": platform.npu.name,
-            "compute": platform.npu.compute,
+            "compute": compute(platform),
             "peak_flops": platform.npu.peak.map(|p| p.0),
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
@@ -175,15 +185,11 @@ pub fn to_json(platform: &Platform) -> Value {
 fn fabric(fabric: &Fabric) -> Value {
     match fabric {
         Fabric::Stacked(dims) => {
-            let dim = |d: &topology::Dim| {
-                json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0})
-            };
+            let dim = |d: &topology::Dim| json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0});
             json!({"topology": fabric.topology().map(|t| t.to_string()), "dims": dims.iter().map(dim).collect::<Vec<_>>()})
         }
         Fabric::Graph(graph) => {
-            let link = |l: &topology::GraphLink| {
-                json!({"from": l.from, "to": l.to, "bandwidth": l.bandwidth.0, "latency_ps": l.latency.0})
-            };
+            let link = |l: &topology::GraphLink| json!({"from": l.from, "to": l.to, "bandwidth": l.bandwidth.0, "latency_ps": l.latency.0});
             json!({"nodes": graph.nodes, "links": graph.links.iter().map(link).collect::<Vec<_>>()})
         }
     }

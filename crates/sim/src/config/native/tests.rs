@@ -95,7 +95,8 @@ fn a_graph_names_its_nodes() {
                 \x20   - {between: [npu0, spine], bandwidth: 25 GB/s, latency: 700 ns}\n\
                 \x20   - {from: npu1, to: spine, bandwidth: 10 GB/s, latency: 1 us}\n\
                 \x20   - {from: spine, to: npu1, bandwidth: 20 GB/s, latency: 1 us}\n";
-    let link = |from, to, gb: u64, ns| GraphLink { from, to, bandwidth: Bandwidth(gb * 1_000_000_000), latency: Span::from_ns(ns) };
+    let link =
+        |from, to, gb: u64, ns| GraphLink { from, to, bandwidth: Bandwidth(gb * 1_000_000_000), latency: Span::from_ns(ns) };
     let links = vec![link(0, 2, 25, 700), link(2, 0, 25, 700), link(1, 2, 10, 1_000), link(2, 1, 20, 1_000)];
     let nodes = ["npu0", "npu1", "spine"].map(String::from).to_vec();
     assert_eq!(read(text).unwrap().fabric, Fabric::Graph(GraphFabric { npus: 2, nodes, links }));
@@ -117,47 +118,132 @@ fn broken_text_gives_its_message() {
         (("450 GB/s", "-450 GB/s"), format!("line 6, links[0].bandwidth: bandwidth \"-450 GB/s\" is negative {BANDWIDTH}")),
         (("450 GB/s", "450"), format!("line 6, links[0].bandwidth: bandwidth \"450\" has no unit {BANDWIDTH}")),
         (("450 GB/s", ".nan"), format!("line 6, links[0].bandwidth: bandwidth \".nan\" is not a finite number {BANDWIDTH}")),
-        (("450 GB/s", "450 GHz"), format!("line 6, links[0].bandwidth: bandwidth \"450 GHz\" has the unknown unit \"GHz\" {BANDWIDTH}")),
+        (
+            ("450 GB/s", "450 GHz"),
+            format!("line 6, links[0].bandwidth: bandwidth \"450 GHz\" has the unknown unit \"GHz\" {BANDWIDTH}"),
+        ),
         (("450 GB/s", "0 GB/s"), format!("line 6, links[0].bandwidth: bandwidth \"0 GB/s\" is zero {BANDWIDTH}")),
-        (("450 GB/s", "[1]"), format!("line 6, links[0].bandwidth: bandwidth \"a list\" does not start with a number {BANDWIDTH}")),
-        (("per: npu, ", ""), "line 6, links[0]: \"per\" is missing (allowed: link (each of an NPU's links has this bandwidth), \
-                              npu (they share it))".into()),
-        (("per: npu", "per: gpu"), "line 6, links[0].per: \"gpu\" is not allowed; did you mean \"npu\"? (allowed: link, npu)".into()),
-        (("latency: 300", "latecny: 300"), "line 6, links[0].latecny: unknown key \"latecny\"; did you mean \"latency\"? \
+        (
+            ("450 GB/s", "[1]"),
+            format!("line 6, links[0].bandwidth: bandwidth \"a list\" does not start with a number {BANDWIDTH}"),
+        ),
+        (
+            ("per: npu, ", ""),
+            "line 6, links[0]: \"per\" is missing (allowed: link (each of an NPU's links has this bandwidth), \
+                              npu (they share it))"
+                .into(),
+        ),
+        (
+            ("per: npu", "per: gpu"),
+            "line 6, links[0].per: \"gpu\" is not allowed; did you mean \"npu\"? (allowed: link, npu)".into(),
+        ),
+        (
+            ("latency: 300", "latecny: 300"),
+            "line 6, links[0].latecny: unknown key \"latecny\"; did you mean \"latency\"? \
                                             (allowed: bandwidth, latency, per)|line 6, links[0]: \"latency\" is missing \
-                                            (allowed: a time, such as \"500 ns\")".into()),
-        (("450 GB/s, per: npu", "6 B/s, per: npu"), "line 6, links[0]: 6 B/s over 7 links leaves nothing for a link \
-                                                     (allowed: more bandwidth, or per: link)".into()),
-        (("_Switch(16)", ""), "line 6, links: 2 entries for 1 dimension (allowed: one mapping a dimension, or a single mapping for all)".into()),
-        (("_Switch(16)", "_Swich(16)"), format!("line 4, topology: \"FullyConnected(8)_Swich(16)\": unknown block \"Swich\" at character 19 \
-                                                 (allowed: {})", topology::NOTATION)),
-        (("peak: 989 TFLOPS, ", ""), "line 8, npu: the roofline needs \"peak\" and \"memory.bandwidth\" (allowed: both, or compute: recorded)".into()),
-        (("compute: roofline", "compute: fast"), "line 8, npu.compute: \"fast\" is not allowed (allowed: roofline, recorded)".into()),
-        (("80 GB}", "80.5 B}"), "line 8, npu.memory.capacity: size \"80.5 B\" is not a whole number of bytes (allowed: a whole number of bytes \
-                                 with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"80 GB\")".into()),
-        (("npus_per_node: 8, ", ""), "line 9, remote_memory: \"npus_per_node\" is missing (allowed: a whole number from 1)".into()),
-        (("sharing: per_node", "sharing: pool"), "line 9, remote_memory.npus_per_node: \"npus_per_node\" means something only with \
-                                                  sharing: per_node (allowed: leave it out)".into()),
-        (("hierarchical_optimal", "best"), "line 11, collectives.hierarchy: \"best\" is not allowed \
-                                            (allowed: baseline, enhanced, hierarchical, hierarchical_optimal)".into()),
-        (("[direct, halving_doubling]", "[direct]"), "line 12, collectives.all_reduce: 1 algorithms for 2 dimensions \
-                                                      (allowed: one algorithm for all, or a list of 2)".into()),
-        (("direct(4)", "direct(0)"), format!("line 13, collectives.all_to_all: unknown algorithm \"direct(0)\"; did you mean \"direct\"? {NAMES}")),
-        (("direct(4)", "rings"), format!("line 13, collectives.all_to_all: unknown algorithm \"rings\"; did you mean \"ring\"? {NAMES}")),
+                                            (allowed: a time, such as \"500 ns\")"
+                .into(),
+        ),
+        (
+            ("450 GB/s, per: npu", "6 B/s, per: npu"),
+            "line 6, links[0]: 6 B/s over 7 links leaves nothing for a link \
+                                                     (allowed: more bandwidth, or per: link)"
+                .into(),
+        ),
+        (
+            ("_Switch(16)", ""),
+            "line 6, links: 2 entries for 1 dimension (allowed: one mapping a dimension, or a single mapping for all)".into(),
+        ),
+        (
+            ("_Switch(16)", "_Swich(16)"),
+            format!(
+                "line 4, topology: \"FullyConnected(8)_Swich(16)\": unknown block \"Swich\" at character 19 \
+                                                 (allowed: {})",
+                topology::NOTATION
+            ),
+        ),
+        (
+            ("peak: 989 TFLOPS, ", ""),
+            "line 8, npu: the roofline needs \"peak\" \
+                                      (allowed: peak: a rate such as \"989 TFLOPS\", or compute: recorded)"
+                .into(),
+        ),
+        (
+            ("compute: roofline", "compute: fast"),
+            "line 8, npu.compute: \"fast\" is not allowed (allowed: roofline, recorded)".into(),
+        ),
+        (
+            ("80 GB}", "80.5 B}"),
+            "line 8, npu.memory.capacity: size \"80.5 B\" is not a whole number of bytes (allowed: a whole number of bytes \
+                                 with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"80 GB\")"
+                .into(),
+        ),
+        (
+            ("npus_per_node: 8, ", ""),
+            "line 9, remote_memory: \"npus_per_node\" is missing (allowed: a whole number from 1)".into(),
+        ),
+        (
+            ("sharing: per_node", "sharing: pool"),
+            "line 9, remote_memory.npus_per_node: \"npus_per_node\" means something only with \
+                                                  sharing: per_node (allowed: leave it out)"
+                .into(),
+        ),
+        (
+            ("hierarchical_optimal", "best"),
+            "line 11, collectives.hierarchy: \"best\" is not allowed \
+                                            (allowed: baseline, enhanced, hierarchical, hierarchical_optimal)"
+                .into(),
+        ),
+        (
+            ("[direct, halving_doubling]", "[direct]"),
+            "line 12, collectives.all_reduce: 1 algorithms for 2 dimensions \
+                                                      (allowed: one algorithm for all, or a list of 2)"
+                .into(),
+        ),
+        (
+            ("direct(4)", "direct(0)"),
+            format!("line 13, collectives.all_to_all: unknown algorithm \"direct(0)\"; did you mean \"direct\"? {NAMES}"),
+        ),
+        (
+            ("direct(4)", "rings"),
+            format!("line 13, collectives.all_to_all: unknown algorithm \"rings\"; did you mean \"ring\"? {NAMES}"),
+        ),
         (("direct(4)", "7"), "line 13, collectives.all_to_all: 7 is no text (allowed: a text)".into()),
         (("algorithm: ring, ", ""), format!("line 14, collectives.all_gather: \"algorithm\" is missing {NAMES}")),
         (("chunks: 64, ", "chunks: 0, "), "line 17, scheduler.chunks: 0 is not allowed (allowed: a whole number from 1)".into()),
-        (("policy: all_to_all_first", "policy: LIFO"), "line 17, scheduler.policy: \"LIFO\" is not allowed; did you mean \"lifo\"? \
-                                                        (allowed: lifo, fifo, explicit, all_to_all_first)".into()),
-        (("5 ns", "5 GB"), "line 17, scheduler.endpoint_delay: time \"5 GB\" has the unknown unit \"GB\" \
-                            (allowed: a number with ps, ns, us, ms or s, such as \"1.5 us\")".into()),
-        (("comm_streams: 2", "comm_streams: 0"), "line 17, scheduler.comm_streams: 0 is not allowed (allowed: a whole number from 1, or unlimited)".into()),
-        (("rendezvous: true", "rendezvous: 1"), "line 17, scheduler.rendezvous: 1 is neither true nor false (allowed: true, false)".into()),
-        (("[16, 8]", "[16, 9]"), "line 18, logical: the logical dimensions hold 144 NPUs, the network 128 \
-                                  (allowed: sizes whose product is the number of NPUs)".into()),
+        (
+            ("policy: all_to_all_first", "policy: LIFO"),
+            "line 17, scheduler.policy: \"LIFO\" is not allowed; did you mean \"lifo\"? \
+                                                        (allowed: lifo, fifo, explicit, all_to_all_first)"
+                .into(),
+        ),
+        (
+            ("5 ns", "5 GB"),
+            "line 17, scheduler.endpoint_delay: time \"5 GB\" has the unknown unit \"GB\" \
+                            (allowed: a number with ps, ns, us, ms or s, such as \"1.5 us\")"
+                .into(),
+        ),
+        (
+            ("comm_streams: 2", "comm_streams: 0"),
+            "line 17, scheduler.comm_streams: 0 is not allowed (allowed: a whole number from 1, or unlimited)".into(),
+        ),
+        (
+            ("rendezvous: true", "rendezvous: 1"),
+            "line 17, scheduler.rendezvous: 1 is neither true nor false (allowed: true, false)".into(),
+        ),
+        (
+            ("[16, 8]", "[16, 9]"),
+            "line 18, logical: the logical dimensions hold 144 NPUs, the network 128 \
+                                  (allowed: sizes whose product is the number of NPUs)"
+                .into(),
+        ),
         (("[16, 8]", "[128, 1.5]"), "line 18, logical[1]: 1.5 is not allowed (allowed: a whole number from 1)".into()),
-        (("logical", "logicl"), "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, \
-                                 graph, links, npu, remote_memory, collectives, scheduler, logical)".into()),
+        (
+            ("logical", "logicl"),
+            "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, \
+                                 graph, links, npu, remote_memory, collectives, scheduler, logical)"
+                .into(),
+        ),
     ];
     for ((from, to), expected) in cases {
         let expected: Vec<String> = expected.split('|').map(|line| format!("p.yml: {line}")).collect();
@@ -173,15 +259,30 @@ fn broken_graphs_and_files_give_their_message() {
         (graph("between: [a, a]"), "line 4, graph.links[0]: a link from \"a\" to \"a\" (allowed: two different nodes)"),
         (graph("between: [a]"), "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)"),
         (graph("from: a"), "line 4, graph.links[0]: the ends are unclear (allowed: between: [a, b], or from: a and to: b)"),
-        (graph("from: a, to: b"), "line 4, graph.links: no way from \"b\" to \"a\" (allowed: links by which every NPU reaches every other)"),
-        (graph("between: [a, b]").replace("[a, b]\n", "[a, a]\n"), "line 2, graph: two nodes are called \"a\" (allowed: each name once)"),
+        (
+            graph("from: a, to: b"),
+            "line 4, graph.links: no way from \"b\" to \"a\" (allowed: links by which every NPU reaches every other)",
+        ),
+        (
+            graph("between: [a, b]").replace("[a, b]\n", "[a, a]\n"),
+            "line 2, graph: two nodes are called \"a\" (allowed: each name once)",
+        ),
         (graph("between: [a, b]").replace("[a, b]\n", "0\n"), "line 2, graph: there is no NPU (allowed: one NPU or more)"),
-        (format!("{}topology: R(2)\n", graph("between: [a, b]")), "line 2, graph: \"graph\" and \"topology\" exclude each other (allowed: one of them)"),
-        ("topology: [R(4)\nlinks: 1\n".into(), "line 2, column 6: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)"),
+        (
+            format!("{}topology: R(2)\n", graph("between: [a, b]")),
+            "line 2, graph: \"graph\" and \"topology\" exclude each other (allowed: one of them)",
+        ),
+        (
+            "topology: [R(4)\nlinks: 1\n".into(),
+            "line 2, column 6: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)",
+        ),
         ("name: a\nname: b\n".into(), "line 2, column 1: the key \"name\" stands here twice (allowed: valid YAML)"),
         ("name: a\n---\nname: b\n".into(), "line 3, column 1: a second YAML document starts here (allowed: valid YAML)"),
-        (String::new(), "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, graph, links, npu, remote_memory, \
-                         collectives, scheduler, logical)"),
+        (
+            String::new(),
+            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, graph, links, npu, remote_memory, \
+                         collectives, scheduler, logical)",
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(messages(read(&text)), [format!("p.yml: {expected}")], "{text}");
@@ -213,16 +314,41 @@ fn overrides_replace_and_add() {
 #[test]
 fn broken_overrides_give_their_message() {
     let cases = [
-        ("links[0].bandwidth", "fast", format!("--set links[0].bandwidth: bandwidth \"fast\" does not start with a number {BANDWIDTH}")),
-        ("links[2].bandwidth", "1 GB/s", "--set links[2].bandwidth: \"links\" has 2 entries (allowed: links[0] to links[1])".into()),
-        ("links.bandwidth", "1 GB/s", "--set links.bandwidth: \"links\" is a list, not a mapping (allowed: links[0].bandwidth)".into()),
+        (
+            "links[0].bandwidth",
+            "fast",
+            format!("--set links[0].bandwidth: bandwidth \"fast\" does not start with a number {BANDWIDTH}"),
+        ),
+        (
+            "links[2].bandwidth",
+            "1 GB/s",
+            "--set links[2].bandwidth: \"links\" has 2 entries (allowed: links[0] to links[1])".into(),
+        ),
+        (
+            "links.bandwidth",
+            "1 GB/s",
+            "--set links.bandwidth: \"links\" is a list, not a mapping (allowed: links[0].bandwidth)".into(),
+        ),
         ("npu[0]", "1", "--set npu[0]: \"npu\" is a mapping, not a list (allowed: npu without [0])".into()),
         ("name.x", "1", "--set name.x: \"name\" is \"dgx-h100-16n\", not a mapping (allowed: a key of a mapping)".into()),
-        ("links[x]", "1", "--set links[x]: the key is not readable (allowed: keys joined by dots, such as links[0].bandwidth)".into()),
+        (
+            "links[x]",
+            "1",
+            "--set links[x]: the key is not readable (allowed: keys joined by dots, such as links[0].bandwidth)".into(),
+        ),
         ("", "1", "--set : the key is not readable (allowed: keys joined by dots, such as links[0].bandwidth)".into()),
-        ("logical", "[1", "--set logical: the value \"[1\" is no YAML (allowed: a value as in the file, such as 100 GB/s or [8, 16])".into()),
-        ("scheduler.chunk", "1", "--set scheduler.chunk: unknown key \"chunk\"; did you mean \"chunks\"? (allowed: policy, chunks, active_chunks, \
-                                  queues_per_dim, endpoint_delay, comm_streams, rendezvous, replay_only)".into()),
+        (
+            "logical",
+            "[1",
+            "--set logical: the value \"[1\" is no YAML (allowed: a value as in the file, such as 100 GB/s or [8, 16])".into(),
+        ),
+        (
+            "scheduler.chunk",
+            "1",
+            "--set scheduler.chunk: unknown key \"chunk\"; did you mean \"chunks\"? (allowed: policy, chunks, active_chunks, \
+                                  queues_per_dim, endpoint_delay, comm_streams, rendezvous, replay_only)"
+                .into(),
+        ),
     ];
     for (key, value, expected) in cases {
         assert_eq!(messages(set(key, value)), [format!("p.yml: {expected}")], "{key}");
@@ -246,11 +372,22 @@ fn inline_platforms_say_what_files_say() {
     let rates: Vec<u64> = platform.fabric.dims().iter().map(|d| d.bandwidth.0 / 1_000_000_000).collect();
     assert_eq!((rates, platform.scheduler.chunks, platform.name.as_str()), (vec![100, 30, 50], 4, "R(4)_FC(4)_SW(16)"));
     let short = InlinePlatform { bandwidth: words(&["1 GB/s", "1 GB/s"]), ..inline_platform.clone() };
-    assert_eq!(messages(inline(&short)), ["Platform(...): bandwidth: 2 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"]);
+    assert_eq!(
+        messages(inline(&short)),
+        [
+            "Platform(...): bandwidth: 2 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"
+        ]
+    );
     let none = InlinePlatform { latency: Vec::new(), ..inline_platform.clone() };
-    assert_eq!(messages(inline(&none)), ["Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"]);
+    assert_eq!(
+        messages(inline(&none)),
+        ["Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"]
+    );
     let bare = InlinePlatform { bandwidth: words(&["50"]), ..inline_platform };
-    assert_eq!(messages(inline(&bare))[0], format!("Platform(...): links[0].bandwidth: bandwidth \"50\" has no unit {BANDWIDTH}"));
+    assert_eq!(
+        messages(inline(&bare))[0],
+        format!("Platform(...): links[0].bandwidth: bandwidth \"50\" has no unit {BANDWIDTH}")
+    );
 }
 
 fn systems() -> PathBuf {
@@ -263,7 +400,10 @@ fn a_wrong_preset_name_offers_the_near_one() {
     let problems = load("dgx-h10", &search).unwrap_err();
     assert_eq!(problems[0].message, "there is no preset and no file of this name; did you mean \"dgx-h100\"?");
     let problems = load("no/such.yml", &search).unwrap_err();
-    assert_eq!(problems[0].to_string(), "no/such.yml: cannot read the platform file: there is no such file (allowed: the path of a readable platform file)");
+    assert_eq!(
+        problems[0].to_string(),
+        "no/such.yml: cannot read the platform file: there is no such file (allowed: the path of a readable platform file)"
+    );
 }
 
 #[test]
@@ -344,8 +484,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.npu.peak = npu.1.map(Flops);
     platform.npu.memory_bandwidth = npu.2.map(Bandwidth);
     platform.npu.memory_capacity = npu.3.map(Bytes);
-    if let (Some(peak), Some(memory), true) = (platform.npu.peak, platform.npu.memory_bandwidth, npu.4) {
-        platform.npu.compute = Compute::Roofline { peak, memory };
+    if let (Some(peak), true) = (platform.npu.peak, npu.4) {
+        platform.npu.compute = Compute::Roofline { peak, memory: platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX)) };
     }
     platform.remote_memory = remote.map(|(npus, latency, bandwidth)| RemoteMemory {
         sharing: [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][npus.min(2) as usize],
