@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-Progress = Callable[[float, float], None]
+__all__ = ["Outcome", "Platform", "Workload", "astra_sim", "check", "collective", "simulate", "version"]
+
+_Progress = Callable[[float, float], None]
 """Called now and then during a run with the finished share of the workload's operations (0..1) and the simulated ns."""
 
 def version() -> str:
@@ -14,27 +16,39 @@ class Platform:
     """A platform, read and checked."""
 
     @staticmethod
-    def load(path: str, settings: Sequence[tuple[str, str]] = ()) -> Platform:
-        """Reads a native platform file; `settings` are `(dotted key, YAML value)` pairs that override the file's."""
+    def load(name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]) -> Platform:
+        """Reads a platform file, or the preset found first in the folders of `search`.
+
+        `settings` are `(dotted key, YAML value)` pairs that override the file's.
+        """
     @staticmethod
-    def parse(text: str, name: str, settings: Sequence[tuple[str, str]] = ()) -> Platform:
-        """Reads a native platform from text; `name` stands for the file in errors."""
+    def inline(
+        topology: str,
+        bandwidth: Sequence[str],
+        latency: Sequence[str],
+        per: Sequence[str],
+        settings: Sequence[tuple[str, str]],
+    ) -> Platform:
+        """Stacks blocks; each list holds one value for all dimensions or one a dimension (`per` may be empty)."""
     @property
     def name(self) -> str: ...
     @property
-    def npus(self) -> int: ...
+    def source(self) -> str:
+        """Where the numbers are from."""
     @property
-    def warnings(self) -> list[str]: ...
-    def describe(self) -> str:
-        """The resolved platform as JSON."""
+    def npus(self) -> int: ...
+    def to_json(self) -> str:
+        """Everything the simulator will use, defaults filled in."""
+    def to_yaml(self) -> str:
+        """A platform file that reads back to this platform."""
 
 @final
 class Workload:
     """A workload, read and checked by itself (not yet against a platform)."""
 
     @staticmethod
-    def load(path: str, ranks: int | None = None) -> Workload:
-        """Reads `prefix.%d.et` (or `prefix.{rank}.et`, or a directory of one such set); `ranks` limits how many."""
+    def load(path: str, platform: Platform | None = None) -> Workload:
+        """Reads `prefix.%d.et`, a prefix, a directory, one trace or an archive, as many ranks as `platform` has."""
     @property
     def ranks(self) -> int: ...
     @property
@@ -54,16 +68,22 @@ class Outcome:
         """Digest of the event stream, 16 hexadecimal digits."""
     def finish_ps(self) -> list[int]:
         """End of every rank, picoseconds."""
-    def compute_ps(self) -> list[int]:
-        """Time every rank computed, picoseconds."""
+    def finish_minus_compute_ps(self) -> list[int]:
+        """End of every rank less the time it computed, picoseconds."""
+    @property
+    def simulated_ranks(self) -> int:
+        """Ranks simulated, fewer than there are when the run was folded."""
+    @property
+    def events(self) -> int:
+        """Events handled."""
 
 def simulate(
-    workload: Workload, platform: Platform, backend: str, fold: bool, seed: int, progress: Progress | None
+    workload: Workload, platform: Platform, backend: str, fold: bool, seed: int, progress: _Progress | None
 ) -> Outcome:
     """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`."""
 
 def collective(
-    kind: str, bytes: int, platform: Platform, backend: str, fold: bool, root: int, progress: Progress | None
+    kind: str, bytes: int, platform: Platform, backend: str, fold: bool, root: int, progress: _Progress | None
 ) -> Outcome:
     """Simulates one collective over all NPUs.
 
@@ -74,7 +94,7 @@ def check(workload: Workload, platform: Platform) -> list[tuple[str, str, str, s
     """Everything that keeps the two from fitting together, as `(file, place, message, help)`, without simulating."""
 
 def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
-    """Does what ASTRA-sim's analytical front ends do, its lines on stdout, ours on stderr.
+    """Does what ASTRA-sim's analytical front ends do, its lines on stdout, warnings on stderr.
 
     Returns the exit code, the path given with `--json`, and the report for it.
     """

@@ -34,6 +34,11 @@ class Result:
         return self.report["step_time_ns"]
 
     @property
+    def cost(self) -> dict[str, int]:
+        """What the run took: `simulated_ranks` (fewer than there are when it was folded) and `events`."""
+        return {"simulated_ranks": self._core.simulated_ranks, "events": self._core.events}
+
+    @property
     def warnings(self) -> list[str]:
         """Models used outside their validity, settings without effect, oddities of the input."""
         return self.report["warnings"]
@@ -74,13 +79,12 @@ class Result:
         return pl.DataFrame(self.report["links"], schema=columns(Link))
 
     def ranks(self) -> pl.DataFrame:
-        """Every rank: `finish_ns`, `compute_ns`, and their difference `finish_minus_compute_ns`."""
+        """Every rank: `rank`, `finish_ns`, and `finish_minus_compute_ns` (ASTRA-sim's "exposed communication")."""
         import polars as pl
 
         finish = pl.Series("finish_ns", self._core.finish_ps(), dtype=pl.UInt64)
-        compute = pl.Series("compute_ns", self._core.compute_ps(), dtype=pl.UInt64)
-        frame = pl.DataFrame([finish, compute]).with_columns(pl.all() / 1e3).with_row_index("rank")
-        return frame.with_columns((pl.col("finish_ns") - pl.col("compute_ns")).alias("finish_minus_compute_ns"))
+        exposed = pl.Series("finish_minus_compute_ns", self._core.finish_minus_compute_ps(), dtype=pl.UInt64)
+        return pl.DataFrame([finish, exposed]).with_columns(pl.all() / 1e3).with_row_index("rank")
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as JSON text, the same bytes for the same input; also written to `path`, whole or not at all."""
@@ -97,5 +101,5 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
     """Column types of a row type: an empty table then has the same columns as a full one."""
     import polars as pl
 
-    kinds: dict[type, type[pl.DataType]] = {str: pl.String, int: pl.UInt64, float: pl.Float64, bool: pl.Boolean}
+    kinds: dict[type, type[pl.DataType]] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
     return {name: kinds[kind] for name, kind in get_type_hints(row).items()}

@@ -23,11 +23,10 @@ class Class(TypedDict):
     finish_minus_compute_ns: float
 
 
-class Folding(TypedDict):
-    """How many ranks stood for all of them, and why not fewer."""
+class Symmetry(TypedDict):
+    """Sets of ranks that must behave alike, and what sets ranks apart; the same whether the run was folded or not."""
 
-    simulated_ranks: int
-    folded: bool
+    classes: int
     reason: str
 
 
@@ -77,7 +76,6 @@ class Counts(TypedDict):
     """Work done."""
 
     operations: int
-    events: int
     transfers: int
 
 
@@ -93,7 +91,7 @@ class Report(TypedDict):
     step_time_ns: float
     ranks: int
     classes: list[Class]
-    folding: Folding
+    symmetry: Symmetry
     dimensions: list[Dimension]
     phases: list[Phase]
     operations: list[Operation]

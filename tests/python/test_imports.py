@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"errors"},
     "nccl": {"errors"},
     "platform": {"_core", "errors"},
-    "workload": {"_core"},
+    "workload": {"_core", "platform"},
     "result": {"_core", "files", "schema"},
     "api": {"_core", "nccl", "platform", "result", "workload"},
     "report": {"schema"},

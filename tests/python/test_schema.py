@@ -22,7 +22,7 @@ def kind(rust: str) -> Any:  # noqa: ANN401
 
 
 def test_every_struct_is_found() -> None:
-    assert {"Report", "Class", "Folding", "Dimension", "Phase", "Operation", "Link", "Counts"} <= set(NAMES)
+    assert {"Report", "Class", "Symmetry", "Dimension", "Phase", "Operation", "Link", "Counts"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

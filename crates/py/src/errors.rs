@@ -3,24 +3,60 @@
 use graph::Problem;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use sim::error::Error;
+use sim::executor::Stall;
 
 /// `InputError` with all `problems`.
 pub fn input(py: Python<'_>, problems: &[Problem]) -> PyErr {
     raise(py, "InputError", problems)
 }
 
-/// `StalledError` with what waits for whom.
-pub fn stalled(py: Python<'_>, problems: &[Problem]) -> PyErr {
-    raise(py, "StalledError", problems)
+/// The exception for `error`; the user's own stop is the exception that the signal or the hook raised.
+pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
+    match error {
+        Error::Input(problems) => input(py, &problems),
+        Error::Stalled(stall) => raise(py, "StalledError", &stalled(&stall)),
+        Error::Cancelled => stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
+    }
 }
 
 fn raise(py: Python<'_>, kind: &str, problems: &[Problem]) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let module = py.import("armillary.errors")?;
         let problem = module.getattr("Problem")?;
-        let all: PyResult<Vec<_>> = problems.iter().map(|p| problem.call1((&p.file, &p.place, &p.message, &p.help))).collect();
+        let all: PyResult<Vec<_>> = problems.iter().map(|p| problem.call1(parts(p))).collect();
         let error = module.getattr(kind)?.call1((PyList::new(py, all?)?,))?;
         Ok(PyErr::from_value(error))
     };
     build().unwrap_or_else(|failure| failure)
+}
+
+/// File, place, message, help.
+pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
+    (&problem.file, &problem.place, &problem.message, &problem.help)
+}
+
+/// A stall as one problem for the run, one for each operation that waits, and one for the circle.
+fn stalled(stall: &Stall) -> Vec<Problem> {
+    let unfinished = format!("{} operations are unfinished", stall.unfinished);
+    let mut all = vec![Problem::new("", "", format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()))];
+    for waiting in &stall.waiting {
+        let whom = match waiting.on.as_slice() {
+            [] => "its dependencies".to_string(),
+            ranks => format!("rank {}", list(ranks, ", ", 8)),
+        };
+        let message = format!("{} \"{}\" waits for {whom}", waiting.what, waiting.name);
+        all.push(Problem::new("", format!("rank {} node {}", waiting.rank, waiting.node), message));
+    }
+    if let [first, ..] = stall.cycle[..] {
+        let circle = format!("{} -> {first}", list(&stall.cycle, " -> ", usize::MAX));
+        all.push(Problem::new("", "", format!("ranks wait for each other in a circle: {circle}")));
+    }
+    all
+}
+
+fn list(ranks: &[u32], between: &str, most: usize) -> String {
+    let shown: Vec<String> = ranks.iter().take(most).map(u32::to_string).collect();
+    let more = if ranks.len() > most { format!(" and {} more", ranks.len() - most) } else { String::new() };
+    shown.join(between) + &more
 }

@@ -1,19 +1,34 @@
 //! The Python face of the simulator: `armillary._core`. The only crate that knows PyO3.
 //!
-//! Here: conversions, the GIL and signals. Not here: anything a number depends on (`sim`), and what people see
-//! (`python/armillary`).
-#![allow(missing_docs)]
+//! Here: conversions, exceptions, the GIL and signals (`signals.rs`), and ASTRA-sim's command line (`astra_sim.rs`).
+//! Not here: anything a number depends on (`sim`), and what people see (`python/armillary`). Signatures and their documentation
+//! are in `python/armillary/_core.pyi`.
+
+mod astra_sim;
+mod errors;
+mod platform;
+mod signals;
+mod simulate;
+mod workload;
 
 use pyo3::prelude::*;
 
-/// The native half of `armillary`; its signatures are in `python/armillary/_core.pyi`.
+/// The native half of `armillary`.
 #[pymodule]
 mod _core {
-    use super::*;
+    #[pymodule_export]
+    use super::astra_sim::astra_sim;
+    #[pymodule_export]
+    use super::platform::Platform;
+    #[pymodule_export]
+    use super::simulate::{Outcome, check, collective, simulate};
+    #[pymodule_export]
+    use super::version;
+    #[pymodule_export]
+    use super::workload::Workload;
+}
 
-    /// Version of Armillary, as in every report.
-    #[pyfunction]
-    fn version() -> &'static str {
-        env!("CARGO_PKG_VERSION")
-    }
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
 }

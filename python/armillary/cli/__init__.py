@@ -14,5 +14,5 @@ def main() -> int:
         return astra_sim(arguments[1:])
     from .app import app
 
-    app()
+    app(prog_name="armillary")
     return 0

@@ -20,7 +20,9 @@ SCHEMA = "armillary.check/1"
 
 Input = TypeVar("Input", Platform, Workload)
 
-WorkloadName = Annotated[str | None, typer.Argument(help="Chakra traces; leave it out to check a platform alone.")]
+WorkloadName = Annotated[
+    str | None, typer.Argument(metavar="WORKLOAD", help="Chakra traces; leave it out to check a platform alone.")
+]
 
 
 def check(platform: PlatformName, workload: WorkloadName = None, json: Json = None, set_: Settings = None) -> None:
@@ -29,7 +31,7 @@ def check(platform: PlatformName, workload: WorkloadName = None, json: Json = No
         output.require_writable(json)
         problems: list[Problem] = []
         target = _attempt(lambda: Platform.load(platform, settings(set_)), problems)
-        source = _attempt(lambda: load(workload, target.npus if target else None), problems) if workload else None
+        source = _attempt(lambda: load(workload, target), problems) if workload else None
         if target and source:
             problems += [Problem(*parts) for parts in _core.check(source._core, target._core)]
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}

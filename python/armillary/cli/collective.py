@@ -15,7 +15,7 @@ from .options import Backend, BackendName, Json, NoFold, PlatformName, Settings,
 
 SCHEMA = "armillary.collective/1"
 
-Kind = Annotated[str, typer.Argument(help=", ".join(nccl.OPERATIONS))]
+Kind = Annotated[str, typer.Argument(metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS))]
 First = Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")]
 Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[int | None, typer.Option("-f", "--stepfactor", help="Each size is this many times the one before.")]

@@ -9,7 +9,6 @@ import typer
 
 from .. import __version__
 from ..platform import Platform, presets
-from ..platform.presets import description
 from . import output
 from .options import Json, Settings, settings
 
@@ -25,8 +24,8 @@ def list_(json: Json = None) -> None:
     """List the platforms that come with Armillary."""
     with output.guard():
         output.require_writable(json)
-        rows = [(name, Platform.load(name).npus, description(name)) for name in presets()]
-        keys = ("name", "npus", "description")
+        rows = [_row(name) for name in presets()]
+        keys = ("name", "npus", "topology", "source")
         head = {"schema": SCHEMA, "version": __version__}
         output.write_json(
             json, json_text.dumps({**head, "platforms": [dict(zip(keys, row, strict=True)) for row in rows]}, indent=2)
@@ -35,15 +34,20 @@ def list_(json: Json = None) -> None:
             _show_list(rows)
 
 
-def _show_list(rows: list[tuple[str, int, str]]) -> None:
+def _row(name: str) -> tuple[str, int, str, str]:
+    platform = Platform.load(name)
+    return name, platform.npus, platform.describe()["fabric"].get("topology") or "graph", platform.source
+
+
+def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Name", no_wrap=True)
     table.add_column("NPUs", justify="right")
-    table.add_column("What it is")
-    for name, npus, what in rows:
-        table.add_row(name, f"{npus:,}", what)
+    table.add_column("Topology", no_wrap=True)
+    for name, npus, topology, _ in rows:
+        table.add_row(name, f"{npus:,}", topology)
     output.console().print(table)
 
 
@@ -52,23 +56,7 @@ def show(name: Name, json: Json = None, set_: Settings = None) -> None:
     """Show everything the simulator will use, defaults filled in."""
     with output.guard():
         output.require_writable(json)
-        described = Platform.load(name, settings(set_)).describe()
-        output.write_json(json, json_text.dumps(described, indent=2))
+        platform = Platform.load(name, settings(set_))
+        output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
-            typer.echo("\n".join(_lines(described)))
-
-
-def _lines(value: object, depth: int = 0) -> list[str]:
-    """Nested values as indented `key: value` lines."""
-    if not isinstance(value, dict):
-        return []
-    lines = []
-    for key, item in value.items():
-        nested = isinstance(item, dict) and item
-        lines.append("  " * depth + f"{key}:" + ("" if nested else f" {_plain(item)}"))
-        lines += _lines(item, depth + 1)
-    return lines
-
-
-def _plain(item: object) -> str:
-    return item if isinstance(item, str) else json_text.dumps(item)
+            typer.echo(platform.to_yaml(), nl=False)

@@ -12,7 +12,9 @@ from ..workload import load
 from . import output
 from .options import Backend, BackendName, Json, NoFold, PlatformName, Seed, Settings, settings
 
-WorkloadName = Annotated[str, typer.Argument(help="Chakra traces: a directory, prefix, or prefix.%d.et.")]
+WorkloadName = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et.")
+]
 
 
 def run(
@@ -28,7 +30,7 @@ def run(
     with output.guard():
         output.require_writable(json)
         target = Platform.load(platform, settings(set_))
-        source = load(workload, ranks=target.npus)
+        source = load(workload, target)
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
         output.write_json(json, result.to_json())

@@ -1,4 +1,4 @@
-"""The platform as Python sees it. What the keys of a platform file mean is in the reader (`crates/sim/src/config`)."""
+"""The platform as Python sees it. What the keys of a platform file mean is in `crates/sim/src/config/native`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 from .. import _core
 from ..errors import InputError, Problem
-from . import presets
+from .presets import SYSTEMS
 
 
 class Platform:
     """NPUs, their memories, the network between them, and how collectives run on it.
 
     `Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1 us"])` stacks blocks, dimension 1
-    first; `Platform.load` reads a file or a preset. Other keys of a platform file go in `**keys`.
+    first; one value stands for all dimensions. `per` says what a bandwidth is of, `link` or `npu` (all links of an NPU
+    in that dimension); FullyConnected needs it. `settings` are further keys of a platform file,
+    `{"scheduler.chunks": 8}`. `Platform.load` reads a file or a preset. Raises `InputError` listing every problem.
     """
 
     def __init__(
@@ -25,29 +27,17 @@ class Platform:
         *,
         bandwidth: str | Sequence[str],
         latency: str | Sequence[str],
-        name: str = "",
+        per: str | Sequence[str] = (),
         settings: Mapping[str, object] | None = None,
-        **keys: object,
     ) -> None:
-        for key, value in (("bandwidth", bandwidth), ("latency", latency)):
-            _require_units(key, value)
-        text = json.dumps(
-            {
-                "name": name or topology,
-                "network": {"topology": topology, "bandwidth": bandwidth, "latency": latency},
-                **keys,
-            }
-        )
-        self._core = _core.Platform.parse(text, "Platform(...)", _pairs(settings))
+        bandwidths, latencies = _texts("bandwidth", bandwidth), _texts("latency", latency)
+        self._core = _core.Platform.inline(topology, bandwidths, latencies, _texts("per", per), _pairs(settings))
 
     @classmethod
     def load(cls, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None) -> Platform:
-        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks": 8}`.
-
-        Raises `InputError` listing every problem.
-        """
+        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks": 8}`."""
         platform = cls.__new__(cls)
-        platform._core = _core.Platform.load(str(presets.find(os.fspath(name))), _pairs(settings))
+        platform._core = _core.Platform.load(os.fspath(name), [str(SYSTEMS)], _pairs(settings))
         return platform
 
     @property
@@ -56,14 +46,23 @@ class Platform:
         return self._core.name
 
     @property
+    def source(self) -> str:
+        """Where the numbers are from."""
+        return self._core.source
+
+    @property
     def npus(self) -> int:
         """Number of NPUs."""
         return self._core.npus
 
     def describe(self) -> dict[str, Any]:
-        """Everything the simulator will use, defaults filled in."""
-        described: dict[str, Any] = json.loads(self._core.describe())
+        """Everything the simulator will use, defaults filled in; integers with their unit in the key."""
+        described: dict[str, Any] = json.loads(self._core.to_json())
         return described
+
+    def to_yaml(self) -> str:
+        """A platform file that reads back to this platform."""
+        return self._core.to_yaml()
 
     def __repr__(self) -> str:
         return f"<Platform {self.name}: {self.npus} NPUs>"
@@ -73,10 +72,11 @@ def _pairs(settings: Mapping[str, object] | None) -> list[tuple[str, str]]:
     return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in (settings or {}).items()]
 
 
-def _require_units(key: str, value: object) -> None:
+def _texts(key: str, value: str | Sequence[str]) -> list[str]:
+    """One or several texts as a list; a bare number has no unit and is refused."""
     values = [value] if isinstance(value, str) or not isinstance(value, Sequence) else list(value)
-    example = '"50 GB/s"' if key == "bandwidth" else '"500 ns"'
-    bare = [v for v in values if not isinstance(v, str)]
+    bare = [item for item in values if not isinstance(item, str)]
     if bare:
-        help_ = f"text with a unit, such as {example}, one a dimension"
-        raise InputError([Problem("Platform(...)", key, f"{bare[0]!r} has no unit", help_)])
+        help_ = 'text with a unit, such as "50 GB/s" or "500 ns", one for all dimensions or one a dimension'
+        raise InputError([Problem("Platform(...)", key, f"{bare[0]!r} is no text with a unit", help_)])
+    return values

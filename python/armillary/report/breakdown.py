@@ -48,14 +48,10 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
     yield (
         Text("Step time  ", "bold").append(time(report["step_time_ns"]), "bold green").append(f"   {title}", "default")
     )
-    folding = report["folding"]
-    ranks, simulated = number(report["ranks"]), number(folding["simulated_ranks"])
-    line = f"{ranks} ranks"
-    if folding["folded"]:
-        line += f", {simulated} simulated for all (the others behave like one of them)"
-    if folding["reason"]:
-        line += f"; not folded {'further' if folding['folded'] else ''}".rstrip() + f": {folding['reason']}"
-    yield Text(line)
+    ranks, classes = report["ranks"], report["symmetry"]["classes"]
+    alike = f"in {number(classes)} classes that behave alike" if classes < ranks else "no two alike"
+    reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
+    yield Text(f"{number(ranks)} ranks, {'all alike' if classes == 1 else alike}{reason}")
 
 
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
@@ -147,8 +143,8 @@ def _links(report: Report) -> Iterator[RenderableType]:
 
 def _footer(report: Report) -> Text:
     counts = report["counts"]
-    events = f"{number(counts['events'])} events, {number(counts['transfers'])} transfers"
-    return Text(f"{number(counts['operations'])} operations, {events}; digest {report['digest']}", "dim")
+    work = f"{number(counts['operations'])} operations, {number(counts['transfers'])} transfers"
+    return Text(f"{work}; digest {report['digest']}", "dim")
 
 
 def _heading(title: str, note: Text | None = None) -> Iterator[RenderableType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import _core
+from ..platform import Platform
 
 
 class Workload:
@@ -28,12 +29,13 @@ class Workload:
         return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
 
 
-def load(path: str | os.PathLike[str], ranks: int | None = None) -> Workload:
-    """Reads a directory of Chakra execution traces, one file a rank.
+def load(path: str | os.PathLike[str], platform: Platform | None = None) -> Workload:
+    """Reads Chakra execution traces, one a rank.
 
-    `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, or the directory when
-    it holds one such set. Plain, gzip and JSON traces are told apart by their content. `ranks` limits how many are
-    read. Raises `InputError` listing every problem.
+    `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, the directory when it
+    holds one such set, or an archive of it. Protobuf and JSON, plain and gzip are told apart by their content. With
+    `platform` the number of ranks must be that of its NPUs; without, it is checked when the workload is simulated.
+    Raises `InputError` listing every problem.
     """
     name = os.fspath(path)
-    return Workload(_core.Workload.load(name, ranks), name)
+    return Workload(_core.Workload.load(name, platform._core if platform else None), name)

@@ -63,6 +63,8 @@ def test_many_classes_are_cut_and_counted(report: Report) -> None:
     assert "and 28 more classes of ranks" in drawn(report, 80)
 
 
-def test_why_it_was_not_folded(report: Report) -> None:
-    report["folding"] = {"simulated_ranks": 64, "folded": False, "reason": "rank 3 computes longer than the others"}
-    assert "64 ranks; not folded: rank 3 computes longer than the others" in drawn(report, 80)
+def test_what_sets_ranks_apart(report: Report) -> None:
+    report["symmetry"] = {"classes": 64, "reason": "the network is a chain"}
+    assert "64 ranks, no two alike: the network is a chain" in drawn(report, 80)
+    report["symmetry"] = {"classes": 1, "reason": ""}
+    assert "64 ranks, all alike\n" in drawn(report, 80)

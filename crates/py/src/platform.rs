@@ -1,0 +1,59 @@
+//! `_core.Platform`.
+
+use crate::errors;
+use graph::Problem;
+use pyo3::prelude::*;
+use sim::config::native::{self, InlinePlatform};
+use std::path::PathBuf;
+
+type Pairs = Vec<(String, String)>;
+
+#[pyclass(frozen)]
+pub struct Platform(pub sim::platform::Platform);
+
+fn platform(py: Python<'_>, read: Result<sim::platform::Platform, Vec<Problem>>) -> PyResult<Platform> {
+    read.map(Platform).map_err(|problems| errors::input(py, &problems))
+}
+
+#[pymethods]
+impl Platform {
+    #[staticmethod]
+    fn load(py: Python<'_>, name: &str, search: Vec<PathBuf>, settings: Pairs) -> PyResult<Platform> {
+        platform(py, native::load_with(name, &search, &settings))
+    }
+
+    #[staticmethod]
+    fn inline(
+        py: Python<'_>,
+        topology: String,
+        bandwidth: Vec<String>,
+        latency: Vec<String>,
+        per: Vec<String>,
+        settings: Pairs,
+    ) -> PyResult<Platform> {
+        platform(py, native::inline(&InlinePlatform { topology, bandwidth, latency, per, set: settings }))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    #[getter]
+    fn npus(&self) -> u32 {
+        self.0.fabric.npus()
+    }
+
+    fn to_json(&self) -> String {
+        native::to_json(&self.0).to_string()
+    }
+
+    fn to_yaml(&self) -> String {
+        native::to_yaml(&self.0)
+    }
+}

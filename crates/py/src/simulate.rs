@@ -1,0 +1,150 @@
+//! `_core.simulate`, `_core.collective`, `_core.check` and what they return.
+
+use crate::errors;
+use crate::platform::Platform;
+use crate::signals::Hook;
+use crate::workload::Workload;
+use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use sim::error::Error;
+use sim::run::{BackendKind, Config, Source};
+use units::{Bytes, Span};
+
+#[pyclass(frozen)]
+pub struct Outcome {
+    outcome: sim::run::Outcome,
+    json: String,
+}
+
+#[pymethods]
+impl Outcome {
+    fn report(&self) -> &str {
+        &self.json
+    }
+
+    #[getter]
+    fn step_ps(&self) -> u64 {
+        self.outcome.classes.iter().map(|class| class.0.0).max().unwrap_or(0)
+    }
+
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.outcome.report.digest
+    }
+
+    fn finish_ps(&self) -> Vec<u64> {
+        self.ranks().map(|rank| self.outcome.finish(rank).0).collect()
+    }
+
+    fn finish_minus_compute_ps(&self) -> Vec<u64> {
+        self.ranks().map(|rank| self.outcome.exposed(rank).0).collect()
+    }
+
+    #[getter]
+    fn simulated_ranks(&self) -> u64 {
+        self.outcome.simulated_ranks
+    }
+
+    #[getter]
+    fn events(&self) -> u64 {
+        self.outcome.events
+    }
+}
+
+impl Outcome {
+    fn ranks(&self) -> std::ops::Range<u32> {
+        0..self.outcome.report.ranks as u32
+    }
+}
+
+#[pyfunction]
+pub fn simulate(
+    py: Python<'_>,
+    workload: &Workload,
+    platform: &Platform,
+    backend: &str,
+    fold: bool,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Outcome> {
+    let config = Config {
+        workload: Source::Built(Box::new(workload.0.clone())),
+        groups: Vec::new(),
+        platform: platform.0.clone(),
+        backend: backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?,
+        fold,
+        seed,
+    };
+    run(py, &config, progress)
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each of the function's named arguments in Python
+pub fn collective(
+    py: Python<'_>,
+    kind: &str,
+    bytes: u64,
+    platform: &Platform,
+    backend: &str,
+    fold: bool,
+    root: u32,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Outcome> {
+    let npus = platform.0.fabric.npus();
+    let wrong = |problem| errors::input(py, &[problem]);
+    let config = Config {
+        workload: Source::Built(Box::new(one_collective(kind, bytes, root, npus).map_err(wrong)?)),
+        groups: Vec::new(),
+        platform: platform.0.clone(),
+        backend: backend_kind(backend).map_err(wrong)?,
+        fold,
+        seed: 0,
+    };
+    run(py, &config, progress)
+}
+
+#[pyfunction]
+pub fn check(py: Python<'_>, workload: &Workload, platform: &Platform) -> PyResult<Vec<(String, String, String, String)>> {
+    let owned = |p: Problem| (p.file, p.place, p.message, p.help);
+    match py.detach(|| sim::run::check(&workload.0, &platform.0)) {
+        Ok(()) => Ok(Vec::new()),
+        Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
+        Err(error) => Err(errors::run(py, error, None)),
+    }
+}
+
+/// Runs without the GIL, minding signals.
+fn run(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
+    let mut hook = Hook::new(progress);
+    let ended = py.detach(|| sim::run::run(config, &mut |progress| hook.call(&progress)));
+    let outcome = ended.map_err(|error| errors::run(py, error, hook.raised))?;
+    let json = serde_json::to_string_pretty(&outcome.report).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    Ok(Outcome { outcome, json })
+}
+
+/// The backend called `name`.
+pub fn backend_kind(name: &str) -> Result<BackendKind, Problem> {
+    match name {
+        "analytical" => Ok(BackendKind::Analytical),
+        "link" => Ok(BackendKind::Link),
+        _ => Err(Problem::new("", "backend", format!("\"{name}\" is not a backend")).help("analytical, link")),
+    }
+}
+
+/// A workload in which everybody takes part in one collective.
+fn one_collective(kind: &str, bytes: u64, root: u32, npus: u32) -> Result<graph::Workload, Problem> {
+    let found = CollectiveKind::ALL.into_iter().find(|k| k.name() == kind);
+    let kind = found.ok_or_else(|| {
+        let names: Vec<&str> = CollectiveKind::ALL.iter().map(|k| k.name()).collect();
+        Problem::new("", "collective", format!("\"{kind}\" is not a collective")).help(names.join(", "))
+    })?;
+    if root >= npus {
+        return Err(Problem::new("", "root", format!("rank {root} does not exist")).help(format!("0 to {}", npus - 1)));
+    }
+    let op = Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root };
+    let mut program = ProgramBuilder::default();
+    program.push(Node { id: 0, duration: Span::ZERO, op }, kind.name(), []);
+    let program = program.build().map_err(|e| Problem::new("", "collective", e.to_string()))?;
+    Ok(graph::Workload::uniform(program, npus))
+}

@@ -1,0 +1,38 @@
+//! `_core.Workload`.
+
+use crate::errors;
+use crate::platform::Platform;
+use crate::signals::minded;
+use pyo3::prelude::*;
+use sim::profile::Profile;
+use std::path::PathBuf;
+use trace::chakra::ReadOptions;
+
+#[pyclass(frozen)]
+pub struct Workload(pub graph::Workload);
+
+#[pymethods]
+impl Workload {
+    #[staticmethod]
+    #[pyo3(signature = (path, platform = None))]
+    fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>) -> PyResult<Workload> {
+        let npus = platform.map(|p| p.0.fabric.npus());
+        let options = platform.map(options).unwrap_or_default();
+        let read = minded(py, move || trace::chakra::read(&path, npus, &[], &options))?;
+        read.map(Workload).map_err(|problems| errors::input(py, &problems))
+    }
+
+    #[getter]
+    fn ranks(&self) -> usize {
+        self.0.ranks.len()
+    }
+
+    #[getter]
+    fn operations(&self) -> u64 {
+        self.0.operations()
+    }
+}
+
+fn options(platform: &Platform) -> ReadOptions {
+    ReadOptions { peer_compat: platform.0.profile == Profile::AstraSim, replay: platform.0.scheduler.replay_only }
+}

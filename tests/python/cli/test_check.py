@@ -1,0 +1,41 @@
+"""`armillary check`: every problem at once, nothing simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import toy
+from conftest import Armillary
+
+
+def test_nothing_wrong(armillary: Armillary, tmp_path: Path) -> None:
+    toy.platform(tmp_path), toy.traces(tmp_path)
+    run = armillary("check", "traces", "-p", "toy.yml")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "no problem found\n", "")
+
+
+def test_platform_alone(armillary: Armillary, tmp_path: Path) -> None:
+    toy.platform(tmp_path)
+    assert armillary("check", "-p", "toy.yml").returncode == 0
+
+
+def test_problems_of_both_files(armillary: Armillary, tmp_path: Path) -> None:
+    """One wrong file does not hide the other."""
+    (tmp_path / "bad.yml").write_text("topology: R(4)_SW(2)\nlinks: {bandwidth: -5 GB/s, latency: 7}\nshape: round\n")
+    run = armillary("check", "no-such-trace", "-p", "bad.yml", "--json", "-")
+    assert run.returncode == 2
+    result = json.loads(run.stdout)
+    assert result["schema"] == "armillary.check/1"
+    said = [(problem["file"], problem["place"]) for problem in result["problems"]]
+    assert ("no-such-trace", "") in said
+    assert sum(file == "bad.yml" for file, _ in said) >= 3
+    assert run.stderr.endswith(f"{len(said)} problems\n")
+    assert all(problem["help"] for problem in result["problems"])
+
+
+def test_what_does_not_fit_together(armillary: Armillary, tmp_path: Path) -> None:
+    toy.platform(tmp_path), toy.stalled(tmp_path)
+    run = armillary("check", "stalled", "-p", "toy.yml")
+    assert run.returncode == 2
+    assert "rank 0" in run.stderr

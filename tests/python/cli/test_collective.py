@@ -1,0 +1,75 @@
+"""`armillary collective`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import toy
+from conftest import Armillary
+
+from armillary import nccl
+
+RING = "topology: R(8)\nlinks: {bandwidth: 50 GB/s, latency: 1 us}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n"
+
+
+def test_golden(armillary: Armillary, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    toy.platform(tmp_path)
+    run = armillary("collective", "all_reduce", "-b", "8", "-e", "8G", "-f", "8", "--platform", "toy.yml")
+    assert run.returncode == 0, run.stderr
+    golden("collective.txt", run.stdout.replace(f" {version(run.stdout)}:", " VERSION:"))
+
+
+def version(text: str) -> str:
+    return text.split()[2].rstrip(":")
+
+
+def test_a_ring_takes_what_the_formula_says(armillary: Armillary, tmp_path: Path) -> None:
+    """2(n-1) steps of latency + size / n / bandwidth; 8 ranks, 1 us, 50 GB/s, 80 MB: 14 * (1 us + 200 us) = 2814 us."""
+    (tmp_path / "ring.yml").write_text(RING)
+    run = armillary("collective", "all_reduce", "-b", "80000000", "-e", "80000000", "-p", "ring.yml", "--json", "-")
+    [row] = json.loads(run.stdout)["rows"]
+    assert row["time_us"] == pytest.approx(2814, abs=0.01)
+    assert row["algbw"] == pytest.approx(80e6 / 2814e-6 / 1e9)
+    assert row["busbw"] == pytest.approx(row["algbw"] * 1.75)
+
+
+@pytest.mark.parametrize("kind", nccl.OPERATIONS)
+def test_every_collective(kind: str, armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "ring.yml").write_text(RING)
+    run = armillary("collective", kind, "-b", "1M", "-e", "2M", "-f", "2", "-p", "ring.yml", "--json", "-")
+    assert run.returncode == 0, run.stderr
+    small, large = json.loads(run.stdout)["rows"]
+    assert (small["size"], large["size"]) == (2**20, 2**21)
+    assert 0 < small["time_us"] < large["time_us"]
+    assert large["busbw"] <= 100.1, "no more than an NPU's two links carry"
+
+
+def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "ring.yml").write_text(RING)
+    run = armillary("collective", "alltoall", "-b", "1M", "-e", "1M", "-p", "ring.yml", "--json", "out.json")
+    assert "all_to_all" in run.stdout
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["schema"] == "armillary.collective/1"
+    assert result["config"]["platform"]["npus"] == 8
+    assert len(result["rows"][0]["digest"]) == 16
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["barrier"],
+        ["all_reduce", "-b", "x"],
+        ["all_reduce", "-b", "2", "-e", "1"],
+        ["broadcast", "-r", "8"],
+        ["all_reduce", "-d", "int7"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_input(arguments: list[str], armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "ring.yml").write_text(RING)
+    run = armillary("collective", *arguments, "-p", "ring.yml")
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: ")

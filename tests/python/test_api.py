@@ -1,0 +1,149 @@
+"""The package as a program uses it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import toy
+
+import armillary as arm
+
+
+@pytest.fixture
+def platform() -> arm.Platform:
+    return arm.Platform("R(4)_SW(2)", bandwidth=["100 GB/s", "25 GB/s"], latency=["500 ns", "2 us"])
+
+
+@pytest.fixture
+def result(platform: arm.Platform, tmp_path: Path) -> arm.Result:
+    return arm.simulate(arm.load(toy.traces(tmp_path)), platform)
+
+
+def test_platform_from_notation_equals_the_file(platform: arm.Platform, tmp_path: Path) -> None:
+    ours, theirs = platform.describe(), arm.Platform.load(toy.platform(tmp_path)).describe()
+    assert {**ours, "name": ""} == {**theirs, "name": ""}
+    assert repr(platform) == "<Platform R(4)_SW(2): 8 NPUs>"
+
+
+def test_settings(tmp_path: Path) -> None:
+    chosen = arm.Platform.load(toy.platform(tmp_path), settings={"scheduler.chunks": 3, "name": "mine"})
+    assert chosen.name == "mine"
+    assert chosen.describe()["scheduler"]["chunks"] == 3
+
+
+@pytest.mark.parametrize("bandwidth", [100, [100, 25], ["100"], ["-1 GB/s"], ["1 GB/s"] * 3])
+def test_platform_refuses(bandwidth: object) -> None:
+    with pytest.raises(arm.InputError) as caught:
+        arm.Platform("R(4)_SW(2)", bandwidth=bandwidth, latency="1 us")  # type: ignore[arg-type]
+    assert all(problem.help for problem in caught.value.problems)
+
+
+def test_workload(tmp_path: Path) -> None:
+    workload = arm.load(toy.traces(tmp_path))
+    assert (workload.ranks, workload.operations) == (8, 32)
+
+
+def test_breakdown(result: arm.Result) -> None:
+    frame = result.breakdown()
+    assert frame["count"].sum() == 8
+    shares = frame.select(
+        pl.sum_horizontal("compute_share", "exposed_comm_share", "exposed_memory_share", "idle_share")
+    )
+    assert shares.to_series().to_list() == pytest.approx([1.0] * len(frame))
+
+
+def test_tables(result: arm.Result) -> None:
+    assert set(result.operations()["name"]) == {"forward", "backward", "gradients", "parameters"}
+    assert result.dimensions()["name"].to_list() == ["Ring(4)", "Switch(2)"]
+    assert len(result.phases()) > 0
+    assert result.links().columns == list(arm.schema.Link.__annotations__), "an empty table keeps its columns"
+
+
+def test_ranks(result: arm.Result) -> None:
+    frame = result.ranks()
+    assert frame["rank"].to_list() == list(range(8))
+    assert frame["finish_ns"].max() == result.step_time_ns
+    computed = frame["finish_ns"] - frame["finish_minus_compute_ns"]
+    assert computed.to_list() == [150_000.0, 160_000.0] * 4
+
+
+def test_json(result: arm.Result, tmp_path: Path) -> None:
+    text = result.to_json(tmp_path / "r.json")
+    assert (tmp_path / "r.json").read_text() == text
+    assert json.loads(text) == result.report
+
+
+def test_same_bytes(platform: arm.Platform, tmp_path: Path) -> None:
+    workload = arm.load(toy.traces(tmp_path))
+    for backend in ("analytical", "link"):
+        texts = {arm.simulate(workload, platform, backend=backend, fold=fold).to_json() for fold in (True, False, True)}
+        assert len(texts) == 1
+
+
+def test_errors_carry_problems(platform: arm.Platform, tmp_path: Path) -> None:
+    with pytest.raises(arm.InputError) as caught:
+        arm.load(tmp_path / "nothing")
+    assert caught.value.problems[0].file == str(tmp_path / "nothing")
+    with pytest.raises(arm.InputError):
+        arm.simulate(arm.load(toy.traces(tmp_path)), arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us"))
+    with pytest.raises(arm.InputError):
+        arm.simulate(arm.load(toy.traces(tmp_path)), platform, backend="magic")
+
+
+def test_missing_send(platform: arm.Platform, tmp_path: Path) -> None:
+    with pytest.raises((arm.InputError, arm.StalledError)) as caught:
+        arm.simulate(arm.load(toy.stalled(tmp_path)), platform)
+    assert "rank 0" in str(caught.value)
+
+
+def test_collective(platform: arm.Platform) -> None:
+    frame = arm.collective("all_reduce", [2**20, 2**24], platform)
+    assert frame["size"].to_list() == [2**20, 2**24]
+    assert frame["time_us"].is_sorted()
+    assert arm.collective("all_reduce", 2**20, platform).rows() == frame.head(1).rows()
+    assert arm.collective("all_reduce", [], platform).columns == frame.columns
+
+
+@pytest.fixture
+def long_run() -> arm.Platform:
+    """A platform on which an all-reduce takes many seconds to simulate."""
+    settings = {"scheduler.chunks": 4096}
+    return arm.Platform("R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings)
+
+
+def test_other_threads_run_meanwhile_and_ctrl_c_stops(long_run: arm.Platform) -> None:
+    main = threading.get_ident()
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        for _ in range(20):
+            time.sleep(0.05)
+            ticks += 1
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=tick)
+    begin = time.monotonic()
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        arm.collective("all_reduce", 2**30, long_run, backend="link", fold=False)
+    thread.join()
+    assert ticks == 20, f"after {time.monotonic() - begin:.1f} s"
+
+
+def test_an_exception_in_the_callback_stops_the_run(long_run: arm.Platform) -> None:
+    from armillary.api import collective_row
+
+    def callback(done: float, simulated_ns: float) -> None:
+        assert 0 <= done <= 1
+        assert simulated_ns >= 0
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        collective_row("all_reduce", 2**30, long_run, backend="link", fold=False, progress=callback)
