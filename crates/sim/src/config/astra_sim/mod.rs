@@ -12,9 +12,9 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+use super::file::Load;
 use super::findings::{At, Findings};
 use super::tree::{Tree, Value};
-use super::file::Load;
 use super::{file, tree};
 use crate::platform::{AstraSimParameters, Platform};
 use crate::profile::Profile;
@@ -122,7 +122,8 @@ fn number(at: &At<'_>, allowed: impl Fn(f64) -> bool, range: &str, findings: &mu
 
 /// A whole number in a range; like the peer, drops the decimals of a number that has some.
 fn integer(at: &At<'_>, least: i64, most: i64, findings: &mut Findings) -> Option<i64> {
-    let range = if most == i64::MAX { format!("a whole number from {least}") } else { format!("a whole number from {least} to {most}") };
+    let range =
+        if most == i64::MAX { format!("a whole number from {least}") } else { format!("a whole number from {least} to {most}") };
     let most_float = if most == i64::MAX { 9.2e18 } else { most as f64 };
     let inside = |x: f64| x.trunc() >= least as f64 && x.trunc() <= most_float;
     number(at, inside, &range, findings).map(|x| if let Value::Int(i) = at.tree.value { i as i64 } else { x as i64 })
