@@ -3,6 +3,7 @@
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
+use collective::{Phase, PlanError, Request};
 use graph::CollectiveKind;
 
 /// Words for `collectives.hierarchy`.
@@ -15,7 +16,7 @@ pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
 const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree";
 
 /// The settings; a fault is noted and its default stands in.
-pub(super) fn read(at: Option<At<'_>>, dims: usize, paths: &mut CustomPaths, findings: &mut Findings) -> Collectives {
+pub(super) fn read(at: Option<At<'_>>, sizes: &[u32], paths: &mut CustomPaths, findings: &mut Findings) -> Collectives {
     let mut collectives = Collectives {
         choices: std::array::from_fn(|_| None),
         hierarchy: Hierarchy::Enhanced,
@@ -32,12 +33,34 @@ pub(super) fn read(at: Option<At<'_>>, dims: usize, paths: &mut CustomPaths, fin
     }
     for kind in CollectiveKind::ALL {
         if let Some(value) = at.get(kind.name()) {
-            let (choice, path) = entry(&value, dims, findings);
+            let (choice, path) = entry(&value, sizes.len(), findings);
+            if let Some(choice) = &choice {
+                suits(kind, choice, &value, sizes, collectives.hierarchy, findings);
+            }
             collectives.choices[kind as usize] = choice;
             paths.kinds[kind as usize] = path;
         }
     }
     collectives
+}
+
+/// Refuses an algorithm that cannot run a phase of the collective on its dimension.
+fn suits(kind: CollectiveKind, choice: &Choice, at: &At<'_>, sizes: &[u32], hierarchy: Hierarchy, findings: &mut Findings) {
+    let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
+    let phases = if choice.flat { vec![Phase::flat(kind, 0)] } else { collective::phases(kind, 0, &dims, hierarchy) };
+    let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
+    for phase in phases {
+        let dim = phase.dim.unwrap_or(0) as usize;
+        let n = if choice.flat { sizes.iter().product() } else { sizes[dim] };
+        let request = Request { kind: phase.kind, algorithm: choice.per_dim[dim], n, bytes: 0, root: 0, chunk: 0 };
+        if let Err(error @ (PlanError::NotPowerOfTwo { .. } | PlanError::Unsupported { .. })) = request.check() {
+            let text = error.to_string();
+            let (message, allowed) = text.split_once("; allowed: ").unwrap_or((&text, ALGORITHMS));
+            let place = if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
+            findings.refuse(list.get(dim).unwrap_or(&list[0]), format!("{message}{place}"), allowed);
+            return;
+        }
+    }
 }
 
 /// `ring`, `[ring, direct]`, `auto`, or `{algorithm: ..., flat: true, custom: path}`.

@@ -28,13 +28,10 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let remote_memory = root.get("remote_memory").map(|at| remote_memory(&at, findings));
     let fabric = fabric?;
     let logical = root.get("logical").map(|at| logical(&at, fabric.npus(), findings));
-    let dims = match &logical {
-        Some(Some(sizes)) => sizes.len(),
-        _ => fabric.sizes().len(),
-    };
+    let sizes = logical.clone().flatten().unwrap_or_else(|| fabric.sizes());
     let mut custom_paths = CustomPaths::default();
-    let collectives = collectives::read(root.get("collectives"), dims, &mut custom_paths, findings);
-    let scheduler = scheduler(root.get("scheduler"), dims, findings);
+    let collectives = collectives::read(root.get("collectives"), &sizes, &mut custom_paths, findings);
+    let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
     Some(Platform {
         name: label(&root, "name", name, findings),
         source: label(&root, "source", "", findings),

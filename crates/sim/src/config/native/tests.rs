@@ -208,6 +208,20 @@ fn broken_text_gives_its_message() {
             ("direct(4)", "rings"),
             format!("line 13, collectives.all_to_all: unknown algorithm \"rings\"; did you mean \"ring\"? {NAMES}"),
         ),
+        (
+            ("direct, halving", "double_binary_tree, halving"),
+            "line 12, collectives.all_reduce[0]: double binary tree cannot run reduce_scatter, dimension 1 (allowed: all_reduce, reduce, \
+             broadcast and barrier, or another algorithm)".into(),
+        ),
+        (
+            ("algorithm: ring, flat: true", "algorithm: double_binary_tree, flat: true"),
+            "line 14, collectives.all_gather.algorithm: double binary tree cannot run all_gather (allowed: all_reduce, reduce, broadcast and \
+             barrier, or another algorithm)".into(),
+        ),
+        (
+            ("[16, 8]", "[8, 4, 4]"),
+            "line 12, collectives.all_reduce: 2 algorithms for 3 dimensions (allowed: one algorithm for all, or a list of 3)".into(),
+        ),
         (("direct(4)", "7"), "line 13, collectives.all_to_all: 7 is no text (allowed: a text)".into()),
         (("algorithm: ring, ", ""), format!("line 14, collectives.all_gather: \"algorithm\" is missing {NAMES}")),
         (("chunks: 64, ", "chunks: 0, "), "line 17, scheduler.chunks: 0 is not allowed (allowed: a whole number from 1)".into()),
@@ -477,6 +491,7 @@ type Parts = (
 fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) -> Platform {
     let mut platform = read("topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n").unwrap();
     let dims = fabric.sizes().len();
+    let even = fabric.sizes().iter().all(|size| size.is_power_of_two());
     platform.fabric = fabric;
     platform.name = text.clone();
     platform.source = text;
@@ -493,8 +508,18 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
         bandwidth: Bandwidth(bandwidth),
     });
     for (i, choice) in choices.into_iter().enumerate() {
+        let kind = CollectiveKind::ALL[i];
         platform.collectives.choices[i] = choice.map(|(mut per_dim, flat)| {
             per_dim.truncate(if flat { 1 } else { dims });
+            // What can run everywhere stands in for what cannot run here.
+            for algorithm in &mut per_dim {
+                let fits = match algorithm {
+                    Algorithm::HalvingDoubling => kind == CollectiveKind::AllReduce && even,
+                    Algorithm::DoubleBinaryTree => kind == CollectiveKind::AllReduce && flat,
+                    _ => true,
+                };
+                *algorithm = if fits { *algorithm } else { Algorithm::Ring };
+            }
             Choice { per_dim, flat }
         });
     }
@@ -541,4 +566,21 @@ proptest! {
     fn no_override_panics(key in "[a-z.\\[\\]0-9_]{0,20}", value in "[a-z0-9:\\[\\]{} ]{0,12}") {
         let _ = set(&key, &value);
     }
+}
+
+#[test]
+fn an_algorithm_must_suit_its_dimension() {
+    let text = |shape: &str, collectives: &str| {
+        format!("topology: {shape}\nlinks: {{bandwidth: 1 GB/s, per: npu, latency: 1 ns}}\ncollectives: {{{collectives}}}\n")
+    };
+    let power = "(allowed: a power of two (1, 2, 4, 8, ...), or ring or direct for any number)";
+    let expected =
+        format!("p.yml: line 3, collectives.all_reduce: halving-doubling all_reduce cannot run on 6 NPUs, dimension 2 {power}");
+    assert_eq!(messages(read(&text("R(4)_SW(6)", "all_reduce: halving_doubling"))), [expected]);
+    assert!(read(&text("R(4)_SW(8)", "all_reduce: halving_doubling")).is_ok());
+    // A dimension of one NPU runs nothing.
+    assert!(read(&text("R(4)_SW(1)", "all_reduce: [ring, double_binary_tree]")).is_ok());
+    // On the last dimension of the multi-rail all-reduce runs a whole all-reduce.
+    assert!(read(&text("R(4)_SW(6)", "all_reduce: [ring, double_binary_tree]")).is_ok());
+    assert!(read(&text("R(4)_SW(6)", "hierarchy: baseline, all_reduce: double_binary_tree")).is_ok());
 }
