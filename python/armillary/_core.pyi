@@ -3,10 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
-__all__ = ["Outcome", "Platform", "Workload", "astra_sim", "check", "collective", "simulate", "version"]
+__all__ = [
+    "Outcome",
+    "PanicException",
+    "Platform",
+    "Workload",
+    "astra_sim",
+    "check",
+    "collective",
+    "simulate",
+    "version",
+]
 
 _Progress = Callable[[float, float], None]
 """Called now and then during a run with the finished share of the workload's operations (0..1) and the simulated ns."""
+
+class PanicException(BaseException):
+    """An assertion of the simulator failed: a fault of ours, not of the input."""
 
 def version() -> str:
     """Version of Armillary, as in every report."""

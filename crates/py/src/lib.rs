@@ -21,6 +21,8 @@ mod _core {
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]
+    use pyo3::panic::PanicException;
+    #[pymodule_export]
     use super::simulate::{Outcome, check, collective, simulate};
     #[pymodule_export]
     use super::version;

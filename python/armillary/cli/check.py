@@ -38,8 +38,9 @@ def check(platform: PlatformName, workload: WorkloadName = None, json: Json = No
         output.write_json(
             json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)
         )
+        output.show_problems(problems, limit=None)
         if problems:
-            raise InputError(problems)
+            raise typer.Exit(output.WRONG)
         if json != "-":
             typer.echo("no problem found")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .. import files
+from .. import _core, files
 from ..errors import ArmillaryError, Problem, StalledError
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ WRONG = 2
 """Exit code: the input is wrong."""
 INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_BUG = 70
+_SHOWN = 20
+"""Blocks shown of a run's problems: a wrong prefix is wrong for every rank."""
 
 
 @contextlib.contextmanager
@@ -40,6 +43,9 @@ def guard() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again at exit
         sys.exit(_BROKEN_PIPE)
+    except _core.PanicException as panic:
+        sys.stderr.write(f"error: Armillary contradicts itself: {panic}\n  please report it together with the input\n")
+        sys.exit(_BUG)
     except OSError as error:  # a full disk under stdout: files of ours raise InputError
         show_problems([Problem(error.filename or "standard output", "", error.strerror or str(error))])
         with contextlib.suppress(OSError):
@@ -47,15 +53,17 @@ def guard() -> Iterator[None]:
         sys.exit(WRONG)
 
 
-def show_problems(problems: Sequence[Problem]) -> None:
-    """One block a problem: message, where, what is allowed."""
-    for problem in problems:
+def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> None:
+    """One block a problem: message, where, what is allowed. No more than `limit`, the rest counted."""
+    for problem in problems[:limit]:
         where = ": ".join(part for part in (problem.file, problem.place) if part)
         lines = [f"error: {problem.message}"]
         lines += [f"  in: {where}"] if where else []
         lines += [f"  allowed: {problem.help}"] if problem.help else []
         sys.stderr.write("\n".join(lines) + "\n")
-    if len(problems) > 1:
+    if limit is not None and len(problems) > limit:
+        sys.stderr.write(f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n")
+    elif len(problems) > 1:
         sys.stderr.write(f"{len(problems)} problems\n")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from armillary import InputError, Problem, StalledError
+from armillary import InputError, Problem, StalledError, _core
 from armillary.cli import output
 
 
@@ -25,6 +25,7 @@ def test_exit_codes() -> None:
     assert raised(InputError(problem)) == 2
     assert raised(StalledError(problem)) == 1
     assert raised(KeyboardInterrupt()) == 130
+    assert raised(_core.PanicException("x")) == 70
     assert raised(OSError(28, "No space left on device")) == 2
 
 
@@ -35,6 +36,15 @@ def test_one_block_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "error: -5 is negative\n  in: net.yml: line 3\n  allowed: above zero\nerror: nothing to run\n2 problems\n"
     )
+
+
+def test_many_problems_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show_problems([Problem("", "", "x")] * 64)
+    said = capsys.readouterr().err
+    assert said.count("error: ") == 20
+    assert said.endswith("64 problems, 20 of them shown; armillary check lists all\n")
+    output.show_problems([Problem("", "", "x")] * 64, limit=None)
+    assert capsys.readouterr().err.count("error: ") == 64
 
 
 def test_no_bar_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
