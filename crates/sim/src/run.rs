@@ -141,6 +141,6 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
 /// # Errors
 /// Every problem found.
 pub fn check(workload: &Workload, platform: &Platform) -> Result<(), Error> {
-    let problems: Vec<graph::Problem> = { let _ = (workload, platform); Vec::new() }; // CHECK
+    let problems = graph::check(workload, platform.fabric.npus());
     if problems.is_empty() { Ok(()) } else { Err(Error::Input(problems)) }
 }

@@ -1,14 +1,575 @@
-//! placeholder
-use crate::executor::{Folding, Lowering, Settings};
+//! Symmetry classes: which ranks must behave alike, so that one of each class stands for all.
+//!
+//! Ranks are alike when they run the same program, and step by step talk to ranks that are alike over paths that take the same time.
+//! The coarsest such partition is found by colour refinement (Weisfeiler and Leman 1968): start with a colour for each program and
+//! shape of groups, then split colours whose members see different colours at some port, until nothing splits. A run over one rank
+//! of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna, Discrete Math. 243, 2002).
+//! On link queues ranks must also not share links: every transfer takes one link from NPU to NPU.
+//! Not here: how a folded run delivers a message (`executor`).
+
+use crate::executor::{Folding, Lowering, Settings, SlotClass};
+use crate::lowering::{Geometry, Lowered, PhaseSpec, ReadyPlan, Request};
 use crate::platform::Platform;
 use crate::run::BackendKind;
-use graph::Workload;
-/// Classes.
+use crate::shape::Shape;
+use collective::To;
+use device::memory::Sharing;
+use graph::{Op, Workload};
+use network::Backend;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use topology::{Block, Fabric};
+
+/// The classes, and why there are more than one.
 #[derive(Clone, Debug)]
-pub struct Classes { /// f
-    pub folding: Folding, /// r
-    pub reason: String }
-/// Finds.
-pub fn find(workload: &Workload, _: &Platform, _: &Settings, _: &dyn Lowering, _: BackendKind) -> Classes {
-    Classes { folding: Folding::none(workload.ranks.len() as u32), reason: String::new() }
+pub struct Classes {
+    /// What the executor needs of them.
+    pub folding: Folding,
+    /// One sentence; empty when all ranks are alike.
+    pub reason: String,
+}
+
+/// Finds the classes.
+pub fn find(workload: &Workload, platform: &Platform, settings: &Settings, lowering: &dyn Lowering, kind: BackendKind) -> Classes {
+    let ranks = workload.ranks.len() as u32;
+    let none = |reason: String| Classes { folding: Folding::none(ranks), reason };
+    if ranks <= 1 {
+        return none(String::new());
+    }
+    if settings.remote_memory.is_some_and(|m| m.sharing != Sharing::PerNpu) && uses_memory(workload) {
+        return none("ranks share remote memory and take turns".into());
+    }
+    let Ok(network) = crate::backends::analytical(platform) else { return none("the network has no routes".into()) };
+    let mut finder = Finder::new(workload, platform, settings, lowering, &network, kind);
+    if let Err(reason) = finder.look_at_collectives() {
+        return none(reason);
+    }
+    let reason = match finder.refine() {
+        Ok(reason) => reason,
+        Err(reason) => return none(reason),
+    };
+    if finder.count == ranks {
+        return none(reason);
+    }
+    Classes { folding: finder.folding(), reason }
+}
+
+fn uses_memory(workload: &Workload) -> bool {
+    workload.programs.iter().any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { .. })))
+}
+
+/// One phase of one kind of call on one slot, as far as its ports matter.
+struct Ports {
+    slot: u32,
+    shape: u32,
+    phase: PhaseSpec,
+    /// By plan and script: what the script is but for whom it names, and the distinct peers with the bytes sent to them.
+    scripts: Vec<Vec<(u64, Vec<(To, u64)>)>>,
+    /// Every position sees the same as long as the colours on its line are equal.
+    homogeneous: bool,
+}
+
+struct Finder<'a> {
+    workload: &'a Workload,
+    platform: &'a Platform,
+    settings: &'a Settings,
+    lowering: &'a dyn Lowering,
+    network: &'a dyn Backend,
+    kind: BackendKind,
+    shapes: Vec<Shape>,
+    shape_of: FxHashMap<u32, u32>,
+    /// Ports of each first colour.
+    ports: Vec<Rc<Vec<Ports>>>,
+    /// First colour of each rank.
+    first: Vec<u32>,
+    colours: Vec<u32>,
+    count: u32,
+    /// Distinct (offset, bytes) of sends and receives of each program.
+    messages: Vec<Vec<(i32, u64)>>,
+    /// Lines of the whole machine, by (stride, size, slot): the colour of a line of one colour plus one, else 0; by rank.
+    lines: FxHashMap<(u32, u32, u32), Vec<u32>>,
+    /// Groups whose members are all of one colour, and the paths between them alike, by (group, slot, ports).
+    alike: FxHashMap<(u32, usize, usize), bool>,
+    groups: FxHashMap<(u32, u32), u32>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(
+        workload: &'a Workload,
+        platform: &'a Platform,
+        settings: &'a Settings,
+        lowering: &'a dyn Lowering,
+        network: &'a dyn Backend,
+        kind: BackendKind,
+    ) -> Finder<'a> {
+        Finder {
+            workload,
+            platform,
+            settings,
+            lowering,
+            network,
+            kind,
+            shapes: Vec::new(),
+            shape_of: FxHashMap::default(),
+            ports: Vec::new(),
+            first: Vec::new(),
+            colours: Vec::new(),
+            count: 0,
+            messages: workload.programs.iter().map(|p| messages(p)).collect(),
+            lines: FxHashMap::default(),
+            alike: FxHashMap::default(),
+            groups: FxHashMap::default(),
+        }
+    }
+
+    /// Gives every rank its first colour (program and shapes of its groups) and collects the ports of each.
+    fn look_at_collectives(&mut self) -> Result<(), String> {
+        let mut known: FxHashMap<(u32, Vec<u32>), u32> = FxHashMap::default();
+        let mut last: Option<(graph::RankBinding, u32)> = None;
+        for rank in 0..self.workload.ranks.len() as u32 {
+            let binding = self.workload.ranks[rank as usize];
+            if let Some((same, colour)) = last
+                && same == binding
+            {
+                self.first.push(colour);
+                continue;
+            }
+            let slots = self.workload.programs[binding.program as usize].slots();
+            let shapes: Vec<u32> = (0..slots).map(|s| self.shape(self.workload.group_of(rank, s))).collect();
+            let next = known.len() as u32;
+            let colour = *known.entry((binding.program, shapes.clone())).or_insert(next);
+            if colour == next {
+                let ports = self.collect(binding.program, &shapes)?;
+                self.ports.push(Rc::new(ports));
+            }
+            self.first.push(colour);
+            last = Some((binding, colour));
+        }
+        self.colours = self.first.clone();
+        self.count = known.len() as u32;
+        self.check_links()
+    }
+
+    fn shape(&mut self, group: u32) -> u32 {
+        if let Some(&at) = self.shape_of.get(&group) {
+            return at;
+        }
+        let members = &self.workload.groups[group as usize].members;
+        let shape = Shape::of(members, &self.settings.sizes, self.settings.aligned_groups);
+        let at = self.shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        }) as u32;
+        self.shape_of.insert(group, at);
+        at
+    }
+
+    fn collect(&self, program: u32, shapes: &[u32]) -> Result<Vec<Ports>, String> {
+        let mut seen: FxHashMap<(u32, Request), ()> = FxHashMap::default();
+        let mut ports: Vec<Ports> = Vec::new();
+        for node in self.workload.programs[program as usize].nodes() {
+            let Op::Collective { kind, bytes, slot, dims, root, .. } = node.op else { continue };
+            let own = self.settings.custom_nodes.contains(&node.id).then_some(node.id);
+            let shape = shapes[slot as usize];
+            let request = Request { kind, bytes: bytes.0, shape, node: own, dims, root };
+            if self.settings.replay_only || seen.insert((slot, request), ()).is_some() {
+                continue;
+            }
+            // A request that cannot be lowered is reported when the run comes to it.
+            let lowered = self.lowering.lower(&request, &self.shapes[shape as usize]);
+            let Lowered { shapes: chunks, .. } = lowered.map_err(|p| p.message)?;
+            for phase in chunks.into_iter().flatten() {
+                if phase.custom.is_some() {
+                    return Err(format!("{} runs an algorithm from a file", kind.name()));
+                }
+                self.add(&mut ports, slot, shape, phase);
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Adds a phase unless one with the same ports is there.
+    fn add(&self, ports: &mut Vec<Ports>, slot: u32, shape: u32, phase: PhaseSpec) {
+        let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
+        let homogeneous = self.homogeneous(&phase);
+        let same = |p: &Ports| {
+            let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry;
+            p.slot == slot && p.phase.only == phase.only && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
+        };
+        if !ports.iter().any(same) {
+            ports.push(Ports { slot, shape, phase, scripts, homogeneous });
+        }
+    }
+
+    /// True when all positions of a line of equal ranks see the same: one script, and paths whose length depends on the step alone.
+    fn homogeneous(&self, phase: &PhaseSpec) -> bool {
+        let Geometry::Line { stride, size } = phase.geometry else { return false };
+        let uniform = phase.only.is_empty() && phase.plans.iter().all(|d| d.forward.plan.is_uniform());
+        let Some((block, full)) = self.physical(stride, size) else { return false };
+        let regular = |to: &To| match to {
+            To::Shift(_) => full,
+            To::Xor(k) => full && k.is_power_of_two(),
+            To::At(_) => false,
+        };
+        let mut steps = phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
+        uniform && (block != Block::Ring || steps.all(|s| s.to.as_ref().is_none_or(regular)))
+    }
+
+    /// The block of the physical dimension a line lies in, and whether the line fills it.
+    fn physical(&self, stride: u32, size: u32) -> Option<(Block, bool)> {
+        let Fabric::Stacked(dims) = &self.platform.fabric else { return None };
+        let mut inner = 1;
+        for dim in dims {
+            let outer = inner * dim.size;
+            if stride >= inner && stride.is_multiple_of(inner) && stride * size <= outer && outer.is_multiple_of(stride * size) {
+                return Some((dim.block, stride == inner && stride * size == outer));
+            }
+            inner = outer;
+        }
+        None
+    }
+
+    /// On link queues, refuses networks and algorithms in which ranks share links.
+    fn check_links(&self) -> Result<(), String> {
+        if self.kind == BackendKind::Analytical {
+            return Ok(());
+        }
+        let Fabric::Stacked(dims) = &self.platform.fabric else { return Err("links of an explicit graph are shared".into()) };
+        if self.settings.rendezvous {
+            return Err("announcements and messages share links".into());
+        }
+        for ports in self.ports.iter().flat_map(|p| p.iter()) {
+            let Geometry::Line { stride, size } = ports.phase.geometry else {
+                return Err("a communicator group that is no line of the network may share links".into());
+            };
+            let (block, full) = self.physical(stride, size).ok_or("a collective crosses several dimensions and shares links")?;
+            let neighbour = |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
+            let single = match block {
+                Block::FullyConnected => true,
+                Block::Switch => false,
+                Block::Ring => ports.scripts.iter().flatten().flat_map(|s| &s.1).all(|(to, _)| neighbour(to)),
+            };
+            if !single {
+                return Err(format!("transfers share links in dimension {} ({block:?})", ports.phase.dim + 1));
+            }
+        }
+        self.check_message_links(dims)
+    }
+
+    fn check_message_links(&self, dims: &[topology::Dim]) -> Result<(), String> {
+        for (rank, binding) in self.workload.ranks.iter().enumerate() {
+            for &(peer, _) in &self.messages[binding.program as usize] {
+                let (mut a, mut b, mut hops) = (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
+                for dim in dims {
+                    let d = (a % dim.size).abs_diff(b % dim.size);
+                    hops += match dim.block {
+                        Block::Ring => d.min(dim.size - d),
+                        Block::FullyConnected => d.min(1),
+                        Block::Switch => 2 * d.min(1),
+                    };
+                    (a, b) = (a / dim.size, b / dim.size);
+                }
+                if hops > 1 {
+                    return Err(format!("messages of rank {rank} share links with others"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits colours until nothing splits; returns why they split.
+    fn refine(&mut self) -> Result<String, String> {
+        let mut reason = self.first_reason();
+        loop {
+            self.lines.clear();
+            self.alike.clear();
+            self.groups.clear();
+            let mut next: FxHashMap<(u32, u64, u64), u32> = FxHashMap::default();
+            let mut colours = Vec::with_capacity(self.colours.len());
+            for rank in 0..self.colours.len() as u32 {
+                let (a, b) = self.view(rank);
+                let fresh = next.len() as u32;
+                colours.push(*next.entry((self.colours[rank as usize], a, b)).or_insert(fresh));
+            }
+            let count = next.len() as u32;
+            if count == self.count {
+                return Ok(reason);
+            }
+            if reason.is_empty() {
+                reason = self.split_reason(&colours);
+            }
+            (self.colours, self.count) = (colours, count);
+        }
+    }
+
+    fn first_reason(&self) -> String {
+        let Some(other) = self.first.iter().position(|&c| c != self.first[0]) else { return String::new() };
+        let differs = self.workload.ranks[other].program != self.workload.ranks[0].program;
+        let what = if differs { "run different programs" } else { "have groups of different shapes" };
+        format!("ranks 0 and {other} {what}")
+    }
+
+    /// Names the first rank that parted from rank of its colour, and at which group or message.
+    fn split_reason(&mut self, colours: &[u32]) -> String {
+        let mut leader: FxHashMap<u32, u32> = FxHashMap::default();
+        for rank in 0..colours.len() as u32 {
+            let first = *leader.entry(self.colours[rank as usize]).or_insert(rank);
+            if colours[first as usize] == colours[rank as usize] {
+                continue;
+            }
+            let ports = self.ports[self.first[rank as usize] as usize].clone();
+            for port in ports.iter() {
+                if self.port_view(first, port, 0) != self.port_view(rank, port, 0) {
+                    let name = |r| &self.workload.groups[self.workload.group_of(r, port.slot) as usize].name;
+                    return format!("ranks {first} and {rank} see different neighbours in groups {:?} and {:?}", name(first), name(rank));
+                }
+            }
+            return format!("ranks {first} and {rank} exchange messages with different ranks");
+        }
+        String::new()
+    }
+
+    /// What a rank sees, in two independent hashes.
+    fn view(&mut self, rank: u32) -> (u64, u64) {
+        let mut hash = Hash::default();
+        let ports = self.ports[self.first[rank as usize] as usize].clone();
+        for (index, port) in ports.iter().enumerate() {
+            let (a, b) = self.port_view(rank, port, index);
+            hash.add(a);
+            hash.add(b);
+        }
+        let program = self.workload.ranks[rank as usize].program as usize;
+        for &(peer, bytes) in &self.messages[program] {
+            let other = rank.wrapping_add_signed(peer);
+            hash.add(u64::from(self.colours.get(other as usize).copied().unwrap_or(u32::MAX)));
+            hash.add(self.path(rank, other, bytes));
+            hash.add(self.path(other, rank, bytes));
+        }
+        hash.value()
+    }
+
+    fn path(&self, src: u32, dst: u32, bytes: u64) -> u64 {
+        if dst as usize >= self.colours.len() || src as usize >= self.colours.len() {
+            return u64::MAX;
+        }
+        self.network.physical_minimum(src, dst, bytes).0
+    }
+
+    fn port_view(&mut self, rank: u32, port: &Ports, index: usize) -> (u64, u64) {
+        if let Some(colour) = self.line_of_one_colour(rank, port, index) {
+            return (u64::from(colour), 1);
+        }
+        let mut hash = Hash::default();
+        let enters = port.phase.only.iter().all(|f| rank / f.stride % f.size == f.at);
+        hash.add(u64::from(enters));
+        if !enters {
+            return hash.value();
+        }
+        let group = self.workload.group_of(rank, port.slot);
+        let members = &self.workload.groups[group as usize].members;
+        let world = self.settings.ranks;
+        let (position, base, stride) = match port.phase.geometry {
+            Geometry::Line { stride, size } => {
+                let position = rank / stride % size;
+                (position, rank - position * stride, stride)
+            }
+            Geometry::Group => (self.position(rank, group), 0, 0),
+        };
+        let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
+        for (directed, scripts) in port.phase.plans.iter().zip(&port.scripts) {
+            let plan = &directed.forward.plan;
+            let (content, peers) = &scripts[plan.role(position) as usize];
+            hash.add(*content);
+            for &(to, bytes) in peers {
+                let peer = at(to.position(position, plan.n));
+                let back = at(to.inverse(plan.n).position(position, plan.n));
+                for (src, dst, other) in [(rank, peer, peer), (back, rank, back)] {
+                    hash.add(u64::from(self.colours[other as usize]));
+                    hash.add(u64::from(self.slot(other, group)));
+                    hash.add(if other < world && other != rank { self.path(src, dst, bytes) } else { 0 });
+                }
+            }
+        }
+        hash.value()
+    }
+
+    fn position(&mut self, rank: u32, group: u32) -> u32 {
+        let members = &self.workload.groups[group as usize].members;
+        if let graph::Members::List(list) = members {
+            if !self.groups.contains_key(&(group, list[0])) {
+                self.groups.extend(list.iter().enumerate().map(|(p, &r)| ((group, r), p as u32)));
+            }
+            return self.groups.get(&(group, rank)).copied().unwrap_or(0);
+        }
+        members.position(rank, self.settings.ranks).unwrap_or(0)
+    }
+
+    /// The slot in which `rank` has `group`.
+    fn slot(&self, rank: u32, group: u32) -> u32 {
+        slot_of(self.workload, rank, group).unwrap_or(u32::MAX)
+    }
+
+    /// The colour of the rank's line, when all of it has one colour and every position sees the same.
+    fn line_of_one_colour(&mut self, rank: u32, port: &Ports, index: usize) -> Option<u32> {
+        let colour = self.colours[rank as usize];
+        let group = self.workload.group_of(rank, port.slot);
+        match port.phase.geometry {
+            Geometry::Line { stride, size } if port.homogeneous => {
+                if self.shapes[port.shape as usize] == Shape::World {
+                    return self.world_line(stride, size, port.slot)[rank as usize].checked_sub(1);
+                }
+                let base = rank - rank / stride % size * stride;
+                let first = self.first[rank as usize] as usize;
+                let same = |k: u32| self.same(base + k * stride, colour, port.slot, group);
+                let alike = self.alike.get(&(base, first, index)).copied().unwrap_or_else(|| (0..size).all(same));
+                self.alike.insert((base, first, index), alike);
+                alike.then_some(colour)
+            }
+            _ => None,
+        }
+    }
+
+    fn same(&self, rank: u32, colour: u32, slot: u32, group: u32) -> bool {
+        self.colours[rank as usize] == colour && self.workload.group_of(rank, slot) == group
+    }
+
+    fn world_line(&mut self, stride: u32, size: u32, slot: u32) -> &[u32] {
+        let key = (stride, size, slot);
+        if !self.lines.contains_key(&key) {
+            let mut found = vec![0; self.colours.len()];
+            for base in (0..found.len() as u32).filter(|r| r / stride % size == 0) {
+                let (colour, group) = (self.colours[base as usize], self.slot_group(base, slot));
+                let members = || (0..size).map(|k| base + k * stride);
+                let same = |r: u32| self.colours[r as usize] == colour && self.slot_group(r, slot) == group;
+                if group.is_some() && members().all(same) {
+                    members().for_each(|r| found[r as usize] = colour + 1);
+                }
+            }
+            self.lines.insert(key, found);
+        }
+        &self.lines[&key]
+    }
+
+    fn slot_group(&self, rank: u32, slot: u32) -> Option<u32> {
+        (slot < self.workload.program(rank).slots()).then(|| self.workload.group_of(rank, slot))
+    }
+
+    /// The partition as the executor needs it.
+    fn folding(&self) -> Folding {
+        let mut representatives = vec![u32::MAX; self.count as usize];
+        let mut multiplicity = vec![0u64; self.count as usize];
+        for (rank, &colour) in self.colours.iter().enumerate().rev() {
+            representatives[colour as usize] = rank as u32;
+            multiplicity[colour as usize] += 1;
+        }
+        let (slots, components) = self.components(&representatives);
+        Folding { representatives, class_of: Some(self.colours.clone()), multiplicity, slots, components }
+    }
+
+    /// Joins the (class, slot) pairs that meet in a group; each component is one communicator of the folded run.
+    fn components(&self, representatives: &[u32]) -> (Vec<Vec<SlotClass>>, Vec<u32>) {
+        let slots: Vec<u32> = representatives.iter().map(|&r| self.workload.program(r).slots()).collect();
+        let first: Vec<u32> = slots.iter().scan(0, |at, &n| { let here = *at; *at += n; Some(here) }).collect();
+        let mut parent: Vec<u32> = (0..slots.iter().sum()).collect();
+        let mut done = rustc_hash::FxHashSet::default();
+        for (class, &rank) in representatives.iter().enumerate() {
+            for slot in 0..slots[class] {
+                let group = self.workload.group_of(rank, slot);
+                if !done.insert(group) {
+                    continue;
+                }
+                let members = &self.workload.groups[group as usize].members;
+                let mut last = u32::MAX;
+                for position in 0..members.len(self.settings.ranks) {
+                    let other = members.rank(position);
+                    let theirs = self.colours[other as usize];
+                    if theirs == last && theirs as usize == class && self.workload.group_of(other, slot) == group {
+                        continue;
+                    }
+                    last = theirs;
+                    if let Some(at) = slot_of(self.workload, other, group) {
+                        join(&mut parent, first[class] + slot, first[theirs as usize] + at);
+                    }
+                }
+            }
+        }
+        let mut known: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut sizes: Vec<u32> = Vec::new();
+        let mut place = |pair: u32| {
+            let root = find_root(&mut parent, pair);
+            let component = *known.entry(root).or_insert_with(|| { sizes.push(0); sizes.len() as u32 - 1 });
+            sizes[component as usize] += 1;
+            SlotClass { component, member: sizes[component as usize] - 1 }
+        };
+        let classes = slots.iter().zip(&first).map(|(&n, &at)| (0..n).map(|s| place(at + s)).collect()).collect();
+        (classes, sizes)
+    }
+}
+
+/// The slot in which `rank` has `group`.
+pub fn slot_of(workload: &Workload, rank: u32, group: u32) -> Option<u32> {
+    (0..workload.program(rank).slots()).find(|&s| workload.group_of(rank, s) == group)
+}
+
+fn find_root(parent: &mut [u32], mut at: u32) -> u32 {
+    while parent[at as usize] != at {
+        parent[at as usize] = parent[parent[at as usize] as usize];
+        at = parent[at as usize];
+    }
+    at
+}
+
+fn join(parent: &mut [u32], a: u32, b: u32) {
+    let (a, b) = (find_root(parent, a), find_root(parent, b));
+    parent[a.max(b) as usize] = a.min(b);
+}
+
+/// Distinct (offset, bytes) of a program's sends and receives.
+fn messages(program: &graph::Program) -> Vec<(i32, u64)> {
+    let peer = |op: &Op| match *op {
+        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer, bytes.0)),
+        _ => None,
+    };
+    let found: std::collections::BTreeSet<(i32, u64)> = program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
+    found.into_iter().collect()
+}
+
+/// For each script: its content but for whom it names, and the distinct peers with the bytes sent to them.
+fn scripts(plan: &ReadyPlan) -> Vec<(u64, Vec<(To, u64)>)> {
+    let describe = |(script, charges): (&collective::Script, &Vec<units::Span>)| {
+        let mut hash = Hash::default();
+        let mut peers: Vec<(To, u64)> = Vec::new();
+        let mut seen: FxHashMap<(To, u64), ()> = FxHashMap::default();
+        for step in &script.steps {
+            [step.bytes, u64::from(step.slot), u64::from(step.after_usable), u64::from(step.after_received)]
+                .into_iter()
+                .for_each(|w| hash.add(w));
+            hash.add(u64::from(step.to.is_some()) << 1 | u64::from(step.from.is_some()));
+            let own = step.to.map(|to| (to, step.bytes)).into_iter().chain(step.from.map(|from| (from, step.bytes)));
+            own.for_each(|p| if seen.insert(p, ()).is_none() { peers.push(p) });
+        }
+        charges.iter().for_each(|c| hash.add(c.0));
+        (hash.value().0, peers)
+    };
+    plan.plan.scripts.iter().zip(&plan.charges).map(describe).collect()
+}
+
+/// Two independent 64-bit hashes of the same words.
+struct Hash(engine::Digest, u64);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Hash(engine::Digest::default(), 0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Hash {
+    fn add(&mut self, word: u64) {
+        self.0.add(word);
+        self.1 = (self.1.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn value(&self) -> (u64, u64) {
+        (self.0.value(), self.1)
+    }
 }

@@ -48,10 +48,21 @@ pub struct Folding {
     pub representatives: Vec<u32>,
     /// For each rank the index of its representative; `None` when every rank is its own.
     pub class_of: Option<Vec<u32>>,
-    /// For each group the class of groups it belongs to; `None` when every group is its own.
-    pub group_class: Option<Vec<u32>>,
     /// Ranks each representative stands for.
     pub multiplicity: Vec<u64>,
+    /// For each representative and slot, its place in the communicators of the folded run; empty when nothing is folded.
+    pub slots: Vec<Vec<SlotClass>>,
+    /// Members of each communicator of the folded run.
+    pub components: Vec<u32>,
+}
+
+/// A (representative, slot) pair in a communicator of the folded run.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotClass {
+    /// The communicator.
+    pub component: u32,
+    /// Index among its members.
+    pub member: u32,
 }
 
 impl Folding {
@@ -60,8 +71,9 @@ impl Folding {
         Folding {
             representatives: (0..ranks).collect(),
             class_of: None,
-            group_class: None,
             multiplicity: vec![1; ranks as usize],
+            slots: Vec::new(),
+            components: Vec::new(),
         }
     }
 
@@ -99,6 +111,9 @@ pub struct Settings {
     pub replay_only: bool,
     /// Sends and receives of different sizes never match (the peer).
     pub match_bytes: bool,
+    /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so that the order does not
+    /// depend on who scheduled what when. Off: first scheduled, first done (the peer).
+    pub canonical: bool,
     /// Remote memory.
     pub remote_memory: Option<memory::RemoteTiming>,
     /// Duration of every compute (or replayed) node, by program and node.
@@ -168,6 +183,7 @@ pub struct Executor<'a, B> {
     queue: EventQueue<u32>,
     callbacks: Vec<Registered>,
     free_callback: u32,
+    batch: Vec<((u8, u32, u32), Callback)>,
     ranks: Vec<nodes::Rank>,
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
@@ -216,6 +232,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             queue: EventQueue::default(),
             callbacks: Vec::new(),
             free_callback: NONE,
+            batch: Vec::new(),
             ranks: Vec::new(),
             deps_left: Vec::new(),
             slots: Vec::new(),
@@ -291,15 +308,19 @@ impl<'a, B: Backend> Executor<'a, B> {
     fn step(&mut self, finished: &mut Vec<Delivery>) -> Option<bool> {
         let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
         let theirs = self.backend.next_event();
-        if theirs.is_some_and(|t| ours.is_none_or(|o| t < o)) {
-            let until = ours.unwrap_or(Stamp::MAX);
+        let until = match ours {
+            Some(ours) if self.settings.canonical => Stamp { order: u64::MAX, ..ours },
+            Some(ours) => ours,
+            None => Stamp::MAX,
+        };
+        if theirs.is_some_and(|t| t <= until) {
             self.backend.advance(until, &mut self.sequence, finished);
             return Some(false);
         }
         ours?;
         let (time, rank) = self.queue.pop().expect("peeked");
         self.now = time;
-        self.run_instant(rank);
+        if self.settings.canonical { self.run_instant_in_order(rank) } else { self.run_instant(rank) }
         Some(true)
     }
 
@@ -338,12 +359,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         let place = instants.iter().position(|i| i.time == now).expect("an instant without callbacks");
         let mut at = instants[place].head;
         loop {
-            match self.callbacks[at as usize].callback {
-                Callback::Usable(stream) => self.usable(stream),
-                Callback::Start(stream) => self.fire(stream),
-                Callback::Node(node) => self.complete(rank, node),
-                Callback::Custom(run, node) => self.custom_done(run, node),
-            }
+            self.call(rank, self.callbacks[at as usize].callback);
             let next = self.callbacks[at as usize].next;
             self.callbacks[at as usize].next = self.free_callback;
             self.free_callback = at;
@@ -355,6 +371,53 @@ impl<'a, B: Backend> Executor<'a, B> {
         let instants = &mut self.ranks[rank as usize].instants;
         let place = instants.iter().position(|i| i.time == now).expect("still there");
         instants.swap_remove(place);
+    }
+
+    /// Runs what rank index `rank` has registered for now, ordered by what it is about.
+    fn run_instant_in_order(&mut self, rank: u32) {
+        let instants = &mut self.ranks[rank as usize].instants;
+        let place = instants.iter().position(|i| i.time == self.now).expect("an instant without callbacks");
+        let Instant { head, tail, .. } = instants.swap_remove(place);
+        if head == tail {
+            let callback = self.callbacks[head as usize].callback;
+            self.callbacks[head as usize].next = self.free_callback;
+            self.free_callback = head;
+            return self.call(rank, callback);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut at = head;
+        while at != NONE {
+            let Registered { callback, next } = self.callbacks[at as usize];
+            batch.push((self.rank_of(callback), callback));
+            self.callbacks[at as usize].next = self.free_callback;
+            self.free_callback = at;
+            at = next;
+        }
+        batch.sort_by_key(|&(key, _)| key);
+        batch.drain(..).for_each(|(_, callback)| self.call(rank, callback));
+        self.batch = batch;
+    }
+
+    /// What a callback is about: nodes by index, then operations from files, then chunks by node and chunk.
+    fn rank_of(&self, callback: Callback) -> (u8, u32, u32) {
+        match callback {
+            Callback::Node(node) => (0, node, 0),
+            Callback::Custom(run, node) => (1, run, node),
+            Callback::Start(stream) | Callback::Usable(stream) => {
+                let (node, chunk) = self.node_and_chunk(stream);
+                (2, node, chunk)
+            }
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, rank: u32, callback: Callback) {
+        match callback {
+            Callback::Usable(stream) => self.usable(stream),
+            Callback::Start(stream) => self.fire(stream),
+            Callback::Node(node) => self.complete(rank, node),
+            Callback::Custom(run, node) => self.custom_done(run, node),
+        }
     }
 
     fn delivered(&mut self, delivery: Delivery) {

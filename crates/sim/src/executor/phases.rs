@@ -7,6 +7,7 @@
 use super::streams::Instance;
 use super::{Callback, Executor, NONE, Token};
 use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use crate::symmetry::slot_of;
 use collective::Step;
 use graph::{Members, Problem};
 use network::{Backend, Transfer};
@@ -35,9 +36,9 @@ pub(super) struct Queue {
 pub(super) struct Stream {
     pub rank: u32,
     pub instance: u32,
-    chunk: u32,
+    pub chunk: u32,
     /// Own index among the members; `index - member` is where the chunk's row of streams starts.
-    member: u32,
+    pub member: u32,
     /// Index into `Executor::slots`.
     slot: u32,
     phase: u32,
@@ -336,7 +337,7 @@ impl<B: Backend> Executor<'_, B> {
             self.workload.groups[group as usize].members.rank(position)
         };
         let member = if self.folding.class_of.is_some() {
-            self.member_index(state.instance, self.folding.local(dst))
+            self.folded_member(state.slot, dst)
         } else if script.stride == 0 {
             position
         } else {
@@ -357,9 +358,11 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    fn member_index(&self, instance: u32, local: u32) -> u32 {
-        let members = &self.group_instances[&self.instances[instance as usize].class].members;
-        members.iter().position(|&m| m == local).expect("a peer outside its group") as u32
+    /// Which member of the folded communicator stands for rank `dst` in the group of `slot`.
+    fn folded_member(&self, slot: u32, dst: u32) -> u32 {
+        let group = self.slots[slot as usize].group;
+        let theirs = slot_of(self.workload, dst, group).expect("a peer outside its group");
+        self.folding.slots[self.folding.local(dst) as usize][theirs as usize].member
     }
 
     /// Tells the sender of receive `slot` that it is posted (rendezvous).

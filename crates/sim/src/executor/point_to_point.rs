@@ -5,7 +5,7 @@
 //! announces itself first and the message starts when the announcement has arrived.
 
 use super::phases::ANNOUNCEMENT;
-use super::{Executor, NONE, Token};
+use super::{Callback, Executor, NONE, Token};
 use network::{Backend, Transfer};
 
 /// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag, bytes (0 unless they must match).
@@ -132,7 +132,8 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn owner_done(&mut self, owner: Owner) {
-        if owner.run == NONE { self.complete(owner.rank, owner.node) } else { self.custom_done(owner.run, owner.node) }
+        let callback = if owner.run == NONE { Callback::Node(owner.node) } else { Callback::Custom(owner.run, owner.node) };
+        if self.settings.canonical { self.register(owner.rank, self.now, callback) } else { self.call(owner.rank, callback) }
     }
 
     /// A receiver's announcement has arrived at the sender.

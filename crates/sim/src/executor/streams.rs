@@ -4,7 +4,7 @@
 //! *stream* a chunk; streams of one instance stand side by side, chunk by chunk, so that a peer's is found by arithmetic.
 
 use super::phases::{Dealt, Stream};
-use super::{Executor, NONE};
+use super::{Executor, NONE, SlotClass};
 use crate::lowering::{Lowered, Request};
 use crate::platform::Policy;
 use crate::shape::Shape;
@@ -35,7 +35,7 @@ pub(super) struct Instance {
     /// First flat script of each (shape, phase), see `phases.rs`.
     pub scripts: Arc<[Vec<u32>]>,
     request: Request,
-    pub class: u32,
+    class: u32,
     group: u32,
     ordinal: u32,
     pub first_stream: u32,
@@ -58,8 +58,8 @@ pub(super) struct Member {
 /// The simulated members of a class of groups, and its collectives under way.
 #[derive(Default)]
 pub(super) struct GroupInstances {
-    /// Rank indices by member index.
-    pub members: Vec<u32>,
+    /// Simulated members.
+    members: u32,
     /// Instances from ordinal `first` on.
     open: VecDeque<u32>,
     first: u32,
@@ -72,19 +72,15 @@ impl<B: Backend> Executor<'_, B> {
             let group = self.workload.group_of(rank, slot);
             let members = &self.workload.groups[group as usize].members;
             let whole = members.len(world) == world;
-            let class = self.folding.group_class.as_ref().map_or(group, |c| c[group as usize]);
             let position = if whole { rank } else { members.position(rank, world).unwrap_or(NONE) };
-            let entry = self.group_instances.entry(class).or_default();
-            let member = if self.folding.class_of.is_none() {
-                position
-            } else {
-                entry.members.iter().position(|&m| m == index).unwrap_or(entry.members.len()) as u32
+            let (class, member, count) = match self.folding.slots.get(index as usize) {
+                Some(slots) => {
+                    let SlotClass { component, member } = slots[slot as usize];
+                    (component, member, self.folding.components[component as usize])
+                }
+                None => (group, position, members.len(world)),
             };
-            if position != NONE {
-                let needed = (member as usize + 1).max(entry.members.len());
-                entry.members.resize(needed, NONE);
-                entry.members[member as usize] = index;
-            }
+            self.group_instances.entry(class).or_default().members = count;
             let shape = self.shape(group);
             self.slots.push(SlotState { class, group, shape, position, member, ordinal: 0 });
         }
@@ -178,7 +174,7 @@ impl<B: Backend> Executor<'_, B> {
         let SlotState { class, group, ordinal, .. } = self.slots[slot as usize];
         let at = self.instances.len() as u32;
         let open = self.group_instances.get_mut(&class).expect("set up with the slots");
-        let members = open.members.len() as u32;
+        let members = open.members;
         open.open.push_back(at);
         let first_stream = self.new_streams(at, lowered.chunks, members);
         let blank = Member { rank: NONE, node: 0, chunks_left: 0, priority: 0, dealt: Dealt::default() };
@@ -242,6 +238,12 @@ impl<B: Backend> Executor<'_, B> {
             open.open.pop_front();
             open.first += 1;
         }
+    }
+
+    /// Node index and chunk of a stream.
+    pub(super) fn node_and_chunk(&self, stream: u32) -> (u32, u32) {
+        let state = &self.streams[stream as usize];
+        (self.instances[state.instance as usize].members[state.member as usize].node, state.chunk)
     }
 
     /// `rank 3 node 17`, for errors.
