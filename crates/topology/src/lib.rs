@@ -4,6 +4,7 @@
 //! Not here: what happens on a link in time (`net-*`), and which algorithm runs on it (`collective`).
 //! Rank r sits at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)): dimension 1 of the notation is fastest.
 
+mod divide;
 mod fabric;
 mod fully_connected;
 mod graph;

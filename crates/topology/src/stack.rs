@@ -3,6 +3,7 @@
 //! NPUs are nodes `0..npus`, then come the switches, dimension by dimension. The links of dimension d start at `first_link`;
 //! link `first_link + rank * links_per_npu + slot` is a slot of that rank. Routes are dimension-ordered, dimension 0 first.
 
+use crate::divide::Divisor;
 use crate::links::{Hop, Link, LinkError};
 use crate::{Block, Dim, fully_connected, ring, switch};
 use units::{Bandwidth, Span};
@@ -48,6 +49,8 @@ struct Layer {
     block: Block,
     size: u32,
     stride: u32,
+    by_size: Divisor,
+    by_stride: Divisor,
     per_npu: u32,
     first_link: u32,
     first_switch: u32,
@@ -73,7 +76,19 @@ impl StackLinks {
             let per_npu = dim.block.links_per_npu(dim.size);
             let (block, size, bandwidth, latency) = (dim.block, dim.size, dim.bandwidth, dim.latency);
             let (first_link, first_switch) = (stack.links, stack.nodes);
-            stack.layers.push(Layer { block, size, stride, per_npu, first_link, first_switch, bandwidth, latency });
+            let (by_size, by_stride) = (Divisor::new(size), Divisor::new(stride));
+            stack.layers.push(Layer {
+                block,
+                size,
+                stride,
+                by_size,
+                by_stride,
+                per_npu,
+                first_link,
+                first_switch,
+                bandwidth,
+                latency,
+            });
             let switches = if block == Block::Switch && size > 1 { npus / size } else { 0 };
             stack.nodes = stack.nodes.checked_add(switches).ok_or(LinkError::TooLarge)?;
             let more = npus.checked_mul(per_npu).ok_or(LinkError::TooLarge)?;
@@ -99,8 +114,9 @@ impl StackLinks {
         let (mut from, mut to) = (src, dst);
         let mut total = 0;
         for layer in &self.layers {
-            total += layer.block.hops(layer.size, from % layer.size, to % layer.size);
-            (from, to) = (from / layer.size, to / layer.size);
+            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
+            total += layer.block.hops(layer.size, a, b);
+            (from, to) = (from_rest, to_rest);
         }
         total
     }
@@ -111,11 +127,11 @@ impl StackLinks {
         }
         let (mut from, mut to) = (node, dst);
         for (dim, layer) in self.layers.iter().enumerate() {
-            let (a, b) = (from % layer.size, to % layer.size);
+            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
                 return Some(layer.first_hop(node, a, b, dim as u32));
             }
-            (from, to) = (from / layer.size, to / layer.size);
+            (from, to) = (from_rest, to_rest);
         }
         None
     }
@@ -124,7 +140,7 @@ impl StackLinks {
     fn down(&self, node: u32, dst: u32) -> Option<Hop> {
         let dim = self.layers.iter().rposition(|l| l.block == Block::Switch && l.first_switch <= node)?;
         let layer = &self.layers[dim];
-        let to = layer.member(node - layer.first_switch, dst / layer.stride % layer.size);
+        let to = layer.member(node - layer.first_switch, layer.coordinate(dst));
         Some(Hop { link: layer.first_link + to * layer.per_npu + switch::DOWN, to, dim: dim as u32 })
     }
 
@@ -136,7 +152,7 @@ impl StackLinks {
         let dim = self.dim(link);
         let layer = &self.layers[dim as usize];
         let (rank, slot) = ((link - layer.first_link) / layer.per_npu, (link - layer.first_link) % layer.per_npu);
-        let other = layer.other_end(rank, slot);
+        let other = layer.other_end(rank, layer.coordinate(rank), slot);
         let (from, to) = if layer.block == Block::Switch && slot == switch::DOWN { (other, rank) } else { (rank, other) };
         Link { from, to, bandwidth: layer.bandwidth, latency: layer.latency, dim }
     }
@@ -144,17 +160,18 @@ impl StackLinks {
 
 impl Layer {
     fn coordinate(&self, rank: u32) -> u32 {
-        rank / self.stride % self.size
+        self.by_size.split(self.by_stride.split(rank).0).1
     }
 
     /// Which instance of the block a rank belongs to.
     fn instance(&self, rank: u32) -> u32 {
-        rank / self.stride / self.size * self.stride + rank % self.stride
+        let (outer, inner) = self.by_stride.split(rank);
+        self.by_size.split(outer).0 * self.stride + inner
     }
 
     /// The rank at `coordinate` of an instance.
     fn member(&self, instance: u32, coordinate: u32) -> u32 {
-        let (outer, inner) = (instance / self.stride, instance % self.stride);
+        let (outer, inner) = self.by_stride.split(instance);
         inner + self.stride * (coordinate + self.size * outer)
     }
 
@@ -169,11 +186,11 @@ impl Layer {
             Block::FullyConnected => fully_connected::slot(a, b),
             Block::Switch => switch::UP,
         };
-        Hop { link: self.first_link + rank * self.per_npu + slot, to: self.other_end(rank, slot), dim }
+        Hop { link: self.first_link + rank * self.per_npu + slot, to: self.other_end(rank, a, slot), dim }
     }
 
-    fn other_end(&self, rank: u32, slot: u32) -> u32 {
-        let a = self.coordinate(rank);
+    /// The node at the other end of a slot of `rank`, whose coordinate here is `a`.
+    fn other_end(&self, rank: u32, a: u32, slot: u32) -> u32 {
         match self.block {
             Block::Ring => self.moved(rank, a, ring::end(self.size, a, slot)),
             Block::FullyConnected => self.moved(rank, a, fully_connected::end(a, slot)),
