@@ -1,4 +1,47 @@
-//! placeholder
-use crate::{error::Error, platform::Platform};
-/// Loads.
-pub fn load(platform: &Platform) -> Result<Platform, Error> { Ok(platform.clone()) }
+//! Collective algorithms from files, loaded for the kinds and nodes a workload calls.
+
+use crate::error::Error;
+use crate::platform::{CustomAlgorithm, Platform};
+use collective::custom::Custom;
+use graph::{Op, Problem, Workload};
+use std::path::Path;
+use std::sync::Arc;
+use trace::chakra::ReadOptions;
+
+/// The platform with the algorithms its paths name, as far as `workload` needs them.
+///
+/// # Errors
+/// Files that cannot be read or hold no algorithm that can run.
+pub fn load(platform: &Platform, workload: &Workload) -> Result<Platform, Error> {
+    let mut loaded = platform.clone();
+    let mut problems = Vec::new();
+    let nodes = || workload.programs.iter().flat_map(|p| p.nodes());
+    for (kind, path) in platform.custom_paths.kinds.iter().enumerate() {
+        let used = nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k as usize == kind));
+        if let (Some(path), true) = (path, used) {
+            loaded.collectives.custom[kind] = keep(read(path), &mut problems);
+        }
+    }
+    for (&id, path) in &platform.custom_paths.nodes {
+        if nodes().any(|n| n.id == id) {
+            let algorithm = keep(read(path), &mut problems);
+            loaded.collectives.custom_nodes.extend(algorithm.map(|a| (id, a)));
+        }
+    }
+    if problems.is_empty() { Ok(loaded) } else { Err(Error::Input(problems)) }
+}
+
+fn keep(result: Result<CustomAlgorithm, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<CustomAlgorithm> {
+    result.map_err(|found| problems.extend(found)).ok()
+}
+
+/// MSCCL XML by its ending, Chakra otherwise.
+fn read(path: &str) -> Result<CustomAlgorithm, Vec<Problem>> {
+    if path.ends_with(".xml") {
+        return trace::msccl::read(Path::new(path)).map(|a| CustomAlgorithm::Msccl(Arc::new(a)));
+    }
+    let positions = trace::custom::read(Path::new(path), None, &ReadOptions::default())?;
+    let custom = Custom { name: path.to_string(), positions };
+    let problems = custom.check();
+    if problems.is_empty() { Ok(CustomAlgorithm::Chakra(Arc::new(custom))) } else { Err(problems) }
+}

@@ -2,12 +2,13 @@
 //!
 //! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
 
+use crate::platform::CustomAlgorithm;
 use crate::shape::Shape;
 use collective::custom::Custom;
 use collective::{Plan, To};
 use graph::{CollectiveKind, Problem};
 use std::sync::Arc;
-use units::Span;
+use units::{Bytes, Span};
 
 /// Which of a dimension's queues a phase is dealt to, round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,14 +155,25 @@ impl Lowered {
     }
 }
 
-/// One phase that runs an algorithm from a file as one chunk.
+/// One phase that runs an algorithm from a file as one chunk, on a group of `members`.
 ///
 /// # Errors
-/// When the file is for another number of members.
-pub fn custom(algorithm: &Arc<Custom>, kind: CollectiveKind, shape: &Shape, members: u64) -> Result<Lowered, Problem> {
-    if algorithm.positions.len() as u64 != members {
-        let have = algorithm.positions.len();
-        let text = format!("custom algorithm {} is for {have} members, the group has {members}", algorithm.name);
+/// When the file is for another number of members or another kind, or cannot run.
+pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, members: u64) -> Result<Lowered, Problem> {
+    let all = if request.kind == CollectiveKind::AllGather { members } else { 1 };
+    let sized = algorithm.sized(Bytes(request.bytes.saturating_mul(all)));
+    if let CustomAlgorithm::Msccl(msccl) = algorithm {
+        if msccl.kind.is_some_and(|k| k != request.kind) {
+            let text = format!("{} is not an algorithm for {}", sized.name, request.kind.name());
+            return Err(Problem::new("", "", text));
+        }
+        if let Some(problem) = sized.check().into_iter().next() {
+            return Err(problem);
+        }
+    }
+    if sized.positions.len() as u64 != members {
+        let have = sized.positions.len();
+        let text = format!("algorithm {} is for {have} members, the group has {members}", sized.name);
         return Err(Problem::new("", "", text).help(format!("an algorithm for {members} members")));
     }
     let size = members as u32;
@@ -170,10 +182,10 @@ pub fn custom(algorithm: &Arc<Custom>, kind: CollectiveKind, shape: &Shape, memb
         lane: Lane::All,
         geometry: if *shape == Shape::World { Geometry::Line { stride: 1, size } } else { Geometry::Group },
         plans: Vec::new(),
-        custom: Some(algorithm.clone()),
+        custom: Some(sized),
         only: Vec::new(),
         endpoint_delay: Span::ZERO,
-        kind,
+        kind: request.kind,
     };
     Ok(Lowered { shapes: vec![vec![phase]], chunks: 1 })
 }

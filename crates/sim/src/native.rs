@@ -169,7 +169,7 @@ impl Lowering for NativeLowering<'_> {
             Shape::List { count, .. } => u64::from(*count),
         };
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
-            return crate::lowering::custom(custom, request.kind, shape, members);
+            return crate::lowering::custom(custom, request, shape, members);
         }
         let (chunk, chunks, last) = self.chunks(request.kind, request.bytes, members)?;
         let mut shapes = vec![self.chunk_phases(request, shape, chunk)?];

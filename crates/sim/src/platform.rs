@@ -1,9 +1,11 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become this in `config/`.
 
 use crate::profile::Profile;
+use collective::custom::Custom;
 use device::compute::Compute;
 use device::memory::RemoteMemory;
 use graph::CollectiveKind;
+use std::sync::Arc;
 use topology::Fabric;
 use units::{Bandwidth, Bytes, Flops, Span};
 
@@ -27,14 +29,36 @@ pub struct Collectives {
     /// All-reduce over several dimensions.
     pub hierarchy: Hierarchy,
     /// By `CollectiveKind as usize`: an algorithm read from a file, which overrides `choices`.
-    pub custom: [Option<std::sync::Arc<collective::custom::Custom>>; CollectiveKind::ALL.len()],
+    pub custom: [Option<CustomAlgorithm>; CollectiveKind::ALL.len()],
     /// By workload node id: stronger than `custom`.
-    pub custom_nodes: std::collections::BTreeMap<u64, std::sync::Arc<collective::custom::Custom>>,
+    pub custom_nodes: std::collections::BTreeMap<u64, CustomAlgorithm>,
+}
+
+/// An algorithm from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CustomAlgorithm {
+    /// Chakra traces with sizes of their own.
+    Chakra(Arc<Custom>),
+    /// MSCCL XML, in fractions of the buffer.
+    Msccl(Arc<trace::msccl::Algorithm>),
+}
+
+impl CustomAlgorithm {
+    /// The operation graphs for a buffer of `bytes` (the larger of input and output of a rank).
+    pub fn sized(&self, bytes: Bytes) -> Arc<Custom> {
+        match self {
+            CustomAlgorithm::Chakra(custom) => custom.clone(),
+            CustomAlgorithm::Msccl(algorithm) => {
+                let positions = algorithm.programs(bytes).into_iter().map(Arc::new).collect();
+                Arc::new(Custom { name: algorithm.name.clone(), positions })
+            }
+        }
+    }
 }
 
 impl Collectives {
     /// The algorithm from a file for a kind, or for one node.
-    pub fn custom_for(&self, kind: CollectiveKind, node: Option<u64>) -> Option<&std::sync::Arc<collective::custom::Custom>> {
+    pub fn custom_for(&self, kind: CollectiveKind, node: Option<u64>) -> Option<&CustomAlgorithm> {
         node.and_then(|id| self.custom_nodes.get(&id)).or(self.custom[kind as usize].as_ref())
     }
 }

@@ -86,9 +86,9 @@ impl Outcome {
 /// # Errors
 /// [`Error`]: wrong input (every problem found), a stalled run, or the hook's wish.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
-    let platform = custom_files::load(&config.platform)?;
     let workload = read(config)?;
-    check(&workload, &platform)?;
+    check(&workload, &config.platform)?;
+    let platform = custom_files::load(&config.platform, &workload)?;
     let lowering = settings::lowering(&platform);
     let settings = settings::settings(&platform, &workload);
     let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);

@@ -182,7 +182,7 @@ impl Lowering for AstraSimLowering<'_> {
         }
         if let Some(algorithm) = self.platform.collectives.custom_for(kind, request.node) {
             let members = group.unwrap_or(self.platform.fabric.npus());
-            return crate::lowering::custom(algorithm, kind, shape, u64::from(members));
+            return crate::lowering::custom(algorithm, request, shape, u64::from(members));
         }
         let choice = self.choice(kind)?;
         let (chunk, chunks) = self.chunks(kind, request.bytes)?;

@@ -8,6 +8,7 @@ use super::{Callback, Executor};
 use collective::custom::Custom;
 use graph::{Op, Program};
 use network::Backend;
+use std::rc::Rc;
 use std::sync::Arc;
 use units::Span;
 
@@ -15,7 +16,8 @@ use units::Span;
 pub(super) struct Run {
     stream: u32,
     rank: u32,
-    slot: u32,
+    /// The members' ranks by position; `None` when positions are ranks.
+    ranks: Option<Rc<[u32]>>,
     position: u32,
     scope: u32,
     program: Arc<Program>,
@@ -25,13 +27,16 @@ pub(super) struct Run {
 
 impl<B: Backend> Executor<'_, B> {
     pub(super) fn start_custom(&mut self, stream: u32, rank: u32, slot: u32, position: u32, custom: Arc<Custom>) {
+        let group = self.slots[slot as usize].group;
+        let ranks = self.sorted_ranks(group);
+        let position = ranks.as_ref().map_or(position, |r| r.partition_point(|&m| m < self.folding.representatives[rank as usize]) as u32);
         let program = custom.positions[position as usize].clone();
         let nodes = program.nodes().len();
         let deps_left: Vec<u32> = (0..nodes).map(|n| program.deps(n).len() as u32).collect();
         let free: Vec<u32> = (0..nodes as u32).filter(|&n| deps_left[n as usize] == 0).collect();
         let scope = self.streams[stream as usize].instance + 1;
         let run = self.runs.len() as u32;
-        self.runs.push(Run { stream, rank, slot, position, scope, program, deps_left, left: nodes as u32 });
+        self.runs.push(Run { stream, rank, ranks, position, scope, program, deps_left, left: nodes as u32 });
         if nodes == 0 {
             return self.phase_done(stream);
         }
@@ -52,19 +57,41 @@ impl<B: Backend> Executor<'_, B> {
                 self.receive(owner, peer, bytes.0, tag);
             }
             _ => {
-                let span = operation.duration.max(Span::from_ns(1));
+                let span = operation.duration.max(self.local_work(&operation.op));
                 self.register(owner.rank, self.now + span, Callback::Custom(at, node));
             }
+        }
+    }
+
+    /// Local work without a recorded time: with the peer 1 ns, else its bytes over the local memory.
+    fn local_work(&self, op: &Op) -> Span {
+        match (op, self.settings.local_memory) {
+            (Op::Compute { bytes: Some(bytes), .. }, Some(memory)) if self.settings.canonical => memory.span(*bytes),
+            _ if self.settings.canonical => Span::ZERO,
+            _ => Span::from_ns(1),
         }
     }
 
     /// The offset in ranks of an offset in positions.
     fn rank_offset(&self, run: u32, peer: i32) -> i32 {
         let run = &self.runs[run as usize];
-        let members = &self.workload.groups[self.slots[run.slot as usize].group as usize].members;
-        let rank = |p: u32| if members.len(self.settings.ranks) == self.settings.ranks { p } else { members.rank(p) };
+        let Some(ranks) = &run.ranks else { return peer };
         let other = run.position.wrapping_add_signed(peer);
-        rank(other) as i32 - rank(run.position) as i32
+        ranks[other as usize] as i32 - ranks[run.position as usize] as i32
+    }
+
+    /// The ranks of a group ascending (positions of an algorithm from a file follow them), `None` for the whole machine.
+    fn sorted_ranks(&mut self, group: u32) -> Option<Rc<[u32]>> {
+        let (members, world) = (&self.workload.groups[group as usize].members, self.settings.ranks);
+        if members.len(world) == world {
+            return None;
+        }
+        let sorted = || {
+            let mut ranks: Vec<u32> = (0..members.len(world)).map(|p| members.rank(p)).collect();
+            ranks.sort_unstable();
+            ranks.into()
+        };
+        Some(self.sorted.entry(group).or_insert_with(sorted).clone())
     }
 
     pub(super) fn custom_done(&mut self, at: u32, node: u32) {

@@ -114,6 +114,8 @@ pub struct Settings {
     /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so that the order does not
     /// depend on who scheduled what when. Off: first scheduled, first done (the peer).
     pub canonical: bool,
+    /// Local memory of an NPU, if known.
+    pub local_memory: Option<units::Bandwidth>,
     /// Remote memory.
     pub remote_memory: Option<memory::RemoteTiming>,
     /// Duration of every compute (or replayed) node, by program and node.
@@ -202,6 +204,7 @@ pub struct Executor<'a, B> {
     charges: Vec<Span>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
     runs: Vec<custom::Run>,
+    sorted: FxHashMap<u32, std::rc::Rc<[u32]>>,
     channels: Vec<point_to_point::Channel>,
     channel_of: FxHashMap<point_to_point::ChannelKey, u32>,
     memory: memory::Contention,
@@ -250,6 +253,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             charges: Vec::new(),
             early: rustc_hash::FxHashSet::default(),
             runs: Vec::new(),
+            sorted: FxHashMap::default(),
             channels: Vec::new(),
             channel_of: FxHashMap::default(),
             memory: memory::Contention::default(),
