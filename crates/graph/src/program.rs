@@ -1,6 +1,5 @@
 //! One program: nodes in ascending id with their dependencies.
 
-use rustc_hash::FxHashSet;
 use units::{Bytes, Span};
 
 /// What a collective promises (nccl-tests and MPI meanings).
@@ -231,13 +230,18 @@ impl ProgramBuilder {
 
     /// Removes every dependency on a node that is not there, and says how many.
     pub fn drop_dangling(&mut self) -> u64 {
-        let ids: FxHashSet<u64> = self.nodes.iter().map(|node| node.id).collect();
-        let all = std::mem::take(self);
-        for (i, &node) in all.nodes.iter().enumerate() {
-            let deps = all.deps[range(&all.dep_end, i)].iter().copied().filter(|id| ids.contains(id));
-            self.push(node, &all.names[range(&all.name_end, i)], deps);
+        let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
+        ids.sort_unstable();
+        let find = finder(&ids);
+        let dangling = self.deps.iter().filter(|&&dep| find(dep).is_none()).count() as u64;
+        if dangling > 0 {
+            let all = std::mem::take(self);
+            for (i, &node) in all.nodes.iter().enumerate() {
+                let deps = all.deps[range(&all.dep_end, i)].iter().copied().filter(|&id| find(id).is_some());
+                self.push(node, &all.names[range(&all.name_end, i)], deps);
+            }
         }
-        (all.deps.len() - self.deps.len()) as u64
+        dangling
     }
 
     /// Indices of the nodes by ascending id, those of equal ids in the order of their definition.
@@ -299,14 +303,8 @@ impl ProgramBuilder {
     /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes twice.
     fn resolve(&self, program: &mut Program, faults: &mut Vec<ProgramError>) {
         let nodes = &self.nodes;
-        let first = nodes.first().map_or(0, |node| node.id);
-        let dense = nodes.last().is_none_or(|last| last.id - first == nodes.len() as u64 - 1);
-        let find = |id: u64| -> Option<u32> {
-            match dense {
-                true => id.checked_sub(first).filter(|&d| d < nodes.len() as u64).map(|d| d as u32),
-                false => nodes.binary_search_by_key(&id, |node| node.id).ok().map(|i| i as u32),
-            }
-        };
+        let ids: Vec<u64> = nodes.iter().map(|node| node.id).collect();
+        let find = finder(&ids);
         // For each node the last one that was seen to depend on it, so that repeats cost no search.
         let mut seen = vec![u32::MAX; nodes.len()];
         program.deps.reserve_exact(self.deps.len());
@@ -353,6 +351,16 @@ impl Program {
             }
         }
         self.child_start = fan_out;
+    }
+}
+
+/// Looks an id up in ascending `ids`: by subtraction where they have no gaps, by bisection otherwise.
+fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
+    let first = ids.first().copied().unwrap_or(0);
+    let dense = ids.last().is_none_or(|last| last - first == ids.len() as u64 - 1);
+    move |id| match dense {
+        true => id.checked_sub(first).filter(|&d| d < ids.len() as u64).map(|d| d as u32),
+        false => ids.binary_search(&id).ok().map(|i| i as u32),
     }
 }
 

@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads one field: its number and value, `None` at the end of the message.
-    #[inline]
+    #[inline(always)]
     pub fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);

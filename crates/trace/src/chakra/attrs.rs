@@ -25,30 +25,53 @@ pub(crate) enum Key {
 const KEYS: usize = 14;
 
 impl Key {
+    /// Every key, in the order of its number.
+    const ALL: [Key; KEYS] = [
+        Key::IsCpuOp,
+        Key::NumOps,
+        Key::TensorSize,
+        Key::CommType,
+        Key::CommSize,
+        Key::CommPriority,
+        Key::CommSrc,
+        Key::CommDst,
+        Key::CommTag,
+        Key::CommRoot,
+        Key::PgName,
+        Key::InvolvedDim,
+        Key::Runtime,
+        Key::DurationPicos,
+    ];
+
     /// The key an attribute name stands for.
     #[inline]
     pub fn from_name(name: &[u8]) -> Option<Key> {
-        Some(match name {
-            b"is_cpu_op" => Key::IsCpuOp,
-            b"num_ops" => Key::NumOps,
-            b"tensor_size" => Key::TensorSize,
-            b"comm_type" => Key::CommType,
-            b"comm_size" => Key::CommSize,
-            b"comm_priority" => Key::CommPriority,
-            b"comm_src" => Key::CommSrc,
-            b"comm_dst" => Key::CommDst,
-            b"comm_tag" => Key::CommTag,
-            b"comm_root" => Key::CommRoot,
-            b"pg_name" => Key::PgName,
-            b"involved_dim" => Key::InvolvedDim,
-            b"runtime" => Key::Runtime,
-            b"duration_picos" => Key::DurationPicos,
-            _ => return None,
-        })
+        const NAMES: [(u64, u64); KEYS] = {
+            let mut names = [(0, 0); KEYS];
+            let mut i = 0;
+            while i < KEYS {
+                names[i] = words(Key::ALL[i].name().as_bytes());
+                i += 1;
+            }
+            names
+        };
+        // Two integers tell names of 4 to 16 bytes of one length apart, without a call for each comparison.
+        let words = words(name);
+        let candidates: &[Key] = match name.len() {
+            7 => &[Key::NumOps, Key::PgName, Key::Runtime],
+            8 => &[Key::CommSrc, Key::CommDst, Key::CommTag],
+            9 => &[Key::CommType, Key::CommSize, Key::IsCpuOp, Key::CommRoot],
+            11 => &[Key::TensorSize],
+            12 => &[Key::InvolvedDim],
+            13 => &[Key::CommPriority],
+            14 => &[Key::DurationPicos],
+            _ => &[],
+        };
+        candidates.iter().copied().find(|&key| NAMES[key as usize] == words)
     }
 
     /// The attribute's name.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Key::IsCpuOp => "is_cpu_op",
             Key::NumOps => "num_ops",
@@ -65,6 +88,18 @@ impl Key {
             Key::Runtime => "runtime",
             Key::DurationPicos => "duration_picos",
         }
+    }
+}
+
+/// The first and last 8 bytes of a name, or the first and last 4 of a shorter one.
+#[inline]
+const fn words(name: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    }
+    match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), Some(last)) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
+        _ => (0, 0),
     }
 }
 
@@ -273,10 +308,12 @@ mod tests {
 
     #[test]
     fn names_and_keys_agree() {
-        for name in ["is_cpu_op", "num_ops", "comm_root", "pg_name", "involved_dim", "duration_picos"] {
-            assert_eq!(Key::from_name(name.as_bytes()).map(Key::name), Some(name));
+        for (i, key) in Key::ALL.into_iter().enumerate() {
+            assert_eq!((Key::from_name(key.name().as_bytes()), key as usize), (Some(key), i));
         }
-        assert_eq!(Key::from_name(b"op_type"), None);
+        for name in [&b"op_type"[..], b"", b"comm_sizes", b"comm_siz", b"xomm_size", b"comm-size", b"involved_dims"] {
+            assert_eq!(Key::from_name(name), None);
+        }
     }
 
     #[test]

@@ -15,9 +15,13 @@ use std::fmt;
 pub(crate) fn decode(bytes: &[u8], decoder: Decoder) -> Result<Decoded, Vec<Problem>> {
     let mut state = State::new(decoder);
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    while json.end().is_err() && !state.decoder.problems.is_full() {
+    while !state.decoder.problems.is_full() {
+        state.inside = false;
+        // Asking whether the end is reached would count the lines up to here each time, so the end shows as an error.
         if let Err(error) = (TopSeed { state: &mut state }).deserialize(&mut json) {
-            state.fault(&error);
+            if state.inside || !error.is_eof() {
+                state.fault(&error);
+            }
             break;
         }
     }
@@ -38,6 +42,8 @@ struct State<'o> {
     objects: u64,
     foreign: Option<Foreign>,
     has_graph: bool,
+    /// True from the start of a top-level value on.
+    inside: bool,
     top_keys: Vec<String>,
 }
 
@@ -79,16 +85,14 @@ impl Owned {
             Owned::List => Value::List,
         }
     }
+}
 
-    /// Protobuf's JSON mapping writes 64-bit integers as text.
-    fn unquoted(self) -> Owned {
-        let Owned::Text(text) = &self else { return self };
-        match (text.parse::<u64>(), text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(v), _, _) => Owned::Unsigned(v),
-            (_, Ok(v), _) => Owned::Negative(v),
-            (_, _, Ok(v)) => Owned::Real(v),
-            _ => self,
-        }
+/// The number that `text` holds.
+fn number(text: &str) -> Option<Owned> {
+    match (text.parse::<u64>(), text.parse::<i64>()) {
+        (Ok(v), _) => Some(Owned::Unsigned(v)),
+        (_, Ok(v)) => Some(Owned::Negative(v)),
+        _ => text.parse().ok().map(Owned::Real),
     }
 }
 
@@ -113,6 +117,7 @@ impl<'o> State<'o> {
             objects: 0,
             foreign: None,
             has_graph: false,
+            inside: false,
             top_keys: Vec::new(),
         }
     }
@@ -256,6 +261,7 @@ impl<'de> Visitor<'de> for TopSeed<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.state.inside = true;
         self.state.node.clear();
         while let Some(field) = map.next_key_seed(FieldSeed)? {
             match field {
@@ -280,6 +286,7 @@ impl<'de> Visitor<'de> for TopSeed<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        self.state.inside = true;
         NodesSeed { state: self.state }.visit_seq(seq)
     }
 }
@@ -347,21 +354,21 @@ fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &m
     match field {
         Field::Id => {
             node.is_node = true;
-            node.id = whole(map.next_value_seed(ValueSeed)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
+            node.id = whole(map.next_value_seed(ValueSeed::Number)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
         }
         Field::Name => {
             node.is_node = true;
-            if let Owned::Text(name) = map.next_value_seed(ValueSeed)? {
+            if let Owned::Text(name) = map.next_value_seed(ValueSeed::Plain)? {
                 node.name = name;
             }
         }
         Field::Type => {
             node.is_node = true;
-            node.kind = Some(kind(map.next_value_seed(ValueSeed)?).map_err(A::Error::custom)?);
+            node.kind = Some(kind(map.next_value_seed(ValueSeed::Plain)?).map_err(A::Error::custom)?);
         }
         Field::Deps => map.next_value_seed(DepsSeed { deps: &mut node.deps })?,
         Field::Duration => {
-            node.duration = match map.next_value_seed(ValueSeed)?.unquoted() {
+            node.duration = match map.next_value_seed(ValueSeed::Number)? {
                 Owned::Unsigned(micros) => Some(Recorded::Micros(micros)),
                 Owned::Real(micros) => Some(Recorded::FractionalMicros(micros)),
                 Owned::Negative(micros) => Some(Recorded::FractionalMicros(micros as f64)),
@@ -371,7 +378,7 @@ fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &m
         Field::Inputs => map.next_value_seed(InputsSeed { values: &mut node.inputs })?,
         Field::Attr => map.next_value_seed(AttrsSeed { node })?,
         Field::Known(key) => {
-            let value = map.next_value_seed(ValueSeed)?;
+            let value = map.next_value_seed(ValueSeed::Plain)?;
             node.attrs.push((key, value));
         }
         Field::Unknown(key) => {
@@ -386,7 +393,7 @@ fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &m
 }
 
 fn whole(value: Owned) -> Option<u64> {
-    match value.unquoted() {
+    match value {
         Owned::Unsigned(v) => Some(v),
         _ => None,
     }
@@ -413,7 +420,12 @@ fn kind(value: Owned) -> Result<Kind, String> {
 }
 
 /// Any value, as far as an attribute can use it.
-struct ValueSeed;
+enum ValueSeed {
+    /// Text stays text.
+    Plain,
+    /// Text that holds a number is one: protobuf's JSON mapping writes 64-bit integers as text.
+    Number,
+}
 
 impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Owned;
@@ -447,7 +459,11 @@ impl<'de> Visitor<'de> for ValueSeed {
     }
 
     fn visit_str<E>(self, v: &str) -> Result<Owned, E> {
-        Ok(Owned::Text(v.to_string()))
+        let number = match self {
+            ValueSeed::Plain => None,
+            ValueSeed::Number => number(v),
+        };
+        Ok(number.unwrap_or_else(|| Owned::Text(v.to_string())))
     }
 
     fn visit_unit<E>(self) -> Result<Owned, E> {
@@ -456,7 +472,7 @@ impl<'de> Visitor<'de> for ValueSeed {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Owned, A::Error> {
         let (mut bits, mut count, mut all_flags) = (0, 0, true);
-        while let Some(item) = seq.next_element_seed(ValueSeed)? {
+        while let Some(item) = seq.next_element_seed(ValueSeed::Number)? {
             match item {
                 Owned::Bool(set) => Value::flag(&mut bits, &mut count, set),
                 _ => all_flags = false,
@@ -470,7 +486,7 @@ impl<'de> Visitor<'de> for ValueSeed {
         let mut found = Owned::List;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "values" => found = map.next_value_seed(ValueSeed)?,
+                "values" => found = map.next_value_seed(ValueSeed::Plain)?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -504,7 +520,7 @@ impl<'de> Visitor<'de> for DepsSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(value) = seq.next_element_seed(ValueSeed)? {
+        while let Some(value) = seq.next_element_seed(ValueSeed::Number)? {
             let id = whole(value).ok_or_else(|| A::Error::custom("a dependency is no node id"))?;
             self.deps.push(id);
         }
@@ -521,7 +537,7 @@ impl<'de> DeserializeSeed<'de> for InputsSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        if let Owned::Text(text) = ValueSeed.deserialize(json)? {
+        if let Owned::Text(text) = ValueSeed::Plain.deserialize(json)? {
             *self.values = text;
         }
         Ok(())
@@ -550,13 +566,75 @@ impl<'de> Visitor<'de> for AttrsSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some((name, value)) = seq.next_element_seed(AttrSeed)? {
-            match (Key::from_name(name.as_bytes()), value) {
-                (Some(key), Some(value)) => self.node.attrs.push((key, value)),
-                (Some(_), None) => {}
-                (None, _) => self.node.unknown.push(name),
+            match (name, value) {
+                (AttrName::Known(key), Some(value)) => self.node.attrs.push((key, value)),
+                (AttrName::Known(_), None) => {}
+                (AttrName::Other(name), _) => self.node.unknown.push(name),
             }
         }
         Ok(())
+    }
+}
+
+/// The name of an attribute.
+enum AttrName {
+    Known(Key),
+    Other(String),
+}
+
+struct AttrNameSeed;
+
+impl<'de> DeserializeSeed<'de> for AttrNameSeed {
+    type Value = AttrName;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<AttrName, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for AttrNameSeed {
+    type Value = AttrName;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("the name of an attribute")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<AttrName, E> {
+        Ok(Key::from_name(name.as_bytes()).map_or_else(|| AttrName::Other(name.to_string()), AttrName::Known))
+    }
+}
+
+/// A key of an `AttributeProto`.
+enum AttrPart {
+    Name,
+    Passed,
+    Value(ValueSeed),
+}
+
+struct AttrPartSeed;
+
+impl<'de> DeserializeSeed<'de> for AttrPartSeed {
+    type Value = AttrPart;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<AttrPart, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for AttrPartSeed {
+    type Value = AttrPart;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<AttrPart, E> {
+        Ok(match key {
+            "name" => AttrPart::Name,
+            "docString" | "doc_string" | "type" => AttrPart::Passed,
+            "stringVal" | "string_val" | "bytesVal" | "bytes_val" | "value" => AttrPart::Value(ValueSeed::Plain),
+            _ => AttrPart::Value(ValueSeed::Number),
+        })
     }
 }
 
@@ -564,7 +642,7 @@ impl<'de> Visitor<'de> for AttrsSeed<'_> {
 struct AttrSeed;
 
 impl<'de> DeserializeSeed<'de> for AttrSeed {
-    type Value = (String, Option<Owned>);
+    type Value = (AttrName, Option<Owned>);
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
         json.deserialize_map(self)
@@ -572,22 +650,19 @@ impl<'de> DeserializeSeed<'de> for AttrSeed {
 }
 
 impl<'de> Visitor<'de> for AttrSeed {
-    type Value = (String, Option<Owned>);
+    type Value = (AttrName, Option<Owned>);
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("an attribute")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut name, mut value) = (String::new(), None);
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "name" => name = map.next_value()?,
-                "docString" | "doc_string" | "type" => drop(map.next_value::<IgnoredAny>()?),
-                "stringVal" | "string_val" | "bytesVal" | "bytes_val" | "value" => {
-                    value = Some(map.next_value_seed(ValueSeed)?);
-                }
-                _ => value = Some(map.next_value_seed(ValueSeed)?.unquoted()),
+        let (mut name, mut value) = (AttrName::Other(String::new()), None);
+        while let Some(part) = map.next_key_seed(AttrPartSeed)? {
+            match part {
+                AttrPart::Name => name = map.next_value_seed(AttrNameSeed)?,
+                AttrPart::Passed => drop(map.next_value::<IgnoredAny>()?),
+                AttrPart::Value(seed) => value = Some(map.next_value_seed(seed)?),
             }
         }
         Ok((name, value))
