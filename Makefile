@@ -20,15 +20,14 @@ prerequisites:
 	@PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites >/dev/null
 
 setup: prerequisites $(BIN)/.installed ## Create .venv, install the pinned dependencies, build the simulator
-	@echo "building the simulator (the first time takes a few minutes)"
-	@$(BIN)/maturin develop --release --quiet --skip-install 2>&1 | sed '/^$$/d'
+	@said=$$($(BIN)/maturin develop --release --quiet --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
 $(BIN)/.installed: requirements/dev.txt pyproject.toml crates/py/Cargo.toml
 	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
-	echo "installing into .venv"; \
+	echo "installing into .venv and building the simulator (the first time takes a few minutes)"; \
 	test -x $(BIN)/python || "$$python" -m venv .venv; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt; \
-	$(BIN)/maturin develop --release --quiet
+	said=$$($(BIN)/maturin develop --release --quiet 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
 
 demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes

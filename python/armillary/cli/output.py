@@ -87,6 +87,7 @@ def write_json(path: str | None, text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     elif path is not None:
         files.write_text(path, text if text.endswith("\n") else text + "\n")
+        log(f"result written to {path}")
 
 
 def require_writable(path: str | None) -> None:

@@ -42,13 +42,16 @@ def _row(name: str) -> tuple[str, int, str, str]:
 def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     from rich.table import Table
 
+    from ..report.terminal import emit
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Name", no_wrap=True)
-    table.add_column("NPUs", justify="right")
-    table.add_column("Topology", no_wrap=True)
+    table.add_column("NPUs", justify="right", no_wrap=True)
+    table.add_column("Topology", overflow="fold")
     for name, npus, topology, _ in rows:
-        table.add_row(name, f"{npus:,}", topology)
-    output.console().print(table)
+        short = topology.replace("FullyConnected", "FC").replace("Switch", "SW").replace("Ring", "R")
+        table.add_row(name, f"{npus:,}", short)
+    emit(output.console(), [table])
 
 
 @app.command()

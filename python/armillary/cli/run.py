@@ -33,10 +33,8 @@ def run(
         source = load(workload, target)
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
-        output.write_json(json, result.to_json())
         if json != "-":
             from ..report import breakdown
 
             breakdown.show(result.report, f"{workload} on {target.name}, {backend}", output.console())
-            if json:
-                output.log(f"result written to {json}")
+        output.write_json(json, result.to_json())

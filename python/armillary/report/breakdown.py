@@ -12,6 +12,7 @@ from rich.text import Text
 from ..schema import Class, Report
 from . import bars
 from .quantity import bandwidth, number, share, size, time
+from .terminal import emit
 
 _CLASSES = 12
 _OPERATIONS = 10
@@ -22,11 +23,7 @@ _NARROW = 78
 
 def show(report: Report, title: str, console: Console) -> None:
     """Prints the breakdown to fit the console's width, in plain text when it is not a terminal."""
-    with console.capture() as captured:
-        for part in _parts(report, title, console):
-            console.print(part, soft_wrap=isinstance(part, Text))
-    lines = captured.get().splitlines()
-    console.file.write("\n".join(line.rstrip() for line in lines) + "\n")
+    emit(console, _parts(report, title, console))
 
 
 def _parts(report: Report, title: str, console: Console) -> Iterator[RenderableType]:
@@ -49,9 +46,9 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
         Text("Step time  ", "bold").append(time(report["step_time_ns"]), "bold green").append(f"   {title}", "default")
     )
     ranks, classes = report["ranks"], report["symmetry"]["classes"]
-    alike = f"in {number(classes)} classes that behave alike" if classes < ranks else "no two alike"
+    alike = f" in {number(classes)} classes that behave alike" if classes < ranks else ", no two alike"
     reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
-    yield Text(f"{number(ranks)} ranks, {'all alike' if classes == 1 else alike}{reason}")
+    yield Text(f"{number(ranks)} ranks{', all alike' if classes == 1 else alike}{reason}")
 
 
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
