@@ -254,10 +254,10 @@ impl<'o> Decoder<'o> {
 }
 
 fn collective_kind(schema: Schema, raw: &Raw) -> Result<CollectiveKind, BadAttr> {
-    if let Some(Value::Text(name)) = raw.attrs.get(Key::CommType) {
-        if let Some(kind) = named_collective(name) {
-            return Ok(kind);
-        }
+    if let Some(Value::Text(name)) = raw.attrs.get(Key::CommType)
+        && let Some(kind) = named_collective(name)
+    {
+        return Ok(kind);
     }
     let number = raw.attrs.required(Key::CommType)?;
     schema.collective(number).ok_or_else(|| BadAttr {

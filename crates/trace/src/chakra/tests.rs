@@ -127,6 +127,24 @@ proptest! {
         prop_assert_eq!(slots, names(&workload, 2));
     }
 
+    /// Large files come in blocks that end anywhere.
+    #[test]
+    fn blocks_read_like_the_whole(program in program(), size in 1usize..100) {
+        let workload = workload(program);
+        let mut bytes = Vec::new();
+        write_protobuf(&workload, 2, &mut bytes).unwrap();
+        let options = ReadOptions::default();
+        let mut reader = binary::BinaryReader::new(decode::Decoder::new("x", 2, &options));
+        let (mut waiting, mut ahead) = (Vec::new(), bytes.chunks(size).peekable());
+        while let Some(block) = ahead.next() {
+            waiting.extend_from_slice(block);
+            let used = reader.block(&waiting, ahead.peek().is_none()).unwrap();
+            waiting.drain(..used);
+        }
+        prop_assert!(waiting.is_empty());
+        prop_assert_eq!(&reader.decoder.finish().unwrap().program, workload.program(2));
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         let _ = decode(&bytes, "x", 0, &ReadOptions::default());

@@ -84,7 +84,7 @@ fn attributes(workload: &Workload, rank: u32, node: &Node) -> io::Result<Vec<(&'
             attrs.extend((root != 0).then_some(("comm_root", Attr::Uint32(root))));
         }
     }
-    if node.duration.0 % PS_PER_US != 0 {
+    if !node.duration.0.is_multiple_of(PS_PER_US) {
         attrs.push(("duration_picos", Attr::Uint64(node.duration.0)));
     }
     Ok(attrs)
