@@ -158,7 +158,7 @@ const UNDEFINED: [(&str, Answer); 12] = [
     ("N_Ring6_dbt", Refused("doubleBinaryTree cannot run all_reduce over 6 NPUs")),
     ("N_Ring8_ag_3B", Refused("an all-gather of 3 bytes cannot be split into 4 chunks")),
     ("N_Ring8_ar_splits0", Refused("\"preferred-dataset-splits\" is missing")),
-    ("N_Ring8_grp_nonmember", Refused("not a member")),
+    ("N_Ring8_grp_nonmember", Refused("in which rank 4 is not")),
     ("N_Ring8_reduce_op", Refused("ASTRA-sim does not run reduce")),
 ];
 

@@ -1,0 +1,402 @@
+//! Wrong inputs: each gets one problem that names file, place, value and what is allowed; none panics, hangs or passes.
+
+#[path = "common/scratch.rs"]
+mod scratch;
+#[path = "common/wire.rs"]
+mod wire;
+
+use scratch::Scratch;
+use graph::{CollectiveKind, Group, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use sim::config::astra_sim::{self, AstraSimArgs};
+use sim::config::native;
+use sim::error::Error;
+use sim::run::{BackendKind, Config, Outcome, Source, run};
+use std::sync::Arc;
+use units::{Bytes, Span};
+use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
+
+const SYSTEM: &str = r#"{"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1,
+"preferred-dataset-splits": 4, "collective-optimization": "localBWAware", "local-mem-bw": 1600,
+"all-reduce-implementation": ["ring"]}"#;
+const NETWORK: &str = "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]  # GB/s\nlatency: [ 500.0 ]  # ns\n";
+
+fn all_reduce(id: u64, bytes: i64) -> Vec<u8> {
+    node(id, COLLECTIVE, &[], 0, &[("comm_type", 0), ("comm_size", bytes)])
+}
+
+fn compute(id: u64, deps: &[u64]) -> Vec<u8> {
+    node(id, COMPUTE, deps, 1, &[("is_cpu_op", 0)])
+}
+
+/// The files of a run; sound until a test spoils one.
+struct Files {
+    traces: Vec<Option<Vec<u8>>>,
+    system: Option<String>,
+    network: Option<String>,
+    memory: Option<String>,
+    groups: Option<String>,
+    args: Vec<String>,
+}
+
+impl Files {
+    fn sound() -> Files {
+        Files {
+            traces: vec![Some(trace(&[all_reduce(0, 1 << 20)])); 4],
+            system: Some(SYSTEM.into()),
+            network: Some(NETWORK.into()),
+            memory: Some(r#"{"memory-type": "NO_MEMORY_EXPANSION"}"#.into()),
+            groups: None,
+            args: Vec::new(),
+        }
+    }
+
+    fn run(&self, folder: &Scratch) -> Result<Outcome, Error> {
+        for (rank, bytes) in self.traces.iter().enumerate() {
+            bytes.iter().for_each(|bytes| drop(folder.write(&format!("trace.{rank}.et"), bytes)));
+        }
+        let named = [("system.json", &self.system), ("network.yml", &self.network), ("memory.json", &self.memory)];
+        for (name, text) in named.into_iter().chain([("groups.json", &self.groups)]) {
+            text.iter().for_each(|text| drop(folder.write(name, text)));
+        }
+        let mut flags = vec![
+            format!("--workload-configuration={}", folder.file("trace")),
+            format!("--system-configuration={}", folder.file("system.json")),
+            format!("--network-configuration={}", folder.file("network.yml")),
+            format!("--remote-memory-configuration={}", folder.file("memory.json")),
+        ];
+        flags.extend(self.groups.iter().map(|_| format!("--comm-group-configuration={}", folder.file("groups.json"))));
+        flags.extend(self.args.iter().cloned());
+        let args = AstraSimArgs::parse(&flags)?;
+        let (platform, groups) = astra_sim::read(&args)?;
+        let workload = Source::Traces(args.workload.into());
+        let config = Config { workload, groups, platform, backend: BackendKind::Analytical, fold: true, seed: 0 };
+        run(&config, &mut |_| true)
+    }
+}
+
+type Spoil = fn(&mut Files);
+
+/// What is spoiled, how, and what must be said: file (its end), place, message, allowed (a part of each).
+type Bad = (&'static str, Spoil, [&'static str; 4]);
+
+const ASTRA_SIM: &[Bad] = &[
+    // Files.
+    ("bad_json", |f| f.system = Some("{\"scheduling-policy\": \"LIFO\", }}}".into()), ["system.json", "line 1, column 31", "JSON syntax error", "valid JSON"]),
+    ("yaml_syntax", |f| f.network = Some("topology: [ Ring\nnpus_count: [ 4 ]\n".into()), ["network.yml", "line 2, column 11", "YAML syntax error", "valid YAML"]),
+    ("missing_memory", |f| f.memory = None, ["memory.json", "", "there is no such file", "a readable remote memory file"]),
+    ("missing_network", |f| f.network = None, ["network.yml", "", "there is no such file", "a readable network file"]),
+    ("missing_system", |f| f.system = None, ["system.json", "", "there is no such file", "a readable system file"]),
+    ("empty network", |f| f.network = Some(String::new()), ["network.yml", "line 1", "holds nothing", "a YAML mapping"]),
+    ("system is a list", |f| f.system = Some("[]".into()), ["system.json", "", "holds a list", "a JSON object"]),
+    // Traces.
+    ("trunc_half", |f| f.traces[2].as_mut().unwrap().truncate(20), ["trace.2.et", "rank 2 byte 8", "the file ends 30 bytes before", "a complete file"]),
+    ("empty trace", |f| f.traces[2] = Some(Vec::new()), ["trace.2.et", "rank 2", "the file is empty", "a Chakra execution trace"]),
+    ("metadata_only", |f| {
+        f.traces = vec![Some(trace(&[compute(0, &[])])); 4];
+        f.traces[2] = Some(trace(&[]));
+    }, ["", "rank 2", "the trace holds no nodes", "at least one such node"]),
+    ("not chakra: text", |f| f.traces[2] = Some(b"hello, this is no trace at all\n".to_vec()), ["trace.2.et", "rank 2", "no Chakra trace but text", "protobuf or Chakra JSON"]),
+    ("not chakra: elf", |f| f.traces[2] = Some(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0".to_vec()), ["trace.2.et", "rank 2", "no Chakra trace", "a Chakra execution trace"]),
+    ("not chakra: json", |f| f.traces[2] = Some(b"{\"schema\": 1, \"traceEvents\": []}".to_vec()), ["trace.2.et", "rank 2", "Kineto", "armillary import"]),
+    ("broken gzip", |f| f.traces[2] = Some(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0".to_vec()), ["trace.2.et", "", "can't be read: incomplete", "read to its end"]),
+    ("missing rank", |f| f.traces[2] = None, ["trace", "", "no trace for rank 2", "ranks 0 to 3"]),
+    ("no trace", |f| f.traces = vec![None; 4], ["trace", "", "no trace of this name", "PREFIX.<rank>.et"]),
+    ("more_npus_than_traces", |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 8 ]")), ["trace", "", "no trace for ranks 4-7: there are 4", "8, one for each NPU"]),
+    ("cycle_partial", |f| f.traces[1] = Some(trace(&[compute(0, &[]), compute(1, &[0, 2]), compute(2, &[1])])), ["", "rank 1 node 1", "1 -> 2 -> 1", "without a cycle"]),
+    ("cycle", |f| f.traces = vec![Some(trace(&[compute(1, &[2]), compute(2, &[1])])); 4], ["", "rank 0 node 1", "1 -> 2 -> 1; the same for 3 more ranks", "without a cycle"]),
+    ("dangling_dep", |f| f.traces[2] = Some(trace(&[compute(0, &[]), compute(1, &[99])])), ["trace.2.et", "rank 2 node 1", "node 99, which is not in the trace", "ids of nodes in this trace"]),
+    ("barrier", |f| f.traces = vec![Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 9), ("comm_size", 8)])])); 4], ["", "rank 0 node 0", "ASTRA-sim does not run barrier", "`armillary run`"]),
+    ("unknown_comm_type", |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 42), ("comm_size", 8)])])), ["trace.2.et", "rank 2 node 0", "comm_type is 42", "9 barrier"]),
+    ("negative_size", |f| f.traces[2] = Some(trace(&[all_reduce(0, -5)])), ["trace.2.et", "rank 2 node 0", "comm_size is -5", "zero or more"]),
+    ("no comm_size", |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 0)])])), ["trace.2.et", "rank 2 node 0", "comm_size is missing", "zero or more"]),
+    ("rank_mismatch_size", |f| f.traces[3] = Some(trace(&[all_reduce(0, 1 << 21)])), ["", "group world", "rank 3 has all_reduce of 2097152 bytes (node 0)", "the same kind and size in the same order"]),
+    ("rank_mismatch_count", |f| f.traces[3] = Some(trace(&[compute(0, &[])])), ["", "group world", "rank 3 has none", "the same kind and size in the same order"]),
+    ("send_to_self", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_src", 0), ("comm_dst", 0), ("comm_tag", 1), ("comm_size", 8)])])), ["trace.0.et", "rank 0 node 1", "rank 0 sends to itself", "another rank"]),
+    ("send_wrong_src", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_src", 1), ("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)])])), ["trace.0.et", "rank 0 node 1", "comm_src is 1 in the trace of rank 0", "the rank whose trace this is"]),
+    ("send to nobody", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_dst", 9), ("comm_tag", 1), ("comm_size", 8)])])), ["", "rank 0 node 1", "rank 9, which does not exist", "ranks 0 to 3"]),
+    ("send unmatched", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)])])), ["", "rank 0 node 1", "rank 0 sends 1 messages with tag 1 to rank 2, which receives 0", "as many receives as sends"]),
+    ("unknown node type", |f| f.traces[2] = Some(trace(&[node(0, 77, &[], 1, &[])])), ["trace.2.et", "rank 2 node 0", "node type 77 is unknown", "7 collective"]),
+    // Network file.
+    ("neg_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "-50.0")), ["network.yml", "line 3, bandwidth[0]", "-50", "a number above 0"]),
+    ("zero_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "0.0")), ["network.yml", "line 3, bandwidth[0]", "0 is not allowed", "a number above 0"]),
+    ("nan_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", ".nan")), ["network.yml", "line 3, bandwidth[0]", ".nan", "a number above 0"]),
+    ("text bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "fast")), ["network.yml", "line 3, bandwidth[0]", "fast", "a number above 0"]),
+    ("neg_latency", |f| f.network = Some(NETWORK.replace("500.0", "-1.0")), ["network.yml", "line 4, latency[0]", "-1", "a number from 0"]),
+    ("huge_latency", |f| f.network = Some(NETWORK.replace("500.0", "1e+30")), ["network.yml", "line 4, latency[0]", "1e30", "a number from 0 to 1e12"]),
+    ("npu1", |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 1 ]")), ["network.yml", "line 2, npus_count[0]", "1 is not allowed", "a whole number from 2"]),
+    ("len_mismatch", |f| f.network = Some(NETWORK.replace("[ Ring ]", "[ Ring, Ring ]")), ["network.yml", "line 1", "topology 2, npus_count 1", "one entry a dimension"]),
+    ("unknown block", |f| f.network = Some(NETWORK.replace("Ring", "Rnig")), ["network.yml", "line 1, topology[0]", "Rnig", "Ring, FullyConnected, Switch"]),
+    ("key missing", |f| f.network = Some(NETWORK.replace("latency", "latencies")), ["network.yml", "line 1", "\"latency\" is missing", "a list with one entry"]),
+    // System file.
+    ("epd_negative", |f| f.system = Some(SYSTEM.replace(": 10", ": -10")), ["system.json", "endpoint-delay", "-10", "a whole number from 0"]),
+    ("impl_string_not_list", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "\"ring\"")), ["system.json", "all-reduce-implementation", "\"ring\" is not allowed", "a list with one algorithm"]),
+    ("unknown_alg", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"rings\"]")), ["system.json", "all-reduce-implementation[0]", "rings", "halvingDoubling"]),
+    ("too many algs", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"ring\", \"ring\"]")), ["system.json", "all-reduce-implementation", "2 algorithms for 1 dimension", "at most one"]),
+    ("no_impl_key", |f| f.system = Some(SYSTEM.replace("all-reduce", "all-gather")), ["", "rank 0 node 0", "no all-reduce-implementation", "a list of one algorithm"]),
+    ("unknown policy", |f| f.system = Some(SYSTEM.replace("LIFO", "RANDOM")), ["system.json", "scheduling-policy", "RANDOM", "LIFO, FIFO, EXPLICIT"]),
+    ("zero splits", |f| f.system = Some(SYSTEM.replace(": 4", ": 0")), ["system.json", "preferred-dataset-splits", "0 is not allowed", "a whole number from 1"]),
+    ("halving on 6", |f| {
+        f.network = Some(NETWORK.replace("[ 4 ]", "[ 6 ]"));
+        f.system = Some(SYSTEM.replace("\"ring\"", "\"halvingDoubling\""));
+        f.traces = vec![f.traces[0].clone(); 6];
+    }, ["", "rank 0 node 0", "halvingDoubling cannot run all_reduce over 6 NPUs", "a power of two"]),
+    // Memory file.
+    ("unknown memory type", |f| f.memory = Some(r#"{"memory-type": "CLOUD"}"#.into()), ["memory.json", "memory-type", "CLOUD", "MEMORY_POOL"]),
+    ("zero memory bandwidth", |f| f.memory = Some(r#"{"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 1, "remote-mem-bw": 0}"#.into()), ["memory.json", "remote-mem-bw", "0 is not allowed", "a whole number from 1"]),
+    ("memory node, no memory", |f| f.traces = vec![Some(trace(&[node(0, 2, &[], 0, &[("tensor_size", 8)])])); 4], ["", "rank 0 node 0", "accesses remote memory", "a platform with remote memory"]),
+    // Groups file.
+    ("group rank out of range", |f| f.groups = Some(r#"{"1": [0, 9]}"#.into()), ["groups.json", "1[1]", "9", "a whole number from 0 to 3"]),
+    ("group rank twice", |f| f.groups = Some(r#"{"1": [0, 0]}"#.into()), ["groups.json", "1", "rank 0 is in the group twice", "each rank once"]),
+    ("group rank negative", |f| f.groups = Some(r#"{"1": [0, -1]}"#.into()), ["groups.json", "1[1]", "-1", "a whole number from 0 to 3"]),
+    ("group empty", |f| f.groups = Some(r#"{"1": []}"#.into()), ["groups.json", "1", "", "a list of one or more ranks"]),
+    ("group id", |f| f.groups = Some(r#"{"one": [0, 1]}"#.into()), ["groups.json", "one", "the group id", "a whole number from 1"]),
+    // Flags.
+    ("unknown_option", |f| f.args = vec!["--num-queue-per-dim=2".into()], ["", "--num-queue-per-dim", "unknown flag", "--num-queues-per-dim"]),
+    ("queues zero", |f| f.args = vec!["--num-queues-per-dim=0".into()], ["", "--num-queues-per-dim", "0", "a whole number from 1"]),
+    ("queues text", |f| f.args = vec!["--num-queues-per-dim=many".into()], ["", "--num-queues-per-dim", "many", "a whole number from 1"]),
+];
+
+#[test]
+fn astra_sim_inputs() {
+    for &(name, spoil, parts) in ASTRA_SIM {
+        let mut files = Files::sound();
+        spoil(&mut files);
+        one_problem(name, files.run(&Scratch::new("bad-astra-sim")), parts);
+    }
+}
+
+/// Exactly one problem, and each of its parts has what is asked for.
+fn one_problem(name: &str, answer: Result<Outcome, Error>, parts: [&str; 4]) {
+    let problems = match answer {
+        Err(Error::Input(problems)) => problems,
+        Err(other) => panic!("{name}: {other}"),
+        Ok(_) => panic!("{name}: it runs"),
+    };
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 1, "{name}: {shown:#?}");
+    let problem = &problems[0];
+    assert!(problem.file.ends_with(parts[0]), "{name}: file {}", problem.file);
+    for (said, wanted) in [&problem.place, &problem.message, &problem.help].into_iter().zip(&parts[1..]) {
+        assert!(said.contains(wanted), "{name}: {said:?} has no {wanted:?} in {shown:#?}");
+    }
+}
+
+/// What ASTRA-sim takes without a word runs, and the report says what was passed over.
+#[test]
+fn what_astra_sim_passes_over_is_said() {
+    let cases: [(Spoil, f64, &str); 4] = [
+        (|f| f.system = Some(SYSTEM.replace('{', r#"{"endpoint-dely": 99, "#)), 43_000.0, "endpoint-dely"),
+        (|f| f.args = vec!["--comm-scale=2".into()], 43_000.0, "--comm-scale"),
+        // The last of two nodes with one id counts: 5 us, not 1 us.
+        (|f| f.traces = vec![Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])); 4], 5_000.0, "earlier definitions of a node id"),
+        (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), 43_000.0, "beyond"),
+    ];
+    for (spoil, step, said) in cases {
+        let mut files = Files::sound();
+        spoil(&mut files);
+        let outcome = files.run(&Scratch::new("passed-over")).unwrap_or_else(|error| panic!("{said}: {error}"));
+        assert_eq!(outcome.report.step_time_ns, step, "{said}");
+        let warnings = &outcome.report.warnings;
+        assert!(warnings.iter().any(|w| w.contains(said)), "{said}: {warnings:?}");
+    }
+}
+
+/// A file or folder that may not be read. The administrator may read everything: then only the folder is tried.
+#[cfg(unix)]
+#[test]
+fn unreadable_files() {
+    use std::os::unix::fs::PermissionsExt;
+    for name in ["system.json", "network.yml", "memory.json", "trace.2.et"] {
+        let folder = Scratch::new("unreadable");
+        let mut files = Files::sound();
+        files.run(&folder).expect("sound files run");
+        let path = folder.file(name);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0)).expect("our own file");
+        let readable = std::fs::read(&path).is_ok();
+        (files.system, files.network, files.memory, files.traces) = (None, None, None, Vec::new());
+        match readable {
+            true => println!("skipped: this user may read {name} whatever its mode"),
+            false => one_problem(name, files.run(&folder), [name, "", "ermission", ""]),
+        }
+        std::fs::remove_file(&path).expect("our own file");
+        std::fs::create_dir(&path).expect("our own folder");
+        one_problem(name, files.run(&folder), [name, "", "", ""]);
+    }
+}
+
+const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
+
+/// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the exact words of many more.
+const NATIVE: &[(&str, &str, [&str; 3])] = &[
+    ("unknown key", "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nschedular: {}\n", ["line 3", "schedular", "scheduler"]),
+    ("unknown block", "topology: Rung(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n", ["line 1, topology", "Rung", "Ring"]),
+    ("no unit", "topology: Ring(4)\nlinks: {bandwidth: 50, latency: 1 ns}\n", ["line 2", "50", "GB/s"]),
+    ("wrong unit", "topology: Ring(4)\nlinks: {bandwidth: 50 ns, latency: 1 ns}\n", ["line 2", "50 ns", "GB/s"]),
+    ("negative", "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: -1 ns}\n", ["line 2", "-1 ns", "ns"]),
+    ("zero", "topology: Ring(4)\nlinks: {bandwidth: 0 GB/s, latency: 1 ns}\n", ["line 2", "0 GB/s", "GB/s"]),
+    ("not a number", "topology: Ring(4)\nlinks: {bandwidth: .nan, latency: 1 ns}\n", ["line 2", "nan", "GB/s"]),
+    ("infinite", "topology: Ring(4)\nlinks: {bandwidth: inf GB/s, latency: 1 ns}\n", ["line 2", "inf", "GB/s"]),
+    ("one NPU", "topology: Ring(0)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n", ["line 1, topology", "0", ""]),
+    (
+        "algorithm on the wrong size",
+        "topology: Ring(6)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\ncollectives: {all_reduce: halving_doubling}\n",
+        ["line 3", "all_reduce cannot run on 6 NPUs", "a power of two"],
+    ),
+    (
+        "unknown policy",
+        "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nscheduler: {policy: random}\n",
+        ["line 3", "random", "lifo, fifo, explicit"],
+    ),
+    (
+        "zero chunks",
+        "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nscheduler: {chunks: 0}\n",
+        ["line 3", "0", "from 1"],
+    ),
+];
+
+#[test]
+fn native_platforms() {
+    for (name, text, [place, message, allowed]) in NATIVE {
+        let answer = native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).and_then(|_| panic!("{name}: it is taken"));
+        one_problem(name, answer, ["p.yml", place, message, allowed]);
+    }
+}
+
+/// A workload of a program for each rank, equal ones stored once, with groups 0 (everybody) and the given ones in every rank's slots.
+fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
+    let mut built = Workload::default();
+    for nodes in programs {
+        let mut builder = ProgramBuilder::default();
+        for (id, (op, after)) in nodes.iter().enumerate() {
+            let node = Node { id: id as u64, duration: Span::from_ns(10), op: *op };
+            builder.push(node, &format!("n{id}"), after.iter().copied());
+        }
+        let program = builder.build().expect("ids are unique");
+        let known = built.programs.iter().position(|p| **p == program);
+        let index = known.unwrap_or(built.programs.len());
+        if known.is_none() {
+            built.programs.push(Arc::new(program));
+        }
+        built.ranks.push(RankBinding { program: index as u32, slots: 0 });
+    }
+    built.slots = (0..=groups.len() as u32).collect();
+    built.groups = vec![Group { name: "world".into(), members: Members::All }];
+    let named = |(i, ranks): (usize, &&[u32])| Group { name: format!("g{i}"), members: Members::List(ranks.to_vec()) };
+    built.groups.extend(groups.iter().enumerate().map(named));
+    built
+}
+
+fn simulate(platform: &str, workload: Workload, backend: BackendKind) -> Result<Outcome, Error> {
+    let platform = native::from_yaml(platform, "p.yml", &[]).expect("a sound platform");
+    let workload = Source::Built(Box::new(workload));
+    run(&Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0 }, &mut |_| true)
+}
+
+fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {
+    Op::Collective { kind, bytes: Bytes(bytes), slot, priority: 0, dims: u32::MAX, root: 0 }
+}
+
+fn send(peer: i32, bytes: u64) -> Op {
+    Op::Send { peer, bytes: Bytes(bytes), tag: 0 }
+}
+
+fn recv(peer: i32, bytes: u64) -> Op {
+    Op::Recv { peer, bytes: Bytes(bytes), tag: 0 }
+}
+
+const WORK: Op = Op::Compute { operations: None, bytes: None, cpu: false };
+const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
+
+#[test]
+fn workloads_that_cannot_run() {
+    use CollectiveKind::{AllGather, AllReduce, Broadcast};
+    let rooted = Op::Collective { kind: Broadcast, bytes: Bytes(64), slot: 0, priority: 0, dims: u32::MAX, root: 2 };
+    let cases: Vec<(&str, Workload, [&str; 4])> = vec![
+        ("too few ranks", workload(&[&[(WORK, &[])]], &[]), ["", "", "1 rank", "one rank for each NPU"]),
+        (
+            "order differs",
+            workload(
+                &[
+                    &[(collective(AllReduce, 8, 0), &[]), (collective(AllGather, 8, 0), &[0])],
+                    &[(collective(AllGather, 8, 0), &[]), (collective(AllReduce, 8, 0), &[0])],
+                ],
+                &[],
+            ),
+            ["", "group world", "rank 0 has all_reduce of 8 bytes (node 0), rank 1 has all_gather of 8 bytes (node 0)", "order"],
+        ),
+        (
+            "kind differs",
+            workload(&[&[(collective(AllReduce, 8, 0), &[])], &[(collective(AllGather, 8, 0), &[])]], &[]),
+            ["", "group world", "all_gather of 8 bytes", "same kind"],
+        ),
+        ("root", workload(&[&[(rooted, &[])], &[(rooted, &[])]], &[]), ["", "node 0", "root 2", "0 to 1"]),
+        (
+            "sizes differ",
+            workload(&[&[(send(1, 8), &[])], &[(recv(-1, 16), &[])]], &[]),
+            ["", "rank 0 node 0", "sends 8 bytes with tag 0 (node 0) and rank 1 receives 16", "same sizes"],
+        ),
+        (
+            "no receive",
+            workload(&[&[(send(1, 8), &[])], &[(WORK, &[])]], &[]),
+            ["", "rank 0 node 0", "rank 1, which receives 0", "as many receives"],
+        ),
+        (
+            "no send",
+            workload(&[&[(WORK, &[])], &[(recv(-1, 8), &[])]], &[]),
+            ["", "rank 1 node 0", "sends 0 messages", "as many receives"],
+        ),
+        (
+            "cycle",
+            workload(&[&[(WORK, &[1]), (WORK, &[0])], &[(WORK, &[])]], &[]),
+            ["", "rank 0 node 0", "0 -> 1 -> 0", "without a cycle"],
+        ),
+        (
+            "group out of range",
+            workload(&[&[(collective(AllReduce, 8, 1), &[])], &[(collective(AllReduce, 8, 1), &[])]], &[&[0, 1, 7]]),
+            ["", "group g0", "7", "ranks 0 to 1"],
+        ),
+    ];
+    for (name, workload, parts) in cases {
+        for backend in [BackendKind::Analytical, BackendKind::Link] {
+            one_problem(name, simulate(PAIR, workload.clone(), backend), parts);
+        }
+    }
+}
+
+/// Faults that only running shows: the run ends at once and names who waits for whom.
+#[test]
+fn stalled_runs_end_and_name_the_circle() {
+    use CollectiveKind::AllReduce;
+    let head_to_head = workload(&[&[(recv(1, 8), &[]), (send(1, 8), &[0])], &[(recv(-1, 8), &[]), (send(-1, 8), &[0])]], &[]);
+    let (first, second) = (collective(AllReduce, 8, 1), collective(AllReduce, 8, 2));
+    let crossed = workload(&[&[(first, &[]), (second, &[0])], &[(second, &[]), (first, &[0])]], &[&[0, 1], &[1, 0]]);
+    for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for (name, workload, what) in [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")] {
+            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else { panic!("{name}: no stall") };
+            assert_eq!(stall.unfinished, 4, "{name}: {stall}");
+            let waiting: Vec<_> = stall.waiting.iter().map(|w| (w.rank, w.node, w.what.as_str(), w.on.clone())).collect();
+            assert_eq!(waiting, vec![(0, 0, what, vec![1]), (1, 0, what, vec![0])], "{name}");
+            let mut circle = stall.cycle.clone();
+            circle.sort_unstable();
+            assert_eq!(circle, vec![0, 1], "{name}");
+            let text = stall.to_string();
+            assert!(text.contains("rank 0 node 0") && text.contains("waits for rank 1") && text.contains("circle"), "{text}");
+        }
+    }
+}
+
+/// Three ranks in a circle beside a fourth that is not to blame.
+#[test]
+fn a_stall_names_the_ranks_of_the_circle_only() {
+    let waits = |from: i32, to: i32| -> Vec<(Op, &[u64])> { vec![(recv(from, 8), &[]), (send(to, 8), &[0])] };
+    let (zero, one, two) = (waits(2, 1), waits(-1, 1), waits(-1, -2));
+    let innocent: Vec<(Op, &[u64])> = vec![(WORK, &[])];
+    let built = workload(&[&zero, &one, &two, &innocent], &[]);
+    for backend in [BackendKind::Analytical, BackendKind::Link] {
+        let Err(Error::Stalled(stall)) = simulate(PLATFORM, built.clone(), backend) else { panic!("no stall") };
+        let mut circle = stall.cycle.clone();
+        circle.sort_unstable();
+        assert_eq!(circle, vec![0, 1, 2], "{stall}");
+        assert_eq!(stall.unfinished, 6, "{stall}");
+    }
+}
