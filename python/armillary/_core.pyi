@@ -60,8 +60,11 @@ class Workload:
     """A workload, read and checked by itself (not yet against a platform)."""
 
     @staticmethod
-    def load(path: str, platform: Platform | None = None) -> Workload:
-        """Reads `prefix.%d.et`, a prefix, a directory, one trace or an archive, as many ranks as `platform` has."""
+    def load(path: str, platform: Platform | None = None, groups: str | None = None) -> Workload:
+        """Reads `prefix.%d.et`, a prefix, a directory, one trace or an archive, as many ranks as `platform` has.
+
+        `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order.
+        """
     @property
     def ranks(self) -> int: ...
     @property

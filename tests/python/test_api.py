@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import et
 import polars as pl
 import pytest
 import toy
@@ -47,6 +48,21 @@ def test_platform_refuses(bandwidth: object) -> None:
 def test_workload(tmp_path: Path) -> None:
     workload = arm.load(toy.traces(tmp_path))
     assert (workload.ranks, workload.operations) == (8, 32)
+
+
+def test_groups_from_a_file(platform: arm.Platform, tmp_path: Path) -> None:
+    """Traces that name a group need a file that says who is in it."""
+    node = et.collective(0, 1 << 20)
+    node.attributes["pg_name"] = "7"
+    pattern = et.write(tmp_path / "named", [[node], [node], *([et.compute(0, 1)] for _ in range(6))])
+    with pytest.raises(arm.InputError, match="7"):
+        arm.load(pattern, platform)
+    (tmp_path / "groups.json").write_text('{"7": [0, 1]}')
+    workload = arm.load(pattern, platform, groups=tmp_path / "groups.json")
+    assert arm.simulate(workload, platform).dimensions()["bytes"].to_list()[0] > 0
+    (tmp_path / "groups.json").write_text('{"7": [0, 8]}')
+    with pytest.raises(arm.InputError, match=r"groups\.json"):
+        arm.load(pattern, platform, groups=tmp_path / "groups.json")
 
 
 def test_breakdown(result: arm.Result) -> None:

@@ -14,11 +14,14 @@ pub struct Workload(pub graph::Workload);
 #[pymethods]
 impl Workload {
     #[staticmethod]
-    #[pyo3(signature = (path, platform = None))]
-    fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>) -> PyResult<Workload> {
+    #[pyo3(signature = (path, platform = None, groups = None))]
+    fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>, groups: Option<String>) -> PyResult<Workload> {
         let npus = platform.map(|p| p.0.fabric.npus());
         let options = platform.map(options).unwrap_or_default();
-        let read = minded(py, move || trace::chakra::read(&path, npus, &[], &options))?;
+        let read = minded(py, move || {
+            let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
+            trace::chakra::read(&path, npus, &groups, &options)
+        })?;
         read.map(Workload).map_err(|problems| errors::input(py, &problems))
     }
 

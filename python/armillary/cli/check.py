@@ -14,7 +14,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, load
 from . import output
-from .options import Json, PlatformName, Settings, settings
+from .options import Groups, Json, PlatformName, Settings, settings
 
 SCHEMA = "armillary.check/1"
 
@@ -25,13 +25,19 @@ WorkloadName = Annotated[
 ]
 
 
-def check(platform: PlatformName, workload: WorkloadName = None, json: Json = None, set_: Settings = None) -> None:
+def check(
+    platform: PlatformName,
+    workload: WorkloadName = None,
+    groups: Groups = None,
+    json: Json = None,
+    set_: Settings = None,
+) -> None:
     """List all that is wrong, without simulating."""
     with output.guard():
         output.require_writable(json)
         problems: list[Problem] = []
         target = _attempt(lambda: Platform.load(platform, settings(set_)), problems)
-        source = _attempt(lambda: load(workload, target), problems) if workload else None
+        source = _attempt(lambda: load(workload, target, groups), problems) if workload else None
         if target and source:
             problems += [Problem(*parts) for parts in _core.check(source._core, target._core)]
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}

@@ -23,6 +23,12 @@ PlatformName = Annotated[
 BackendName = Annotated[
     Backend, typer.Option("--backend", help="analytical: latency and bandwidth; link: messages queue for links.")
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups", metavar="FILE", help='Communicator groups, {"1": [0, 1], ...}, if the traces only name them.'
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the machine-readable result here; - for standard output."),

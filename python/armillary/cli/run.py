@@ -10,7 +10,7 @@ from .. import api
 from ..platform import Platform
 from ..workload import load
 from . import output
-from .options import Backend, BackendName, Json, NoFold, PlatformName, Seed, Settings, settings
+from .options import Backend, BackendName, Groups, Json, NoFold, PlatformName, Seed, Settings, settings
 
 WorkloadName = Annotated[
     str, typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et.")
@@ -21,6 +21,7 @@ def run(
     workload: WorkloadName,
     platform: PlatformName,
     backend: BackendName = Backend.analytical,
+    groups: Groups = None,
     json: Json = None,
     no_fold: NoFold = False,
     set_: Settings = None,
@@ -30,7 +31,7 @@ def run(
     with output.guard():
         output.require_writable(json)
         target = Platform.load(platform, settings(set_))
-        source = load(workload, target)
+        source = load(workload, target, groups)
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
         if json != "-":

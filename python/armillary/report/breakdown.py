@@ -19,6 +19,8 @@ _OPERATIONS = 10
 _LINKS = 5
 _NARROW = 78
 """Below this many columns the parts are given as shares only."""
+_WIDE = 100
+"""From this many columns on, operations have room for one more number."""
 
 
 def show(report: Report, title: str, console: Console) -> None:
@@ -35,7 +37,7 @@ def _parts(report: Report, title: str, console: Console) -> Iterator[RenderableT
     yield from _ranks(report, console)
     yield from _network(report, console)
     yield from _phases(report)
-    yield from _operations(report)
+    yield from _operations(report, console)
     yield from _links(report)
     yield ""
     yield _footer(report)
@@ -107,20 +109,24 @@ def _phases(report: Report) -> Iterator[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _operations(report: Report) -> Iterator[RenderableType]:
+def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
     shown = report["operations"][:_OPERATIONS]
     if not shown:
         return
     yield from _heading("Top operations", Text("over all ranks, overlapped or not", "dim"))
-    table = _table(
-        ("Operation", "left"), ("Kind", "left"), *((h, "right") for h in ("Count", "Total", "Mean", "Longest", "Bytes"))
+    heads = (
+        ("Count", "Total", "Mean", "Bytes") if console.width < _WIDE else ("Count", "Total", "Mean", "Longest", "Bytes")
     )
+    table = _table(("Operation", "left"), ("Kind", "left"), *((head, "right") for head in heads))
     for item in shown:
-        times = (item["total_ns"], item["total_ns"] / max(item["count"], 1), item["max_ns"])
-        name = Text(item["name"], no_wrap=True, overflow="ellipsis")
-        table.add_row(
-            name, item["kind"], number(item["count"]), *map(time, times), size(item["bytes"]) if item["bytes"] else ""
-        )
+        cells = {
+            "Count": number(item["count"]),
+            "Total": time(item["total_ns"]),
+            "Mean": time(item["total_ns"] / max(item["count"], 1)),
+            "Longest": time(item["max_ns"]),
+            "Bytes": size(item["bytes"]) if item["bytes"] else "",
+        }
+        table.add_row(Text(item["name"], no_wrap=True, overflow="ellipsis"), item["kind"], *(cells[h] for h in heads))
     yield Padding(table, (0, 0, 0, 2))
 
 

@@ -25,6 +25,15 @@ use units::Span;
 /// A platform and communicator groups (name, ranks in ring order) as ASTRA-sim's files give them.
 pub type AstraSimInputs = (Platform, Vec<(String, Vec<u32>)>);
 
+/// Reads a communicator group file by itself: names and ranks in ring order. `npus` bounds the ranks.
+///
+/// # Errors
+/// Every fault of the file.
+pub fn groups(path: &str, npus: Option<u32>) -> Result<Vec<(String, Vec<u32>)>, Vec<Problem>> {
+    let mut all = Findings::new("");
+    groups::read(Some(path), npus, &file::disk, &mut all).ok_or(all.problems)
+}
+
 /// Reads every file the arguments name; the workload itself is the trace reader's business.
 ///
 /// # Errors
