@@ -119,7 +119,8 @@ def progress(label: str) -> Iterator[Callable[[float, float], None] | None]:
     def update(done: float, simulated_ns: float) -> None:
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
-        bar.update(task, completed=done, at=f"at {simulated_ns / 1e6:,.3f} ms")
+        # Before the first operation ends nobody can tell how long it takes: the bar only shows that something moves.
+        bar.update(task, total=1.0 if done else None, completed=done, at=f"at {simulated_ns / 1e6:,.3f} ms")
 
     try:
         yield update
