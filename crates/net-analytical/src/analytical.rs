@@ -179,6 +179,20 @@ impl Backend for Analytical {
         Some(self.paths.span(src, dst, bytes))
     }
 
+    fn carry(&mut self, transfer: Transfer, times: u64) {
+        let bytes = transfer.bytes * transfer.weight * times;
+        match &self.paths {
+            Paths::Stack { axes, crossing } => {
+                let carried = &mut self.bytes;
+                Paths::cross(axes, *crossing, transfer.src, transfer.dst, |dim, axis, hops| {
+                    carried[dim] += bytes * axis.leaving(hops);
+                });
+            }
+            Paths::Graph { .. } => self.bytes[0] += bytes,
+        }
+        self.transfers += transfer.weight * times;
+    }
+
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
         self.paths.span(src, dst, bytes)
     }

@@ -190,6 +190,10 @@ impl Backend for LinkQueues {
         None
     }
 
+    fn carry(&mut self, _: Transfer, _: u64) {
+        unreachable!("transfers on link queues hold one another up and have no closed form")
+    }
+
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
         let cost = |link, dim| self.costs[if self.by_link { link } else { dim } as usize].0;
         self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()

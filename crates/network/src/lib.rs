@@ -83,6 +83,9 @@ pub trait Backend {
     /// How long a transfer takes whatever else happens: `None` when transfers can hold one another up.
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Span>;
 
+    /// Accounts for `times` transfers that the caller timed by [`Backend::uncontended`]. Other backends are never asked.
+    fn carry(&mut self, transfer: Transfer, times: u64);
+
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
 

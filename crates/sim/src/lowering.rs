@@ -3,11 +3,12 @@
 //! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
 
 use crate::platform::CustomAlgorithm;
-use crate::shape::Shape;
+use crate::shape::{Shape, physical};
 use collective::custom::Custom;
 use collective::{Plan, To};
 use graph::{CollectiveKind, Problem};
 use std::sync::Arc;
+use topology::{Block, Fabric};
 use units::{Bytes, Span};
 
 /// Which of a dimension's queues a phase is dealt to, round robin.
@@ -135,6 +136,23 @@ pub struct PhaseSpec {
     pub endpoint_delay: Span,
     /// What it does.
     pub kind: CollectiveKind,
+    /// Every position sees the same paths at the same steps, on any line of this geometry; see [`regular`].
+    pub regular: bool,
+}
+
+/// True when every position of a line runs the same script over paths whose length depends on the step alone: in a physical
+/// dimension any step over a switch or full connection does; on a whole ring a shift, or an exchange at a power of two.
+pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool {
+    let Geometry::Line { stride, size } = geometry else { return false };
+    let Some((block, full)) = physical(fabric, stride, size) else { return false };
+    let same = |to: &To| match to {
+        To::Shift(_) => full,
+        To::Xor(k) => full && k.is_power_of_two(),
+        To::At(_) => false,
+    };
+    let mut steps = plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
+    let uniform = !plans.is_empty() && plans.iter().all(|d| d.forward.plan.is_uniform());
+    uniform && (block != Block::Ring || steps.all(|s| s.to.as_ref().is_none_or(same)))
 }
 
 /// One collective, lowered.
@@ -186,6 +204,7 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
         only: Vec::new(),
         endpoint_delay: Span::ZERO,
         kind: request.kind,
+        regular: false,
     };
     Ok(Lowered { shapes: vec![vec![phase]], chunks: 1 })
 }

@@ -6,7 +6,7 @@
 //! own; any other group runs one phase in list order.
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
 use crate::platform::{Algorithm, Choice, Platform};
 use crate::shape::{Line, Shape};
 use collective::phases::{phases, takes_part};
@@ -72,11 +72,13 @@ impl<'a> NativeLowering<'a> {
 
     fn phase(&self, phase: &Named) -> Result<PhaseSpec, Problem> {
         let Named { dim, kind, bytes, algorithm, geometry, size, root, lane, ref only } = *phase;
+        let plans = self.plans(kind, algorithm, size, bytes, root)?;
         Ok(PhaseSpec {
             dim,
             lane,
             geometry,
-            plans: self.plans(kind, algorithm, size, bytes, root)?,
+            regular: only.is_empty() && regular(&self.platform.fabric, geometry, &plans),
+            plans,
             custom: None,
             only: only.clone(),
             endpoint_delay: self.platform.scheduler.endpoint_delay,

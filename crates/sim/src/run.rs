@@ -86,11 +86,19 @@ impl Outcome {
 /// # Errors
 /// [`Error`]: wrong input (every problem found), a stalled run, or the hook's wish.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
+    run_with(config, true, progress)
+}
+
+/// As [`run`]; without `closed_form` every transfer is simulated, and the report is the same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     let workload = read(config)?;
     check(&workload, &config.platform)?;
     let platform = custom_files::load(&config.platform, &workload)?;
     let lowering = settings::lowering(&platform);
-    let settings = settings::settings(&platform, &workload);
+    let settings = Settings { closed_form, ..settings::settings(&platform, &workload) };
     let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts = Parts { workload: &workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };

@@ -11,7 +11,7 @@ use crate::executor::{Folding, Lowering, Settings, SlotClass};
 use crate::lowering::{Geometry, Lowered, PhaseSpec, ReadyPlan, Request};
 use crate::platform::Platform;
 use crate::run::BackendKind;
-use crate::shape::Shape;
+use crate::shape::{Shape, physical};
 use collective::To;
 use device::memory::Sharing;
 use graph::{Op, Workload};
@@ -191,7 +191,7 @@ impl<'a> Finder<'a> {
     /// Adds a phase unless one with the same ports is there.
     fn add(&self, ports: &mut Vec<Ports>, slot: u32, shape: u32, phase: PhaseSpec) {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
-        let homogeneous = self.homogeneous(&phase);
+        let homogeneous = phase.regular;
         let same = |p: &Ports| {
             let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry;
             p.slot == slot && p.phase.only == phase.only && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
@@ -199,34 +199,6 @@ impl<'a> Finder<'a> {
         if !ports.iter().any(same) {
             ports.push(Ports { slot, shape, phase, scripts, homogeneous });
         }
-    }
-
-    /// True when all positions of a line of equal ranks see the same: one script, and paths whose length depends on the step alone.
-    fn homogeneous(&self, phase: &PhaseSpec) -> bool {
-        let Geometry::Line { stride, size } = phase.geometry else { return false };
-        let uniform = phase.only.is_empty() && phase.plans.iter().all(|d| d.forward.plan.is_uniform());
-        let Some((block, full)) = self.physical(stride, size) else { return false };
-        let regular = |to: &To| match to {
-            To::Shift(_) => full,
-            To::Xor(k) => full && k.is_power_of_two(),
-            To::At(_) => false,
-        };
-        let mut steps = phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
-        uniform && (block != Block::Ring || steps.all(|s| s.to.as_ref().is_none_or(regular)))
-    }
-
-    /// The block of the physical dimension a line lies in, and whether the line fills it.
-    fn physical(&self, stride: u32, size: u32) -> Option<(Block, bool)> {
-        let Fabric::Stacked(dims) = &self.platform.fabric else { return None };
-        let mut inner = 1;
-        for dim in dims {
-            let outer = inner * dim.size;
-            if stride >= inner && stride.is_multiple_of(inner) && stride * size <= outer && outer.is_multiple_of(stride * size) {
-                return Some((dim.block, stride == inner && stride * size == outer));
-            }
-            inner = outer;
-        }
-        None
     }
 
     /// On link queues, refuses networks and algorithms in which ranks share links.
@@ -242,7 +214,7 @@ impl<'a> Finder<'a> {
             let Geometry::Line { stride, size } = ports.phase.geometry else {
                 return Err("a communicator group that is no line of the network may share links".into());
             };
-            let (block, full) = self.physical(stride, size).ok_or("a collective crosses several dimensions and shares links")?;
+            let (block, full) = physical(&self.platform.fabric, stride, size).ok_or("a collective crosses several dimensions and shares links")?;
             let neighbour = |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
             let single = match block {
                 Block::FullyConnected => true,

@@ -6,7 +6,7 @@
 mod plans;
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
 use crate::shape::Shape;
 use crate::platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
 use collective::Plan;
@@ -137,11 +137,14 @@ impl<'a> AstraSimLowering<'a> {
         let stride = |d: u32| self.sizes[..d as usize].iter().product();
         let spec = |(dim, kind, lane, bytes): (u32, CollectiveKind, Lane, u64)| {
             let size = self.sizes[dim as usize];
+            let geometry = Geometry::Line { stride: stride(dim), size };
+            let plans = self.plans(choice.per_dim[dim as usize], kind, size, bytes, false)?;
             Ok(PhaseSpec {
                 dim,
                 lane,
-                geometry: Geometry::Line { stride: stride(dim), size },
-                plans: self.plans(choice.per_dim[dim as usize], kind, size, bytes, false)?,
+                geometry,
+                regular: regular(&self.platform.fabric, geometry, &plans),
+                plans,
                 custom: None,
                 only: Vec::new(),
                 endpoint_delay: Span::from_ns(self.parameters.endpoint_delay),
@@ -155,11 +158,14 @@ impl<'a> AstraSimLowering<'a> {
     fn flat(&self, kind: CollectiveKind, chunk: u64, algorithm: Algorithm, group: Option<u32>) -> Result<PhaseSpec, Problem> {
         let size = group.unwrap_or(self.platform.fabric.npus());
         let delay = if group.is_some() { LOCAL_ENDPOINT_DELAY } else { self.parameters.endpoint_delay };
+        let geometry = if group.is_some() { Geometry::Group } else { Geometry::Line { stride: 1, size } };
+        let plans = self.plans(algorithm, kind, size, chunk, group.is_some())?;
         Ok(PhaseSpec {
             dim: 0,
             lane: Lane::All,
-            geometry: if group.is_some() { Geometry::Group } else { Geometry::Line { stride: 1, size } },
-            plans: self.plans(algorithm, kind, size, chunk, group.is_some())?,
+            geometry,
+            regular: regular(&self.platform.fabric, geometry, &plans),
+            plans,
             custom: None,
             only: Vec::new(),
             endpoint_delay: Span::from_ns(delay),

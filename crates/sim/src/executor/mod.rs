@@ -8,6 +8,7 @@
 //! instant is done together, in the order it was registered, at the place of the first registration.
 
 mod custom;
+mod lockstep;
 mod memory;
 mod nodes;
 mod phases;
@@ -114,6 +115,8 @@ pub struct Settings {
     /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so that the order does not
     /// depend on who scheduled what when. Off: first scheduled, first done (the peer).
     pub canonical: bool,
+    /// Phases whose positions enter together take their closed form where it is exact.
+    pub closed_form: bool,
     /// Local memory of an NPU, if known.
     pub local_memory: Option<units::Bandwidth>,
     /// Remote memory.
@@ -133,6 +136,10 @@ enum Callback {
     Start(u32),
     /// A reception of a stream has become usable.
     Usable(u32),
+    /// A phase in closed form is over.
+    Over(u32),
+    /// A phase in closed form has its last reception; it is over after this span.
+    LastReceived(u32, Span),
     /// A timed operation of an algorithm from a file is over: run and operation.
     Custom(u32, u32),
 }
@@ -202,6 +209,9 @@ pub struct Executor<'a, B> {
     scripts: Vec<phases::FlatScript>,
     steps: Vec<collective::Step>,
     charges: Vec<Span>,
+    entries: FxHashMap<(u32, u32), lockstep::Entries>,
+    forms: FxHashMap<(u32, u32), Option<std::rc::Rc<lockstep::Lockstep>>>,
+    alone: FxHashMap<(u32, u32), bool>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
     runs: Vec<custom::Run>,
     sorted: FxHashMap<u32, std::rc::Rc<[u32]>>,
@@ -251,6 +261,9 @@ impl<'a, B: Backend> Executor<'a, B> {
             scripts: Vec::new(),
             steps: Vec::new(),
             charges: Vec::new(),
+            entries: FxHashMap::default(),
+            forms: FxHashMap::default(),
+            alone: FxHashMap::default(),
             early: rustc_hash::FxHashSet::default(),
             runs: Vec::new(),
             sorted: FxHashMap::default(),
@@ -407,7 +420,10 @@ impl<'a, B: Backend> Executor<'a, B> {
         match callback {
             Callback::Node(node) => (0, node, 0),
             Callback::Custom(run, node) => (1, run, node),
-            Callback::Start(stream) | Callback::Usable(stream) => {
+            Callback::Start(stream)
+            | Callback::Usable(stream)
+            | Callback::Over(stream)
+            | Callback::LastReceived(stream, _) => {
                 let (node, chunk) = self.node_and_chunk(stream);
                 (2, node, chunk)
             }
@@ -418,7 +434,9 @@ impl<'a, B: Backend> Executor<'a, B> {
     fn call(&mut self, rank: u32, callback: Callback) {
         match callback {
             Callback::Usable(stream) => self.usable(stream),
-            Callback::Start(stream) => self.fire(stream),
+            Callback::Start(stream) => self.begin(stream),
+            Callback::Over(stream) => self.phase_done(stream),
+            Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
             Callback::Node(node) => self.complete(rank, node),
             Callback::Custom(run, node) => self.custom_done(run, node),
         }

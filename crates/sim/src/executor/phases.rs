@@ -40,13 +40,13 @@ pub(super) struct Stream {
     /// Own index among the members; `index - member` is where the chunk's row of streams starts.
     pub member: u32,
     /// Index into `Executor::slots`.
-    slot: u32,
-    phase: u32,
+    pub slot: u32,
+    pub phase: u32,
     /// Index into `Executor::scripts`; `NONE` while no phase is in progress.
-    script: u32,
-    position: u32,
+    pub script: u32,
+    pub position: u32,
     /// On a line, the rank of position 0.
-    base: u32,
+    pub base: u32,
     fired: u32,
     posted: u32,
     received: u32,
@@ -84,15 +84,19 @@ impl Stream {
 #[derive(Clone, Copy)]
 pub(super) struct FlatScript {
     /// Range in `Executor::steps`.
-    first: u32,
-    last: u32,
+    pub first: u32,
+    pub last: u32,
     /// First charge in `Executor::charges`.
-    charges: u32,
-    receives: u32,
-    n: u32,
+    pub charges: u32,
+    pub receives: u32,
+    pub n: u32,
     /// Rank distance between positions; 0 in a group.
-    stride: u32,
-    delay: Span,
+    pub stride: u32,
+    pub delay: Span,
+    /// Every position sees the same on any line.
+    pub regular: bool,
+    /// The closed form may be taken.
+    pub lockstep: bool,
 }
 
 /// How many chunks were dealt to each (dimension, lane), and how many took turns between trees, before a collective.
@@ -122,15 +126,17 @@ impl<B: Backend> Executor<'_, B> {
             return Ok(found.clone());
         }
         let lowered = Arc::new(self.lowering.lower(&request, &self.shapes[request.shape as usize])?);
+        let single = lowered.shapes.iter().all(|s| s.len() == 1);
         let scripts: Arc<[Vec<u32>]> =
-            lowered.shapes.iter().map(|phases| phases.iter().map(|p| self.flatten(p)).collect()).collect();
+            lowered.shapes.iter().map(|phases| phases.iter().map(|p| self.flatten(p, single)).collect()).collect();
         self.lowered.insert(request, (lowered.clone(), scripts.clone()));
         Ok((lowered, scripts))
     }
 
     /// Lays out all scripts of a phase: by plan, then direction, then role.
-    fn flatten(&mut self, phase: &PhaseSpec) -> u32 {
+    fn flatten(&mut self, phase: &PhaseSpec, single: bool) -> u32 {
         let first = self.scripts.len() as u32;
+        let lockstep = self.may_lockstep(phase, single);
         let plans = phase.plans.iter().flat_map(|d| [d.forward.clone(), d.backward.clone()]);
         for plan in plans {
             for (script, (charges, &receives)) in plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives)) {
@@ -143,6 +149,8 @@ impl<B: Backend> Executor<'_, B> {
                     n: plan.plan.n,
                     stride: if let Geometry::Line { stride, .. } = phase.geometry { stride } else { 0 },
                     delay: phase.endpoint_delay,
+                    regular: phase.regular,
+                    lockstep,
                 };
                 self.scripts.push(flat);
                 self.steps.extend_from_slice(&script.steps);
@@ -266,11 +274,59 @@ impl<B: Backend> Executor<'_, B> {
             return self.start_custom(stream, state.rank, state.slot, state.position, custom);
         }
         let script = self.scripts[state.script as usize];
+        if script.lockstep {
+            let line = self.line_of(stream, &state, &script);
+            self.note_entry(line, state.phase);
+        }
         if script.first < script.last && self.steps[script.first as usize].to.is_some() {
             self.register(state.rank, self.now + script.delay, Callback::Start(stream));
         } else {
             self.fire(stream);
         }
+    }
+
+    /// The phase may send its first messages: all at once in closed form, or step by step.
+    pub(super) fn begin(&mut self, stream: u32) {
+        let state = self.streams[stream as usize];
+        let script = self.scripts[state.script as usize];
+        if script.lockstep {
+            let line = self.line_of(stream, &state, &script);
+            if self.lockstep(stream, line) {
+                return;
+            }
+        }
+        self.fire(stream);
+    }
+
+    /// The stream of the first position of a chunk's line.
+    fn line_of(&self, stream: u32, state: &Stream, script: &FlatScript) -> u32 {
+        if self.folding.class_of.is_some() {
+            return stream;
+        }
+        let member = if script.stride == 0 { 0 } else { self.position_of(state.slot, state.base) };
+        stream - state.member + member
+    }
+
+    /// True when one simulated stream stands for all positions of its line.
+    pub(super) fn stands_alone(&mut self, stream: u32) -> bool {
+        let state = self.streams[stream as usize];
+        let script = self.scripts[state.script as usize];
+        if let Some(&known) = self.alone.get(&(state.slot, state.script)) {
+            return known;
+        }
+        let own = |p: u32| self.folded_member(state.slot, self.rank_at(&state, &script, p)) == state.member;
+        let alone = (0..script.n).all(own);
+        self.alone.insert((state.slot, state.script), alone);
+        alone
+    }
+
+    /// The rank at `position` of a chunk's line.
+    #[inline]
+    pub(super) fn rank_at(&self, state: &Stream, script: &FlatScript, position: u32) -> u32 {
+        if script.stride != 0 {
+            return state.base + position * script.stride;
+        }
+        self.workload.groups[self.slots[state.slot as usize].group as usize].members.rank(position)
     }
 
     /// Fires every step whose turn has come; ends the phase when nothing is left.
@@ -330,12 +386,7 @@ impl<B: Backend> Executor<'_, B> {
     ) {
         let row = stream - state.member;
         let src = self.folding.representatives[state.rank as usize];
-        let dst = if script.stride != 0 {
-            state.base + position * script.stride
-        } else {
-            let group = self.slots[state.slot as usize].group;
-            self.workload.groups[group as usize].members.rank(position)
-        };
+        let dst = self.rank_at(state, script, position);
         let member = if self.folding.class_of.is_some() {
             self.folded_member(state.slot, dst)
         } else if script.stride == 0 {
