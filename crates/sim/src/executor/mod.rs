@@ -194,6 +194,7 @@ pub struct Executor<'a, B> {
     free_callback: u32,
     batch: Vec<((u8, u32, u32), Callback)>,
     ranks: Vec<nodes::Rank>,
+    limits: [u32; nodes::RESOURCES],
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
     /// Distinct shapes of groups.
@@ -247,6 +248,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             free_callback: NONE,
             batch: Vec::new(),
             ranks: Vec::new(),
+            limits: nodes::limits(settings.comm_streams),
             deps_left: Vec::new(),
             slots: Vec::new(),
             shapes: Vec::new(),

@@ -23,7 +23,12 @@ pub(super) enum Resource {
     Memory = 4,
 }
 
-const RESOURCES: usize = 5;
+pub(super) const RESOURCES: usize = 5;
+
+/// How much of each resource a rank has.
+pub(super) fn limits(comm_streams: u32) -> [u32; RESOURCES] {
+    [u32::MAX, 1, 1, if comm_streams == 0 { u32::MAX } else { comm_streams }, 1]
+}
 
 /// One simulated rank.
 pub(super) struct Rank {
@@ -90,15 +95,6 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    fn limit(&self, resource: usize) -> u32 {
-        match resource {
-            r if r == Resource::None as usize => u32::MAX,
-            r if r == Resource::Comm as usize && self.settings.comm_streams == 0 => u32::MAX,
-            r if r == Resource::Comm as usize => self.settings.comm_streams,
-            _ => 1,
-        }
-    }
-
     /// Issues what can be issued, ascending by id, until nothing more can.
     pub(super) fn issue_ready(&mut self, rank: u32) {
         if std::mem::replace(&mut self.ranks[rank as usize].issuing, true) {
@@ -115,8 +111,16 @@ impl<B: Backend> Executor<'_, B> {
 
     fn next_ready(&self, rank: u32) -> Option<(usize, u32)> {
         let state = &self.ranks[rank as usize];
-        let free = (0..RESOURCES).filter(|&r| state.busy[r] < self.limit(r));
-        free.filter_map(|r| state.ready[r].peek().map(|&Reverse(node)| (r, node))).min_by_key(|&(_, node)| node)
+        let mut best = None;
+        for (resource, ready) in state.ready.iter().enumerate() {
+            if let Some(&Reverse(node)) = ready.peek()
+                && state.busy[resource] < self.limits[resource]
+                && best.is_none_or(|(_, least)| node < least)
+            {
+                best = Some((resource, node));
+            }
+        }
+        best
     }
 
     fn issue(&mut self, rank: u32, index: u32) {

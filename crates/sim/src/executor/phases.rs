@@ -42,6 +42,9 @@ pub(super) struct Stream {
     /// Index into `Executor::slots`.
     pub slot: u32,
     pub phase: u32,
+    /// The queue (index within the rank) of its phase, and whether chunks in it run backwards.
+    queue: u32,
+    backward: bool,
     /// Index into `Executor::scripts`; `NONE` while no phase is in progress.
     pub script: u32,
     pub position: u32,
@@ -66,6 +69,8 @@ impl Stream {
             member: 0,
             slot: 0,
             phase: 0,
+            queue: 0,
+            backward: false,
             script: NONE,
             position: 0,
             base: 0,
@@ -227,10 +232,10 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn enqueue(&mut self, stream: u32) -> u32 {
-        self.streams[stream as usize].entered = self.now;
         let state = self.streams[stream as usize];
         let priority = self.instances[state.instance as usize].members[state.member as usize].priority;
-        let (queue, _) = self.queue_of(&state);
+        let (queue, backward) = self.queue_of(&state);
+        self.streams[stream as usize] = Stream { entered: self.now, queue, backward, ..state };
         let waiting = &mut self.queue_mut(state.rank, queue).waiting;
         let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
         waiting.insert(behind, (priority, stream));
@@ -253,7 +258,6 @@ impl<B: Backend> Executor<'_, B> {
 
     fn start_phase(&mut self, stream: u32) {
         let mut state = self.streams[stream as usize];
-        let (_, backward) = self.queue_of(&state);
         let instance = &self.instances[state.instance as usize];
         let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
         let id = self.folding.representatives[state.rank as usize];
@@ -265,7 +269,7 @@ impl<B: Backend> Executor<'_, B> {
             Geometry::Group => (self.slots[state.slot as usize].position, 0),
         };
         let custom = phase.custom.clone();
-        state.script = if custom.is_some() { CUSTOM } else { script_of(instance, &state, phase, backward) };
+        state.script = if custom.is_some() { CUSTOM } else { script_of(instance, &state, phase) };
         (state.fired, state.posted, state.received, state.usable) = (0, 0, 0, 0);
         state.started = self.now;
         self.recorder.phase_started(state.rank, phase.dim, self.now);
@@ -420,7 +424,7 @@ impl<B: Backend> Executor<'_, B> {
     fn announce(&mut self, stream: u32, state: &Stream, script: &FlatScript, position: u32, slot: u32) {
         let instance = &self.instances[state.instance as usize];
         let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
-        let plan = plan_of(phase, instance, state, self.queue_of(state).1);
+        let plan = plan_of(phase, instance, state);
         let step = sender_step(plan, position, state.position, slot);
         let token = |to| Token::Clear { stream: to, phase: state.phase, step };
         self.start_transfer(stream, state, script, position, ANNOUNCEMENT, token);
@@ -479,7 +483,7 @@ impl<B: Backend> Executor<'_, B> {
 
     pub(super) fn phase_done(&mut self, stream: u32) {
         let state = self.streams[stream as usize];
-        let (old, _) = self.queue_of(&state);
+        let old = state.queue;
         let phases = self.instances[state.instance as usize].lowered.phases(state.chunk);
         let phase = &phases[state.phase as usize];
         let label = (state.phase, phase.dim, phase.kind);
@@ -507,18 +511,18 @@ fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
     if phase.plans.len() == 1 { 0 } else { before().wrapping_add(state.chunk) as usize % phase.plans.len() }
 }
 
-fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream, backward: bool) -> &'p ReadyPlan {
+fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream) -> &'p ReadyPlan {
     let plan = &phase.plans[turn(phase, instance, state)];
-    if backward { &plan.backward } else { &plan.forward }
+    if state.backward { &plan.backward } else { &plan.forward }
 }
 
 /// The flat script of a chunk's phase, in the order `flatten` lays them out.
-fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec, backward: bool) -> u32 {
+fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec) -> u32 {
     let shape = if state.chunk + 1 == instance.lowered.chunks { instance.scripts.len() - 1 } else { 0 };
     let turn = turn(phase, instance, state);
     let before: usize = phase.plans[..turn].iter().map(|d| 2 * d.forward.plan.scripts.len()).sum();
     let plan = &phase.plans[turn].forward.plan;
-    let direction = if backward { plan.scripts.len() } else { 0 };
+    let direction = if state.backward { plan.scripts.len() } else { 0 };
     instance.scripts[shape][state.phase as usize] + (before + direction) as u32 + plan.role(state.position)
 }
 
