@@ -32,7 +32,7 @@ $(BIN)/.installed: requirements/dev.txt pyproject.toml crates/py/Cargo.toml
 
 demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes
 	@mkdir -p results
-	$(BIN)/armillary run examples/gpt-64/trace.%d.et --platform examples/gpt-64/platform.yml --json results/demo.json
+	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json
 	@echo "The whole result, machine-readable: results/demo.json"
 
 test: setup ## Run every test
