@@ -1,0 +1,137 @@
+//! The same bytes out: twice, folded and not, on one thread and on two.
+
+#[path = "common/random.rs"]
+mod random;
+
+use graph::CollectiveKind;
+use proptest::prelude::*;
+use random::{RandomPlatform, Step, platform, steps, workload};
+use sim::config::native;
+use sim::run::{BackendKind, Config, Source, run};
+
+const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+
+fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Config {
+    let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
+    let parsed = parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text));
+    let workload = Source::Built(Box::new(workload(&platform.sizes, steps)));
+    Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0 }
+}
+
+/// The report as text with the times of every rank below it; and how many ranks were simulated.
+fn answer(config: &Config) -> (String, u64) {
+    let outcome = run(config, &mut |_| true).unwrap_or_else(|error| panic!("{:?}: {error}", config.backend));
+    let mut text = serde_json::to_string_pretty(&outcome.report).expect("a report is JSON");
+    for rank in 0..outcome.report.ranks as u32 {
+        text += &format!("\nrank {rank}: {:?} {:?}", outcome.finish(rank), outcome.exposed(rank));
+    }
+    (text, outcome.simulated_ranks)
+}
+
+/// The lines that differ; `None` for equal texts.
+fn difference(left: &str, right: &str) -> Option<String> {
+    let (mut a, mut b): (Vec<&str>, Vec<&str>) = (left.lines().collect(), right.lines().collect());
+    let longest = a.len().max(b.len());
+    a.resize(longest, "nothing");
+    b.resize(longest, "nothing");
+    let lines = a.iter().zip(&b).filter(|(a, b)| a != b).take(12);
+    (left != right).then(|| lines.map(|(a, b)| format!("{} | {}\n", a.trim(), b.trim())).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps()) {
+        for backend in BACKENDS {
+            let (plain, ranks) = answer(&config(&platform, &steps, backend, false));
+            let (folded, simulated) = answer(&config(&platform, &steps, backend, true));
+            prop_assert!(simulated <= ranks);
+            let difference = difference(&plain, &folded);
+            prop_assert!(difference.is_none(), "{backend:?}, {simulated} of {ranks}: {}", difference.unwrap_or_default());
+        }
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_bytes(platform in platform(), steps in steps(), fold in any::<bool>()) {
+        for backend in BACKENDS {
+            let config = config(&platform, &steps, backend, fold);
+            let difference = difference(&answer(&config).0, &answer(&config).0);
+            prop_assert!(difference.is_none(), "{backend:?}: {}", difference.unwrap_or_default());
+        }
+    }
+}
+
+fn even(topology: &str, sizes: &[u32]) -> RandomPlatform {
+    let text = format!("topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\nscheduler: {{chunks: 4}}\n");
+    RandomPlatform { text, sizes: sizes.to_vec() }
+}
+
+fn training_step() -> Vec<(Step, bool)> {
+    use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
+    let lines = |kind, dim| Step::Lines { kind, bytes: 1 << 20, dim };
+    let steps = [
+        Step::Compute(2_000),
+        lines(AllReduce, 0),
+        Step::Compute(3_000),
+        lines(ReduceScatter, 1),
+        Step::World { kind: AllToAll, bytes: 1 << 16, priority: 0, root: 0 },
+        lines(AllGather, 1),
+    ];
+    steps.into_iter().enumerate().map(|(i, step)| (step, i % 3 == 2)).collect()
+}
+
+/// The property above says nothing if nothing folds: here one rank must do for all.
+#[test]
+fn even_workloads_fold_to_one_rank() {
+    let shapes: [(&str, &[u32]); 3] =
+        [("Ring(8)", &[8]), ("Ring(4)_Switch(8)", &[4, 8]), ("Ring(4)_FullyConnected(4)_Switch(2)", &[4, 4, 2])];
+    for (topology, sizes) in shapes {
+        for backend in BACKENDS {
+            let platform = even(topology, sizes);
+            let (plain, ranks) = answer(&config(&platform, &training_step(), backend, false));
+            let (folded, simulated) = answer(&config(&platform, &training_step(), backend, true));
+            assert_eq!(difference(&plain, &folded), None, "{topology} on {backend:?}");
+            assert_eq!(simulated, 1, "of {ranks} ranks: {topology} on {backend:?}");
+        }
+    }
+}
+
+/// What sets ranks apart is seen, and named.
+#[test]
+fn lopsided_workloads_unfold_and_say_why() {
+    let odd = |step| training_step().into_iter().chain([(step, false)]).chain(training_step()).collect::<Vec<_>>();
+    let cases = [
+        odd(Step::Straggler { rank: 5, ns: 4_000 }),
+        odd(Step::Odd { kind: CollectiveKind::AllReduce, bytes: 1 << 20, first: 1, step: 3, backward: true }),
+        odd(Step::Pipeline { by: 8, bytes: 1 << 20 }),
+    ];
+    for steps in cases {
+        for backend in BACKENDS {
+            let platform = even("Ring(4)_Switch(8)", &[4, 8]);
+            let config = config(&platform, &steps, backend, true);
+            let outcome = run(&config, &mut |_| true).expect("it runs");
+            let symmetry = &outcome.report.symmetry;
+            assert_eq!(symmetry.classes, outcome.simulated_ranks, "{symmetry:?}");
+            assert!(symmetry.classes > 1 && !symmetry.reason.is_empty(), "{symmetry:?}");
+            let ends: std::collections::BTreeSet<_> = (0..32).map(|rank| outcome.finish(rank)).collect();
+            assert!(ends.len() as u64 <= symmetry.classes, "{} ends in {symmetry:?}", ends.len());
+        }
+    }
+}
+
+#[test]
+fn two_threads_do_not_disturb_each_other() {
+    let platform = even("Ring(4)_FullyConnected(4)_Switch(2)", &[4, 4, 2]);
+    let steps: Vec<_> = training_step().into_iter().chain([(Step::Straggler { rank: 3, ns: 9_000 }, true)]).collect();
+    for backend in BACKENDS {
+        let config = config(&platform, &steps, backend, false);
+        let alone = answer(&config);
+        std::thread::scope(|scope| {
+            let both = [0, 1].map(|_| scope.spawn(|| [answer(&config), answer(&config), answer(&config)]));
+            for thread in both {
+                assert_eq!(thread.join().expect("no panic"), [alone.clone(), alone.clone(), alone.clone()]);
+            }
+        });
+    }
+}
