@@ -1,0 +1,261 @@
+//! What the fuzzer does with its bytes: one function a reader, each true when the reader took them.
+//!
+//! A crash is a panic (overflow and debug assertions are on), more than [`LIMIT`] of CPU time for one input, or more memory
+//! than the address space `.ci/fuzz` allows. What a reader takes must also survive the next stage: the checks across ranks for traces,
+//! printing and reading again for platforms, expansion for custom collectives.
+//! Not here: mutation, coverage and the corpus (libFuzzer), seeds (`bin/seeds.rs`).
+
+use cpu_time::ThreadTime;
+use flate2::{Compression, write::GzEncoder};
+use sim::config::{astra_sim as peer, native};
+use std::cell::Cell;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use trace::chakra::{self, ReadOptions};
+
+/// CPU time one input may take.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Between the files of one input for [`astra_sim`]: network, system, memory, groups, logical topology.
+pub const CUT: &str = "\n=====\n";
+
+/// Inputs taken and refused, printed when the fuzzer's main thread ends.
+struct Outcomes {
+    taken: Cell<u64>,
+    refused: Cell<u64>,
+}
+
+impl Drop for Outcomes {
+    fn drop(&mut self) {
+        eprintln!(
+            "outcomes: {} taken, {} refused",
+            self.taken.get(),
+            self.refused.get()
+        );
+    }
+}
+
+thread_local! {
+    static OUTCOMES: Outcomes = const { Outcomes { taken: Cell::new(0), refused: Cell::new(0) } };
+}
+
+/// Runs `reader` on `data`, counts the outcome and watches the clock.
+pub fn watched(data: &[u8], reader: fn(&[u8]) -> bool) {
+    let start = ThreadTime::now();
+    let taken = reader(data);
+    let spent = start.elapsed();
+    assert!(spent <= LIMIT, "{} bytes took {spent:?}", data.len());
+    OUTCOMES.with(|all| {
+        let counter = if taken { &all.taken } else { &all.refused };
+        counter.set(counter.get() + 1);
+    });
+}
+
+/// Every way to read a trace, by the size of the input, so that an input always means the same.
+fn options(data: &[u8]) -> ReadOptions {
+    ReadOptions {
+        peer_compat: data.len() & 1 != 0,
+        replay: data.len() & 2 != 0,
+    }
+}
+
+fn decode(data: &[u8]) -> bool {
+    chakra::decode(data, "trace.3.et", 3, &options(data)).is_ok()
+}
+
+/// Chakra protobuf of every schema.
+pub fn trace_protobuf(data: &[u8]) -> bool {
+    decode(data)
+}
+
+/// Chakra JSON of both kinds.
+pub fn trace_json(data: &[u8]) -> bool {
+    decode(data)
+}
+
+/// Archives and compressed traces from disk, to a checked workload. The first byte says how the rest is wrapped, because a
+/// mutated checksum would end every gzip stream: bit 0 in gzip, bit 1 in a tar archive of two ranks, neither: as it is.
+pub fn trace_archive(data: &[u8]) -> bool {
+    let Some((&how, rest)) = data.split_first() else {
+        return false;
+    };
+    let tarred = if how & 2 != 0 {
+        archive(rest)
+    } else {
+        rest.to_vec()
+    };
+    let bytes = if how & 1 != 0 { gzip(&tarred) } else { tarred };
+    let path = scratch("archive");
+    put(&path, &bytes);
+    let npus = if how & 4 != 0 { Some(2) } else { None };
+    let groups = [("tensor".to_string(), vec![0, 1])];
+    let Ok(workload) = chakra::read(&path, npus, &groups, &options(data)) else {
+        return false;
+    };
+    graph::check(&workload, workload.ranks.len() as u32);
+    true
+}
+
+/// The input cut in two halves as the traces of ranks 0 and 1.
+fn archive(data: &[u8]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (rank, half) in [&data[..data.len() / 2], &data[data.len() / 2..]]
+        .into_iter()
+        .enumerate()
+    {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(half.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        builder
+            .append_data(&mut header, format!("trace.{rank}.et"), half)
+            .expect("into memory");
+    }
+    builder.into_inner().expect("into memory")
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(data).expect("into memory");
+    encoder.finish().expect("into memory")
+}
+
+/// One file, used again for every input; in memory where the system has such a folder.
+fn scratch(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        memory.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    };
+    folder.join(format!("armillary-fuzz-{}-{name}", std::process::id()))
+}
+
+fn put(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("the temporary folder can be written");
+}
+
+/// MSCCL XML, expanded for a size.
+pub fn msccl(data: &[u8]) -> bool {
+    let Ok(algorithm) = trace::msccl::parse(data, "algorithm.xml") else {
+        return false;
+    };
+    let positions = algorithm
+        .programs(units::Bytes(1 << 20))
+        .into_iter()
+        .map(std::sync::Arc::new)
+        .collect();
+    collective::custom::Custom {
+        name: "fuzz".into(),
+        positions,
+    }
+    .check()
+    .is_empty()
+}
+
+/// A custom collective as one Chakra file that every position runs.
+pub fn custom(data: &[u8]) -> bool {
+    let path = scratch("custom");
+    put(&path, data);
+    let positions = Some(1 + data.len() as u32 % 4);
+    let Ok(positions) = trace::custom::read(&path, positions, &options(data)) else {
+        return false;
+    };
+    collective::custom::Custom {
+        name: "fuzz".into(),
+        positions,
+    }
+    .check()
+    .is_empty()
+}
+
+/// Native platform files. What is taken is printed and read again, and must be the same.
+pub fn platform(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(platform) = native::from_yaml(text, "platform.yml", &[]) else {
+        return false;
+    };
+    let printed = native::to_yaml(&platform);
+    let again = native::from_yaml(&printed, "platform.yml", &[]);
+    match again {
+        Ok(again) => assert_eq!(again, platform, "printed and read again:\n{printed}"),
+        Err(problems) => panic!("{problems:?}\nprinted:\n{printed}"),
+    }
+    true
+}
+
+/// ASTRA-sim's files, cut at [`CUT`]; a part that is missing is a file that is missing.
+pub fn astra_sim(data: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(data);
+    let parts: Vec<&str> = text.split(CUT).collect();
+    let names = [
+        "network.yml",
+        "system.json",
+        "memory.json",
+        "groups.json",
+        "logical.json",
+    ];
+    let load = |path: &str| {
+        let part = names
+            .iter()
+            .position(|name| *name == path)
+            .and_then(|i| parts.get(i));
+        part.map(|part| part.as_bytes().to_vec())
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    };
+    let args = peer::AstraSimArgs {
+        workload: "trace".into(),
+        network: names[0].into(),
+        system: names[1].into(),
+        memory: names[2].into(),
+        comm_group: (parts.len() > 3).then(|| names[3].into()),
+        logical_topology: (parts.len() > 4).then(|| names[4].into()),
+        ..Default::default()
+    };
+    peer::read_from(&args, &load).is_ok()
+}
+
+/// Topologies and quantities in their notation, on one line each. A topology is printed and read again.
+pub fn notation(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let bandwidth = text
+        .parse::<units::Bandwidth>()
+        .is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let bytes = text
+        .parse::<units::Bytes>()
+        .is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let flops = text
+        .parse::<units::Flops>()
+        .is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let span = text
+        .parse::<units::Span>()
+        .is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let topology = text.parse::<topology::Topology>().is_ok_and(|shape| {
+        assert_eq!(shape.to_string().parse(), Ok(shape.clone()));
+        assert_eq!(shape.short().parse(), Ok(shape.clone()));
+        shape.npus() == shape.sizes().iter().product::<u32>()
+    });
+    bandwidth || bytes || flops || span || topology
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_refuse_noise_and_take_what_is_right() {
+        assert!(
+            !trace_protobuf(b"\x01\x02\x03")
+                && !trace_json(b"{")
+                && !trace_archive(b"")
+                && !msccl(b"<a>")
+                && !platform(b"x")
+        );
+        assert!(notation(b"Ring(4)_FC(8)") && notation(b"50 GB/s") && !notation(b"Ring(0)"));
+        assert!(!astra_sim(b"topology: [Ring]"));
+    }
+}
