@@ -1,0 +1,52 @@
+"""Links between documents lead somewhere: the file exists, and so does the heading."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+HOUSE = ("README", "ARCHITECTURE", "DESIGN", "CONTRIBUTING", "CHANGELOG", "COMPARE")
+FOLDERS = ("docs", "examples", "benchmarks", "tests/golden")
+DOCUMENTS = [path for name in HOUSE if (path := ROOT / f"{name}.md").is_file()]
+DOCUMENTS += [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("**/*.md"))]
+FENCED = re.compile(r"^```.*?^```", re.M | re.S)
+LINK = re.compile(r"\[[^\]\[]+\]\(([^)\s]+)\)")
+
+
+def anchors(document: Path) -> set[str]:
+    """The headings of a document as links name them."""
+    text = FENCED.sub("", document.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.+?)\s*$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links(document: Path) -> list[str]:
+    return LINK.findall(FENCED.sub("", document.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    lost = []
+    for link in links(document):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost, f"{document.name} links to what is not there"
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = {link.partition("#")[0] for link in links(ROOT / "docs/index.md")}
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= listed
+
+
+def test_every_example_is_in_the_list() -> None:
+    listed = {link.strip("/").split("/")[0] for link in links(ROOT / "examples/README.md")}
+    examples = {path.name for path in (ROOT / "examples").iterdir()} - {"README.md"}
+    assert examples <= listed
