@@ -1,7 +1,8 @@
 //! Random platforms and workloads: small, sound, and as often lopsided as even.
 //!
-//! A workload is a list of steps that all ranks take in the same order, each after the one or two before it, so that nothing
-//! can wait for ever; within a step ranks may do different things (groups, stragglers, pipelines).
+//! A workload is a list of steps that all ranks take in the same order; within a step ranks may do different things (groups,
+//! stragglers, pipelines). A step waits for the one before it or runs beside it, from the same dependencies on: then every
+//! rank still issues its collectives in the same order, so that nothing can wait for ever.
 
 use graph::{CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
 use proptest::prelude::*;
@@ -114,7 +115,7 @@ fn odd_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps, each with whether it waits for the one before it or only for the one before that.
+/// Steps, each with whether it runs beside the one before it.
 pub fn steps() -> impl Strategy<Value = Vec<(Step, bool)>> {
     let mixed = prop_oneof![2 => even_step().boxed(), 1 => odd_step().boxed()];
     let overlapped = || prop::bool::weighted(0.3);
@@ -131,8 +132,8 @@ struct Builder<'a> {
     /// For each rank: its nodes with dependencies, and the group in each slot.
     nodes: Vec<Vec<(Op, u64, Vec<u64>)>>,
     slots: Vec<Vec<u32>>,
-    /// Ids of each rank's nodes in the last two steps.
-    recent: Vec<[Vec<u64>; 2]>,
+    /// For each rank what its last step waited for, and the ids of that step and those beside it.
+    recent: Vec<(Vec<u64>, Vec<u64>)>,
 }
 
 /// The workload of `steps` on a machine of these sizes.
@@ -144,7 +145,7 @@ pub fn workload(sizes: &[u32], steps: &[(Step, bool)]) -> Workload {
         groups: vec![Group { name: "world".into(), members: Members::All }],
         nodes: vec![Vec::new(); npus as usize],
         slots: vec![Vec::new(); npus as usize],
-        recent: vec![[Vec::new(), Vec::new()]; npus as usize],
+        recent: vec![(Vec::new(), Vec::new()); npus as usize],
     };
     // Every rank does something, whatever the steps.
     builder.step(0, &Step::Compute(100), false);
@@ -159,13 +160,13 @@ impl Builder<'_> {
         for rank in 0..self.npus {
             let ops = self.ops(rank, tag, step);
             let r = rank as usize;
-            let [before, last] = &self.recent[r];
-            let after: Vec<u64> = if overlaps && !before.is_empty() { before.clone() } else { last.clone() };
-            let first = self.nodes[r].len() as u64;
-            let new: Vec<u64> = (first..first + ops.len() as u64).collect();
-            self.nodes[r].extend(ops.into_iter().map(|(op, ns)| (op, ns, after.clone())));
-            if !new.is_empty() {
-                self.recent[r] = [std::mem::take(&mut self.recent[r][1]), new];
+            let (after, beside) = &mut self.recent[r];
+            if !overlaps && !ops.is_empty() {
+                *after = std::mem::take(beside);
+            }
+            for (op, ns) in ops {
+                beside.push(self.nodes[r].len() as u64);
+                self.nodes[r].push((op, ns, after.clone()));
             }
         }
     }

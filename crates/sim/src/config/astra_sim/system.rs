@@ -78,10 +78,23 @@ fn parse(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, findings: &m
     let root = At::root(&tree);
     let collectives = collectives(&root, dims, findings);
     let raw = raw(&root, args, findings);
+    warn_of_gaps(&raw, findings);
     let scheduler = scheduler(&root, args, raw.endpoint_delay, findings);
     let npu = npu(&raw, &root, findings);
     let custom_paths = custom_paths(&root, load, findings);
     Some(System { raw, npu, collectives, scheduler: scheduler?, custom_paths })
+}
+
+/// Names what the file switches on and nothing here does.
+fn warn_of_gaps(raw: &AstraSimParameters, findings: &mut Findings) {
+    let gaps = [
+        (raw.shared_bus.is_some(), "model-shared-bus: the memory bus is not modelled, endpoint-delay is charged instead"),
+        (raw.trace_enabled, "trace-enabled: no log is written"),
+        (raw.track_local_memory.is_some(), "track-local-mem: no memory trace is written"),
+    ];
+    for (_, gap) in gaps.iter().filter(|(on, _)| *on) {
+        findings.warnings.push(format!("{}: {gap}", findings.file));
+    }
 }
 
 /// A value or its default; a fault is noted and the default stands in.
