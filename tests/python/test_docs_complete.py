@@ -1,0 +1,72 @@
+"""Reference pages name everything there is: fields, verbs, options, names of the package, platform keys."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import get_type_hints
+
+import pytest
+from conftest import ROOT
+
+import armillary
+from armillary import schema
+from armillary.nccl import OPERATIONS
+
+ROWS = [schema.Class, schema.Dimension, schema.Phase, schema.Operation, schema.Link, schema.Counts, schema.Report]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def help_of(*verb: str) -> str:
+    command = [sys.executable, "-m", "armillary.cli", *verb, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
+def test_every_field_of_the_report(row: type) -> None:
+    missing = [name for name in get_type_hints(row) if f"`{name}`" not in page("report.md")]
+    assert not missing
+
+
+def test_every_verb_and_option() -> None:
+    text = page("cli.md")
+    verbs = re.findall(r"^  ([a-z-]+)  ", help_of().partition("Commands:")[2], re.M)
+    assert len(verbs) >= 5
+    for verb in verbs:
+        assert f"## {verb}\n" in text
+    for verb in ("run", "collective", "check"):
+        options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(verb), re.M)) - {"-h", "--help"}
+        short = dict(re.findall(r"^ +(-\w), (--[a-z-]+)", help_of(verb), re.M))
+        names = {option: [option, *(key for key, long in short.items() if long == option)] for option in options}
+        assert len(options) >= 4
+        missing = [option for option, either in names.items() if not any(name in text for name in either)]
+        assert not missing, f"{verb}: {missing}"
+
+
+def test_every_flag_of_astra_sim() -> None:
+    flags = set(re.findall(r"--[a-z-]+", help_of("astra-sim")))
+    assert len(flags) > 10
+    assert not [flag for flag in flags if flag not in page("astra-sim.md")]
+
+
+def test_every_name_of_the_package() -> None:
+    text = page("python.md")
+    documented = [name for name in armillary.__all__ if name not in {"__version__", "platform", "workload", "Problem"}]
+    assert not [name for name in documented if name not in text]
+
+
+def test_every_key_of_a_platform_file() -> None:
+    text = page("platform-files.md")
+    source = (ROOT / "crates/sim/src/config/native/reader.rs").read_text(encoding="utf-8")
+    top = re.search(r"const KEYS: \[&str; \d+\] =\s*\[(.*?)\];", source, re.S)
+    scheduler = re.search(r"let keys =\s*\[(.*?)\];", source, re.S)
+    assert top
+    assert scheduler
+    names = re.findall(r'"(\w+)"', top[1])
+    assert not [name for name in names if f"`{name}" not in text]
+    assert not [name for name in re.findall(r'"(\w+)"', scheduler[1]) if f"`scheduler.{name}`" not in text]
+    assert not [kind for kind in (*OPERATIONS, "barrier") if f"`{kind}`" not in text]
