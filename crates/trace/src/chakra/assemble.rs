@@ -4,7 +4,8 @@ use super::find::{Found, find, holes, may_be_trace, split};
 use super::groups::Declared;
 use super::notes::Notes;
 use super::problems::Problems;
-use super::source::{Content, decode_content, io_problem};
+use super::pattern::{self, Match, Patterns};
+use super::source::{Content, Outcome, decode_content, io_problem};
 use super::{Decoded, ReadOptions, SlotName};
 use graph::{Group, Members, Problem, Program, RankBinding, Workload};
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -26,7 +27,7 @@ pub fn read(
     groups: &[(String, Vec<u32>)],
     options: &ReadOptions,
 ) -> Result<Workload, Vec<Problem>> {
-    let mut assembler = Assembler::new(options);
+    let mut assembler = Assembler::new(options, pattern::MOST);
     match find(path).map_err(|problem| vec![problem])? {
         Found::Files(files) => assembler.files(path, &files, npus),
         Found::Single(file) => assembler.single(&file, npus.unwrap_or(1)),
@@ -40,18 +41,20 @@ struct Template {
     program: u32,
     slots: Vec<SlotName>,
     declared: Vec<Declared>,
-    notes: Notes,
+    notes: Arc<Notes>,
     first_rank: u32,
     file: String,
     ranks: u64,
 }
 
-struct Assembler<'o> {
+/// Puts a workload together, trace by trace.
+pub(crate) struct Assembler<'o> {
     options: &'o ReadOptions,
     programs: Vec<Arc<Program>>,
     by_hash: FxHashMap<u64, Vec<u32>>,
     templates: Vec<Template>,
     by_content: FxHashMap<(usize, u128), u32>,
+    patterns: Patterns<'o>,
     /// The template of each rank.
     ranks: Vec<u32>,
     scratch: Vec<u8>,
@@ -60,13 +63,15 @@ struct Assembler<'o> {
 }
 
 impl<'o> Assembler<'o> {
-    fn new(options: &'o ReadOptions) -> Assembler<'o> {
+    /// For traces read with `options`, up to `patterns` of them kept to read others against.
+    pub fn new(options: &'o ReadOptions, patterns: usize) -> Assembler<'o> {
         Assembler {
             options,
             programs: Vec::new(),
             by_hash: FxHashMap::default(),
             templates: Vec::new(),
             by_content: FxHashMap::default(),
+            patterns: Patterns::new(patterns),
             ranks: Vec::new(),
             scratch: Vec::new(),
             problems: Problems::default(),
@@ -95,23 +100,23 @@ impl<'o> Assembler<'o> {
     fn files(&mut self, path: &Path, files: &[std::path::PathBuf], npus: Option<u32>) {
         let count = self.count(&path.display().to_string(), files.len(), npus);
         for (rank, file) in files[..count].iter().enumerate() {
-            self.file(rank as u32, file);
+            self.file(rank as u32, file, count > 1);
             if self.problems.is_full() {
                 return;
             }
         }
     }
 
-    fn file(&mut self, rank: u32, file: &Path) {
+    fn file(&mut self, rank: u32, file: &Path, many: bool) {
         let name = file.display().to_string();
         match Content::open(file, std::mem::take(&mut self.scratch)) {
-            Ok(content) => self.content(rank, &name, content),
+            Ok(content) => self.content(rank, &name, content, many),
             Err(error) => self.problems.push(io_problem(&name, &error)),
         }
     }
 
     fn single(&mut self, file: &Path, npus: u32) {
-        self.file(0, file);
+        self.file(0, file, false);
         if npus < 2 || !self.problems.is_empty() {
             return;
         }
@@ -126,8 +131,8 @@ impl<'o> Assembler<'o> {
         self.ranks = vec![0; npus as usize];
     }
 
-    /// Decodes one trace unless an equal one was.
-    fn content(&mut self, rank: u32, name: &str, content: Content) {
+    /// Decodes one trace, of several if `many`, unless an equal one was.
+    pub fn content(&mut self, rank: u32, name: &str, content: Content, many: bool) {
         let key = content.rest.is_none().then(|| (content.head.len(), xxhash_rust::xxh3::xxh3_128(&content.head)));
         if let Some(&template) = key.and_then(|key| self.by_content.get(&key)) {
             self.templates[template as usize].ranks += 1;
@@ -135,27 +140,36 @@ impl<'o> Assembler<'o> {
             self.scratch = content.head;
             return;
         }
-        let (decoded, scratch) = decode_content(content, name, rank, self.options);
-        self.scratch = scratch;
+        let matched = key.and_then(|_| self.patterns.read(&content.head, rank, self.options));
+        if let Some(found) = matched {
+            self.scratch = content.head;
+            return self.template(found, key, rank, name);
+        }
+        let Outcome { decoded, bytes, marks } = decode_content(content, name, rank, self.options, many);
+        self.scratch = bytes;
         match decoded {
             Err(problems) => self.problems.extend(problems),
-            Ok(decoded) => {
-                let rank_free = decoded.rank_free;
-                let template = self.template(decoded, rank, name);
-                if let (Some(key), true) = (key, rank_free) {
-                    self.by_content.insert(key, template);
+            Ok(Decoded { program, slots, declared, notes, rank_free }) => {
+                let (program, notes) = (self.intern(program), Arc::new(notes));
+                let found = Match { program, notes, rank_free, slots, declared };
+                if let Some(marks) = marks {
+                    let bytes = std::mem::take(&mut self.scratch);
+                    self.scratch = self.patterns.keep(bytes, marks, rank, &found, self.options);
                 }
-                self.ranks.push(template);
+                self.template(found, key, rank, name);
             }
         }
     }
 
-    fn template(&mut self, decoded: Decoded, first_rank: u32, file: &str) -> u32 {
-        let Decoded { program, slots, declared, notes, .. } = decoded;
-        let program = self.intern(program);
-        let file = file.to_string();
+    /// Adds the template of a rank whose content no other had.
+    fn template(&mut self, found: Match, key: Option<(usize, u128)>, first_rank: u32, file: &str) {
+        let Match { program, notes, rank_free, slots, declared } = found;
+        let (index, file) = (self.templates.len() as u32, file.to_string());
+        if let (Some(key), true) = (key, rank_free) {
+            self.by_content.insert(key, index);
+        }
+        self.ranks.push(index);
         self.templates.push(Template { program, slots, declared, notes, first_rank, file, ranks: 1 });
-        self.templates.len() as u32 - 1
     }
 
     /// The index of a program equal to `program`.
@@ -192,7 +206,7 @@ impl<'o> Assembler<'o> {
             }
             let content = Content::from_reader(Box::new(entry), std::mem::take(&mut self.scratch))?;
             let before = self.ranks.len();
-            self.content(rank, &format!("{name}!{path}"), content);
+            self.content(rank, &format!("{name}!{path}"), content, numbered);
             if let Some(&template) = self.ranks.get(before) {
                 by_rank.insert(rank, template);
             }
@@ -219,7 +233,8 @@ impl<'o> Assembler<'o> {
         }
     }
 
-    fn finish(mut self, groups: &[(String, Vec<u32>)]) -> Result<Workload, Vec<Problem>> {
+    /// Binds the names; `groups` are those of a group file.
+    pub fn finish(mut self, groups: &[(String, Vec<u32>)]) -> Result<Workload, Vec<Problem>> {
         let mut table = GroupTable::new(groups, self.ranks.len() as u32);
         let mut slots = Vec::new();
         let mut slot_tables: FxHashMap<Vec<u32>, u32> = FxHashMap::default();
@@ -376,8 +391,8 @@ fn first_fault(archive: &Path, member: &str) -> Option<Problem> {
     let read = each_member(archive, |path, entry| {
         if path == member {
             let content = Content::from_reader(Box::new(entry), Vec::new())?;
-            let (decoded, _) = decode_content(content, &format!("{name}!{path}"), 0, &ReadOptions::default());
-            fault = decoded.err().and_then(|problems| problems.into_iter().next());
+            let outcome = decode_content(content, &format!("{name}!{path}"), 0, &ReadOptions::default(), false);
+            fault = outcome.decoded.err().and_then(|problems| problems.into_iter().next());
         }
         Ok(())
     });

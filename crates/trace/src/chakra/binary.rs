@@ -1,6 +1,7 @@
 //! The binary form: `varint length, message` again and again, read from blocks of bytes so that no file is held whole.
 
 use super::decode::Decoder;
+use super::marks::Marks;
 use super::schema::{Raw, Schema, detect, is_metadata};
 use crate::wire::Cursor;
 
@@ -12,6 +13,8 @@ const ANOTHER_FILE: &str =
 /// Reads messages out of consecutive blocks.
 pub(crate) struct BinaryReader<'o> {
     pub decoder: Decoder<'o>,
+    /// Where nodes start and which depend on the rank, for who wants to know.
+    pub marks: Option<Marks>,
     schema: Option<Schema>,
     offset: u64,
     deps: Vec<u64>,
@@ -22,7 +25,7 @@ pub(crate) struct BinaryReader<'o> {
 #[derive(Debug)]
 pub(crate) struct Stop;
 
-enum Frame<'a> {
+pub(crate) enum Frame<'a> {
     /// A message and the bytes it takes with its length.
     Whole(&'a [u8], usize),
     /// `need` bytes from the frame's start would do.
@@ -31,7 +34,9 @@ enum Frame<'a> {
     Bad,
 }
 
-fn frame(block: &[u8]) -> Frame<'_> {
+/// The message at the start of `block`.
+#[inline]
+pub(crate) fn frame(block: &[u8]) -> Frame<'_> {
     let mut cursor = Cursor::new(block);
     let Ok(length) = cursor.varint() else {
         return if block.len() < 10 { Frame::Cut { need: block.len() as u64 + 1 } } else { Frame::Bad };
@@ -47,7 +52,8 @@ fn frame(block: &[u8]) -> Frame<'_> {
     }
 }
 
-struct Frames<'a>(&'a [u8]);
+/// The whole messages of a block.
+pub(crate) struct Frames<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Frames<'a> {
     type Item = &'a [u8];
@@ -66,7 +72,7 @@ impl<'a> Iterator for Frames<'a> {
 impl<'o> BinaryReader<'o> {
     /// At the start of a file.
     pub fn new(decoder: Decoder<'o>) -> BinaryReader<'o> {
-        BinaryReader { decoder, schema: None, offset: 0, deps: Vec::new(), nodes: 0 }
+        BinaryReader { decoder, marks: None, schema: None, offset: 0, deps: Vec::new(), nodes: 0 }
     }
 
     /// Reads the whole messages at the start of `block` and says how many bytes they took.
@@ -77,7 +83,7 @@ impl<'o> BinaryReader<'o> {
         while at < block.len() {
             match frame(&block[at..]) {
                 Frame::Whole(message, taken) => {
-                    self.message(message, &block[at..])?;
+                    self.message(message, taken, &block[at..])?;
                     at += taken;
                     self.offset += taken as u64;
                 }
@@ -90,27 +96,30 @@ impl<'o> BinaryReader<'o> {
     }
 
     #[inline]
-    fn message(&mut self, message: &[u8], ahead: &[u8]) -> Result<(), Stop> {
-        let Some(schema) = self.schema else { return self.first(message, ahead) };
-        self.node(schema, message)
+    fn message(&mut self, message: &[u8], taken: usize, ahead: &[u8]) -> Result<(), Stop> {
+        let Some(schema) = self.schema else { return self.first(message, taken, ahead) };
+        self.node(schema, message, taken)
     }
 
     #[cold]
-    fn first(&mut self, message: &[u8], ahead: &[u8]) -> Result<(), Stop> {
+    fn first(&mut self, message: &[u8], taken: usize, ahead: &[u8]) -> Result<(), Stop> {
         let schema = detect(Frames(ahead));
         self.schema = Some(schema);
-        if is_metadata(message) { Ok(()) } else { self.node(schema, message) }
+        if is_metadata(message) { Ok(()) } else { self.node(schema, message, taken) }
     }
 
     #[inline]
-    fn node(&mut self, schema: Schema, message: &[u8]) -> Result<(), Stop> {
+    fn node(&mut self, schema: Schema, message: &[u8], taken: usize) -> Result<(), Stop> {
         let mut raw = Raw::new(Some(self.offset));
         self.deps.clear();
         let read = schema.node(message, &mut raw, &mut self.deps, &mut self.decoder.notes);
         if read.is_err() || message.is_empty() {
             return self.not_a_trace("a node should stand here").map(drop);
         }
-        self.decoder.node(schema, &raw, &self.deps);
+        let op = self.decoder.node(schema, &raw, &self.deps);
+        if let Some(marks) = &mut self.marks {
+            marks.add(self.offset, schema, &raw, op, message, taken);
+        }
         self.nodes += 1;
         if self.decoder.problems.is_full() { Err(Stop) } else { Ok(()) }
     }

@@ -19,9 +19,9 @@ pub(crate) struct Decoder<'o> {
     pub options: &'o ReadOptions,
     file: String,
     builder: ProgramBuilder,
-    slots: Vec<SlotName>,
-    declared: Vec<Declared>,
-    rank_free: bool,
+    pub slots: Vec<SlotName>,
+    pub declared: Vec<Declared>,
+    pub rank_free: bool,
     pub notes: Notes,
     pub problems: Problems,
 }
@@ -42,21 +42,23 @@ impl<'o> Decoder<'o> {
         }
     }
 
-    /// Adds a node; what is wrong with it goes to `problems`.
+    /// Adds a node and gives what it does; what is wrong with it goes to `problems`.
     #[inline]
-    pub fn node(&mut self, schema: Schema, raw: &Raw, deps: &[u64]) {
+    pub fn node(&mut self, schema: Schema, raw: &Raw, deps: &[u64]) -> Op {
         match self.lower(schema, raw) {
             Ok(node) => {
                 match std::str::from_utf8(raw.name) {
                     Ok(name) => self.builder.push(node, name, deps.iter().copied()),
                     Err(_) => self.builder.push(node, &String::from_utf8_lossy(raw.name), deps.iter().copied()),
                 }
+                node.op
             }
             Err(bad) => {
                 self.report(raw, &bad);
                 // The node stays, so that what depends on it is not reported as dangling as well.
                 let node = Node { id: raw.id, duration: Span::ZERO, op: Op::Invalid };
                 self.builder.push(node, "", deps.iter().copied());
+                node.op
             }
         }
     }
@@ -74,8 +76,9 @@ impl<'o> Decoder<'o> {
         self.problem(&format!("node {}{byte}", raw.id), bad.message.as_str(), bad.help);
     }
 
+    /// What a node is in the program, without adding it; its groups, slots and notes are taken up.
     #[inline]
-    fn lower(&mut self, schema: Schema, raw: &Raw) -> Result<Node, BadAttr> {
+    pub fn lower(&mut self, schema: Schema, raw: &Raw) -> Result<Node, BadAttr> {
         let op = match raw.kind {
             Kind::Invalid => Op::Invalid,
             Kind::Metadata => self.metadata(raw)?,
@@ -162,15 +165,21 @@ impl<'o> Decoder<'o> {
                 return Err(BadAttr { message: format!("attribute pg_name is {other}"), help: "a group's name" });
             }
         };
+        Ok(self.slot_named(name, raw.id))
+    }
+
+    /// The slot of the group `name`, a new one where node `id` is the first to use it.
+    #[inline]
+    pub fn slot_named(&mut self, name: &[u8], id: u64) -> u32 {
         // Few groups a rank: a scan beats a hash. Everybody, the most frequent one, is told by its length alone: comparing
         // no bytes at all costs a fault in the processor where vector loads are masked.
         let same = |slot: &SlotName| slot.name.len() == name.len() && (name.is_empty() || slot.name.as_bytes() == name);
         match self.slots.iter().position(same) {
-            Some(slot) => Ok(slot as u32),
+            Some(slot) => slot as u32,
             None => {
                 let name = String::from_utf8_lossy(name).into_owned();
-                self.slots.push(SlotName { name, first_node: raw.id });
-                Ok(self.slots.len() as u32 - 1)
+                self.slots.push(SlotName { name, first_node: id });
+                self.slots.len() as u32 - 1
             }
         }
     }

@@ -21,11 +21,15 @@ mod decode;
 mod find;
 mod groups;
 mod json;
+mod marks;
 mod notes;
+mod pattern;
 mod problems;
 mod schema;
 mod source;
 mod write;
+#[cfg(test)]
+mod pattern_tests;
 #[cfg(test)]
 mod tests;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const MOST_NAMES: usize = 1000;
 
 /// What one file held that has no meaning here.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Notes {
     attributes: FxHashMap<Box<[u8]>, u64>,
     other: BTreeMap<String, u64>,
@@ -50,6 +50,11 @@ impl Notes {
             Some(sum) => *sum += count,
             None => drop(self.other.insert(what.to_string(), count)),
         }
+    }
+
+    /// True when every name so far has a count of its own, so that the order of the names changes nothing.
+    pub fn is_exact(&self) -> bool {
+        self.attributes.len() < MOST_NAMES
     }
 
     /// Adds `times` times what `other` counted.

@@ -428,6 +428,10 @@ pub(crate) fn detect<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Schema {
         if i > 0 || evidence.starts_with_node {
             evidence.add(message);
         }
+        if evidence.typed > 0 {
+            // Nothing that follows can outweigh it.
+            break;
+        }
     }
     evidence.verdict()
 }

@@ -1,10 +1,10 @@
 //! Bytes from files: plain or gzipped, small files whole and large ones in blocks, archives member by member.
 
-use super::{Decoded, Decoder, ReadOptions, binary::BinaryReader, json};
+use super::{Decoded, Decoder, ReadOptions, binary::BinaryReader, json, marks::Marks};
 use flate2::read::MultiGzDecoder;
 use graph::Problem;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// Up to here a file is read whole, beyond it in blocks.
@@ -87,8 +87,21 @@ pub(crate) struct Content<'a> {
 
 impl<'a> Content<'a> {
     /// Opens `path`, reusing the storage of `scratch`.
-    pub fn open(path: &Path, scratch: Vec<u8>) -> io::Result<Content<'static>> {
-        Content::from_reader(Box::new(File::open(path)?), scratch)
+    pub fn open(path: &Path, mut scratch: Vec<u8>) -> io::Result<Content<'static>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata().map_or(0, |data| data.len());
+        if !(1..WHOLE).contains(&length) {
+            return Content::from_reader(Box::new(file), scratch);
+        }
+        // The usual file: one read of its whole length and one that finds its end.
+        scratch.clear();
+        scratch.reserve(length as usize + 1);
+        file.read_to_end(&mut scratch)?;
+        if scratch.starts_with(&[0x1f, 0x8b]) || scratch.len() as u64 >= WHOLE {
+            file.rewind()?;
+            return Content::from_reader(Box::new(file), scratch);
+        }
+        Ok(Content { head: scratch, rest: None })
     }
 
     /// Reads up to [`WHOLE`] bytes of `reader`, unpacking gzip.
@@ -105,30 +118,35 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Decodes one trace out of `content`, and gives the storage back.
-pub(crate) fn decode_content(
-    content: Content,
-    file: &str,
-    rank: u32,
-    options: &ReadOptions,
-) -> (Result<Decoded, Vec<Problem>>, Vec<u8>) {
+/// A trace that was decoded or not, and what is left of it.
+pub(crate) struct Outcome {
+    pub decoded: Result<Decoded, Vec<Problem>>,
+    /// The storage; the trace itself where there are marks.
+    pub bytes: Vec<u8>,
+    /// The marks of a binary trace that was read whole.
+    pub marks: Option<Marks>,
+}
+
+/// Decodes one trace out of `content`, with marks if they are asked for and can be had.
+pub(crate) fn decode_content(content: Content, file: &str, rank: u32, options: &ReadOptions, mark: bool) -> Outcome {
     let Content { mut head, rest } = content;
     let decoder = Decoder::new(file, rank, options);
     match (sniff(&head), rest) {
         (Format::Json, rest) => {
             if let Some(error) = rest.and_then(|mut rest| rest.read_to_end(&mut head).err()) {
-                return (Err(vec![io_problem(file, &error)]), head);
+                return Outcome { decoded: Err(vec![io_problem(file, &error)]), bytes: head, marks: None };
             }
-            (json::decode(&head, decoder), head)
+            Outcome { decoded: json::decode(&head, decoder), bytes: head, marks: None }
         }
         (Format::Binary, rest) => {
             let mut reader = BinaryReader::new(decoder);
+            reader.marks = (mark && rest.is_none()).then(Marks::default);
             if let Err(error) = binary(&mut reader, &mut head, rest) {
                 reader.decoder.problems.push(io_problem(file, &error));
             }
-            (reader.decoder.finish(), head)
+            Outcome { decoded: reader.decoder.finish(), bytes: head, marks: reader.marks }
         }
-        (other, _) => (Err(vec![refuse(other, file, rank)]), head),
+        (other, _) => Outcome { decoded: Err(vec![refuse(other, file, rank)]), bytes: head, marks: None },
     }
 }
 
