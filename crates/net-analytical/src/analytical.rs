@@ -1,10 +1,13 @@
-//! The analytical backend: nobody waits for anybody.
+//! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
 //! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency + bytes / bandwidth`; hops along a
 //! dimension: Ring the shorter way round, FullyConnected 1, Switch 2. On an explicit graph it takes the sum of the latencies of
 //! its route plus `bytes / bandwidth` of the slowest link.
-//! Not modelled: sharing of links (`link.rs`), packets (`net-packet`).
-//! Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, except that a message pays for every dimension it crosses.
+//! An NPU sends one message at a time on a link: the next one starts when the last has left, `bytes / bandwidth` later. Without
+//! that, messages sent at once would add up to more than the NPU's bandwidth. The peer does without ([`Ports::Unlimited`]).
+//! Not modelled: links shared by messages of different NPUs (`link.rs`), packets (`net-packet`).
+//! Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, but for the links out of an NPU, and that a message pays for every
+//! dimension it crosses.
 
 use engine::EventQueue;
 use network::{Backend, Delivery, LinkCost, Sequence, Stamp, Transfer, Usage};
@@ -20,6 +23,43 @@ pub enum Crossing {
     Innermost,
 }
 
+/// What limits the messages an NPU sends at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// One message at a time on each link that leaves the NPU.
+    OneAtATime,
+    /// Nothing (ASTRA-sim).
+    Unlimited,
+}
+
+/// When each link that leaves an NPU is free again; rows are made for NPUs that send.
+struct Departures {
+    ports: Ports,
+    /// Links that leave an NPU.
+    width: usize,
+    row_of: Vec<u32>,
+    free: Vec<Time>,
+}
+
+impl Departures {
+    /// When a message ready at `now` on link `port` of `src` starts; the link is then busy for `occupancy`.
+    #[inline]
+    fn depart(&mut self, now: Time, src: u32, port: usize, occupancy: Span) -> Time {
+        if self.ports == Ports::Unlimited {
+            return now;
+        }
+        let row = &mut self.row_of[src as usize];
+        if *row == u32::MAX {
+            *row = (self.free.len() / self.width) as u32;
+            self.free.resize(self.free.len() + self.width, Time::ZERO);
+        }
+        let free = &mut self.free[*row as usize * self.width + port];
+        let start = now.max(*free);
+        *free = start + occupancy;
+        start
+    }
+}
+
 /// One dimension as the backend needs it.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
@@ -28,6 +68,8 @@ struct Axis {
     /// `rank & mask` instead of `rank % size` where the size is a power of two, and the shift that goes with it.
     mask: u32,
     shift: u32,
+    /// Where its links start among those that leave an NPU.
+    first_port: usize,
     cost: LinkCost,
 }
 
@@ -37,6 +79,7 @@ struct Memo {
     hops: u32,
     bytes: u64,
     span: Span,
+    occupancy: Span,
 }
 
 enum Paths {
@@ -48,6 +91,7 @@ enum Paths {
 pub struct Analytical {
     paths: Paths,
     memo: Vec<Memo>,
+    departures: Departures,
     queue: EventQueue<u64>,
     bytes: Vec<u64>,
     transfers: u64,
@@ -55,29 +99,46 @@ pub struct Analytical {
 
 impl Analytical {
     /// A network of stacked blocks, innermost first: block, size and cost of one link.
-    pub fn stacked(dims: &[(Block, u32, LinkCost)], crossing: Crossing) -> Analytical {
+    pub fn stacked(dims: &[(Block, u32, LinkCost)], crossing: Crossing, ports: Ports) -> Analytical {
+        let mut width = 0;
         let axis = |&(block, size, cost): &(Block, u32, LinkCost)| {
             let (mask, shift) = if size.is_power_of_two() { (size - 1, size.trailing_zeros()) } else { (0, u32::MAX) };
-            Axis { block, size, mask, shift, cost }
+            let first_port = width;
+            width += match block {
+                Block::Ring => 2,
+                Block::FullyConnected => size as usize,
+                Block::Switch => 1,
+            };
+            Axis { block, size, mask, shift, first_port, cost }
         };
-        let memo = dims.iter().map(|d| Memo { hops: 0, bytes: 0, span: d.2.transit(0, 0) }).collect();
-        Analytical::new(Paths::Stack { axes: dims.iter().map(axis).collect(), crossing }, memo, dims.len())
+        let axes = dims.iter().map(axis).collect();
+        let memo = |d: &(Block, u32, LinkCost)| Memo { hops: 0, bytes: 0, span: d.2.transit(0, 0), occupancy: d.2.occupancy(0) };
+        let npus = dims.iter().map(|d| d.1).product();
+        let departures = Departures { ports, width, row_of: rows(npus, ports), free: Vec::new() };
+        Analytical::new(Paths::Stack { axes, crossing }, dims.iter().map(memo).collect(), departures)
     }
 
     /// A network on an explicit graph, with the cost of each link.
     pub fn graph(graph: LinkGraph, costs: Vec<LinkCost>) -> Analytical {
-        Analytical::new(Paths::Graph { graph, costs }, Vec::new(), 1)
+        let free = vec![Time::ZERO; costs.len()];
+        let departures = Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
+        Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures)
     }
 
-    fn new(paths: Paths, memo: Vec<Memo>, dims: usize) -> Analytical {
-        Analytical { paths, memo, queue: EventQueue::default(), bytes: vec![0; dims], transfers: 0 }
+    fn new(paths: Paths, memo: Vec<Memo>, departures: Departures) -> Analytical {
+        let bytes = vec![0; memo.len().max(1)];
+        Analytical { paths, memo, departures, queue: EventQueue::default(), bytes, transfers: 0 }
     }
 }
 
+fn rows(npus: u32, ports: Ports) -> Vec<u32> {
+    if ports == Ports::Unlimited { Vec::new() } else { vec![u32::MAX; npus as usize] }
+}
+
 impl Paths {
-    /// Calls `each` with (dimension, hops) of every dimension paid for.
+    /// Calls `each` with (dimension, axis, hops, link out of the first NPU) of every dimension paid for.
     #[inline]
-    fn cross(axes: &[Axis], crossing: Crossing, src: u32, dst: u32, mut each: impl FnMut(usize, &Axis, u32)) {
+    fn cross(axes: &[Axis], crossing: Crossing, src: u32, dst: u32, mut each: impl FnMut(usize, &Axis, u32, usize)) {
         let (mut a, mut b) = (src, dst);
         for (dim, axis) in axes.iter().enumerate() {
             if a == b {
@@ -86,7 +147,7 @@ impl Paths {
             let ((x, next_a), (y, next_b)) = (axis.split(a), axis.split(b));
             (a, b) = (next_a, next_b);
             if x != y {
-                each(dim, axis, axis.hops(x, y));
+                each(dim, axis, axis.hops(x, y), axis.port(x, y));
                 if crossing == Crossing::Innermost {
                     return;
                 }
@@ -98,7 +159,7 @@ impl Paths {
         match self {
             Paths::Stack { axes, crossing } => {
                 let mut total = Span::ZERO;
-                Paths::cross(axes, *crossing, src, dst, |_, axis, hops| total += axis.cost.transit(hops, bytes));
+                Paths::cross(axes, *crossing, src, dst, |_, axis, hops, _| total += axis.cost.transit(hops, bytes));
                 total
             }
             Paths::Graph { graph, costs } => {
@@ -129,6 +190,20 @@ impl Axis {
         }
     }
 
+    /// The link by which a message leaves coordinate `x` for `y`: on a ring the shorter way round, upwards when both are equal.
+    #[inline]
+    fn port(&self, x: u32, y: u32) -> usize {
+        let within = match self.block {
+            Block::Ring => {
+                let up = if y > x { y - x } else { y + self.size - x };
+                u32::from(2 * up > self.size)
+            }
+            Block::FullyConnected => y,
+            Block::Switch => 0,
+        };
+        self.first_port + within as usize
+    }
+
     /// Links leaving an NPU on the way: every hop of a ring, the first of a switch.
     #[inline]
     fn leaving(&self, hops: u32) -> u64 {
@@ -140,26 +215,34 @@ impl Backend for Analytical {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence) {
         let Transfer { src, dst, bytes, token, weight } = transfer;
-        let mut total = Span::ZERO;
+        let (mut start, mut total) = (None, Span::ZERO);
         match &self.paths {
             Paths::Stack { axes, crossing } => {
-                let (memo, carried) = (&mut self.memo, &mut self.bytes);
-                Paths::cross(axes, *crossing, src, dst, |dim, axis, hops| {
+                let (memo, carried, departures) = (&mut self.memo, &mut self.bytes, &mut self.departures);
+                Paths::cross(axes, *crossing, src, dst, |dim, axis, hops, port| {
                     let memo = &mut memo[dim];
                     if memo.hops != hops || memo.bytes != bytes {
-                        *memo = Memo { hops, bytes, span: axis.cost.transit(hops, bytes) };
+                        let (span, occupancy) = (axis.cost.transit(hops, bytes), axis.cost.occupancy(bytes));
+                        *memo = Memo { hops, bytes, span, occupancy };
                     }
+                    start.get_or_insert_with(|| departures.depart(now, src, port, memo.occupancy));
                     total += memo.span;
                     carried[dim] += bytes * weight * axis.leaving(hops);
                 });
             }
-            Paths::Graph { .. } => {
+            Paths::Graph { graph, costs } => {
                 total = self.paths.span(src, dst, bytes);
+                if let Some(hop) = graph.next(src, dst) {
+                    let free = &mut self.departures.free[hop.link as usize];
+                    let leaves = now.max(*free);
+                    *free = leaves + costs[hop.link as usize].occupancy(bytes);
+                    start = Some(leaves);
+                }
                 self.bytes[0] += bytes * weight;
             }
         }
         self.transfers += weight;
-        self.queue.push(now + total, sequence.draw(), token);
+        self.queue.push(start.unwrap_or(now) + total, sequence.draw(), token);
     }
 
     #[inline]
@@ -176,7 +259,7 @@ impl Backend for Analytical {
     }
 
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Span> {
-        Some(self.paths.span(src, dst, bytes))
+        (self.departures.ports == Ports::Unlimited).then(|| self.paths.span(src, dst, bytes))
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {
@@ -184,7 +267,7 @@ impl Backend for Analytical {
         match &self.paths {
             Paths::Stack { axes, crossing } => {
                 let carried = &mut self.bytes;
-                Paths::cross(axes, *crossing, transfer.src, transfer.dst, |dim, axis, hops| {
+                Paths::cross(axes, *crossing, transfer.src, transfer.dst, |dim, axis, hops, _| {
                     carried[dim] += bytes * axis.leaving(hops);
                 });
             }

@@ -1,9 +1,9 @@
-//! Two backends without packets: [`Analytical`] (no contention) and [`LinkQueues`] (first-order contention).
+//! Two backends without packets: [`Analytical`] (contention only where messages leave an NPU) and [`LinkQueues`] (first-order contention).
 //!
 //! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent (`sim`).
 
 mod analytical;
 mod link;
 
-pub use analytical::{Analytical, Crossing};
+pub use analytical::{Analytical, Crossing, Ports};
 pub use link::LinkQueues;

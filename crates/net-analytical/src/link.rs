@@ -28,7 +28,8 @@ struct Message {
 
 #[derive(Clone)]
 struct LinkState {
-    busy: bool,
+    /// When the message being sent has left.
+    free: Time,
     head: u32,
     tail: u32,
     queued: u32,
@@ -40,7 +41,7 @@ struct LinkState {
 }
 
 const IDLE: LinkState = LinkState {
-    busy: false,
+    free: Time::ZERO,
     head: NONE,
     tail: NONE,
     queued: 0,
@@ -64,6 +65,8 @@ pub struct LinkQueues {
     messages: Vec<Message>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
+    /// By dimension, on links that leave an NPU, by weight.
+    bytes: Vec<u64>,
     transfers: u64,
 }
 
@@ -73,6 +76,7 @@ impl LinkQueues {
         let memo = |cost: LinkCost| (cost, (0, cost.transit(1, 0), cost.occupancy(0)));
         LinkQueues {
             links: vec![IDLE; graph.len() as usize],
+            bytes: vec![0; if by_link { 1 } else { costs.len() }],
             costs: costs.into_iter().map(memo).collect(),
             by_link,
             graph,
@@ -99,8 +103,9 @@ impl LinkQueues {
         let dst = self.messages[message as usize].transfer.dst;
         let hop = self.graph.next(node, dst).expect("a message that has arrived is not forwarded");
         let link = &mut self.links[hop.link as usize];
-        if !link.busy {
-            return self.serve(now, message, hop.link, hop.to, sequence);
+        // Free at this very instant is free, whichever of the two events comes first.
+        if link.head == NONE && link.free <= now {
+            return self.serve(now, message, hop.link, (node, hop.to), sequence);
         }
         let entry = &mut self.messages[message as usize];
         (entry.next, entry.since) = (NONE, now);
@@ -115,14 +120,19 @@ impl LinkQueues {
     }
 
     #[inline]
-    fn serve(&mut self, now: Time, message: u32, link: u32, to: u32, sequence: &mut Sequence) {
+    fn serve(&mut self, now: Time, message: u32, link: u32, ends: (u32, u32), sequence: &mut Sequence) {
+        let (from, to) = ends;
+        let from_npu = from < self.graph.npus();
         let Transfer { bytes, weight, .. } = self.messages[message as usize].transfer;
         let (transit, occupancy) = self.spans(link, bytes);
         let state = &mut self.links[link as usize];
-        state.busy = true;
-        state.messages += weight;
-        state.bytes += bytes * weight;
+        state.free = now + occupancy;
+        state.messages += 1;
+        state.bytes += bytes;
         state.sending += occupancy;
+        if from_npu {
+            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += bytes * weight;
+        }
         self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
         self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
     }
@@ -130,17 +140,17 @@ impl LinkQueues {
     #[inline]
     fn freed(&mut self, now: Time, link: u32, sequence: &mut Sequence) {
         let state = &mut self.links[link as usize];
-        state.busy = false;
         let message = state.head;
-        if message == NONE {
+        // The link may have been taken again at the instant it became free.
+        if message == NONE || state.free > now {
             return;
         }
         let waiting = &self.messages[message as usize];
         state.head = waiting.next;
         state.queued -= 1;
         state.waited += now.since(waiting.since);
-        let to = self.graph.link(link).to;
-        self.serve(now, message, link, to, sequence);
+        let ends = self.graph.link(link);
+        self.serve(now, message, link, (ends.from, ends.to), sequence);
     }
 }
 
@@ -200,11 +210,9 @@ impl Backend for LinkQueues {
     }
 
     fn usage(&self) -> Usage {
-        let mut bytes = vec![0; if self.by_link { 1 } else { self.costs.len() }];
         let mut links = Vec::with_capacity(self.links.len());
         for (id, state) in self.links.iter().enumerate() {
             let link = self.graph.link(id as u32);
-            bytes[link.dim as usize] += if link.from < self.graph.npus() { state.bytes } else { 0 };
             links.push(LinkUsage {
                 from: link.from,
                 to: link.to,
@@ -216,6 +224,6 @@ impl Backend for LinkQueues {
                 longest_queue: state.longest,
             });
         }
-        Usage { bytes, transfers: self.transfers, links }
+        Usage { bytes: self.bytes.clone(), transfers: self.transfers, links }
     }
 }

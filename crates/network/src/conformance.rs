@@ -16,7 +16,9 @@ pub fn run<B: Backend>(backend: &mut B, transfers: &[(Time, Transfer)]) -> Vec<D
                 backend.start(at, transfer, &mut sequence);
             }
             _ => {
-                backend.advance(Stamp::MAX, &mut sequence, &mut finished);
+                // No further than the next start: what begins then may come between.
+                let until = start.map_or(Stamp::MAX, |time| Stamp { time, order: 0 });
+                backend.advance(until, &mut sequence, &mut finished);
                 done.append(&mut finished);
             }
         }

@@ -80,7 +80,8 @@ pub trait Backend {
     /// Handles events up to and including `until`, in order, and stops after the first one that delivers.
     fn advance(&mut self, until: Stamp, sequence: &mut Sequence, finished: &mut Vec<Delivery>);
 
-    /// How long a transfer takes whatever else happens: `None` when transfers can hold one another up.
+    /// How long a transfer takes whatever else happens: `None` when transfers can hold one another up (the closed form of
+    /// DESIGN 4 stands on this).
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Span>;
 
     /// Accounts for `times` transfers that the caller timed by [`Backend::uncontended`]. Other backends are never asked.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::platform::Platform;
 use graph::Problem;
-use net_analytical::{Analytical, Crossing, LinkQueues};
+use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::LinkCost;
 use topology::{Fabric, LinkGraph};
 
@@ -34,11 +34,12 @@ fn links(platform: &Platform) -> Result<LinkGraph, Error> {
 /// # Errors
 /// An explicit graph with broken links.
 pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
-    let crossing = if platform.astra_sim.is_some() { Crossing::Innermost } else { Crossing::Every };
+    let peer = platform.astra_sim.is_some();
+    let (crossing, ports) = if peer { (Crossing::Innermost, Ports::Unlimited) } else { (Crossing::Every, Ports::OneAtATime) };
     match &platform.fabric {
         Fabric::Stacked(dims) => {
             let axes: Vec<_> = dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
-            Ok(Analytical::stacked(&axes, crossing))
+            Ok(Analytical::stacked(&axes, crossing, ports))
         }
         Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
     }

@@ -5,7 +5,7 @@
 use crate::platform::CustomAlgorithm;
 use crate::shape::{Shape, physical};
 use collective::custom::Custom;
-use collective::{Plan, To};
+use collective::{Plan, Step, To};
 use graph::{CollectiveKind, Problem};
 use std::sync::Arc;
 use topology::{Block, Fabric};
@@ -69,9 +69,22 @@ impl ReadyPlan {
     pub fn new(plan: Plan, charge: impl Fn(u64) -> Span) -> ReadyPlan {
         let priced = plan.scripts.iter().map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
         let charges = priced.map(Iterator::collect).collect();
-        let count = |steps: &[collective::Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
+        let count = |steps: &[Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
         let receives = plan.scripts.iter().map(|s| count(&s.steps)).collect();
         ReadyPlan { plan, charges, receives }
+    }
+
+    /// The step of the script at position `from` whose message goes to receive `slot` of position `to`.
+    ///
+    /// # Panics
+    /// When there is none: every receive has its send (`collective::prove`).
+    pub fn sender_step(&self, from: u32, to: u32, slot: u32) -> u32 {
+        let steps = &self.plan.script(from).steps;
+        let sends = |s: &Step| s.slot == slot && s.to.is_some_and(|t| t.position(from, self.plan.n) == to);
+        if steps.get(slot as usize).is_some_and(sends) {
+            return slot;
+        }
+        steps.iter().position(sends).expect("every receive has its send") as u32
     }
 
     /// The same plan the other way round: every shift negated.
@@ -98,7 +111,7 @@ impl Directed {
     /// Both directions of `plan`.
     pub fn new(plan: ReadyPlan) -> Directed {
         // A plan with roles is bound to its positions: turned round it would be another collective.
-        let turns = |step: &collective::Step| matches!(step.to, Some(To::Shift(_)));
+        let turns = |step: &Step| matches!(step.to, Some(To::Shift(_)));
         let directed = plan.plan.is_uniform() && plan.plan.scripts.iter().any(|s| s.steps.iter().any(turns));
         let backward = directed.then(|| Arc::new(plan.mirrored()));
         let forward = Arc::new(plan);

@@ -9,6 +9,7 @@ use crate::executor::Lowering;
 use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
 use crate::platform::{Algorithm, Choice, Platform};
 use crate::shape::{Line, Shape};
+use collective::is_rooted;
 use collective::phases::{phases, takes_part};
 use graph::{CollectiveKind, Problem};
 use topology::{Block, Fabric};
@@ -170,6 +171,10 @@ impl Lowering for NativeLowering<'_> {
             Shape::Lines(lines) => lines.iter().map(|l| u64::from(l.size)).product(),
             Shape::List { count, .. } => u64::from(*count),
         };
+        if is_rooted(request.kind) && u64::from(request.root) >= members {
+            let text = format!("{} has root {}, and the group has {members} members", request.kind.name(), request.root);
+            return Err(Problem::new("", "", text).help(format!("a position from 0 to {}", members.saturating_sub(1))));
+        }
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
             return crate::lowering::custom(custom, request, shape, members);
         }

@@ -165,22 +165,33 @@ fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
     }
 }
 
+/// Links used, equal ones together, the busiest first; a representative's links count for every rank it stands for.
 fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
-    let mut busiest: Vec<(usize, &network::LinkUsage)> = usage.iter().enumerate().filter(|(_, l)| l.messages > 0).collect();
-    busiest.sort_by_key(|&(id, link)| (std::cmp::Reverse(link.busy), id));
-    busiest.truncate(LINKS);
-    let name = |node: u32| match &parts.platform.fabric {
+    type Key = (std::cmp::Reverse<Span>, u32, u64, u64, Span, u32);
+    let mut alike: std::collections::BTreeMap<Key, ((u32, u32), u64)> = std::collections::BTreeMap::new();
+    for link in usage.iter().filter(|l| l.messages > 0) {
+        let key = (std::cmp::Reverse(link.busy), link.dim, link.bytes, link.messages, link.waited, link.longest_queue);
+        let owner = if link.from < parts.settings.ranks { Some(parts.folding.local(link.from)) } else { None };
+        let entry = alike.entry(key).or_insert(((link.from, link.to), 0));
+        entry.0 = entry.0.min((link.from, link.to));
+        entry.1 += owner.map_or(1, |o| parts.folding.multiplicity[o as usize]);
+    }
+    let row = |((busy, dim, bytes, messages, waited, longest), (ends, count)): (Key, ((u32, u32), u64))| Link {
+        name: format!("{} -> {} (dimension {})", node_name(parts, ends.0), node_name(parts, ends.1), dim + 1),
+        count,
+        bytes,
+        busy_ns: busy.0.as_ns(),
+        messages,
+        queue_mean_ns: waited.as_ns() / messages as f64,
+        queue_max: u64::from(longest),
+    };
+    alike.into_iter().take(LINKS).map(row).collect()
+}
+
+fn node_name(parts: &Parts, node: u32) -> String {
+    match &parts.platform.fabric {
         Fabric::Graph(graph) => graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}")),
         Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
         Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
-    };
-    let row = |(_, link): (usize, &network::LinkUsage)| Link {
-        name: format!("{} -> {} (dimension {})", name(link.from), name(link.to), link.dim + 1),
-        bytes: link.bytes,
-        busy_ns: link.busy.as_ns(),
-        messages: link.messages,
-        queue_mean_ns: link.waited.as_ns() / link.messages as f64,
-        queue_max: u64::from(link.longest_queue),
-    };
-    busiest.into_iter().map(row).collect()
+    }
 }

@@ -361,6 +361,13 @@ impl<'a> Finder<'a> {
                     hash.add(if other < world && other != rank { self.path(src, dst, bytes) } else { 0 });
                 }
             }
+            if !plan.is_uniform() {
+                // Two messages of one sender leave one after the other: which of them is ours tells us from the others.
+                for (slot, from) in (0..).zip(plan.script(position).receives()) {
+                    let sender = from.position(position, plan.n);
+                    hash.add(u64::from(directed.forward.sender_step(sender, position, slot)));
+                }
+            }
         }
         hash.value()
     }

@@ -37,7 +37,7 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// Operations by total time, largest first, at most 50.
     pub operations: Vec<Operation>,
-    /// Busiest links (link backend), at most 20.
+    /// Links by busy time (link backend), equal ones in one row, at most 20 rows.
     pub links: Vec<Link>,
     /// Work done.
     pub counts: Counts,
@@ -124,11 +124,13 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// One link.
+/// One link, and how many are used just like it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Link {
-    /// `npu3 -> npu4 (dimension 1)`.
+    /// `npu3 -> npu4 (dimension 1)`: the first of them.
     pub name: String,
+    /// How many.
+    pub count: u64,
     /// Bytes carried.
     pub bytes: u64,
     /// Time sending.

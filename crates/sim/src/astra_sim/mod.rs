@@ -48,7 +48,8 @@ impl<'a> AstraSimLowering<'a> {
     fn choice(&self, kind: CollectiveKind) -> Result<&Choice, Problem> {
         self.platform.collectives.choices[kind as usize].as_ref().ok_or_else(|| {
             let key = format!("{}-implementation", kind.name().replace('_', "-"));
-            Problem::new("", "", format!("the system file has no {key}, and the trace calls {}", kind.name()))
+            let text = format!("there is no {key}, and the workload calls {}", kind.name());
+            Problem::new(&self.parameters.system_file, &key, text)
                 .help(format!("{key}: a list of one algorithm for each dimension"))
         })
     }

@@ -10,6 +10,7 @@ use super::phases::FlatScript;
 use super::{Callback, Executor};
 use crate::lowering::PhaseSpec;
 use collective::To;
+use device::memory::Sharing;
 use network::{Backend, Transfer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -44,6 +45,8 @@ impl<B: Backend> Executor<'_, B> {
         let alone = settings.comm_streams == 1 && settings.per_queue == 1 && settings.queues_per_dim == 1 && single;
         settings.closed_form
             && !settings.rendezvous
+            // Whoever is first at one instant is served first there: the order of scheduling shows.
+            && settings.remote_memory.is_none_or(|m| m.sharing == Sharing::PerNpu)
             && phase.endpoint_delay > Span::ZERO
             && phase.only.is_empty()
             && (settings.canonical || alone)

@@ -213,6 +213,8 @@ pub struct Executor<'a, B> {
     entries: FxHashMap<(u32, u32), lockstep::Entries>,
     forms: FxHashMap<(u32, u32), Option<std::rc::Rc<lockstep::Lockstep>>>,
     alone: FxHashMap<(u32, u32), bool>,
+    /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's state then.
+    held: FxHashMap<(u32, u32, u32), phases::Stream>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
     runs: Vec<custom::Run>,
     sorted: FxHashMap<u32, std::rc::Rc<[u32]>>,
@@ -266,6 +268,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             entries: FxHashMap::default(),
             forms: FxHashMap::default(),
             alone: FxHashMap::default(),
+            held: FxHashMap::default(),
             early: rustc_hash::FxHashSet::default(),
             runs: Vec::new(),
             sorted: FxHashMap::default(),

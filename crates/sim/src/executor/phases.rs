@@ -56,6 +56,8 @@ pub(super) struct Stream {
     usable: u32,
     /// Messages that came before their receive was posted, and clearances before their step fired.
     early: u32,
+    /// Bit p: a member of its line has begun phase p.
+    begun: u64,
     entered: Time,
     started: Time,
 }
@@ -79,6 +81,7 @@ impl Stream {
             received: 0,
             usable: 0,
             early: 0,
+            begun: 0,
             entered: Time::ZERO,
             started: Time::ZERO,
         }
@@ -113,7 +116,7 @@ const COUNTERS: usize = 4;
 const TREES: usize = 3;
 
 impl Dealt {
-    fn get(&self, dim: u32, counter: usize) -> u32 {
+    pub(super) fn get(&self, dim: u32, counter: usize) -> u32 {
         self.0.get(dim as usize * COUNTERS + counter).copied().unwrap_or(0)
     }
 
@@ -166,10 +169,13 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Counts a collective's uses of queues and trees; returns the counts before it.
-    pub(super) fn deal(&mut self, rank: u32, lowered: &Lowered) -> Dealt {
+    pub(super) fn deal(&mut self, rank: u32, lowered: &Lowered) -> Option<Dealt> {
+        if self.settings.canonical {
+            return None;
+        }
         let trees = lowered.shapes.iter().flatten().any(|p| p.plans.len() > 1);
         if lowered.shapes.is_empty() || (self.settings.queues_per_dim == 1 && !trees) {
-            return Dealt::default();
+            return Some(Dealt::default());
         }
         let counters = &mut self.dealt[rank as usize];
         let before = counters.clone();
@@ -179,7 +185,7 @@ impl<B: Backend> Executor<'_, B> {
                 counters.add(phase.dim, TREES, lowered.chunks);
             }
         }
-        before
+        Some(before)
     }
 
     /// Brings a chunk into the queue of its first phase.
@@ -191,7 +197,44 @@ impl<B: Backend> Executor<'_, B> {
             return self.chunk_done(instance, member);
         }
         let queue = self.enqueue(stream);
+        self.join(stream);
         self.fill(rank, queue);
+    }
+
+    /// Starts a waiting chunk whose phase a peer has begun, whether its queue has room or not: were it to wait, each of two ranks
+    /// could hold its only place for a phase that the other has not begun.
+    fn join(&mut self, stream: u32) {
+        let state = self.streams[stream as usize];
+        if state.rank == NONE || state.script != NONE || state.begun & bit(state.phase) == 0 {
+            return;
+        }
+        let queue = self.queue_mut(state.rank, state.queue);
+        let Some(at) = queue.waiting.iter().position(|&(_, s)| s == stream) else { return };
+        queue.waiting.remove(at);
+        queue.running += 1;
+        self.start_phase(stream);
+    }
+
+    /// Tells the other members of a line that a phase has begun, if this one is the first.
+    fn invite(&mut self, stream: u32, script: &FlatScript) {
+        let state = self.streams[stream as usize];
+        if state.begun & bit(state.phase) != 0 {
+            return;
+        }
+        self.streams[stream as usize].begun |= bit(state.phase);
+        let mut peers: Vec<u32> = Vec::with_capacity(script.n as usize);
+        for position in 0..script.n {
+            let rank = self.rank_at(&state, script, position);
+            let peer = stream - state.member + self.member_at(&state, script, position, rank);
+            let peer_state = &mut self.streams[peer as usize];
+            if peer_state.begun & bit(state.phase) == 0 {
+                peer_state.begun |= bit(state.phase);
+                peers.push(peer);
+            }
+        }
+        // A peer that is in this very phase of its chunk joins now; the others when they come to it.
+        peers.retain(|&p| self.streams[p as usize].phase == state.phase);
+        peers.into_iter().for_each(|p| self.join(p));
     }
 
     /// Goes past the phases that this rank does not enter; true when none is left.
@@ -221,7 +264,7 @@ impl<B: Backend> Executor<'_, B> {
             Lane::First => (0, half),
             Lane::Second => (half, per_dim - half),
         };
-        let before = instance.members[stream.member as usize].dealt.get(phase.dim, phase.lane as usize);
+        let before = instance.dealt_before(stream.member, phase.dim, phase.lane as usize);
         let queue = low + before.wrapping_add(stream.chunk) % count;
         (first + queue, queue >= half)
     }
@@ -286,6 +329,9 @@ impl<B: Backend> Executor<'_, B> {
             self.register(state.rank, self.now + script.delay, Callback::Start(stream));
         } else {
             self.fire(stream);
+        }
+        if self.settings.canonical {
+            self.invite(stream, &script);
         }
     }
 
@@ -358,8 +404,11 @@ impl<B: Backend> Executor<'_, B> {
     #[inline]
     fn fire_step(&mut self, stream: u32, state: &Stream, script: &FlatScript, step: &Step) {
         if let Some(to) = step.to {
-            let clear = !self.settings.rendezvous || self.take_early(stream, state.phase, SENDER | (state.fired - 1));
-            if clear {
+            let index = state.fired - 1;
+            if self.settings.rendezvous && !self.take_early(stream, state.phase, SENDER | index) {
+                // It leaves when the receiver announces itself, which may be after this phase.
+                self.held.insert((stream, state.phase, index), *state);
+            } else {
                 let position = to.position(state.position, script.n);
                 let token = |to| Token::Step { stream: to, phase: state.phase, slot: step.slot };
                 self.start_transfer(stream, state, script, position, step.bytes, token);
@@ -391,16 +440,22 @@ impl<B: Backend> Executor<'_, B> {
         let row = stream - state.member;
         let src = self.folding.representatives[state.rank as usize];
         let dst = self.rank_at(state, script, position);
-        let member = if self.folding.class_of.is_some() {
-            self.folded_member(state.slot, dst)
-        } else if script.stride == 0 {
-            position
-        } else {
-            self.position_of(state.slot, dst)
-        };
+        let member = self.member_at(state, script, position, dst);
         let token = token(row + member).pack();
         let weight = self.folding.multiplicity[state.rank as usize];
         self.backend.start(self.now, Transfer { src, dst, bytes, token, weight }, &mut self.sequence);
+    }
+
+    /// Index among the simulated members of the one at `position` of a line, which is `rank`.
+    #[inline]
+    fn member_at(&self, state: &Stream, script: &FlatScript, position: u32, rank: u32) -> u32 {
+        if self.folding.class_of.is_some() {
+            self.folded_member(state.slot, rank)
+        } else if script.stride == 0 {
+            position
+        } else {
+            self.position_of(state.slot, rank)
+        }
     }
 
     /// Position of `rank` in the group of a slot.
@@ -425,17 +480,16 @@ impl<B: Backend> Executor<'_, B> {
         let instance = &self.instances[state.instance as usize];
         let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
         let plan = plan_of(phase, instance, state);
-        let step = sender_step(plan, position, state.position, slot);
+        let step = plan.sender_step(position, state.position, slot);
         let token = |to| Token::Clear { stream: to, phase: state.phase, step };
         self.start_transfer(stream, state, script, position, ANNOUNCEMENT, token);
     }
 
     /// A receiver's announcement for `step` has arrived at the sender.
     pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
-        let state = self.streams[stream as usize];
-        if state.script == NONE || state.phase != phase || step >= state.fired {
+        let Some(state) = self.held.remove(&(stream, phase, step)) else {
             return self.keep_early(stream, phase, SENDER | step);
-        }
+        };
         let script = self.scripts[state.script as usize];
         let step = self.steps[(script.first + step) as usize];
         let to = step.to.expect("an announcement names a step that sends");
@@ -498,6 +552,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         self.queue_mut(state.rank, old).running -= 1;
         let new = self.enqueue(stream);
+        self.join(stream);
         self.fill(state.rank, old);
         if new != old {
             self.fill(state.rank, new);
@@ -505,9 +560,14 @@ impl<B: Backend> Executor<'_, B> {
     }
 }
 
+/// The bit of a phase in `Stream::begun`; phases beyond the last bit are not joined early.
+fn bit(phase: u32) -> u64 {
+    1u64.checked_shl(phase).unwrap_or(0)
+}
+
 /// Which of a phase's plans a chunk takes.
 fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
-    let before = || instance.members[state.member as usize].dealt.get(phase.dim, TREES);
+    let before = || instance.dealt_before(state.member, phase.dim, TREES);
     if phase.plans.len() == 1 { 0 } else { before().wrapping_add(state.chunk) as usize % phase.plans.len() }
 }
 
@@ -524,14 +584,4 @@ fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec) -> u32 {
     let plan = &phase.plans[turn].forward.plan;
     let direction = if state.backward { plan.scripts.len() } else { 0 };
     instance.scripts[shape][state.phase as usize] + (before + direction) as u32 + plan.role(state.position)
-}
-
-/// The step of the script at `from` whose message goes to receive `slot` of the position `to`.
-fn sender_step(plan: &ReadyPlan, from: u32, to: u32, slot: u32) -> u32 {
-    let steps = &plan.plan.script(from).steps;
-    let sends = |s: &Step| s.slot == slot && s.to.is_some_and(|t| t.position(from, plan.plan.n) == to);
-    if steps.get(slot as usize).is_some_and(sends) {
-        return slot;
-    }
-    steps.iter().position(sends).expect("every receive has its send") as u32
 }

@@ -43,6 +43,17 @@ pub(super) struct Instance {
     left: u32,
 }
 
+impl Instance {
+    /// Chunks dealt before this collective to the queues or trees it takes turns on. All members must agree, for the turn decides
+    /// the direction: so it is counted on the group, except by the peer, which counts on each rank.
+    pub(super) fn dealt_before(&self, member: u32, dim: u32, counter: usize) -> u32 {
+        match &self.members[member as usize].dealt {
+            Some(dealt) => dealt.get(dim, counter),
+            None => self.ordinal.wrapping_mul(self.lowered.chunks),
+        }
+    }
+}
+
 /// One simulated member of an instance.
 #[derive(Clone)]
 pub(super) struct Member {
@@ -51,8 +62,8 @@ pub(super) struct Member {
     node: u32,
     chunks_left: u32,
     pub priority: i64,
-    /// What was dealt on the rank's queues and trees before this collective.
-    pub dealt: Dealt,
+    /// What was dealt on the rank's queues and trees before this collective; `None` where it is counted on the group.
+    dealt: Option<Dealt>,
 }
 
 /// The simulated members of a class of groups, and its collectives under way.
@@ -146,7 +157,11 @@ impl<B: Backend> Executor<'_, B> {
             Ok((lowered, scripts)) => Some(self.open_instance(slot, request, lowered, scripts)),
             Err(problem) => {
                 let place = self.place(rank, node);
-                self.fail(Problem { place, ..problem });
+                // A fault in a file keeps its place there; who ran into it is said in the message.
+                let named = !problem.file.is_empty();
+                let message = if named { format!("{} ({place})", problem.message) } else { problem.message.clone() };
+                let place = if named { problem.place.clone() } else { place };
+                self.fail(Problem { place, message, ..problem });
                 None
             }
         }
@@ -177,7 +192,7 @@ impl<B: Backend> Executor<'_, B> {
         let members = open.members;
         open.open.push_back(at);
         let first_stream = self.new_streams(at, lowered.chunks, members);
-        let blank = Member { rank: NONE, node: 0, chunks_left: 0, priority: 0, dealt: Dealt::default() };
+        let blank = Member { rank: NONE, node: 0, chunks_left: 0, priority: 0, dealt: None };
         let members = vec![blank; members as usize];
         let left = members.len() as u32;
         self.instances.push(Instance { lowered, scripts, request, class, group, ordinal, first_stream, members, left });
