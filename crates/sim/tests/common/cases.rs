@@ -162,7 +162,7 @@ impl Case {
 
     /// Reads what [`Case::write`] wrote, by the flags a user would give.
     pub fn read(&self, folder: &Scratch) -> Result<Config, Error> {
-        read_folder(folder.path(), &self.args, self.one_file)
+        read_folder(Path::new(&folder.file("")), &self.args, self.one_file)
     }
 }
 

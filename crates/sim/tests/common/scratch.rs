@@ -1,6 +1,6 @@
 //! A folder of files for one test, removed at its end.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The folder.
 pub struct Scratch(PathBuf);
@@ -12,11 +12,6 @@ impl Scratch {
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the folder for temporary files can be written");
         Scratch(path)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
     }
 
     /// The path of a file in it.
