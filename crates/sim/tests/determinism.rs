@@ -100,6 +100,19 @@ fn cases_that_once_failed() {
     }
 }
 
+/// Ranks that enter an all-reduce of several chunks and phases at different times must not block each other's slots.
+#[test]
+fn late_ranks_do_not_stall_a_collective() {
+    let text = "topology: Ring(2)_Switch(2)_Switch(2)\nlinks:\n  - {bandwidth: 7.3 GB/s, latency: 0 ns}\n  - {bandwidth: 7.3 GB/s, latency: 0 ns}\n  \
+                - {bandwidth: 50 GB/s, latency: 0 ns}\nscheduler: {chunks: 2, endpoint_delay: 0 ns}\n";
+    let platform = RandomPlatform { text: text.into(), sizes: vec![2, 2, 2] };
+    let all_reduce = Step::World { kind: CollectiveKind::AllReduce, bytes: 9, priority: 0, root: 0 };
+    let steps = [(Step::Shift { by: 2, bytes: 131_073 }, false), (all_reduce, false)];
+    for backend in BACKENDS {
+        answer(&config(&platform, &steps, backend, false));
+    }
+}
+
 fn even(topology: &str, sizes: &[u32]) -> RandomPlatform {
     let text = format!("topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\nscheduler: {{chunks: 4}}\n");
     RandomPlatform { text, sizes: sizes.to_vec() }
