@@ -5,8 +5,8 @@ mod scratch;
 #[path = "common/wire.rs"]
 mod wire;
 
-use scratch::Scratch;
 use graph::{CollectiveKind, Group, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use scratch::Scratch;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::config::native;
 use sim::error::Error;
@@ -81,79 +81,333 @@ type Bad = (&'static str, Spoil, [&'static str; 4]);
 
 const ASTRA_SIM: &[Bad] = &[
     // Files.
-    ("bad_json", |f| f.system = Some("{\"scheduling-policy\": \"LIFO\", }}}".into()), ["system.json", "line 1, column 31", "JSON syntax error", "valid JSON"]),
-    ("yaml_syntax", |f| f.network = Some("topology: [ Ring\nnpus_count: [ 4 ]\n".into()), ["network.yml", "line 2, column 11", "YAML syntax error", "valid YAML"]),
-    ("missing_memory", |f| f.memory = None, ["memory.json", "", "there is no such file", "a readable remote memory file"]),
+    (
+        "bad_json",
+        |f| f.system = Some("{\"scheduling-policy\": \"LIFO\", }}}".into()),
+        ["system.json", "line 1, column 31", "JSON syntax error", "valid JSON"],
+    ),
+    (
+        "yaml_syntax",
+        |f| f.network = Some("topology: [ Ring\nnpus_count: [ 4 ]\n".into()),
+        ["network.yml", "line 2, column 11", "YAML syntax error", "valid YAML"],
+    ),
+    (
+        "missing_memory",
+        |f| f.memory = None,
+        ["memory.json", "", "there is no such file", "a readable remote memory file"],
+    ),
     ("missing_network", |f| f.network = None, ["network.yml", "", "there is no such file", "a readable network file"]),
     ("missing_system", |f| f.system = None, ["system.json", "", "there is no such file", "a readable system file"]),
-    ("empty network", |f| f.network = Some(String::new()), ["network.yml", "line 1", "holds nothing", "a YAML mapping"]),
+    (
+        "empty network",
+        |f| f.network = Some(String::new()),
+        ["network.yml", "line 1", "holds nothing", "a YAML mapping"],
+    ),
     ("system is a list", |f| f.system = Some("[]".into()), ["system.json", "", "holds a list", "a JSON object"]),
     // Traces.
-    ("trunc_half", |f| f.traces[2].as_mut().unwrap().truncate(20), ["trace.2.et", "rank 2 byte 8", "the file ends 30 bytes before", "a complete file"]),
-    ("empty trace", |f| f.traces[2] = Some(Vec::new()), ["trace.2.et", "rank 2", "the file is empty", "a Chakra execution trace"]),
-    ("metadata_only", |f| {
-        f.traces = vec![Some(trace(&[compute(0, &[])])); 4];
-        f.traces[2] = Some(trace(&[]));
-    }, ["", "rank 2", "the trace holds no nodes", "at least one such node"]),
-    ("not chakra: text", |f| f.traces[2] = Some(b"hello, this is no trace at all\n".to_vec()), ["trace.2.et", "rank 2", "no Chakra trace but text", "protobuf or Chakra JSON"]),
-    ("not chakra: elf", |f| f.traces[2] = Some(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0".to_vec()), ["trace.2.et", "rank 2", "no Chakra trace", "a Chakra execution trace"]),
-    ("not chakra: json", |f| f.traces[2] = Some(b"{\"schema\": 1, \"traceEvents\": []}".to_vec()), ["trace.2.et", "rank 2", "Kineto", "armillary import"]),
-    ("broken gzip", |f| f.traces[2] = Some(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0".to_vec()), ["trace.2.et", "", "can't be read: incomplete", "read to its end"]),
+    (
+        "trunc_half",
+        |f| f.traces[2].as_mut().unwrap().truncate(20),
+        ["trace.2.et", "rank 2 byte 8", "the file ends 30 bytes before", "a complete file"],
+    ),
+    (
+        "empty trace",
+        |f| f.traces[2] = Some(Vec::new()),
+        ["trace.2.et", "rank 2", "the file is empty", "a Chakra execution trace"],
+    ),
+    (
+        "metadata_only",
+        |f| {
+            f.traces = vec![Some(trace(&[compute(0, &[])])); 4];
+            f.traces[2] = Some(trace(&[]));
+        },
+        ["", "rank 2", "the trace holds no nodes", "at least one such node"],
+    ),
+    (
+        "not chakra: text",
+        |f| f.traces[2] = Some(b"hello, this is no trace at all\n".to_vec()),
+        ["trace.2.et", "rank 2", "no Chakra trace but text", "protobuf or Chakra JSON"],
+    ),
+    (
+        "not chakra: elf",
+        |f| f.traces[2] = Some(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0".to_vec()),
+        ["trace.2.et", "rank 2", "no Chakra trace", "a Chakra execution trace"],
+    ),
+    (
+        "not chakra: json",
+        |f| f.traces[2] = Some(b"{\"schema\": 1, \"traceEvents\": []}".to_vec()),
+        ["trace.2.et", "rank 2", "Kineto", "armillary import"],
+    ),
+    (
+        "broken gzip",
+        |f| f.traces[2] = Some(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0".to_vec()),
+        ["trace.2.et", "", "can't be read: incomplete", "read to its end"],
+    ),
     ("missing rank", |f| f.traces[2] = None, ["trace", "", "no trace for rank 2", "ranks 0 to 3"]),
     ("no trace", |f| f.traces = vec![None; 4], ["trace", "", "no trace of this name", "PREFIX.<rank>.et"]),
-    ("more_npus_than_traces", |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 8 ]")), ["trace", "", "no trace for ranks 4-7: there are 4", "8, one for each NPU"]),
-    ("cycle_partial", |f| f.traces[1] = Some(trace(&[compute(0, &[]), compute(1, &[0, 2]), compute(2, &[1])])), ["", "rank 1 node 1", "1 -> 2 -> 1", "without a cycle"]),
-    ("cycle", |f| f.traces = vec![Some(trace(&[compute(1, &[2]), compute(2, &[1])])); 4], ["", "rank 0 node 1", "1 -> 2 -> 1; the same for 3 more ranks", "without a cycle"]),
-    ("dangling_dep", |f| f.traces[2] = Some(trace(&[compute(0, &[]), compute(1, &[99])])), ["trace.2.et", "rank 2 node 1", "node 99, which is not in the trace", "ids of nodes in this trace"]),
-    ("barrier", |f| f.traces = vec![Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 9), ("comm_size", 8)])])); 4], ["", "rank 0 node 0", "ASTRA-sim does not run barrier", "`armillary run`"]),
-    ("unknown_comm_type", |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 42), ("comm_size", 8)])])), ["trace.2.et", "rank 2 node 0", "comm_type is 42", "9 barrier"]),
-    ("negative_size", |f| f.traces[2] = Some(trace(&[all_reduce(0, -5)])), ["trace.2.et", "rank 2 node 0", "comm_size is -5", "zero or more"]),
-    ("no comm_size", |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 0)])])), ["trace.2.et", "rank 2 node 0", "comm_size is missing", "zero or more"]),
-    ("rank_mismatch_size", |f| f.traces[3] = Some(trace(&[all_reduce(0, 1 << 21)])), ["", "group world", "rank 3 has all_reduce of 2097152 bytes (node 0)", "the same kind and size in the same order"]),
-    ("rank_mismatch_count", |f| f.traces[3] = Some(trace(&[compute(0, &[])])), ["", "group world", "rank 3 has none", "the same kind and size in the same order"]),
-    ("send_to_self", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_src", 0), ("comm_dst", 0), ("comm_tag", 1), ("comm_size", 8)])])), ["trace.0.et", "rank 0 node 1", "rank 0 sends to itself", "another rank"]),
-    ("send_wrong_src", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_src", 1), ("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)])])), ["trace.0.et", "rank 0 node 1", "comm_src is 1 in the trace of rank 0", "the rank whose trace this is"]),
-    ("send to nobody", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_dst", 9), ("comm_tag", 1), ("comm_size", 8)])])), ["", "rank 0 node 1", "rank 9, which does not exist", "ranks 0 to 3"]),
-    ("send unmatched", |f| f.traces[0] = Some(trace(&[all_reduce(0, 1 << 20), node(1, SEND, &[], 0, &[("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)])])), ["", "rank 0 node 1", "rank 0 sends 1 messages with tag 1 to rank 2, which receives 0", "as many receives as sends"]),
-    ("unknown node type", |f| f.traces[2] = Some(trace(&[node(0, 77, &[], 1, &[])])), ["trace.2.et", "rank 2 node 0", "node type 77 is unknown", "7 collective"]),
+    (
+        "more_npus_than_traces",
+        |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 8 ]")),
+        ["trace", "", "no trace for ranks 4-7: there are 4", "8, one for each NPU"],
+    ),
+    (
+        "cycle_partial",
+        |f| f.traces[1] = Some(trace(&[compute(0, &[]), compute(1, &[0, 2]), compute(2, &[1])])),
+        ["", "rank 1 node 1", "1 -> 2 -> 1", "without a cycle"],
+    ),
+    (
+        "cycle",
+        |f| f.traces = vec![Some(trace(&[compute(1, &[2]), compute(2, &[1])])); 4],
+        ["", "rank 0 node 1", "1 -> 2 -> 1; the same for 3 more ranks", "without a cycle"],
+    ),
+    (
+        "dangling_dep",
+        |f| f.traces[2] = Some(trace(&[compute(0, &[]), compute(1, &[99])])),
+        ["trace.2.et", "rank 2 node 1", "node 99, which is not in the trace", "ids of nodes in this trace"],
+    ),
+    (
+        "barrier",
+        |f| f.traces = vec![Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 9), ("comm_size", 8)])])); 4],
+        ["", "rank 0 node 0", "ASTRA-sim does not run barrier", "`armillary run`"],
+    ),
+    (
+        "unknown_comm_type",
+        |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 42), ("comm_size", 8)])])),
+        ["trace.2.et", "rank 2 node 0", "comm_type is 42", "9 barrier"],
+    ),
+    (
+        "negative_size",
+        |f| f.traces[2] = Some(trace(&[all_reduce(0, -5)])),
+        ["trace.2.et", "rank 2 node 0", "comm_size is -5", "zero or more"],
+    ),
+    (
+        "no comm_size",
+        |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 0)])])),
+        ["trace.2.et", "rank 2 node 0", "comm_size is missing", "zero or more"],
+    ),
+    (
+        "rank_mismatch_size",
+        |f| f.traces[3] = Some(trace(&[all_reduce(0, 1 << 21)])),
+        [
+            "",
+            "group world",
+            "rank 3 has all_reduce of 2097152 bytes (node 0)",
+            "the same kind and size in the same order",
+        ],
+    ),
+    (
+        "rank_mismatch_count",
+        |f| f.traces[3] = Some(trace(&[compute(0, &[])])),
+        ["", "group world", "rank 3 has none", "the same kind and size in the same order"],
+    ),
+    (
+        "send_to_self",
+        |f| {
+            f.traces[0] = Some(trace(&[
+                all_reduce(0, 1 << 20),
+                node(1, SEND, &[], 0, &[("comm_src", 0), ("comm_dst", 0), ("comm_tag", 1), ("comm_size", 8)]),
+            ]))
+        },
+        ["trace.0.et", "rank 0 node 1", "rank 0 sends to itself", "another rank"],
+    ),
+    (
+        "send_wrong_src",
+        |f| {
+            f.traces[0] = Some(trace(&[
+                all_reduce(0, 1 << 20),
+                node(1, SEND, &[], 0, &[("comm_src", 1), ("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)]),
+            ]))
+        },
+        ["trace.0.et", "rank 0 node 1", "comm_src is 1 in the trace of rank 0", "the rank whose trace this is"],
+    ),
+    (
+        "send to nobody",
+        |f| {
+            f.traces[0] = Some(trace(&[
+                all_reduce(0, 1 << 20),
+                node(1, SEND, &[], 0, &[("comm_dst", 9), ("comm_tag", 1), ("comm_size", 8)]),
+            ]))
+        },
+        ["", "rank 0 node 1", "rank 9, which does not exist", "ranks 0 to 3"],
+    ),
+    (
+        "send unmatched",
+        |f| {
+            f.traces[0] = Some(trace(&[
+                all_reduce(0, 1 << 20),
+                node(1, SEND, &[], 0, &[("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)]),
+            ]))
+        },
+        [
+            "",
+            "rank 0 node 1",
+            "rank 0 sends 1 messages with tag 1 to rank 2, which receives 0",
+            "as many receives as sends",
+        ],
+    ),
+    (
+        "unknown node type",
+        |f| f.traces[2] = Some(trace(&[node(0, 77, &[], 1, &[])])),
+        ["trace.2.et", "rank 2 node 0", "node type 77 is unknown", "7 collective"],
+    ),
     // Network file.
-    ("neg_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "-50.0")), ["network.yml", "line 3, bandwidth[0]", "-50", "a number above 0"]),
-    ("zero_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "0.0")), ["network.yml", "line 3, bandwidth[0]", "0 is not allowed", "a number above 0"]),
-    ("nan_bandwidth", |f| f.network = Some(NETWORK.replace("50.0", ".nan")), ["network.yml", "line 3, bandwidth[0]", ".nan", "a number above 0"]),
-    ("text bandwidth", |f| f.network = Some(NETWORK.replace("50.0", "fast")), ["network.yml", "line 3, bandwidth[0]", "fast", "a number above 0"]),
-    ("neg_latency", |f| f.network = Some(NETWORK.replace("500.0", "-1.0")), ["network.yml", "line 4, latency[0]", "-1", "a number from 0"]),
-    ("huge_latency", |f| f.network = Some(NETWORK.replace("500.0", "1e+30")), ["network.yml", "line 4, latency[0]", "1e30", "a number from 0 to 1e12"]),
-    ("npu1", |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 1 ]")), ["network.yml", "line 2, npus_count[0]", "1 is not allowed", "a whole number from 2"]),
-    ("len_mismatch", |f| f.network = Some(NETWORK.replace("[ Ring ]", "[ Ring, Ring ]")), ["network.yml", "line 1", "topology 2, npus_count 1", "one entry a dimension"]),
-    ("unknown block", |f| f.network = Some(NETWORK.replace("Ring", "Rnig")), ["network.yml", "line 1, topology[0]", "Rnig", "Ring, FullyConnected, Switch"]),
-    ("key missing", |f| f.network = Some(NETWORK.replace("latency", "latencies")), ["network.yml", "line 1", "\"latency\" is missing", "a list with one entry"]),
+    (
+        "neg_bandwidth",
+        |f| f.network = Some(NETWORK.replace("50.0", "-50.0")),
+        ["network.yml", "line 3, bandwidth[0]", "-50", "a number above 0"],
+    ),
+    (
+        "zero_bandwidth",
+        |f| f.network = Some(NETWORK.replace("50.0", "0.0")),
+        ["network.yml", "line 3, bandwidth[0]", "0 is not allowed", "a number above 0"],
+    ),
+    (
+        "nan_bandwidth",
+        |f| f.network = Some(NETWORK.replace("50.0", ".nan")),
+        ["network.yml", "line 3, bandwidth[0]", ".nan", "a number above 0"],
+    ),
+    (
+        "text bandwidth",
+        |f| f.network = Some(NETWORK.replace("50.0", "fast")),
+        ["network.yml", "line 3, bandwidth[0]", "fast", "a number above 0"],
+    ),
+    (
+        "neg_latency",
+        |f| f.network = Some(NETWORK.replace("500.0", "-1.0")),
+        ["network.yml", "line 4, latency[0]", "-1", "a number from 0"],
+    ),
+    (
+        "huge_latency",
+        |f| f.network = Some(NETWORK.replace("500.0", "1e+30")),
+        ["network.yml", "line 4, latency[0]", "1e30", "a number from 0 to 1e12"],
+    ),
+    (
+        "npu1",
+        |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 1 ]")),
+        ["network.yml", "line 2, npus_count[0]", "1 is not allowed", "a whole number from 2"],
+    ),
+    (
+        "len_mismatch",
+        |f| f.network = Some(NETWORK.replace("[ Ring ]", "[ Ring, Ring ]")),
+        ["network.yml", "line 1", "topology 2, npus_count 1", "one entry a dimension"],
+    ),
+    (
+        "unknown block",
+        |f| f.network = Some(NETWORK.replace("Ring", "Rnig")),
+        ["network.yml", "line 1, topology[0]", "Rnig", "Ring, FullyConnected, Switch"],
+    ),
+    (
+        "key missing",
+        |f| f.network = Some(NETWORK.replace("latency", "latencies")),
+        ["network.yml", "line 1", "\"latency\" is missing", "a list with one entry"],
+    ),
     // System file.
-    ("epd_negative", |f| f.system = Some(SYSTEM.replace(": 10", ": -10")), ["system.json", "endpoint-delay", "-10", "a whole number from 0"]),
-    ("impl_string_not_list", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "\"ring\"")), ["system.json", "all-reduce-implementation", "\"ring\" is not allowed", "a list with one algorithm"]),
-    ("unknown_alg", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"rings\"]")), ["system.json", "all-reduce-implementation[0]", "rings", "halvingDoubling"]),
-    ("too many algs", |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"ring\", \"ring\"]")), ["system.json", "all-reduce-implementation", "2 algorithms for 1 dimension", "at most one"]),
-    ("no_impl_key", |f| f.system = Some(SYSTEM.replace("all-reduce", "all-gather")), ["", "rank 0 node 0", "no all-reduce-implementation", "a list of one algorithm"]),
-    ("unknown policy", |f| f.system = Some(SYSTEM.replace("LIFO", "RANDOM")), ["system.json", "scheduling-policy", "RANDOM", "LIFO, FIFO, EXPLICIT"]),
-    ("zero splits", |f| f.system = Some(SYSTEM.replace(": 4", ": 0")), ["system.json", "preferred-dataset-splits", "0 is not allowed", "a whole number from 1"]),
-    ("halving on 6", |f| {
-        f.network = Some(NETWORK.replace("[ 4 ]", "[ 6 ]"));
-        f.system = Some(SYSTEM.replace("\"ring\"", "\"halvingDoubling\""));
-        f.traces = vec![f.traces[0].clone(); 6];
-    }, ["", "rank 0 node 0", "halvingDoubling cannot run all_reduce over 6 NPUs", "a power of two"]),
+    (
+        "epd_negative",
+        |f| f.system = Some(SYSTEM.replace(": 10", ": -10")),
+        ["system.json", "endpoint-delay", "-10", "a whole number from 0"],
+    ),
+    (
+        "impl_string_not_list",
+        |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "\"ring\"")),
+        ["system.json", "all-reduce-implementation", "\"ring\" is not allowed", "a list with one algorithm"],
+    ),
+    (
+        "unknown_alg",
+        |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"rings\"]")),
+        ["system.json", "all-reduce-implementation[0]", "rings", "halvingDoubling"],
+    ),
+    (
+        "too many algs",
+        |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "[\"ring\", \"ring\"]")),
+        ["system.json", "all-reduce-implementation", "2 algorithms for 1 dimension", "at most one"],
+    ),
+    (
+        "no_impl_key",
+        |f| f.system = Some(SYSTEM.replace("all-reduce", "all-gather")),
+        ["", "rank 0 node 0", "no all-reduce-implementation", "a list of one algorithm"],
+    ),
+    (
+        "unknown policy",
+        |f| f.system = Some(SYSTEM.replace("LIFO", "RANDOM")),
+        ["system.json", "scheduling-policy", "RANDOM", "LIFO, FIFO, EXPLICIT"],
+    ),
+    (
+        "zero splits",
+        |f| f.system = Some(SYSTEM.replace(": 4", ": 0")),
+        ["system.json", "preferred-dataset-splits", "0 is not allowed", "a whole number from 1"],
+    ),
+    (
+        "halving on 6",
+        |f| {
+            f.network = Some(NETWORK.replace("[ 4 ]", "[ 6 ]"));
+            f.system = Some(SYSTEM.replace("\"ring\"", "\"halvingDoubling\""));
+            f.traces = vec![f.traces[0].clone(); 6];
+        },
+        ["", "rank 0 node 0", "halvingDoubling cannot run all_reduce over 6 NPUs", "a power of two"],
+    ),
     // Memory file.
-    ("unknown memory type", |f| f.memory = Some(r#"{"memory-type": "CLOUD"}"#.into()), ["memory.json", "memory-type", "CLOUD", "MEMORY_POOL"]),
-    ("zero memory bandwidth", |f| f.memory = Some(r#"{"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 1, "remote-mem-bw": 0}"#.into()), ["memory.json", "remote-mem-bw", "0 is not allowed", "a whole number from 1"]),
-    ("memory node, no memory", |f| f.traces = vec![Some(trace(&[node(0, 2, &[], 0, &[("tensor_size", 8)])])); 4], ["", "rank 0 node 0", "accesses remote memory", "a platform with remote memory"]),
+    (
+        "unknown memory type",
+        |f| f.memory = Some(r#"{"memory-type": "CLOUD"}"#.into()),
+        ["memory.json", "memory-type", "CLOUD", "MEMORY_POOL"],
+    ),
+    (
+        "zero memory bandwidth",
+        |f| {
+            f.memory = Some(
+                r#"{"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 1, "remote-mem-bw": 0}"#.into(),
+            )
+        },
+        ["memory.json", "remote-mem-bw", "0 is not allowed", "a whole number from 1"],
+    ),
+    (
+        "memory node, no memory",
+        |f| f.traces = vec![Some(trace(&[node(0, 2, &[], 0, &[("tensor_size", 8)])])); 4],
+        ["", "rank 0 node 0", "accesses remote memory", "a platform with remote memory"],
+    ),
     // Groups file.
-    ("group rank out of range", |f| f.groups = Some(r#"{"1": [0, 9]}"#.into()), ["groups.json", "1[1]", "9", "a whole number from 0 to 3"]),
-    ("group rank twice", |f| f.groups = Some(r#"{"1": [0, 0]}"#.into()), ["groups.json", "1", "rank 0 is in the group twice", "each rank once"]),
-    ("group rank negative", |f| f.groups = Some(r#"{"1": [0, -1]}"#.into()), ["groups.json", "1[1]", "-1", "a whole number from 0 to 3"]),
-    ("group empty", |f| f.groups = Some(r#"{"1": []}"#.into()), ["groups.json", "1", "", "a list of one or more ranks"]),
-    ("group id", |f| f.groups = Some(r#"{"one": [0, 1]}"#.into()), ["groups.json", "one", "the group id", "a whole number from 1"]),
+    (
+        "group rank out of range",
+        |f| f.groups = Some(r#"{"1": [0, 9]}"#.into()),
+        ["groups.json", "1[1]", "9", "a whole number from 0 to 3"],
+    ),
+    (
+        "group rank twice",
+        |f| f.groups = Some(r#"{"1": [0, 0]}"#.into()),
+        ["groups.json", "1", "rank 0 is in the group twice", "each rank once"],
+    ),
+    (
+        "group rank negative",
+        |f| f.groups = Some(r#"{"1": [0, -1]}"#.into()),
+        ["groups.json", "1[1]", "-1", "a whole number from 0 to 3"],
+    ),
+    (
+        "group empty",
+        |f| f.groups = Some(r#"{"1": []}"#.into()),
+        ["groups.json", "1", "", "a list of one or more ranks"],
+    ),
+    (
+        "group id",
+        |f| f.groups = Some(r#"{"one": [0, 1]}"#.into()),
+        ["groups.json", "one", "the group id", "a whole number from 1"],
+    ),
     // Flags.
-    ("unknown_option", |f| f.args = vec!["--num-queue-per-dim=2".into()], ["", "--num-queue-per-dim", "unknown flag", "--num-queues-per-dim"]),
-    ("queues zero", |f| f.args = vec!["--num-queues-per-dim=0".into()], ["", "--num-queues-per-dim", "0", "a whole number from 1"]),
-    ("queues text", |f| f.args = vec!["--num-queues-per-dim=many".into()], ["", "--num-queues-per-dim", "many", "a whole number from 1"]),
+    (
+        "unknown_option",
+        |f| f.args = vec!["--num-queue-per-dim=2".into()],
+        ["", "--num-queue-per-dim", "unknown flag", "--num-queues-per-dim"],
+    ),
+    (
+        "queues zero",
+        |f| f.args = vec!["--num-queues-per-dim=0".into()],
+        ["", "--num-queues-per-dim", "0", "a whole number from 1"],
+    ),
+    (
+        "queues text",
+        |f| f.args = vec!["--num-queues-per-dim=many".into()],
+        ["", "--num-queues-per-dim", "many", "a whole number from 1"],
+    ),
 ];
 
 #[test]
@@ -188,7 +442,11 @@ fn what_astra_sim_passes_over_is_said() {
         (|f| f.system = Some(SYSTEM.replace('{', r#"{"endpoint-dely": 99, "#)), 43_000.0, "endpoint-dely"),
         (|f| f.args = vec!["--comm-scale=2".into()], 43_000.0, "--comm-scale"),
         // The last of two nodes with one id counts: 5 us, not 1 us.
-        (|f| f.traces = vec![Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])); 4], 5_000.0, "earlier definitions of a node id"),
+        (
+            |f| f.traces = vec![Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])); 4],
+            5_000.0,
+            "earlier definitions of a node id",
+        ),
         (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), 43_000.0, "beyond"),
     ];
     for (spoil, step, said) in cases {
@@ -228,8 +486,16 @@ const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 
 
 /// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the exact words of many more.
 const NATIVE: &[(&str, &str, [&str; 3])] = &[
-    ("unknown key", "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nschedular: {}\n", ["line 3", "schedular", "scheduler"]),
-    ("unknown block", "topology: Rung(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n", ["line 1, topology", "Rung", "Ring"]),
+    (
+        "unknown key",
+        "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nschedular: {}\n",
+        ["line 3", "schedular", "scheduler"],
+    ),
+    (
+        "unknown block",
+        "topology: Rung(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n",
+        ["line 1, topology", "Rung", "Ring"],
+    ),
     ("no unit", "topology: Ring(4)\nlinks: {bandwidth: 50, latency: 1 ns}\n", ["line 2", "50", "GB/s"]),
     ("wrong unit", "topology: Ring(4)\nlinks: {bandwidth: 50 ns, latency: 1 ns}\n", ["line 2", "50 ns", "GB/s"]),
     ("negative", "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: -1 ns}\n", ["line 2", "-1 ns", "ns"]),
@@ -257,7 +523,8 @@ const NATIVE: &[(&str, &str, [&str; 3])] = &[
 #[test]
 fn native_platforms() {
     for (name, text, [place, message, allowed]) in NATIVE {
-        let answer = native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).and_then(|_| panic!("{name}: it is taken"));
+        let answer =
+            native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).and_then(|_| panic!("{name}: it is taken"));
         one_problem(name, answer, ["p.yml", place, message, allowed]);
     }
 }
@@ -322,7 +589,12 @@ fn workloads_that_cannot_run() {
                 ],
                 &[],
             ),
-            ["", "group world", "rank 0 has all_reduce of 8 bytes (node 0), rank 1 has all_gather of 8 bytes (node 0)", "order"],
+            [
+                "",
+                "group world",
+                "rank 0 has all_reduce of 8 bytes (node 0), rank 1 has all_gather of 8 bytes (node 0)",
+                "order",
+            ],
         ),
         (
             "kind differs",
@@ -367,20 +639,29 @@ fn workloads_that_cannot_run() {
 #[test]
 fn stalled_runs_end_and_name_the_circle() {
     use CollectiveKind::AllReduce;
-    let head_to_head = workload(&[&[(recv(1, 8), &[]), (send(1, 8), &[0])], &[(recv(-1, 8), &[]), (send(-1, 8), &[0])]], &[]);
+    let head_to_head =
+        workload(&[&[(recv(1, 8), &[]), (send(1, 8), &[0])], &[(recv(-1, 8), &[]), (send(-1, 8), &[0])]], &[]);
     let (first, second) = (collective(AllReduce, 8, 1), collective(AllReduce, 8, 2));
     let crossed = workload(&[&[(first, &[]), (second, &[0])], &[(second, &[]), (first, &[0])]], &[&[0, 1], &[1, 0]]);
     for backend in [BackendKind::Analytical, BackendKind::Link] {
-        for (name, workload, what) in [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")] {
-            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else { panic!("{name}: no stall") };
+        for (name, workload, what) in
+            [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")]
+        {
+            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else {
+                panic!("{name}: no stall")
+            };
             assert_eq!(stall.unfinished, 4, "{name}: {stall}");
-            let waiting: Vec<_> = stall.waiting.iter().map(|w| (w.rank, w.node, w.what.as_str(), w.on.clone())).collect();
+            let waiting: Vec<_> =
+                stall.waiting.iter().map(|w| (w.rank, w.node, w.what.as_str(), w.on.clone())).collect();
             assert_eq!(waiting, vec![(0, 0, what, vec![1]), (1, 0, what, vec![0])], "{name}");
             let mut circle = stall.cycle.clone();
             circle.sort_unstable();
             assert_eq!(circle, vec![0, 1], "{name}");
             let text = stall.to_string();
-            assert!(text.contains("rank 0 node 0") && text.contains("waits for rank 1") && text.contains("circle"), "{text}");
+            assert!(
+                text.contains("rank 0 node 0") && text.contains("waits for rank 1") && text.contains("circle"),
+                "{text}"
+            );
         }
     }
 }

@@ -199,12 +199,18 @@ fn what_astra_sim_leaves_undefined_has_an_answer() {
 /// `COMPARE.md` names every case that differs or has nothing to compare with, and the numbers this file asserts.
 #[test]
 fn the_comparison_page_names_every_case() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPARE.md")).expect("the page is there");
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPARE.md")).expect("the page is there");
     let named = DIFFERENT.iter().map(|d| d.0).chain(UNDEFINED.iter().map(|u| u.0));
     let missing: Vec<&str> = named.filter(|id| !page.contains(&format!("`{id}`"))).collect();
     assert!(missing.is_empty(), "COMPARE.md does not name {missing:?}");
     let cases = cases::all();
     let runs: usize = cases.iter().map(|c| c.expected.len()).sum();
-    let different = cases.iter().filter(|c| DIFFERENT.iter().any(|d| d.0 == c.id)).map(|c| c.expected.len()).sum::<usize>();
-    assert!(page.contains(&format!("**{} of {runs} ", runs - different)), "the page counts {} of {runs}", runs - different);
+    let different =
+        cases.iter().filter(|c| DIFFERENT.iter().any(|d| d.0 == c.id)).map(|c| c.expected.len()).sum::<usize>();
+    assert!(
+        page.contains(&format!("**{} of {runs} ", runs - different)),
+        "the page counts {} of {runs}",
+        runs - different
+    );
 }

@@ -46,7 +46,16 @@ fn message(npus: u32, src: u32, dst: u32, bytes: u64) -> Workload {
     let bytes = Bytes(bytes);
     let peer = dst as i32 - src as i32;
     let ops = [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
-    let binding = |rank| RankBinding { program: if rank == src { 1 } else if rank == dst { 2 } else { 0 }, slots: 0 };
+    let binding = |rank| RankBinding {
+        program: if rank == src {
+            1
+        } else if rank == dst {
+            2
+        } else {
+            0
+        },
+        slots: 0,
+    };
     Workload {
         programs: ops.into_iter().map(|op| Arc::new(program(op))).collect(),
         ranks: (0..npus).map(binding).collect(),

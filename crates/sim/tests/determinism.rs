@@ -27,7 +27,9 @@ fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKin
 fn answer(config: &Config) -> (String, u64) {
     let scheduler = &config.platform.scheduler;
     let outcome = match run(config, &mut |_| true) {
-        Err(Error::Stalled(_)) if scheduler.policy != Policy::Fifo && scheduler.comm_streams > 0 => return ("stalled".into(), 0),
+        Err(Error::Stalled(_)) if scheduler.policy != Policy::Fifo && scheduler.comm_streams > 0 => {
+            return ("stalled".into(), 0);
+        }
         other => other.unwrap_or_else(|error| panic!("{:?}: {error}", config.backend)),
     };
     let mut text = serde_json::to_string_pretty(&outcome.report).expect("a report is JSON");
@@ -80,7 +82,12 @@ fn cases_that_once_failed() {
     let cases: [(&str, &str, &[u32], Vec<(Step, bool)>); 5] = [
         ("a root that receives nothing, folded", "FullyConnected(3)", &[3], vec![world(Broadcast, 0)]),
         ("scatter, folded", "FullyConnected(4)", &[4], vec![world(Scatter, 0)]),
-        ("several queues, ranks with different histories", "Ring(4)_Ring(2)_Ring(2)", &[4, 2, 2], vec![odd, world(AllGather, 64)]),
+        (
+            "several queues, ranks with different histories",
+            "Ring(4)_Ring(2)_Ring(2)",
+            &[4, 2, 2],
+            vec![odd, world(AllGather, 64)],
+        ),
         ("a root that only sends, rendezvous", "Ring(2)", &[2], vec![world(Broadcast, 64)]),
         ("links of a folded run", "Ring(8)", &[8], vec![world(AllReduce, 1 << 20)]),
     ];
@@ -95,7 +102,10 @@ fn cases_that_once_failed() {
             let platform = RandomPlatform { text, sizes: sizes.to_vec() };
             let [plain, folded] = [false, true].map(|fold| answer(&config(&platform, &steps, backend, fold)).0);
             let difference = difference(&plain, &folded);
-            assert!(difference.is_none(), "{name}, {queues} queues, rendezvous {rendezvous}, {backend:?}: {difference:?}");
+            assert!(
+                difference.is_none(),
+                "{name}, {queues} queues, rendezvous {rendezvous}, {backend:?}: {difference:?}"
+            );
         }
     }
 }
@@ -114,7 +124,9 @@ fn late_ranks_do_not_stall_a_collective() {
 }
 
 fn even(topology: &str, sizes: &[u32]) -> RandomPlatform {
-    let text = format!("topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\nscheduler: {{chunks: 4}}\n");
+    let text = format!(
+        "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\nscheduler: {{chunks: 4}}\n"
+    );
     RandomPlatform { text, sizes: sizes.to_vec() }
 }
 
@@ -143,7 +155,10 @@ fn even_workloads_fold_to_one_rank() {
             let (plain, ranks) = answer(&config(&platform, &training_step(), backend, false));
             let (folded, simulated) = answer(&config(&platform, &training_step(), backend, true));
             assert_eq!(difference(&plain, &folded), None, "{topology} on {backend:?}");
-            let symmetry = run(&config(&platform, &training_step(), backend, true), &mut |_| true).expect("it runs").report.symmetry;
+            let symmetry = run(&config(&platform, &training_step(), backend, true), &mut |_| true)
+                .expect("it runs")
+                .report
+                .symmetry;
             // A direct all-to-all sends several messages through one port of a switch: their order sets ranks apart.
             let shares = backend == BackendKind::Link && topology.contains("Switch");
             let expected = if shares { ranks } else { 1 };

@@ -68,7 +68,8 @@ fn table_iv_times_and_bytes() {
     println!("MB per NPU and dimension");
     for ((sizes, paper, _), outcome) in &rows {
         let npus = outcome.report.ranks as f64;
-        let ours: Vec<f64> = outcome.report.dimensions.iter().map(|d| d.bytes as f64 / npus / f64::from(1 << 20)).collect();
+        let ours: Vec<f64> =
+            outcome.report.dimensions.iter().map(|d| d.bytes as f64 / npus / f64::from(1 << 20)).collect();
         println!("{:<18} paper {paper:?} ours {ours:?}", format!("{sizes:?}"));
         assert_eq!(ours, paper, "{sizes:?}");
     }
@@ -104,7 +105,8 @@ fn time_to_simulate_a_torus() {
     println!("1 MB all-reduce            paper (analytical)    ours");
     for (n, paper) in [(4u32, 1.70), (16, 3.14)] {
         let topology = format!("Ring({n})_Ring({n})_Ring({n})");
-        let text = format!("topology: {topology}\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\nscheduler: {{chunks: 1}}\n");
+        let text =
+            format!("topology: {topology}\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\nscheduler: {{chunks: 1}}\n");
         for backend in [BackendKind::Analytical, BackendKind::Link] {
             let platform = native::from_yaml(&text, "torus.yml", &[]).expect("a sound platform");
             let start = std::time::Instant::now();

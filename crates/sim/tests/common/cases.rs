@@ -121,8 +121,11 @@ impl Case {
         let everybody = Group { name: "world".into(), members: Members::All };
         let listed = self.groups.iter().map(|(name, ranks)| (name.clone(), ranks.clone()));
         let listed: Vec<(String, Vec<u32>)> = listed.chain(self.unlisted()).collect();
-        let index = |name: &String| if name.is_empty() { 0 } else { 1 + listed.iter().position(|g| g.0 == *name).expect("listed") as u32 };
-        let mut workload = Workload { programs: self.programs.iter().map(|p| program(p)).collect(), ..Workload::default() };
+        let index = |name: &String| {
+            if name.is_empty() { 0 } else { 1 + listed.iter().position(|g| g.0 == *name).expect("listed") as u32 }
+        };
+        let mut workload =
+            Workload { programs: self.programs.iter().map(|p| program(p)).collect(), ..Workload::default() };
         for (count, program, names) in &self.ranks {
             let binding = RankBinding { program: *program, slots: workload.slots.len() as u32 };
             let world = [String::new()];
@@ -130,7 +133,8 @@ impl Case {
             workload.slots.extend(names.iter().map(index));
             workload.ranks.extend((0..*count).map(|_| binding));
         }
-        let group = |(name, ranks): &(String, Vec<u32>)| Group { name: name.clone(), members: Members::List(ranks.clone()) };
+        let group =
+            |(name, ranks): &(String, Vec<u32>)| Group { name: name.clone(), members: Members::List(ranks.clone()) };
         workload.groups = std::iter::once(everybody).chain(listed.iter().map(group)).collect();
         workload
     }

@@ -41,11 +41,9 @@ fn scheduler() -> impl Strategy<Value = String> {
 
 /// One to three dimensions, every setting of the scheduler, memory of each sharing.
 pub fn platform() -> impl Strategy<Value = RandomPlatform> {
-    let memory = prop_oneof![
-        Just("".to_string()),
-        Just("npu: {memory: {bandwidth: 100 GB/s}}\n".to_string()),
-    ];
-    let remote = prop_oneof![Just("sharing: per_npu"), Just("sharing: pool"), Just("sharing: per_node, npus_per_node: 2")];
+    let memory = prop_oneof![Just("".to_string()), Just("npu: {memory: {bandwidth: 100 GB/s}}\n".to_string()),];
+    let remote =
+        prop_oneof![Just("sharing: per_npu"), Just("sharing: pool"), Just("sharing: per_node, npus_per_node: 2")];
     let hierarchy = prop_oneof![Just("enhanced"), Just("baseline"), Just("hierarchical_optimal")];
     let algorithm = prop_oneof![Just("auto"), Just("ring"), Just("direct"), Just("direct(2)")];
     (prop::collection::vec(dimension(), 1..=3), scheduler(), memory, remote, hierarchy, algorithm).prop_map(
@@ -100,7 +98,12 @@ fn even_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0u64..5_000).prop_map(Step::Compute),
         (any::<bool>(), bytes()).prop_map(|(store, bytes)| Step::Memory { store, bytes }),
-        (kind(), bytes(), -2i32..3, 0u32..64).prop_map(|(kind, bytes, priority, root)| Step::World { kind, bytes, priority, root }),
+        (kind(), bytes(), -2i32..3, 0u32..64).prop_map(|(kind, bytes, priority, root)| Step::World {
+            kind,
+            bytes,
+            priority,
+            root
+        }),
         (kind(), bytes(), 0u32..3).prop_map(|(kind, bytes, dim)| Step::Lines { kind, bytes, dim }),
         (1u32..8, bytes()).prop_map(|(by, bytes)| Step::Shift { by, bytes }),
     ]
@@ -109,8 +112,13 @@ fn even_step() -> impl Strategy<Value = Step> {
 fn odd_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0u32..64, 1u64..5_000).prop_map(|(rank, ns)| Step::Straggler { rank, ns }),
-        (kind(), bytes(), 0u32..8, 1u32..4, any::<bool>())
-            .prop_map(|(kind, bytes, first, step, backward)| Step::Odd { kind, bytes, first, step, backward }),
+        (kind(), bytes(), 0u32..8, 1u32..4, any::<bool>()).prop_map(|(kind, bytes, first, step, backward)| Step::Odd {
+            kind,
+            bytes,
+            first,
+            step,
+            backward
+        }),
         (1u32..8, bytes()).prop_map(|(by, bytes)| Step::Pipeline { by, bytes }),
     ]
 }
@@ -214,7 +222,15 @@ impl Builder<'_> {
         }
     }
 
-    fn collective(&mut self, rank: u32, kind: CollectiveKind, bytes: u64, members: Members, priority: i32, root: u32) -> Op {
+    fn collective(
+        &mut self,
+        rank: u32,
+        kind: CollectiveKind,
+        bytes: u64,
+        members: Members,
+        priority: i32,
+        root: u32,
+    ) -> Op {
         let known = self.groups.iter().position(|g| g.members == members);
         let group = known.unwrap_or_else(|| {
             self.groups.push(Group { name: format!("g{}", self.groups.len()), members });
