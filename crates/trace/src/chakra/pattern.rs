@@ -64,20 +64,23 @@ impl<'o> Patterns<'o> {
             return None;
         }
         let schema = detect(Frames(bytes));
-        let mut budget = 0;
+        // What is tried in vain must cost little beside decoding: nodes decoded and bytes walked, over all patterns.
+        let (mut budget, mut walked) = (8 + self.held[0].marks.starts.len() / 8, 0);
         for i in 0..self.held.len() {
             let pattern = &mut self.held[i];
-            // Nodes decoded in vain must cost less than what they may save, over all patterns together.
-            budget = if i == 0 { 8 + pattern.marks.starts.len() / 8 } else { budget };
-            let mut decoder = Decoder::new("", rank, options);
-            if pattern.schema == schema && pattern.walk(bytes, &mut decoder, &mut budget).is_some() {
+            if pattern.schema != schema || walked > bytes.len() {
+                continue;
+            }
+            let mut walk = Walk { bytes, at: 0, decoder: Decoder::new("", rank, options), budget };
+            if pattern.walk(&mut walk).is_some() {
                 let (program, notes) = (pattern.program, pattern.notes.clone());
                 if let Some(pattern) = self.held.remove(i) {
                     self.held.push_front(pattern);
                 }
-                let Decoder { rank_free, slots, declared, .. } = decoder;
+                let Decoder { rank_free, slots, declared, .. } = walk.decoder;
                 return Some(Match { program, notes, rank_free, slots, declared });
             }
+            (budget, walked) = (walk.budget, walked + walk.at);
         }
         None
     }
@@ -103,36 +106,31 @@ impl<'o> Patterns<'o> {
 }
 
 /// The trace under way: its bytes and how far they are read.
-struct Walk<'a, 'd, 'o> {
+struct Walk<'a, 'o> {
     bytes: &'a [u8],
     at: usize,
-    decoder: &'d mut Decoder<'o>,
+    decoder: Decoder<'o>,
     /// Nodes that may still be decoded.
-    budget: &'d mut usize,
+    budget: usize,
 }
 
 impl Pattern<'_> {
     /// Walks along the pattern; `None` at the first difference.
-    fn walk(&mut self, bytes: &[u8], decoder: &mut Decoder, budget: &mut usize) -> Option<()> {
-        let mut walk = Walk { bytes, at: 0, decoder, budget };
-        if let Frame::Whole(message, taken) = frame(bytes)
+    fn walk(&mut self, walk: &mut Walk) -> Option<()> {
+        if let Frame::Whole(message, taken) = frame(walk.bytes)
             && is_metadata(message)
         {
             walk.at = taken;
         }
-        // The first message is a node or it is not, in both.
-        if (walk.at > 0) != (self.start(0) > 0) {
-            return None;
-        }
         let mut next = 0;
         for i in 0..self.marks.marks.len() {
             let mark = self.marks.marks[i];
-            self.plain(next, mark.index as usize, &mut walk)?;
-            self.marked(&mark, &mut walk)?;
+            self.plain(next, mark.index as usize, walk)?;
+            self.marked(&mark, walk)?;
             next = mark.index as usize + 1;
         }
-        self.plain(next, self.marks.starts.len(), &mut walk)?;
-        (walk.at == bytes.len()).then_some(())
+        self.plain(next, self.marks.starts.len(), walk)?;
+        (walk.at == walk.bytes.len()).then_some(())
     }
 
     /// Where node `i` starts, or the file ends.
@@ -161,7 +159,7 @@ impl Pattern<'_> {
         match walk.ahead(node.len()).filter(|ahead| mark.what != What::Opaque && equal_but(node, ahead, mark)) {
             Some(ahead) => {
                 walk.at += ahead.len();
-                self.holes(mark, ahead, walk.decoder)
+                self.holes(mark, ahead, &mut walk.decoder)
             }
             None => self.decoded(i, walk),
         }
@@ -194,11 +192,11 @@ impl Pattern<'_> {
     /// Any node: decoded on both sides and compared, notes and all.
     #[cold]
     fn decoded(&mut self, i: usize, walk: &mut Walk) -> Option<()> {
-        *walk.budget = walk.budget.checked_sub(1)?;
+        walk.budget = walk.budget.checked_sub(1)?;
         let Frame::Whole(ours, taken) = frame(&walk.bytes[walk.at..]) else { return None };
         let Frame::Whole(known, _) = frame(&self.bytes[self.start(i)..]) else { return None };
         let known = meaning(&mut self.decoder, self.schema, known);
-        let same = known.is_some() && known == meaning(walk.decoder, self.schema, ours);
+        let same = known.is_some() && known == meaning(&mut walk.decoder, self.schema, ours);
         // What the node told the decoder is known already.
         self.decoder.slots.truncate(self.slots);
         self.decoder.declared.clear();
@@ -207,7 +205,7 @@ impl Pattern<'_> {
     }
 }
 
-impl<'a> Walk<'a, '_, '_> {
+impl<'a> Walk<'a, '_> {
     fn ahead(&self, length: usize) -> Option<&'a [u8]> {
         self.bytes.get(self.at..self.at + length)
     }

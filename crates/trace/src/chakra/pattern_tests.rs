@@ -338,3 +338,18 @@ fn ranks_that_do_something_else_do_not() {
     assert!(matches(&absolute, &[""], (1, 1), &[]));
     assert!(!matches(&absolute, &[""], (1, 2), &[]), "equal bytes, but another relative peer");
 }
+
+#[test]
+fn a_rank_must_fill_its_place() {
+    let parts = [Part::Relative("comm_dst", 7, 1), Part::Number("comm_size", 13, 8), Part::Number("comm_tag", 7, 1)];
+    let known = file_of(200, &[sound(5, 1, &parts)], &[""], &[]);
+    let place = known.windows(2).position(|bytes| bytes == [201, 1]).unwrap();
+    let with = |value: [u8; 2]| {
+        let mut bytes = known.clone();
+        bytes[place..place + 2].copy_from_slice(&value);
+        bytes
+    };
+    let options = ReadOptions::default();
+    assert!(against((200, &known), (4, &with([0x85, 0])), &options).is_some(), "5, in two bytes");
+    assert!(against((200, &known), (4, &with([5, 0x20])), &options).is_none(), "5, and half a field");
+}
