@@ -7,12 +7,15 @@
 
 use cpu_time::ThreadTime;
 use flate2::{Compression, write::GzEncoder};
+use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use sim::config::{astra_sim as peer, native};
+use sim::run::{BackendKind, Config, Source, run};
 use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trace::chakra::{self, ReadOptions};
+use units::{Bytes, Span};
 
 /// CPU time one input may take.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -141,7 +144,7 @@ pub fn msccl(data: &[u8]) -> bool {
         return false;
     };
     let positions = algorithm
-        .programs(units::Bytes(1 << 20))
+        .programs(Bytes(1 << 20))
         .into_iter()
         .map(std::sync::Arc::new)
         .collect();
@@ -215,6 +218,87 @@ pub fn astra_sim(data: &[u8]) -> bool {
         ..Default::default()
     };
     peer::read_from(&args, &load).is_ok()
+}
+
+/// Every collective, and a computation between them, on a platform file of few NPUs: both backends end, folded as unfolded.
+pub fn simulate(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(platform) = native::from_yaml(text, "platform.yml", &[]) else {
+        return false;
+    };
+    let npus = platform.fabric.npus();
+    let chunks = u64::from(platform.scheduler.chunks) * u64::from(npus) * u64::from(npus);
+    if npus > 64 || chunks > 1 << 16 || platform.custom_paths != Default::default() {
+        return false;
+    }
+    [BackendKind::Analytical, BackendKind::Link]
+        .into_iter()
+        .all(|backend| {
+            let run = |fold| {
+                let workload = Source::Built(Box::new(every_collective(npus)));
+                let config = Config {
+                    workload,
+                    groups: Vec::new(),
+                    platform: platform.clone(),
+                    backend,
+                    fold,
+                    seed: 0,
+                };
+                run(&config, &mut |_| true)
+            };
+            match (run(true), run(false)) {
+                (Ok(folded), Ok(unfolded)) => {
+                    assert_eq!(
+                        folded.report.digest, unfolded.report.digest,
+                        "folding on {backend:?}"
+                    );
+                    true
+                }
+                (Err(_), Err(_)) => false,
+                (folded, unfolded) => panic!(
+                    "{backend:?}: {:?} folded, {:?} unfolded",
+                    folded.err(),
+                    unfolded.err()
+                ),
+            }
+        })
+}
+
+/// A chain on every rank.
+fn every_collective(npus: u32) -> Workload {
+    let collective = |kind| Op::Collective {
+        kind,
+        bytes: Bytes(10_000),
+        slot: 0,
+        priority: 0,
+        dims: u32::MAX,
+        root: 0,
+    };
+    let compute = Op::Compute {
+        operations: Some(1 << 30),
+        bytes: Some(Bytes(1 << 20)),
+        cpu: false,
+    };
+    let ops = CollectiveKind::ALL
+        .into_iter()
+        .map(collective)
+        .chain([compute]);
+    let mut builder = ProgramBuilder::default();
+    for (id, op) in (0u64..).zip(ops) {
+        // Two at a time, so that collectives overlap.
+        builder.push(
+            Node {
+                id,
+                duration: Span::ZERO,
+                op,
+            },
+            "",
+            id.checked_sub(2),
+        );
+    }
+    Workload::uniform(builder.build().expect("a chain"), npus)
 }
 
 /// Topologies and quantities in their notation, on one line each. A topology is printed and read again.

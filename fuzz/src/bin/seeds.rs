@@ -84,6 +84,21 @@ impl Seeds {
             self.add("notation", text.as_bytes())?;
         }
         self.add("platform", PLATFORM.as_bytes())?;
+        for shape in ["R(4)", "FC(3)_SW(4)", "R(2)_R(2)_SW(2)"] {
+            let links = "links: {bandwidth: 50 GB/s, per: link, latency: 500 ns}";
+            for choices in [
+                "",
+                "scheduler: {policy: lifo, chunks: 3, comm_streams: 1}",
+                "collectives: {all_reduce: double_binary_tree}",
+            ] {
+                self.add(
+                    "simulate",
+                    format!("topology: {shape}\n{links}\n{choices}\n").as_bytes(),
+                )?;
+            }
+        }
+        self.add("simulate", GRAPH.as_bytes())?;
+        self.add("platform", GRAPH.as_bytes())?;
         self.add("msccl", MSCCL.as_bytes())?;
         self.add("astra_sim", ASTRA_SIM.join(fuzz::CUT).as_bytes())?;
         self.add("astra_sim", ASTRA_SIM[..3].join(fuzz::CUT).as_bytes())
@@ -290,6 +305,15 @@ remote_memory: {sharing: per_node, npus_per_node: 8, latency: 1 us, bandwidth: 1
 collectives: {all_reduce: [direct, halving_doubling], all_to_all: direct(4), hierarchy: enhanced}
 scheduler: {policy: fifo, chunks: 16, active_chunks: 1, queues_per_dim: 1, endpoint_delay: 10 ns}
 logical: [8, 16]
+";
+
+const GRAPH: &str = "graph:
+  npus: 2
+  switches: [spine]
+  links:
+    - {between: [npu0, spine], bandwidth: 25 GB/s, latency: 700 ns}
+    - {from: npu1, to: spine, bandwidth: 10 GB/s, latency: 1 us}
+    - {from: spine, to: npu1, bandwidth: 20 GB/s, latency: 1 us}
 ";
 
 const MSCCL: &str = r#"<algo name="ring" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="0">
