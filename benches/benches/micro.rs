@@ -4,7 +4,7 @@ use collective::{Algorithm, Request};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use engine::EventQueue;
 use graph::CollectiveKind;
-use net_analytical::{Analytical, Crossing, LinkQueues};
+use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::{Backend, LinkCost, Sequence, Stamp, Transfer};
 use std::hint::black_box;
 use topology::{Block, Dim, Fabric, LinkGraph};
@@ -60,7 +60,13 @@ fn backends(criterion: &mut Criterion) {
             false,
         )
     };
-    let analytical = || Analytical::stacked(&[(Block::Ring, 32, cost); 2], Crossing::Every);
+    let analytical = || {
+        Analytical::stacked(
+            &[(Block::Ring, 32, cost); 2],
+            Crossing::Every,
+            Ports::OneAtATime,
+        )
+    };
     group.bench_function("analytical", |bencher| {
         bencher.iter_batched_ref(analytical, exchange, BatchSize::LargeInput)
     });

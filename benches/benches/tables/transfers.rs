@@ -2,7 +2,7 @@
 
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
-use net_analytical::{Analytical, Crossing, LinkQueues};
+use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::{Backend, Delivery, LinkCost, Sequence, Stamp, Transfer};
 use sim::run::{BackendKind, run_with};
 use std::io;
@@ -49,7 +49,13 @@ fn alone(wish: &Wish) {
         if !wish.row(what) {
             continue;
         }
-        let analytical = || Analytical::stacked(&[(Block::Ring, SIDE, cost); 3], Crossing::Every);
+        let analytical = || {
+            Analytical::stacked(
+                &[(Block::Ring, SIDE, cost); 3],
+                Crossing::Every,
+                Ports::OneAtATime,
+            )
+        };
         row(
             what,
             "analytical",
