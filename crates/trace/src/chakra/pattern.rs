@@ -1,9 +1,9 @@
 //! Reading a trace against one that was decoded before: same program, found without decoding.
 //!
 //! The traces of an SPMD run differ in little more than the ranks and groups they name. So the bytes of a few decoded
-//! traces (at most 16, together at most 32 MiB) are kept ([`Pattern`]), and the next trace walks along them: equal bytes are equal nodes, holes (`marks.rs`) are
-//! read and compared as seen from the rank, any other node is decoded on both sides and compared. The first real
-//! difference ends the walk, and the trace is decoded as if nothing had been tried.
+//! traces (at most 16, together at most 32 MiB) are kept ([`Pattern`]), and the next trace walks along them: equal bytes
+//! are equal nodes, holes (`marks.rs`) are read and compared as seen from the rank, any other node is decoded on both
+//! sides and compared. The first real difference ends the walk, and the trace is decoded as if nothing had been tried.
 //! Contract: a match gives what the decoder would give, to the last note; no match says nothing, not even about faults.
 
 use super::binary::{Frame, Frames, frame};
