@@ -44,8 +44,8 @@ rust-test: prerequisites
 python-test:
 	$(BIN)/pytest --quiet
 
-bench: setup ## Measure speed (benches/)
-	cargo bench --workspace --locked
+bench: prerequisites ## Measure speed (benches/)
+	cargo bench -p benches --locked
 
 fuzz: prerequisites ## Feed random bytes to every reader, SECONDS=30 each
 	@bash .ci/fuzz $(SECONDS_EACH)
