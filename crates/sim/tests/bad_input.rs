@@ -325,7 +325,7 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "no_impl_key",
         |f| f.system = Some(SYSTEM.replace("all-reduce", "all-gather")),
-        ["", "rank 0 node 0", "no all-reduce-implementation", "a list of one algorithm"],
+        ["system.json", "all-reduce-implementation", "calls all_reduce (rank 0 node 0)", "a list of one algorithm"],
     ),
     (
         "unknown policy",
