@@ -193,7 +193,7 @@ impl<'a> Finder<'a> {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
         let homogeneous = phase.regular;
         let same = |p: &Ports| {
-            let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry;
+            let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry && self.kind == BackendKind::Analytical;
             p.slot == slot && p.phase.only == phase.only && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
         };
         if !ports.iter().any(same) {

@@ -34,6 +34,8 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
         latency: dims.iter().map(|d| d.latency.as_ns()).collect(),
         endpoint_delay,
         local_memory_bandwidth: 100.0,
+        remote_latency: 300,
+        remote_bandwidth: 20,
         ..AstraSimParameters::default()
     });
     parsed.collectives.choices = graph::CollectiveKind::ALL.map(|k| Some(choice(k == graph::CollectiveKind::AllToAll)));

@@ -342,6 +342,10 @@ impl<'a, B: Backend> Executor<'a, B> {
         ours?;
         let (time, rank) = self.queue.pop().expect("peeked");
         self.now = time;
+        if time == Time::MAX {
+            self.fail(too_long());
+            return None;
+        }
         if self.settings.canonical { self.run_instant_in_order(rank) } else { self.run_instant(rank) }
         Some(true)
     }
@@ -449,6 +453,9 @@ impl<'a, B: Backend> Executor<'a, B> {
 
     fn delivered(&mut self, delivery: Delivery) {
         self.now = delivery.time;
+        if delivery.time == Time::MAX {
+            return self.fail(too_long());
+        }
         let token = Token::unpack(delivery.token);
         match token {
             Token::Step { stream, phase, slot } => self.arrived(stream, phase, slot),
@@ -461,6 +468,11 @@ impl<'a, B: Backend> Executor<'a, B> {
     fn fail(&mut self, problem: Problem) {
         self.failed.get_or_insert(problem);
     }
+}
+
+fn too_long() -> Problem {
+    let text = "the step takes more than 213 simulated days (2^64 picoseconds)";
+    Problem::new("", "", text).help("sizes, latencies and durations that add up to less")
 }
 
 /// What a transfer is for, packed into its token.

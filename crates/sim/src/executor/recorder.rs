@@ -25,7 +25,7 @@ pub struct RankTotals {
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
     pub dim_busy: Vec<Span>,
-    /// Over (node, time) of every completion.
+    /// Over (node, time) of every completion, whatever their order within an instant.
     pub digest: u64,
 }
 
@@ -53,7 +53,6 @@ struct State {
     communicating: u32,
     memory: u32,
     totals: RankTotals,
-    digest: Digest,
     dims: Vec<(u32, Time)>,
     started: usize,
 }
@@ -123,8 +122,10 @@ impl Recorder {
         if matches!(op, Op::Compute { .. }) && !host || self.replay_only && !host {
             state.totals.device += span;
         }
-        state.digest.add(u64::from(node));
-        state.digest.add(now.0);
+        let mut completion = Digest::default();
+        completion.add(u64::from(node));
+        completion.add(now.0);
+        state.totals.digest = state.totals.digest.wrapping_add(completion.value());
         self.operations.add(rank, node, span, self.multiplicity[rank as usize]);
     }
 
@@ -169,8 +170,7 @@ impl Recorder {
 
     /// Per simulated rank.
     pub(super) fn finish(&mut self) -> Vec<RankTotals> {
-        let totals = self.ranks.iter_mut().map(|state| RankTotals { digest: state.digest.value(), ..std::mem::take(&mut state.totals) });
-        totals.collect()
+        self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
     }
 
     /// By phase, dimension and kind.

@@ -5,7 +5,7 @@
 
 use super::phases::{Dealt, Stream};
 use super::{Executor, NONE, SlotClass};
-use crate::lowering::{Lowered, Request};
+use crate::lowering::{Lowered, PhaseSpec, Request};
 use crate::platform::Policy;
 use crate::shape::Shape;
 use graph::{CollectiveKind, Op, Problem};
@@ -130,6 +130,9 @@ impl<B: Backend> Executor<'_, B> {
         let lowered = self.instances[at as usize].lowered.clone();
         let priority = self.priority(rank, kind, priority);
         let dealt = self.deal(rank, &lowered);
+        if let Some(problem) = self.turned_apart(at, rank, node, dealt.as_ref()) {
+            return self.fail(problem);
+        }
         let chunks = if lowered.shapes.is_empty() || lowered.phases(0).is_empty() { 0 } else { lowered.chunks };
         self.instances[at as usize].members[member as usize] = Member { rank, node, chunks_left: chunks, priority, dealt };
         if chunks == 0 {
@@ -140,6 +143,22 @@ impl<B: Backend> Executor<'_, B> {
         for chunk in 0..chunks {
             self.enter(first + chunk * members, rank, slot, member);
         }
+    }
+
+    /// With several queues or trees the peer deals chunks by what each rank has done before; members with different pasts then run
+    /// a ring in opposite directions, and it hangs.
+    fn turned_apart(&self, at: u32, rank: u32, node: u32, dealt: Option<&Dealt>) -> Option<Problem> {
+        let (instance, dealt) = (&self.instances[at as usize], dealt?);
+        let first = instance.members.iter().find(|m| m.rank != NONE)?;
+        let theirs = first.dealt.as_ref()?;
+        let phases = instance.lowered.shapes.first()?;
+        let direction = |dealt: &Dealt, p: &PhaseSpec| super::phases::direction(dealt, p, self.settings.queues_per_dim);
+        if phases.iter().all(|p| direction(dealt, p) == direction(theirs, p)) {
+            return None;
+        }
+        let (here, there) = (self.place(rank, node), self.place(first.rank, first.node));
+        let text = format!("{} runs in another direction than at {there}, for the ranks have issued different collectives before: ASTRA-sim hangs here", instance.request.kind.name());
+        Some(Problem::new("", here, text).help("--num-queues-per-dim=1, or `armillary run`, which counts turns on the group"))
     }
 
     /// The instance that the next collective on this slot belongs to, opened if this member is the first to come.
