@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// Between the files of one input for [`astra_sim`]: network, system, memory, groups, logical topology.
 pub const CUT: &str = "\n=====\n";
 
-/// Inputs taken and refused, printed when the fuzzer's main thread ends.
+/// Inputs taken and refused, printed when the fuzzer's main thread ends; its files go then, too.
 struct Outcomes {
     taken: Cell<u64>,
     refused: Cell<u64>,
@@ -35,6 +35,10 @@ impl Drop for Outcomes {
             self.taken.get(),
             self.refused.get()
         );
+        for name in ["archive", "custom"] {
+            // Most targets have no such file.
+            let _ = std::fs::remove_file(scratch(name));
+        }
     }
 }
 
