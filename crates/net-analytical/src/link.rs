@@ -110,7 +110,9 @@ impl LinkQueues {
         let entry = &mut self.messages[message as usize];
         (entry.next, entry.since) = (NONE, now);
         if link.head == NONE {
+            // Nobody waited, so nothing was scheduled for when the link is free.
             link.head = message;
+            self.queue.push(link.free, sequence.draw(), Event::Free { link: hop.link });
         } else {
             self.messages[link.tail as usize].next = message;
         }
@@ -134,17 +136,15 @@ impl LinkQueues {
             self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += bytes * weight;
         }
         self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
-        self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
+        if self.links[link as usize].head != NONE {
+            self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
+        }
     }
 
     #[inline]
     fn freed(&mut self, now: Time, link: u32, sequence: &mut Sequence) {
         let state = &mut self.links[link as usize];
         let message = state.head;
-        // The link may have been taken again at the instant it became free.
-        if message == NONE || state.free > now {
-            return;
-        }
         let waiting = &self.messages[message as usize];
         state.head = waiting.next;
         state.queued -= 1;
