@@ -26,7 +26,7 @@ struct Message {
     since: Time,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct LinkState {
     /// When the message being sent has left.
     free: Time,
@@ -61,7 +61,9 @@ pub struct LinkQueues {
     /// By dimension for a stack, by link for an explicit graph.
     costs: Vec<(LinkCost, Memo)>,
     by_link: bool,
-    links: Vec<LinkState>,
+    /// States of the links used so far, and for each link which of them is its own (`NONE` while unused).
+    states: Vec<LinkState>,
+    state_of: Vec<u32>,
     messages: Vec<Message>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
@@ -75,7 +77,8 @@ impl LinkQueues {
     pub fn new(graph: LinkGraph, costs: Vec<LinkCost>, by_link: bool) -> LinkQueues {
         let memo = |cost: LinkCost| (cost, (0, cost.transit(1, 0), cost.occupancy(0)));
         LinkQueues {
-            links: vec![IDLE; graph.len() as usize],
+            states: Vec::new(),
+            state_of: vec![NONE; graph.len() as usize],
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
             costs: costs.into_iter().map(memo).collect(),
             by_link,
@@ -97,12 +100,23 @@ impl LinkQueues {
         (memo.1, memo.2)
     }
 
+    /// The state of a link, made on first use.
+    #[inline]
+    fn state(&mut self, link: u32) -> &mut LinkState {
+        let at = &mut self.state_of[link as usize];
+        if *at == NONE {
+            *at = self.states.len() as u32;
+            self.states.push(IDLE);
+        }
+        &mut self.states[*at as usize]
+    }
+
     /// Sends `message` on from `node`, or queues it there.
     #[inline]
     fn forward(&mut self, now: Time, message: u32, node: u32, sequence: &mut Sequence) {
         let dst = self.messages[message as usize].transfer.dst;
         let hop = self.graph.next(node, dst).expect("a message that has arrived is not forwarded");
-        let link = &mut self.links[hop.link as usize];
+        let link = *self.state(hop.link);
         // Free at this very instant is free, whichever of the two events comes first.
         if link.head == NONE && link.free <= now {
             return self.serve(now, message, hop.link, (node, hop.to), sequence);
@@ -111,14 +125,13 @@ impl LinkQueues {
         (entry.next, entry.since) = (NONE, now);
         if link.head == NONE {
             // Nobody waited, so nothing was scheduled for when the link is free.
-            link.head = message;
             self.queue.push(link.free, sequence.draw(), Event::Free { link: hop.link });
         } else {
             self.messages[link.tail as usize].next = message;
         }
-        link.tail = message;
-        link.queued += 1;
-        link.longest = link.longest.max(link.queued);
+        let queued = link.queued + 1;
+        let head = if link.head == NONE { message } else { link.head };
+        *self.state(hop.link) = LinkState { head, tail: message, queued, longest: link.longest.max(queued), ..link };
     }
 
     #[inline]
@@ -127,25 +140,26 @@ impl LinkQueues {
         let from_npu = from < self.graph.npus();
         let Transfer { bytes, weight, .. } = self.messages[message as usize].transfer;
         let (transit, occupancy) = self.spans(link, bytes);
-        let state = &mut self.links[link as usize];
+        let state = self.state(link);
         state.free = now + occupancy;
         state.messages += 1;
         state.bytes += bytes;
         state.sending += occupancy;
+        let waiting = state.head != NONE;
         if from_npu {
             self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += bytes * weight;
         }
         self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
-        if self.links[link as usize].head != NONE {
+        if waiting {
             self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
         }
     }
 
     #[inline]
     fn freed(&mut self, now: Time, link: u32, sequence: &mut Sequence) {
-        let state = &mut self.links[link as usize];
-        let message = state.head;
-        let waiting = &self.messages[message as usize];
+        let message = self.state(link).head;
+        let waiting = self.messages[message as usize];
+        let state = self.state(link);
         state.head = waiting.next;
         state.queued -= 1;
         state.waited += now.since(waiting.since);
@@ -210,8 +224,9 @@ impl Backend for LinkQueues {
     }
 
     fn usage(&self) -> Usage {
-        let mut links = Vec::with_capacity(self.links.len());
-        for (id, state) in self.links.iter().enumerate() {
+        let mut links = Vec::with_capacity(self.states.len());
+        for (id, &at) in self.state_of.iter().enumerate().filter(|&(_, &at)| at != NONE) {
+            let state = &self.states[at as usize];
             let link = self.graph.link(id as u32);
             links.push(LinkUsage {
                 from: link.from,

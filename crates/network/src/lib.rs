@@ -101,7 +101,7 @@ pub struct Usage {
     pub bytes: Vec<u64>,
     /// Transfers started, by weight.
     pub transfers: u64,
-    /// Per link, in link order; empty for backends without links.
+    /// Per link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,
 }
 

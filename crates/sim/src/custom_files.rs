@@ -17,8 +17,8 @@ pub fn load(platform: &Platform, workload: &Workload) -> Result<Platform, Error>
     let mut problems = Vec::new();
     let nodes = || workload.programs.iter().flat_map(|p| p.nodes());
     for (kind, path) in platform.custom_paths.kinds.iter().enumerate() {
-        let used = nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k as usize == kind));
-        if let (Some(path), true) = (path, used) {
+        let Some(path) = path else { continue };
+        if nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k as usize == kind)) {
             loaded.collectives.custom[kind] = keep(read(path), &mut problems);
         }
     }

@@ -1,7 +1,7 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
 use crate::executor::{Finished, RankTotals};
-use crate::run::{BackendKind, Config, Outcome, Parts};
+use crate::run::{BackendKind, Config, Outcome, Parts, Source};
 use crate::symmetry::Classes;
 use engine::Digest;
 use stats::{Class, Counts, Dimension, Link, Phase, Report, SCHEMA, Symmetry};
@@ -15,21 +15,22 @@ const LINKS: usize = 20;
 
 /// Puts the report together.
 pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finished: Finished) -> Outcome {
+    let dimensions_of = |step| dimensions(parts, &finished.ranks, &finished.usage.bytes, step);
     let step = finished.ranks.iter().map(|r| r.finish).max().unwrap_or_default();
     let mut operations = finished.operations;
     operations.truncate(OPERATIONS);
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
-        config: echo(config),
+        config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts),
+        warnings: warnings(parts, &dimensions_of(step)),
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
         classes: rank_classes(parts, &finished.ranks, step),
         symmetry: Symmetry { classes: classes.folding.representatives.len() as u64, reason: classes.reason.clone() },
-        dimensions: dimensions(parts, &finished.ranks, &finished.usage.bytes, step),
+        dimensions: dimensions_of(step),
         phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
         operations,
         links: links(parts, &finished.usage.links),
@@ -44,12 +45,17 @@ pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finishe
     }
 }
 
-fn echo(config: &Config) -> serde_json::Value {
+fn echo(config: &Config, parts: &Parts) -> serde_json::Value {
+    let workload = serde_json::json!({
+        "traces": if let Source::Traces(path) = &config.workload { Some(path.display().to_string()) } else { None },
+        "programs": parts.workload.programs.len(),
+        "groups": parts.workload.groups.len(),
+    });
     let backend = match config.backend {
         BackendKind::Analytical => "analytical",
         BackendKind::Link => "link",
     };
-    serde_json::json!({ "backend": backend, "platform": crate::config::native::to_json(&config.platform) })
+    serde_json::json!({ "backend": backend, "workload": workload, "platform": crate::config::native::to_json(&config.platform) })
 }
 
 /// Over every rank's completions, in order of ranks.
@@ -59,9 +65,15 @@ fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
     format!("{:016x}", digest.value())
 }
 
-fn warnings(parts: &Parts) -> Vec<String> {
+fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
+    let beyond = |d: &&Dimension| d.utilisation > 1.0;
+    let text = |d: &Dimension| {
+        let (name, times) = (&d.name, d.utilisation);
+        format!("{name} carried {times:.2} times what its links can: messages share links, which --backend link models")
+    };
+    let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
     let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what}: {count}"));
-    parts.platform.warnings.iter().cloned().chain(notes).collect()
+    shared.into_iter().chain(parts.platform.warnings.iter().cloned()).chain(notes).collect()
 }
 
 /// Ranks with the same program and the same totals, by first rank.

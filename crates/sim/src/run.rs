@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
 use crate::platform::Platform;
 use crate::{backends, custom_files, report, settings, symmetry};
-use graph::Workload;
+use graph::{Problem, Workload};
 use network::Backend;
 use stats::Report;
 use std::path::PathBuf;
@@ -94,6 +94,21 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Resul
 /// # Errors
 /// As [`run`].
 pub fn run_with(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
+    stages(config, closed_form, progress).map_err(|error| name_file(error, config))
+}
+
+/// Problems of the workload as a whole name its path.
+fn name_file(error: Error, config: &Config) -> Error {
+    match (error, &config.workload) {
+        (Error::Input(problems), Source::Traces(path)) => {
+            let named = |p: Problem| if p.file.is_empty() { Problem { file: path.display().to_string(), ..p } } else { p };
+            Error::Input(problems.into_iter().map(named).collect())
+        }
+        (error, _) => error,
+    }
+}
+
+fn stages(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     let workload = read(config)?;
     check(&workload, &config.platform)?;
     let platform = custom_files::load(&config.platform, &workload)?;

@@ -195,6 +195,8 @@ pub struct Executor<'a, B> {
     batch: Vec<((u8, u32, u32), Callback)>,
     ranks: Vec<nodes::Rank>,
     limits: [u32; nodes::RESOURCES],
+    /// Kind of every node, by program.
+    kinds: Vec<Vec<nodes::Kind>>,
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
     /// Distinct shapes of groups.
@@ -251,6 +253,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             batch: Vec::new(),
             ranks: Vec::new(),
             limits: nodes::limits(settings.comm_streams),
+            kinds: workload.programs.iter().map(|p| p.nodes().iter().map(|n| nodes::Kind::of(&n.op)).collect()).collect(),
             deps_left: Vec::new(),
             slots: Vec::new(),
             shapes: Vec::new(),

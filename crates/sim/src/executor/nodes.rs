@@ -2,30 +2,45 @@
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant};
-use graph::{CollectiveKind, Node, Op};
+use graph::{CollectiveKind, Op};
 use network::Backend;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Span, Time};
 
-/// What a node occupies while it runs.
+/// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for programs can be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resource {
-    /// Nothing.
-    None = 0,
-    /// The host.
-    Cpu = 1,
-    /// The NPU's compute.
-    Npu = 2,
-    /// One of the NPU's communication streams.
-    Comm = 3,
-    /// The NPU's path to outside memory.
-    Memory = 4,
+pub(super) enum Kind {
+    /// Bookkeeping.
+    Nothing,
+    /// Computation on the host.
+    Host,
+    /// Computation on the NPU.
+    Compute,
+    /// A collective or a send.
+    Communication,
+    /// An access to outside memory.
+    Memory,
+    /// A receive: occupies nothing, and communicates while its message is under way.
+    Receive,
+}
+
+impl Kind {
+    pub(super) fn of(op: &Op) -> Kind {
+        match op {
+            Op::Metadata | Op::Invalid => Kind::Nothing,
+            Op::Recv { .. } => Kind::Receive,
+            Op::Compute { cpu: true, .. } => Kind::Host,
+            Op::Compute { .. } => Kind::Compute,
+            Op::Memory { .. } => Kind::Memory,
+            Op::Send { .. } | Op::Collective { .. } => Kind::Communication,
+        }
+    }
 }
 
 pub(super) const RESOURCES: usize = 5;
 
-/// How much of each resource a rank has.
+/// How much of each resource a rank has: no resource, host, NPU compute, communication streams, path to outside memory.
 pub(super) fn limits(comm_streams: u32) -> [u32; RESOURCES] {
     [u32::MAX, 1, 1, if comm_streams == 0 { u32::MAX } else { comm_streams }, 1]
 }
@@ -73,7 +88,8 @@ impl<B: Backend> Executor<'_, B> {
                 let deps = program.deps(node).len() as u32;
                 self.deps_left.push(deps);
                 if deps == 0 {
-                    rank.ready[self.resource(&program.nodes()[node]) as usize].push(Reverse(node as u32));
+                    let kind = self.kinds[binding.program as usize][node];
+                    rank.ready[self.resource(kind)].push(Reverse(node as u32));
                 }
             }
             self.total += nodes as u64;
@@ -85,13 +101,13 @@ impl<B: Backend> Executor<'_, B> {
         self.dealt.resize_with(self.ranks.len(), Default::default);
     }
 
-    fn resource(&self, node: &Node) -> Resource {
-        match node.op {
-            Op::Metadata | Op::Invalid | Op::Recv { .. } => Resource::None,
-            Op::Compute { cpu: true, .. } => Resource::Cpu,
-            Op::Compute { .. } => Resource::Npu,
-            Op::Memory { .. } if !self.settings.memory_is_communication => Resource::Memory,
-            Op::Memory { .. } | Op::Send { .. } | Op::Collective { .. } => Resource::Comm,
+    fn resource(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Nothing | Kind::Receive => 0,
+            Kind::Host => 1,
+            Kind::Compute => 2,
+            Kind::Memory if !self.settings.memory_is_communication => 4,
+            Kind::Memory | Kind::Communication => 3,
         }
     }
 
@@ -126,7 +142,7 @@ impl<B: Backend> Executor<'_, B> {
     fn issue(&mut self, rank: u32, index: u32) {
         let program = self.ranks[rank as usize].program as usize;
         let node = self.workload.programs[program].nodes()[index as usize];
-        self.recorder.issued(rank, index, &node.op, self.now);
+        self.recorder.issued(rank, index, self.kinds[program][index as usize], self.now);
         if self.settings.replay_only {
             return self.run_for(rank, index, self.settings.durations[program][index as usize]);
         }
@@ -156,20 +172,20 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn complete(&mut self, rank: u32, index: u32) {
         let workload = self.workload;
         let state = &mut self.ranks[rank as usize];
-        let program = &workload.programs[state.program as usize];
-        let node = &program.nodes()[index as usize];
+        let number = state.program as usize;
         state.left -= 1;
         self.done += 1;
         let deps = state.deps;
-        self.recorder.completed(rank, index, &node.op, self.now);
-        let resource = self.resource(node);
-        self.ranks[rank as usize].busy[resource as usize] -= 1;
-        for &child in program.children(index as usize) {
+        let kind = self.kinds[number][index as usize];
+        self.recorder.completed(rank, index, kind, self.now);
+        let resource = self.resource(kind);
+        self.ranks[rank as usize].busy[resource] -= 1;
+        for &child in workload.programs[number].children(index as usize) {
             let left = &mut self.deps_left[deps + child as usize];
             *left -= 1;
             if *left == 0 {
-                let resource = self.resource(&program.nodes()[child as usize]);
-                self.ranks[rank as usize].ready[resource as usize].push(Reverse(child));
+                let resource = self.resource(self.kinds[number][child as usize]);
+                self.ranks[rank as usize].ready[resource].push(Reverse(child));
             }
         }
         self.issue_ready(rank);

@@ -4,6 +4,7 @@
 //! a message under way to a posted receive); accessing outside memory; idle. The four sum to the step time.
 
 use super::Folding;
+use super::nodes::Kind;
 use engine::Digest;
 use graph::{CollectiveKind, Op, Workload};
 use units::{Span, Time};
@@ -104,22 +105,21 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn issued(&mut self, rank: u32, node: u32, op: &Op, now: Time) {
+    pub(super) fn issued(&mut self, rank: u32, node: u32, kind: Kind, now: Time) {
         let state = &mut self.ranks[rank as usize];
         self.starts[state.started + node as usize] = now;
-        state.turn(op, now, |count| *count += 1);
+        state.turn(kind, now, |count| *count += 1);
     }
 
     #[inline]
-    pub(super) fn completed(&mut self, rank: u32, node: u32, op: &Op, now: Time) {
+    pub(super) fn completed(&mut self, rank: u32, node: u32, kind: Kind, now: Time) {
         let state = &mut self.ranks[rank as usize];
         let start = &mut self.starts[state.started + node as usize];
         let span = now.since(*start);
         *start = Time::MAX;
-        state.turn(op, now, |count| *count -= 1);
+        state.turn(kind, now, |count| *count -= 1);
         state.totals.finish = now;
-        let host = matches!(op, Op::Compute { cpu: true, .. });
-        if matches!(op, Op::Compute { .. }) && !host || self.replay_only && !host {
+        if kind == Kind::Compute || self.replay_only && kind != Kind::Host {
             state.totals.device += span;
         }
         let mut completion = Digest::default();
@@ -209,12 +209,12 @@ impl State {
     }
 
     #[inline]
-    fn turn(&mut self, op: &Op, now: Time, by: impl FnOnce(&mut u32)) {
-        match op {
-            Op::Compute { cpu: false, .. } => self.change(now, |s| by(&mut s.computing)),
-            Op::Collective { .. } | Op::Send { .. } => self.change(now, |s| by(&mut s.communicating)),
-            Op::Memory { .. } => self.change(now, |s| by(&mut s.memory)),
-            Op::Compute { .. } | Op::Recv { .. } | Op::Metadata | Op::Invalid => {}
+    fn turn(&mut self, kind: Kind, now: Time, by: impl FnOnce(&mut u32)) {
+        match kind {
+            Kind::Compute => self.change(now, |s| by(&mut s.computing)),
+            Kind::Communication => self.change(now, |s| by(&mut s.communicating)),
+            Kind::Memory => self.change(now, |s| by(&mut s.memory)),
+            Kind::Host | Kind::Receive | Kind::Nothing => {}
         }
     }
 }

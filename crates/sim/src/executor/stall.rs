@@ -29,7 +29,9 @@ pub struct Waiting {
     pub name: String,
     /// `recv`, `all_reduce`, ...
     pub what: String,
-    /// Ranks it waits for.
+    /// True when it has started; else it waits for its dependencies.
+    pub started: bool,
+    /// Ranks it waits for; empty when only messages under way in a collective can tell.
     pub on: Vec<u32>,
 }
 
@@ -75,6 +77,7 @@ impl<B: Backend> Executor<'_, B> {
             node: program.nodes()[node as usize].id,
             name: program.name(node as usize).to_string(),
             what: super::recorder::kind_name(&op).to_string(),
+            started: self.recorder.is_running(rank, node),
             on,
         }
     }
@@ -101,7 +104,8 @@ impl std::fmt::Display for Stall {
         for w in &self.waiting {
             write!(f, "  rank {} node {} {:?} ({})", w.rank, w.node, w.name, w.what)?;
             if w.on.is_empty() {
-                writeln!(f, " waits for its dependencies")?;
+                let why = if w.started { "is under way and waits for messages of other members" } else { "waits for its dependencies" };
+                writeln!(f, " {why}")?;
             } else {
                 let ranks: Vec<String> = w.on.iter().take(8).map(u32::to_string).collect();
                 let more = if w.on.len() > 8 { ", ..." } else { "" };
