@@ -20,11 +20,7 @@ pub fn chains(ranks: u32, mean: u64) -> Workload {
                 cpu: false,
             };
             builder.push(
-                Node {
-                    id,
-                    duration: Span::from_ns(1 + numbers.below(10_000)),
-                    op,
-                },
+                Node { id, duration: Span::from_ns(1 + numbers.below(10_000)), op },
                 "work",
                 id.checked_sub(1),
             );
@@ -33,9 +29,7 @@ pub fn chains(ranks: u32, mean: u64) -> Workload {
     });
     Workload {
         programs: programs.collect(),
-        ranks: (0..ranks)
-            .map(|program| RankBinding { program, slots: 0 })
-            .collect(),
+        ranks: (0..ranks).map(|program| RankBinding { program, slots: 0 }).collect(),
         ..Workload::default()
     }
 }

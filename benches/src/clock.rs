@@ -14,15 +14,9 @@ pub struct Effort {
 
 impl Effort {
     /// What figures for people take.
-    pub const FULL: Effort = Effort {
-        runs: 7,
-        budget: Duration::from_secs(4),
-    };
+    pub const FULL: Effort = Effort { runs: 7, budget: Duration::from_secs(4) };
     /// Once: does it run at all?
-    pub const QUICK: Effort = Effort {
-        runs: 1,
-        budget: Duration::ZERO,
-    };
+    pub const QUICK: Effort = Effort { runs: 1, budget: Duration::ZERO };
 
     /// The least CPU seconds `work` took, and its last result. Dropping the result is not counted.
     pub fn least<T>(self, mut work: impl FnMut() -> T) -> (f64, T) {
@@ -43,9 +37,7 @@ impl Effort {
 /// Most memory this process ever held, in MB of 1e6 bytes; `None` where the system does not say.
 pub fn peak_memory_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024.0 / 1e6)
 }
@@ -57,10 +49,7 @@ mod tests {
     #[test]
     fn the_least_of_the_runs_that_the_budget_allows() {
         let mut runs = 0;
-        let effort = Effort {
-            runs: 3,
-            budget: Duration::from_secs(60),
-        };
+        let effort = Effort { runs: 3, budget: Duration::from_secs(60) };
         let (seconds, last) = effort.least(|| {
             runs += 1;
             runs
@@ -75,10 +64,6 @@ mod tests {
             return;
         };
         let block = std::hint::black_box(vec![1u8; 64 << 20]);
-        assert!(
-            peak_memory_mb().is_some_and(|after| after >= before.max(64.0)),
-            "{} bytes",
-            block.len()
-        );
+        assert!(peak_memory_mb().is_some_and(|after| after >= before.max(64.0)), "{} bytes", block.len());
     }
 }

@@ -18,8 +18,7 @@ impl Folder {
     /// # Errors
     /// What the disk says.
     pub fn new(name: &str) -> io::Result<Folder> {
-        let path =
-            std::env::temp_dir().join(format!("armillary-bench-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("armillary-bench-{}-{name}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Folder(path))
     }
@@ -67,16 +66,9 @@ impl Shape<'_> {
             "FullyConnected" => "\"direct\"",
             _ => "\"halvingDoubling\"",
         };
-        let algorithms = self
-            .blocks
-            .iter()
-            .map(algorithm)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let algorithms = self.blocks.iter().map(algorithm).collect::<Vec<_>>().join(", ");
         let kinds = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"];
-        let lists = kinds
-            .map(|kind| format!("\"{kind}-implementation\": [{algorithms}]"))
-            .join(", ");
+        let lists = kinds.map(|kind| format!("\"{kind}-implementation\": [{algorithms}]")).join(", ");
         let system = format!(
             "{{\"scheduling-policy\": \"LIFO\", \"endpoint-delay\": 10, \"active-chunks-per-dimension\": 1, \
              \"preferred-dataset-splits\": {}, \"collective-optimization\": \"localBWAware\", \"local-mem-bw\": 1600, \
@@ -85,10 +77,7 @@ impl Shape<'_> {
         );
         fs::write(folder.join("network.yml"), network)?;
         fs::write(folder.join("system.json"), system)?;
-        fs::write(
-            folder.join("memory.json"),
-            "{\"memory-type\": \"NO_MEMORY_EXPANSION\"}",
-        )
+        fs::write(folder.join("memory.json"), "{\"memory-type\": \"NO_MEMORY_EXPANSION\"}")
     }
 }
 
@@ -103,15 +92,7 @@ pub fn all_reduce(bytes: u64, ranks: u32) -> Workload {
         root: 0,
     };
     let mut builder = ProgramBuilder::default();
-    builder.push(
-        Node {
-            id: 1,
-            duration: Span::ZERO,
-            op,
-        },
-        "all_reduce",
-        [],
-    );
+    builder.push(Node { id: 1, duration: Span::ZERO, op }, "all_reduce", []);
     Workload::uniform(builder.build().expect("one node"), ranks)
 }
 
@@ -126,10 +107,7 @@ pub fn write_traces(workload: &Workload, ranks: u32, folder: &Path) -> io::Resul
         file.flush()?;
     }
     if workload.groups.len() > 1 {
-        trace::chakra::write_groups(
-            workload,
-            &mut fs::File::create(folder.join("comm_group.json"))?,
-        )?;
+        trace::chakra::write_groups(workload, &mut fs::File::create(folder.join("comm_group.json"))?)?;
     }
     Ok(())
 }
@@ -146,29 +124,16 @@ pub fn configure(folder: &Path, traces: &str, backend: BackendKind, fold: bool) 
         system: file("system.json"),
         network: file("network.yml"),
         memory: file("memory.json"),
-        comm_group: groups
-            .exists()
-            .then(|| groups.to_string_lossy().into_owned()),
+        comm_group: groups.exists().then(|| groups.to_string_lossy().into_owned()),
         ..AstraSimArgs::default()
     };
-    let (platform, groups) =
-        astra_sim::read(&args).unwrap_or_else(|problems| panic!("{problems:?}"));
-    Config {
-        workload: Source::Traces(args.workload.into()),
-        groups,
-        platform,
-        backend,
-        fold,
-        seed: 0,
-    }
+    let (platform, groups) = astra_sim::read(&args).unwrap_or_else(|problems| panic!("{problems:?}"));
+    Config { workload: Source::Traces(args.workload.into()), groups, platform, backend, fold, seed: 0 }
 }
 
 /// The same configuration with the workload in memory.
 pub fn built(config: &Config, workload: Workload) -> Config {
-    Config {
-        workload: Source::Built(Box::new(workload)),
-        ..config.clone()
-    }
+    Config { workload: Source::Built(Box::new(workload)), ..config.clone() }
 }
 
 /// Numbers that look random and are the same everywhere (SplitMix64).
@@ -195,11 +160,7 @@ mod tests {
     #[test]
     fn a_written_case_reads_and_runs() {
         let folder = Folder::new("inputs-test").unwrap();
-        let shape = Shape {
-            blocks: vec!["Ring", "Switch"],
-            sizes: vec![4, 2],
-            splits: 2,
-        };
+        let shape = Shape { blocks: vec!["Ring", "Switch"], sizes: vec![4, 2], splits: 2 };
         shape.write(folder.path()).unwrap();
         write_traces(&all_reduce(1 << 20, 8), 1, folder.path()).unwrap();
         let config = configure(folder.path(), "trace.0.et", BackendKind::Analytical, false);

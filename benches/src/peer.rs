@@ -28,11 +28,7 @@ pub struct Row {
 /// Every row, in the order of the file.
 pub fn rows() -> Vec<Row> {
     let text = include_str!("../data/astra_sim_speed.csv");
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .skip(1)
-        .map(row)
-        .collect()
+    text.lines().filter(|line| !line.starts_with('#')).skip(1).map(row).collect()
 }
 
 fn row(line: &'static str) -> Row {
@@ -40,16 +36,9 @@ fn row(line: &'static str) -> Row {
     let number = |i: usize| cells[i].parse::<u64>().expect("a recorded figure");
     Row {
         name: cells[0],
-        backend: if cells[1] == "link" {
-            BackendKind::Link
-        } else {
-            BackendKind::Analytical
-        },
+        backend: if cells[1] == "link" { BackendKind::Link } else { BackendKind::Analytical },
         block: cells[2],
-        sizes: cells[3]
-            .split('x')
-            .map(|n| n.parse().expect("a size"))
-            .collect(),
+        sizes: cells[3].split('x').map(|n| n.parse().expect("a size")).collect(),
         bytes: number(4),
         splits: number(5) as u32,
         cpu_s: cells[6].parse().expect("seconds"),
@@ -69,15 +58,8 @@ mod tests {
         for row in rows().iter().filter(|row| row.block == "Ring") {
             let npus: u64 = row.sizes.iter().map(|&n| u64::from(n)).product();
             let steps: u64 = row.sizes.iter().map(|&n| 2 * u64::from(n - 1)).sum();
-            assert_eq!(
-                row.messages,
-                npus * steps * u64::from(row.splits),
-                "{row:?}"
-            );
+            assert_eq!(row.messages, npus * steps * u64::from(row.splits), "{row:?}");
         }
-        assert_eq!(
-            rows().iter().filter(|row| row.finish_ns.is_none()).count(),
-            1
-        );
+        assert_eq!(rows().iter().filter(|row| row.finish_ns.is_none()).count(), 1);
     }
 }

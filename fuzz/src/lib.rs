@@ -30,11 +30,7 @@ struct Outcomes {
 
 impl Drop for Outcomes {
     fn drop(&mut self) {
-        eprintln!(
-            "outcomes: {} taken, {} refused",
-            self.taken.get(),
-            self.refused.get()
-        );
+        eprintln!("outcomes: {} taken, {} refused", self.taken.get(), self.refused.get());
         for name in ["archive", "custom"] {
             // Most targets have no such file.
             let _ = std::fs::remove_file(scratch(name));
@@ -60,10 +56,7 @@ pub fn watched(data: &[u8], reader: fn(&[u8]) -> bool) {
 
 /// Every way to read a trace, by the size of the input, so that an input always means the same.
 fn options(data: &[u8]) -> ReadOptions {
-    ReadOptions {
-        peer_compat: data.len() & 1 != 0,
-        replay: data.len() & 2 != 0,
-    }
+    ReadOptions { peer_compat: data.len() & 1 != 0, replay: data.len() & 2 != 0 }
 }
 
 fn decode(data: &[u8]) -> bool {
@@ -86,11 +79,7 @@ pub fn trace_archive(data: &[u8]) -> bool {
     let Some((&how, rest)) = data.split_first() else {
         return false;
     };
-    let tarred = if how & 2 != 0 {
-        archive(rest)
-    } else {
-        rest.to_vec()
-    };
+    let tarred = if how & 2 != 0 { archive(rest) } else { rest.to_vec() };
     let bytes = if how & 1 != 0 { gzip(&tarred) } else { tarred };
     let path = scratch("archive");
     put(&path, &bytes);
@@ -106,17 +95,12 @@ pub fn trace_archive(data: &[u8]) -> bool {
 /// The input cut in two halves as the traces of ranks 0 and 1.
 fn archive(data: &[u8]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
-    for (rank, half) in [&data[..data.len() / 2], &data[data.len() / 2..]]
-        .into_iter()
-        .enumerate()
-    {
+    for (rank, half) in [&data[..data.len() / 2], &data[data.len() / 2..]].into_iter().enumerate() {
         let mut header = tar::Header::new_gnu();
         header.set_size(half.len() as u64);
         header.set_mode(0o644);
         header.set_cksum();
-        builder
-            .append_data(&mut header, format!("trace.{rank}.et"), half)
-            .expect("into memory");
+        builder.append_data(&mut header, format!("trace.{rank}.et"), half).expect("into memory");
     }
     builder.into_inner().expect("into memory")
 }
@@ -130,11 +114,7 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 /// One file, used again for every input; in memory where the system has such a folder.
 fn scratch(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() {
-        memory.to_path_buf()
-    } else {
-        std::env::temp_dir()
-    };
+    let folder = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     folder.join(format!("armillary-fuzz-{}-{name}", std::process::id()))
 }
 
@@ -147,17 +127,8 @@ pub fn msccl(data: &[u8]) -> bool {
     let Ok(algorithm) = trace::msccl::parse(data, "algorithm.xml") else {
         return false;
     };
-    let positions = algorithm
-        .programs(Bytes(1 << 20))
-        .into_iter()
-        .map(std::sync::Arc::new)
-        .collect();
-    collective::custom::Custom {
-        name: "fuzz".into(),
-        positions,
-    }
-    .check()
-    .is_empty()
+    let positions = algorithm.programs(Bytes(1 << 20)).into_iter().map(std::sync::Arc::new).collect();
+    collective::custom::Custom { name: "fuzz".into(), positions }.check().is_empty()
 }
 
 /// A custom collective as one Chakra file that every position runs.
@@ -168,12 +139,7 @@ pub fn custom(data: &[u8]) -> bool {
     let Ok(positions) = trace::custom::read(&path, positions, &options(data)) else {
         return false;
     };
-    collective::custom::Custom {
-        name: "fuzz".into(),
-        positions,
-    }
-    .check()
-    .is_empty()
+    collective::custom::Custom { name: "fuzz".into(), positions }.check().is_empty()
 }
 
 /// Native platform files. What is taken is printed and read again, and must be the same.
@@ -197,20 +163,10 @@ pub fn platform(data: &[u8]) -> bool {
 pub fn astra_sim(data: &[u8]) -> bool {
     let text = String::from_utf8_lossy(data);
     let parts: Vec<&str> = text.split(CUT).collect();
-    let names = [
-        "network.yml",
-        "system.json",
-        "memory.json",
-        "groups.json",
-        "logical.json",
-    ];
+    let names = ["network.yml", "system.json", "memory.json", "groups.json", "logical.json"];
     let load = |path: &str| {
-        let part = names
-            .iter()
-            .position(|name| *name == path)
-            .and_then(|i| parts.get(i));
-        part.map(|part| part.as_bytes().to_vec())
-            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        let part = names.iter().position(|name| *name == path).and_then(|i| parts.get(i));
+        part.map(|part| part.as_bytes().to_vec()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
     };
     let args = peer::AstraSimArgs {
         workload: "trace".into(),
@@ -237,70 +193,33 @@ pub fn simulate(data: &[u8]) -> bool {
     if npus > 64 || chunks > 1 << 16 || platform.custom_paths != Default::default() {
         return false;
     }
-    [BackendKind::Analytical, BackendKind::Link]
-        .into_iter()
-        .all(|backend| {
-            let run = |fold| {
-                let workload = Source::Built(Box::new(every_collective(npus)));
-                let config = Config {
-                    workload,
-                    groups: Vec::new(),
-                    platform: platform.clone(),
-                    backend,
-                    fold,
-                    seed: 0,
-                };
-                run(&config, &mut |_| true)
-            };
-            match (run(true), run(false)) {
-                (Ok(folded), Ok(unfolded)) => {
-                    assert_eq!(
-                        folded.report.digest, unfolded.report.digest,
-                        "folding on {backend:?}"
-                    );
-                    true
-                }
-                (Err(_), Err(_)) => false,
-                (folded, unfolded) => panic!(
-                    "{backend:?}: {:?} folded, {:?} unfolded",
-                    folded.err(),
-                    unfolded.err()
-                ),
+    [BackendKind::Analytical, BackendKind::Link].into_iter().all(|backend| {
+        let run = |fold| {
+            let workload = Source::Built(Box::new(every_collective(npus)));
+            let config = Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0 };
+            run(&config, &mut |_| true)
+        };
+        match (run(true), run(false)) {
+            (Ok(folded), Ok(unfolded)) => {
+                assert_eq!(folded.report.digest, unfolded.report.digest, "folding on {backend:?}");
+                true
             }
-        })
+            (Err(_), Err(_)) => false,
+            (folded, unfolded) => panic!("{backend:?}: {:?} folded, {:?} unfolded", folded.err(), unfolded.err()),
+        }
+    })
 }
 
 /// A chain on every rank.
 fn every_collective(npus: u32) -> Workload {
-    let collective = |kind| Op::Collective {
-        kind,
-        bytes: Bytes(10_000),
-        slot: 0,
-        priority: 0,
-        dims: u32::MAX,
-        root: 0,
-    };
-    let compute = Op::Compute {
-        operations: Some(1 << 30),
-        bytes: Some(Bytes(1 << 20)),
-        cpu: false,
-    };
-    let ops = CollectiveKind::ALL
-        .into_iter()
-        .map(collective)
-        .chain([compute]);
+    let collective =
+        |kind| Op::Collective { kind, bytes: Bytes(10_000), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+    let compute = Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false };
+    let ops = CollectiveKind::ALL.into_iter().map(collective).chain([compute]);
     let mut builder = ProgramBuilder::default();
     for (id, op) in (0u64..).zip(ops) {
         // Two at a time, so that collectives overlap.
-        builder.push(
-            Node {
-                id,
-                duration: Span::ZERO,
-                op,
-            },
-            "",
-            id.checked_sub(2),
-        );
+        builder.push(Node { id, duration: Span::ZERO, op }, "", id.checked_sub(2));
     }
     Workload::uniform(builder.build().expect("a chain"), npus)
 }
@@ -310,18 +229,10 @@ pub fn notation(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
     };
-    let bandwidth = text
-        .parse::<units::Bandwidth>()
-        .is_ok_and(|q| q.to_string().parse() == Ok(q));
-    let bytes = text
-        .parse::<units::Bytes>()
-        .is_ok_and(|q| q.to_string().parse() == Ok(q));
-    let flops = text
-        .parse::<units::Flops>()
-        .is_ok_and(|q| q.to_string().parse() == Ok(q));
-    let span = text
-        .parse::<units::Span>()
-        .is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let bandwidth = text.parse::<units::Bandwidth>().is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let bytes = text.parse::<units::Bytes>().is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let flops = text.parse::<units::Flops>().is_ok_and(|q| q.to_string().parse() == Ok(q));
+    let span = text.parse::<units::Span>().is_ok_and(|q| q.to_string().parse() == Ok(q));
     let topology = text.parse::<topology::Topology>().is_ok_and(|shape| {
         assert_eq!(shape.to_string().parse(), Ok(shape.clone()));
         assert_eq!(shape.short().parse(), Ok(shape.clone()));

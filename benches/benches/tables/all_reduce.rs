@@ -34,11 +34,7 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 
 fn line(wish: &Wish, row: &Row) -> io::Result<()> {
     let folder = Folder::new(row.name)?;
-    let shape = Shape {
-        blocks: vec![row.block; row.sizes.len()],
-        sizes: row.sizes.clone(),
-        splits: row.splits,
-    };
+    let shape = Shape { blocks: vec![row.block; row.sizes.len()], sizes: row.sizes.clone(), splits: row.splits };
     shape.write(folder.path())?;
     write_traces(&all_reduce(row.bytes, 1), 1, folder.path())?;
     let measure = |fold| {
@@ -53,15 +49,8 @@ fn line(wish: &Wish, row: &Row) -> io::Result<()> {
         Some(want) => format!("no: {want} ns wanted"),
         None => "peer failed".into(),
     };
-    let ratio = |ours: f64| {
-        row.finish_ns
-            .map_or("-".into(), |_| digits(row.cpu_s / ours))
-    };
-    let backend = if row.backend == BackendKind::Link {
-        "link"
-    } else {
-        "analytical"
-    };
+    let ratio = |ours: f64| row.finish_ns.map_or("-".into(), |_| digits(row.cpu_s / ours));
+    let backend = if row.backend == BackendKind::Link { "link" } else { "analytical" };
     cells(&[
         row.name.to_string(),
         backend.into(),

@@ -7,24 +7,12 @@ use sim::run::{BackendKind, run};
 use std::io;
 
 /// NPUs, mean length, and the peer's CPU seconds (ASTRA-sim 518bd513; its chains were of the same kind, not these).
-const CASES: [(u32, u64, &str); 3] = [
-    (256, 200, "1.69"),
-    (1024, 200, "11.2"),
-    (4096, 100, "not finished in 490 s"),
-];
+const CASES: [(u32, u64, &str); 3] = [(256, 200, "1.69"), (1024, 200, "11.2"), (4096, 100, "not finished in 490 s")];
 
 pub fn table(wish: &Wish) -> io::Result<()> {
     head(
         "Irregular chains of compute nodes, unfolded",
-        &[
-            "NPUs x mean length",
-            "nodes",
-            "peer CPU s",
-            "simulate ms",
-            "M nodes/s",
-            "files to report ms",
-            "M nodes/s",
-        ],
+        &["NPUs x mean length", "nodes", "peer CPU s", "simulate ms", "M nodes/s", "files to report ms", "M nodes/s"],
     );
     for (npus, mean, peer) in CASES.into_iter().take(if wish.quick { 1 } else { 3 }) {
         let name = format!("{npus} x {mean}");
@@ -38,12 +26,7 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 fn line(wish: &Wish, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result<()> {
     let folder = Folder::new("chains")?;
     let workload = chains(npus, mean);
-    Shape {
-        blocks: vec!["Ring"],
-        sizes: vec![npus],
-        splits: 1,
-    }
-    .write(folder.path())?;
+    Shape { blocks: vec!["Ring"], sizes: vec![npus], splits: 1 }.write(folder.path())?;
     write_traces(&workload, npus, folder.path())?;
     let config = || configure(folder.path(), "trace", BackendKind::Analytical, false);
     let nodes = workload.operations();
@@ -52,14 +35,6 @@ fn line(wish: &Wish, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result
     let (both, _) = wish.effort().least(|| run(&config(), &mut |_| true));
     outcome.map_err(|error| io::Error::other(error.to_string()))?;
     let rate = |seconds: f64| digits(nodes as f64 / seconds / 1e6);
-    cells(&[
-        name,
-        &nodes.to_string(),
-        peer,
-        &ms(simulating),
-        &rate(simulating),
-        &ms(both),
-        &rate(both),
-    ]);
+    cells(&[name, &nodes.to_string(), peer, &ms(simulating), &rate(simulating), &ms(both), &rate(both)]);
     Ok(())
 }

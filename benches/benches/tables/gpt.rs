@@ -8,13 +8,10 @@ use std::io;
 use std::path::Path;
 
 /// CPU seconds and last finish of the peer, by backend, four chunks: `conformance/SPEED.md`, ASTRA-sim 518bd513.
-const GPT64: [(BackendKind, f64, u64); 2] = [
-    (BackendKind::Analytical, 0.91, 30_106_686),
-    (BackendKind::Link, 0.96, 30_199_609),
-];
+const GPT64: [(BackendKind, f64, u64); 2] =
+    [(BackendKind::Analytical, 0.91, 30_106_686), (BackendKind::Link, 0.96, 30_199_609)];
 /// The same on the traces that the stand-in stands for.
-const GPT256: [(BackendKind, f64); 2] =
-    [(BackendKind::Analytical, 49.72), (BackendKind::Link, 43.45)];
+const GPT256: [(BackendKind, f64); 2] = [(BackendKind::Analytical, 49.72), (BackendKind::Link, 43.45)];
 
 pub fn table(wish: &Wish) -> io::Result<()> {
     head(
@@ -38,66 +35,32 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 }
 
 fn recorded(wish: &Wish) -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
     if !folder.exists() {
-        println!(
-            "| gpt64 skipped: no recorded traces in {} |",
-            folder.display()
-        );
+        println!("| gpt64 skipped: no recorded traces in {} |", folder.display());
         return Ok(());
     }
     for (backend, peer, want) in GPT64 {
         let equal = |finish: u64| {
-            if finish == want {
-                "equal".into()
-            } else {
-                format!("{finish}, peer {want}")
-            }
+            if finish == want { "equal".into() } else { format!("{finish}, peer {want}") }
         };
-        line(
-            wish,
-            "gpt64 tp8_dp4_pp2",
-            &folder,
-            backend,
-            &peer.to_string(),
-            Some(peer),
-            equal,
-        )?;
+        line(wish, "gpt64 tp8_dp4_pp2", &folder, backend, &peer.to_string(), Some(peer), equal)?;
     }
     Ok(())
 }
 
 fn stand_in(wish: &Wish) -> io::Result<()> {
-    let gpt = if wish.quick {
-        Gpt {
-            layers: 1,
-            batches: 2,
-            ..Gpt::NPUS_256
-        }
-    } else {
-        Gpt::NPUS_256
-    };
+    let gpt = if wish.quick { Gpt { layers: 1, batches: 2, ..Gpt::NPUS_256 } } else { Gpt::NPUS_256 };
     let folder = Folder::new("gpt256")?;
     let [tensor, data, pipeline] = gpt.parallel;
-    let shape = Shape {
-        blocks: vec!["FullyConnected", "Ring", "Switch"],
-        sizes: vec![tensor, data, pipeline],
-        splits: 4,
-    };
+    let shape =
+        Shape { blocks: vec!["FullyConnected", "Ring", "Switch"], sizes: vec![tensor, data, pipeline], splits: 4 };
     shape.write(folder.path())?;
     write_traces(&gpt.workload(), tensor * data * pipeline, folder.path())?;
     for (backend, peer) in GPT256 {
         let shown = format!("{peer} (other traces)");
-        line(
-            wish,
-            "gpt256 stand-in tp8_dp8_pp4",
-            folder.path(),
-            backend,
-            &shown,
-            None,
-            |ns| format!("{ns} ns"),
-        )?;
+        line(wish, "gpt256 stand-in tp8_dp8_pp4", folder.path(), backend, &shown, None, |ns| format!("{ns} ns"))?;
     }
     Ok(())
 }
@@ -123,10 +86,7 @@ fn line(
     let (both, _) = wish.effort().least(|| simulate(&config(false)));
     let (folded, _) = wish.effort().least(|| simulate(&config(true)));
     let outcome = outcome.map_err(fault)?;
-    let last = (0..outcome.report.ranks as u32)
-        .map(|rank| outcome.finish(rank).0 / 1000)
-        .max()
-        .unwrap_or(0);
+    let last = (0..outcome.report.ranks as u32).map(|rank| outcome.finish(rank).0 / 1000).max().unwrap_or(0);
     cells(&[
         name.to_string(),
         format!("{backend:?}").to_lowercase(),

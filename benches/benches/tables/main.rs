@@ -22,18 +22,12 @@ struct Wish {
 
 impl Wish {
     fn effort(&self) -> Effort {
-        if self.quick {
-            Effort::QUICK
-        } else {
-            Effort::FULL
-        }
+        if self.quick { Effort::QUICK } else { Effort::FULL }
     }
 
     /// Whether a row of this name is wanted.
     fn row(&self, name: &str) -> bool {
-        self.words
-            .get(1)
-            .is_none_or(|word| name.contains(word.as_str()))
+        self.words.get(1).is_none_or(|word| name.contains(word.as_str()))
     }
 }
 
@@ -80,40 +74,21 @@ fn in_child(words: &[String]) -> io::Result<()> {
 
 /// Runs `words` as [`in_child`] and gives what it printed.
 fn child(words: &[&str]) -> io::Result<Vec<String>> {
-    let output = std::process::Command::new(std::env::current_exe()?)
-        .arg(CHILD)
-        .args(words)
-        .output()?;
+    let output = std::process::Command::new(std::env::current_exe()?).arg(CHILD).args(words).output()?;
     if !output.status.success() {
-        return Err(io::Error::other(
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        ));
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .split_whitespace()
-        .map(str::to_string)
-        .collect())
+    Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_string).collect())
 }
 
 /// Prints a heading and the head of a table.
 fn head(title: &str, columns: &[&str]) {
-    println!(
-        "\n### {title}\n\n| {} |\n|{}",
-        columns.join(" | "),
-        "---|".repeat(columns.len())
-    );
+    println!("\n### {title}\n\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }
 
 /// Prints a row.
 fn cells<S: AsRef<str>>(cells: &[S]) {
-    println!(
-        "| {} |",
-        cells
-            .iter()
-            .map(AsRef::as_ref)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    );
+    println!("| {} |", cells.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" | "));
 }
 
 /// Milliseconds of seconds, with three digits.

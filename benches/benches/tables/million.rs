@@ -11,16 +11,9 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         "100x100x100 torus (1,000,000 NPUs), all-reduce, folded (files to report, a process of its own)",
         &["bytes", "backend", "CPU ms", "peak memory MB", "finish ns"],
     );
-    let cases = [
-        ("1048576", "analytical"),
-        ("1073741824", "analytical"),
-        ("1048576", "link"),
-        ("1073741824", "link"),
-    ];
-    for (bytes, backend) in cases
-        .into_iter()
-        .filter(|(_, backend)| wish.row(backend))
-        .take(if wish.quick { 1 } else { 4 })
+    let cases = [("1048576", "analytical"), ("1073741824", "analytical"), ("1048576", "link"), ("1073741824", "link")];
+    for (bytes, backend) in
+        cases.into_iter().filter(|(_, backend)| wish.row(backend)).take(if wish.quick { 1 } else { 4 })
     {
         let runs = if wish.quick { "1" } else { "5" };
         // Memory from a process that runs once, time from one that runs again and again.
@@ -34,35 +27,14 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 /// Prints milliseconds, megabytes and the finish of `[bytes, backend, runs]`.
 pub fn child(words: &[String]) -> io::Result<()> {
     let number = |i: usize| words[i].parse::<u64>().map_err(io::Error::other);
-    let backend = if words[1] == "link" {
-        BackendKind::Link
-    } else {
-        BackendKind::Analytical
-    };
+    let backend = if words[1] == "link" { BackendKind::Link } else { BackendKind::Analytical };
     let folder = Folder::new("million")?;
-    Shape {
-        blocks: vec!["Ring"; 3],
-        sizes: vec![100; 3],
-        splits: 1,
-    }
-    .write(folder.path())?;
+    Shape { blocks: vec!["Ring"; 3], sizes: vec![100; 3], splits: 1 }.write(folder.path())?;
     write_traces(&all_reduce(number(0)?, 1), 1, folder.path())?;
-    let effort = Effort {
-        runs: number(2)? as u32,
-        ..Effort::FULL
-    };
-    let (seconds, outcome) = effort.least(|| {
-        run(
-            &configure(folder.path(), "trace.0.et", backend, true),
-            &mut |_| true,
-        )
-    });
+    let effort = Effort { runs: number(2)? as u32, ..Effort::FULL };
+    let (seconds, outcome) =
+        effort.least(|| run(&configure(folder.path(), "trace.0.et", backend, true), &mut |_| true));
     let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
-    println!(
-        "{} {} {}",
-        ms(seconds),
-        peak_memory_mb().map_or("?".into(), digits),
-        outcome.finish(0).0 / 1000
-    );
+    println!("{} {} {}", ms(seconds), peak_memory_mb().map_or("?".into(), digits), outcome.finish(0).0 / 1000);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The algorithms, one collective on one group as a request, and the dispatcher that makes a plan of it.
 
-use crate::{PlanError, Plan, direct, double_binary_tree, halving_doubling, ring};
+use crate::{Plan, PlanError, direct, double_binary_tree, halving_doubling, ring};
 use graph::CollectiveKind;
 
 /// Steps a plan may hold (48 bytes each); beyond it [`PlanError::TooLarge`].

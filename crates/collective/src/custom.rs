@@ -90,7 +90,8 @@ impl Custom {
             channel.from,
             channel.to
         );
-        let surplus = sends[both..].iter().map(|&s| (channel.from, s)).chain(receives[both..].iter().map(|&r| (channel.to, r)));
+        let surplus =
+            sends[both..].iter().map(|&s| (channel.from, s)).chain(receives[both..].iter().map(|&r| (channel.to, r)));
         let help = "for every send one receive of the same tag and size";
         surplus.take(1).map(|(position, node)| self.problem(position, node, message.clone()).help(help)).next()
     }

@@ -69,10 +69,14 @@ fn outwards(n: u32, root: u32, bytes: u64) -> Plan {
 /// Everybody sends to the root, which posts `window` receives at a time.
 fn inwards(n: u32, root: u32, window: u32, bytes: u64, charge: u64) -> Plan {
     let receive = |k: u32| Step::receive(To::Shift(k + 1), (k + 1).saturating_sub(window));
-    Plan::by_role(n, |p| (p + n - root) % n, |v| match v {
-        0 => Script { steps: (0..n - 1).map(receive).collect(), charges: vec![charge; n as usize - 1] },
-        _ => Script::plain(vec![Step::send(To::At(root), bytes, v - 1, 0)]),
-    })
+    Plan::by_role(
+        n,
+        |p| (p + n - root) % n,
+        |v| match v {
+            0 => Script { steps: (0..n - 1).map(receive).collect(), charges: vec![charge; n as usize - 1] },
+            _ => Script::plain(vec![Step::send(To::At(root), bytes, v - 1, 0)]),
+        },
+    )
 }
 
 /// What step `step` of `position` carries (blocks as in [`crate::prove`]).

@@ -38,7 +38,8 @@ pub(crate) fn make(request: &Request) -> Plan {
         CollectiveKind::AllReduce => {
             let mut steps: Vec<Step> = halving(n, fragment).collect();
             steps.extend(doubling(n, fragment, n.ilog2()));
-            let charges = steps.iter().enumerate().map(|(k, s)| if k < n.ilog2() as usize { s.bytes } else { 0 }).collect();
+            let charges =
+                steps.iter().enumerate().map(|(k, s)| if k < n.ilog2() as usize { s.bytes } else { 0 }).collect();
             Plan::uniform(n, Script { steps, charges })
         }
         CollectiveKind::ReduceScatter => {
@@ -47,7 +48,9 @@ pub(crate) fn make(request: &Request) -> Plan {
             Plan::uniform(n, Script { steps, charges })
         }
         CollectiveKind::AllGather => Plan::uniform(n, Script::plain(doubling(n, bytes, 0).collect())),
-        CollectiveKind::AllToAll => Plan::uniform(n, Script::plain((1..n).map(|k| exchange(k, fragment, k - 1)).collect())),
+        CollectiveKind::AllToAll => {
+            Plan::uniform(n, Script::plain((1..n).map(|k| exchange(k, fragment, k - 1)).collect()))
+        }
         CollectiveKind::Barrier => Plan::uniform(n, Script::plain(dissemination(n).collect())),
         _ => binomial::make(request),
     }
@@ -77,7 +80,9 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
     let rounds = n.ilog2();
     match request.kind {
         CollectiveKind::ReduceScatter => Content::Blocks { blocks: halved(n, position, step), reduce: true },
-        CollectiveKind::AllReduce if step < rounds => Content::Blocks { blocks: halved(n, position, step), reduce: true },
+        CollectiveKind::AllReduce if step < rounds => {
+            Content::Blocks { blocks: halved(n, position, step), reduce: true }
+        }
         CollectiveKind::AllReduce => Content::Blocks { blocks: doubled(n, position, step - rounds), reduce: false },
         CollectiveKind::AllGather => Content::Blocks { blocks: doubled(n, position, step), reduce: false },
         CollectiveKind::AllToAll => {

@@ -129,7 +129,12 @@ mod tests {
 
     const DIMS: [(u32, u32); 3] = [(0, 2), (1, 1), (2, 8)];
 
-    fn list(kind: CollectiveKind, bytes: u64, dims: &[(u32, u32)], hierarchy: Hierarchy) -> Vec<(u32, &'static str, u64)> {
+    fn list(
+        kind: CollectiveKind,
+        bytes: u64,
+        dims: &[(u32, u32)],
+        hierarchy: Hierarchy,
+    ) -> Vec<(u32, &'static str, u64)> {
         let phases = phases(kind, bytes, dims, hierarchy);
         phases.iter().map(|p| (p.dim.unwrap(), p.kind.name(), p.bytes)).collect()
     }
@@ -171,7 +176,10 @@ mod tests {
     #[test]
     fn sizes_of_one_take_no_part_and_divisions_round_up() {
         let h = Hierarchy::Enhanced;
-        assert_eq!(list(CollectiveKind::ReduceScatter, 7, &DIMS, h), [(0, "reduce_scatter", 7), (2, "reduce_scatter", 4)]);
+        assert_eq!(
+            list(CollectiveKind::ReduceScatter, 7, &DIMS, h),
+            [(0, "reduce_scatter", 7), (2, "reduce_scatter", 4)]
+        );
         assert_eq!(list(CollectiveKind::AllGather, 3, &DIMS, h), [(2, "all_gather", 3), (0, "all_gather", 24)]);
         assert_eq!(list(CollectiveKind::AllToAll, 5, &DIMS, h), [(0, "all_to_all", 5), (2, "all_to_all", 5)]);
         assert_eq!(list(CollectiveKind::Scatter, 33, &DIMS, h), [(2, "scatter", 33), (0, "scatter", 5)]);

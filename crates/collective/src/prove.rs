@@ -105,7 +105,10 @@ fn execute(plan: &Plan, request: &Request, order: Order) -> Result<(Proof, Vec<H
     let shape = plan.n == n && (plan.is_uniform() || plan.roles.len() == n as usize);
     let roles = plan.scripts.len() > plan.roles.iter().copied().max().unwrap_or(0) as usize;
     if n == 0 || n > MAX_POSITIONS || !shape || !roles {
-        return Err(format!("a plan of {} positions for a request of {n}; allowed: 1 to {MAX_POSITIONS}, alike", plan.n));
+        return Err(format!(
+            "a plan of {} positions for a request of {n}; allowed: 1 to {MAX_POSITIONS}, alike",
+            plan.n
+        ));
     }
     let start = (0..n).map(|p| inputs(request, p)).collect();
     Run::new(plan, request, start).finish(order)

@@ -181,7 +181,8 @@ impl Checker<'_> {
                 let wrong = |node: &u32| entry(program, *node).is_some_and(|e| e.1.root >= size);
                 let slots = &self.sequences[self.classes.all[class].binding.program as usize];
                 let has_wrong = slots.iter().any(|s| s.nodes.iter().any(wrong));
-                let Some(node) = has_wrong.then(|| self.merged(class, u.group).into_iter().find(wrong)).flatten() else {
+                let Some(node) = has_wrong.then(|| self.merged(class, u.group).into_iter().find(wrong)).flatten()
+                else {
                     continue;
                 };
                 let root = entry(program, node).map_or(0, |e| e.1.root);
@@ -291,4 +292,3 @@ fn members(members: &Members) -> String {
     let more = if count > 8 { format!(" and {} more", count - 8) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }
-

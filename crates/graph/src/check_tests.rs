@@ -91,8 +91,13 @@ fn unmatched_messages_are_named_with_their_counts_and_sizes() {
 #[test]
 fn cycles_name_their_nodes() {
     let compute = Op::Compute { operations: None, bytes: None, cpu: false };
-    let looped =
-        program(&[(1, compute, &[]), (2, compute, &[1, 9]), (5, compute, &[2]), (9, compute, &[5]), (10, compute, &[9])]);
+    let looped = program(&[
+        (1, compute, &[]),
+        (2, compute, &[1, 9]),
+        (5, compute, &[2]),
+        (9, compute, &[5]),
+        (10, compute, &[9]),
+    ]);
     let text = only(&workload(vec![looped], vec![]));
     assert!(text.contains("2 -> 9 -> 5 -> 2"), "{text}");
     let own = program(&[(3, compute, &[3])]);

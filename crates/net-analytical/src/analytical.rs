@@ -112,7 +112,12 @@ impl Analytical {
             Axis { block, size, mask, shift, first_port, cost }
         };
         let axes = dims.iter().map(axis).collect();
-        let memo = |d: &(Block, u32, LinkCost)| Memo { hops: 0, bytes: 0, span: d.2.transit(0, 0), occupancy: d.2.occupancy(0) };
+        let memo = |d: &(Block, u32, LinkCost)| Memo {
+            hops: 0,
+            bytes: 0,
+            span: d.2.transit(0, 0),
+            occupancy: d.2.occupancy(0),
+        };
         let npus = dims.iter().map(|d| d.1).product();
         let departures = Departures { ports, width, row_of: rows(npus, ports), free: Vec::new() };
         Analytical::new(Paths::Stack { axes, crossing }, dims.iter().map(memo).collect(), departures)
@@ -175,7 +180,11 @@ impl Axis {
     /// Coordinate along the axis, and what is left for the outer ones.
     #[inline]
     fn split(&self, rank: u32) -> (u32, u32) {
-        if self.shift == u32::MAX { (rank % self.size, rank / self.size) } else { (rank & self.mask, rank >> self.shift) }
+        if self.shift == u32::MAX {
+            (rank % self.size, rank / self.size)
+        } else {
+            (rank & self.mask, rank >> self.shift)
+        }
     }
 
     #[inline]

@@ -20,7 +20,8 @@ impl Random {
     }
 }
 
-const SHAPES: [&str; 8] = ["R(2)", "R(7)", "FC(6)", "SW(5)", "R(4)_R(4)", "R(3)_FC(4)_SW(2)", "SW(4)_R(5)", "FC(3)_FC(3)"];
+const SHAPES: [&str; 8] =
+    ["R(2)", "R(7)", "FC(6)", "SW(5)", "R(4)_R(4)", "R(3)_FC(4)_SW(2)", "SW(4)_R(5)", "FC(3)_FC(3)"];
 
 fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
     let shape: Topology = shape.parse().expect("a shape");

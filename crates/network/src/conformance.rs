@@ -65,7 +65,11 @@ pub fn check<B: Backend>(
     bytes_conserved(&make, transfers, done.len())
 }
 
-fn bytes_conserved<B: Backend>(make: &impl Fn() -> B, transfers: &[(Time, Transfer)], done: usize) -> Result<(), String> {
+fn bytes_conserved<B: Backend>(
+    make: &impl Fn() -> B,
+    transfers: &[(Time, Transfer)],
+    done: usize,
+) -> Result<(), String> {
     let mut backend = make();
     run(&mut backend, transfers);
     let usage = backend.usage();

@@ -144,7 +144,10 @@ fn print(outcome: &Outcome, out: impl Write) -> io::Result<()> {
     for rank in order {
         let cycles = outcome.finish(rank).0 / PS_PER_CYCLE;
         let exposed = outcome.exposed(rank).0 / PS_PER_CYCLE;
-        writeln!(out, "[workload] [info] sys[{rank}] finished, {cycles} cycles, exposed communication {exposed} cycles.")?;
+        writeln!(
+            out,
+            "[workload] [info] sys[{rank}] finished, {cycles} cycles, exposed communication {exposed} cycles."
+        )?;
     }
     out.flush()
 }

@@ -39,7 +39,8 @@ pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
 /// A stall as one problem for the run, one for each operation that waits, and one for the circle.
 fn stalled(stall: &Stall) -> Vec<Problem> {
     let unfinished = format!("{} operations are unfinished", stall.unfinished);
-    let mut all = vec![Problem::new("", "", format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()))];
+    let mut all =
+        vec![Problem::new("", "", format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()))];
     for waiting in &stall.waiting {
         let whom = match waiting.on.as_slice() {
             [] => "its dependencies".to_string(),

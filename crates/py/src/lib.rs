@@ -21,13 +21,13 @@ mod _core {
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]
-    use pyo3::panic::PanicException;
-    #[pymodule_export]
     use super::simulate::{Outcome, check, collective, simulate};
     #[pymodule_export]
     use super::version;
     #[pymodule_export]
     use super::workload::Workload;
+    #[pymodule_export]
+    use pyo3::panic::PanicException;
 }
 
 #[pyfunction]

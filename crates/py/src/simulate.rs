@@ -105,7 +105,11 @@ pub fn collective(
 }
 
 #[pyfunction]
-pub fn check(py: Python<'_>, workload: &Workload, platform: &Platform) -> PyResult<Vec<(String, String, String, String)>> {
+pub fn check(
+    py: Python<'_>,
+    workload: &Workload,
+    platform: &Platform,
+) -> PyResult<Vec<(String, String, String, String)>> {
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
     match py.detach(|| sim::run::check(&workload.0, &platform.0)) {
         Ok(()) => Ok(Vec::new()),

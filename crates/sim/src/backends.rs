@@ -35,7 +35,8 @@ fn links(platform: &Platform) -> Result<LinkGraph, Error> {
 /// An explicit graph with broken links.
 pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
     let peer = platform.astra_sim.is_some();
-    let (crossing, ports) = if peer { (Crossing::Innermost, Ports::Unlimited) } else { (Crossing::Every, Ports::OneAtATime) };
+    let (crossing, ports) =
+        if peer { (Crossing::Innermost, Ports::Unlimited) } else { (Crossing::Every, Ports::OneAtATime) };
     match &platform.fabric {
         Fabric::Stacked(dims) => {
             let axes: Vec<_> = dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();

@@ -67,7 +67,8 @@ pub struct ReadyPlan {
 impl ReadyPlan {
     /// Prices `plan` with `charge` (bytes reduced to time).
     pub fn new(plan: Plan, charge: impl Fn(u64) -> Span) -> ReadyPlan {
-        let priced = plan.scripts.iter().map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
+        let priced =
+            plan.scripts.iter().map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
         let charges = priced.map(Iterator::collect).collect();
         let count = |steps: &[Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
         let receives = plan.scripts.iter().map(|s| count(&s.steps)).collect();

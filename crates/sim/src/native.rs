@@ -35,8 +35,9 @@ impl<'a> NativeLowering<'a> {
         }
         let chunk = bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
         let count = bytes.div_ceil(chunk);
-        let count32 = u32::try_from(count)
-            .map_err(|_| Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks")))?;
+        let count32 = u32::try_from(count).map_err(|_| {
+            Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"))
+        })?;
         Ok((chunk, count32, bytes - chunk * (count - 1)))
     }
 
@@ -53,7 +54,9 @@ impl<'a> NativeLowering<'a> {
         let chosen = choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
         chosen.unwrap_or(match self.block(dim) {
             Some(Block::Ring) | None => Algorithm::Ring,
-            Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => Algorithm::HalvingDoubling,
+            Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
+                Algorithm::HalvingDoubling
+            }
             Some(Block::Switch | Block::FullyConnected) => Algorithm::Direct { window: None },
         })
     }
@@ -62,11 +65,19 @@ impl<'a> NativeLowering<'a> {
         self.platform.npu.memory_bandwidth.map_or(Span::ZERO, |b| b.span(Bytes(3 * bytes)))
     }
 
-    fn plans(&self, kind: CollectiveKind, algorithm: Algorithm, n: u32, bytes: u64, root: u32) -> Result<Vec<Directed>, Problem> {
+    fn plans(
+        &self,
+        kind: CollectiveKind,
+        algorithm: Algorithm,
+        n: u32,
+        bytes: u64,
+        root: u32,
+    ) -> Result<Vec<Directed>, Problem> {
         let turns = if algorithm == Algorithm::DoubleBinaryTree { 2 } else { 1 };
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
-            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b)))).map_err(|e| Problem::new("", "", e.to_string()))
+            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
+                .map_err(|e| Problem::new("", "", e.to_string()))
         };
         (0..turns).map(plan).collect()
     }
@@ -94,13 +105,25 @@ impl<'a> NativeLowering<'a> {
         let split = phases(request.kind, bytes, &dims, self.platform.collectives.hierarchy);
         // The root is a position of the group: its coordinate along each line.
         let mut rest = request.root;
-        let roots: Vec<u32> = lines.iter().map(|l| { let at = rest % l.size; rest /= l.size; at }).collect();
-        let up = split.iter().position(|p| p.kind == CollectiveKind::AllGather && request.kind == CollectiveKind::AllReduce);
+        let roots: Vec<u32> = lines
+            .iter()
+            .map(|l| {
+                let at = rest % l.size;
+                rest /= l.size;
+                at
+            })
+            .collect();
+        let up =
+            split.iter().position(|p| p.kind == CollectiveKind::AllGather && request.kind == CollectiveKind::AllReduce);
         let spec = |(at, phase): (usize, &collective::phases::Phase)| {
             let index = phase.dim.expect("phases over lines name one") as usize;
             let line = lines[index];
             let needed = |&d: &u32| !takes_part(&split, at, |other| other != d);
-            let filter = |d: u32| Filter { stride: lines[d as usize].stride, size: lines[d as usize].size, at: roots[d as usize] };
+            let filter = |d: u32| Filter {
+                stride: lines[d as usize].stride,
+                size: lines[d as usize].size,
+                at: roots[d as usize],
+            };
             self.phase(&Named {
                 dim: line.dim,
                 kind: phase.kind,
@@ -120,10 +143,18 @@ impl<'a> NativeLowering<'a> {
         split.iter().enumerate().map(spec).collect()
     }
 
-    fn one_phase(&self, request: &Request, bytes: u64, count: u32, dim: u32, geometry: Geometry) -> Result<Vec<PhaseSpec>, Problem> {
+    fn one_phase(
+        &self,
+        request: &Request,
+        bytes: u64,
+        count: u32,
+        dim: u32,
+        geometry: Geometry,
+    ) -> Result<Vec<PhaseSpec>, Problem> {
         let algorithm = self.algorithm(request.kind, dim, count);
         let (kind, root) = (request.kind, request.root);
-        let named = Named { dim, kind, bytes, algorithm, geometry, size: count, root, lane: Lane::All, only: Vec::new() };
+        let named =
+            Named { dim, kind, bytes, algorithm, geometry, size: count, root, lane: Lane::All, only: Vec::new() };
         Ok(vec![self.phase(&named)?])
     }
 
@@ -172,7 +203,8 @@ impl Lowering for NativeLowering<'_> {
             Shape::List { count, .. } => u64::from(*count),
         };
         if is_rooted(request.kind) && u64::from(request.root) >= members {
-            let text = format!("{} has root {}, and the group has {members} members", request.kind.name(), request.root);
+            let text =
+                format!("{} has root {}, and the group has {members} members", request.kind.name(), request.root);
             return Err(Problem::new("", "", text).help(format!("a position from 0 to {}", members.saturating_sub(1))));
         }
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {

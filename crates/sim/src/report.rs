@@ -122,7 +122,9 @@ fn dimensions(parts: &Parts, ranks: &[RankTotals], bytes: &[u64], step: Time) ->
     let seconds = step.as_ns() / 1e9;
     // Queues follow the logical dimensions; they say how busy a physical one is only when both are the same.
     let busy = |dim: usize| -> f64 {
-        let sum = |i: usize| u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0)) * u128::from(parts.folding.multiplicity[i]);
+        let sum = |i: usize| {
+            u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0)) * u128::from(parts.folding.multiplicity[i])
+        };
         (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / 1e3
     };
     let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {

@@ -93,7 +93,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Resul
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
+pub fn run_with(
+    config: &Config,
+    closed_form: bool,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, Error> {
     stages(config, closed_form, progress).map_err(|error| name_file(error, config))
 }
 
@@ -101,7 +105,8 @@ pub fn run_with(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Pro
 fn name_file(error: Error, config: &Config) -> Error {
     match (error, &config.workload) {
         (Error::Input(problems), Source::Traces(path)) => {
-            let named = |p: Problem| if p.file.is_empty() { Problem { file: path.display().to_string(), ..p } } else { p };
+            let named =
+                |p: Problem| if p.file.is_empty() { Problem { file: path.display().to_string(), ..p } } else { p };
             Error::Input(problems.into_iter().map(named).collect())
         }
         (error, _) => error,
@@ -116,7 +121,13 @@ fn stages(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress)
     let settings = Settings { closed_form, ..settings::settings(&platform, &workload) };
     let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
-    let parts = Parts { workload: &workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
+    let parts = Parts {
+        workload: &workload,
+        platform: &platform,
+        settings: &settings,
+        folding: &folding,
+        lowering: lowering.as_ref(),
+    };
     let finished = match config.backend {
         BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, progress),
         BackendKind::Link => parts.execute(backends::link(&platform)?, progress),

@@ -54,7 +54,11 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: remote(platform),
-        durations: workload.programs.iter().map(|p| p.nodes().iter().map(|n| duration(n, platform)).collect()).collect(),
+        durations: workload
+            .programs
+            .iter()
+            .map(|p| p.nodes().iter().map(|n| duration(n, platform)).collect())
+            .collect(),
     }
 }
 
@@ -73,9 +77,10 @@ fn duration(node: &Node, platform: &Platform) -> Span {
         return astra_sim::duration(node, parameters, platform.scheduler.replay_only);
     }
     match (node.op, platform.npu.compute) {
-        (Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false }, Compute::Roofline { peak, memory }) => {
-            roofline(operations, bytes, peak, memory)
-        }
+        (
+            Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false },
+            Compute::Roofline { peak, memory },
+        ) => roofline(operations, bytes, peak, memory),
         _ => node.duration,
     }
 }

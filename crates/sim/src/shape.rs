@@ -59,7 +59,11 @@ pub fn physical(fabric: &Fabric, stride: u32, size: u32) -> Option<(Block, bool)
     let mut inner = 1;
     for dim in dims {
         let outer = inner * dim.size;
-        if stride >= inner && stride.is_multiple_of(inner) && stride * size <= outer && outer.is_multiple_of(stride * size) {
+        if stride >= inner
+            && stride.is_multiple_of(inner)
+            && stride * size <= outer
+            && outer.is_multiple_of(stride * size)
+        {
             return Some((dim.block, stride == inner && stride * size == outer));
         }
         inner = outer;
@@ -138,7 +142,9 @@ mod tests {
     fn lines_number_the_members_in_order() {
         for sizes in [vec![4, 2, 3], vec![6, 4], vec![12]] {
             let world: u32 = sizes.iter().product();
-            for (first, step, count) in (0..world).flat_map(|f| (1..world).flat_map(move |s| (2..=world).map(move |c| (f, s, c)))) {
+            for (first, step, count) in
+                (0..world).flat_map(|f| (1..world).flat_map(move |s| (2..=world).map(move |c| (f, s, c))))
+            {
                 if first + step * (count - 1) >= world || count == world {
                     continue;
                 }

@@ -30,7 +30,13 @@ pub struct Classes {
 }
 
 /// Finds the classes.
-pub fn find(workload: &Workload, platform: &Platform, settings: &Settings, lowering: &dyn Lowering, kind: BackendKind) -> Classes {
+pub fn find(
+    workload: &Workload,
+    platform: &Platform,
+    settings: &Settings,
+    lowering: &dyn Lowering,
+    kind: BackendKind,
+) -> Classes {
     let ranks = workload.ranks.len() as u32;
     let none = |reason: String| Classes { folding: Folding::none(ranks), reason };
     if ranks <= 1 {
@@ -58,13 +64,16 @@ fn uses_memory(workload: &Workload) -> bool {
     workload.programs.iter().any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { .. })))
 }
 
+/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to them.
+type Sight = (u64, Vec<(To, u64)>);
+
 /// One phase of one kind of call on one slot, as far as its ports matter.
 struct Ports {
     slot: u32,
     shape: u32,
     phase: PhaseSpec,
     /// By plan and script: what the script is but for whom it names, and the distinct peers with the bytes sent to them.
-    scripts: Vec<Vec<(u64, Vec<(To, u64)>)>>,
+    scripts: Vec<Vec<Sight>>,
     /// Every position sees the same as long as the colours on its line are equal.
     homogeneous: bool,
 }
@@ -193,8 +202,13 @@ impl<'a> Finder<'a> {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
         let homogeneous = phase.regular;
         let same = |p: &Ports| {
-            let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry && self.kind == BackendKind::Analytical;
-            p.slot == slot && p.phase.only == phase.only && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
+            let quick = homogeneous
+                && p.homogeneous
+                && p.phase.geometry == phase.geometry
+                && self.kind == BackendKind::Analytical;
+            p.slot == slot
+                && p.phase.only == phase.only
+                && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
         };
         if !ports.iter().any(same) {
             ports.push(Ports { slot, shape, phase, scripts, homogeneous });
@@ -206,7 +220,9 @@ impl<'a> Finder<'a> {
         if self.kind == BackendKind::Analytical {
             return Ok(());
         }
-        let Fabric::Stacked(dims) = &self.platform.fabric else { return Err("links of an explicit graph are shared".into()) };
+        let Fabric::Stacked(dims) = &self.platform.fabric else {
+            return Err("links of an explicit graph are shared".into());
+        };
         if self.settings.rendezvous {
             return Err("announcements and messages share links".into());
         }
@@ -214,7 +230,8 @@ impl<'a> Finder<'a> {
             let Geometry::Line { stride, size } = ports.phase.geometry else {
                 return Err("a communicator group that is no line of the network may share links".into());
             };
-            let (block, full) = physical(&self.platform.fabric, stride, size).ok_or("a collective crosses several dimensions and shares links")?;
+            let (block, full) = physical(&self.platform.fabric, stride, size)
+                .ok_or("a collective crosses several dimensions and shares links")?;
             let neighbour = |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
             let single = match block {
                 Block::FullyConnected => true,
@@ -293,7 +310,11 @@ impl<'a> Finder<'a> {
             for port in ports.iter() {
                 if self.port_view(first, port, 0) != self.port_view(rank, port, 0) {
                     let name = |r| &self.workload.groups[self.workload.group_of(r, port.slot) as usize].name;
-                    return format!("ranks {first} and {rank} see different neighbours in groups {:?} and {:?}", name(first), name(rank));
+                    return format!(
+                        "ranks {first} and {rank} see different neighbours in groups {:?} and {:?}",
+                        name(first),
+                        name(rank)
+                    );
                 }
             }
             return format!("ranks {first} and {rank} exchange messages with different ranks");
@@ -416,7 +437,7 @@ impl<'a> Finder<'a> {
         let key = (stride, size, slot);
         if !self.lines.contains_key(&key) {
             let mut found = vec![0; self.colours.len()];
-            for base in (0..found.len() as u32).filter(|r| r / stride % size == 0) {
+            for base in (0..found.len() as u32).filter(|r| (r / stride).is_multiple_of(size)) {
                 let (colour, group) = (self.colours[base as usize], self.slot_group(base, slot));
                 let members = || (0..size).map(|k| base + k * stride);
                 let same = |r: u32| self.colours[r as usize] == colour && self.slot_group(r, slot) == group;
@@ -448,7 +469,14 @@ impl<'a> Finder<'a> {
     /// Joins the (class, slot) pairs that meet in a group; each component is one communicator of the folded run.
     fn components(&self, representatives: &[u32]) -> (Vec<Vec<SlotClass>>, Vec<u32>) {
         let slots: Vec<u32> = representatives.iter().map(|&r| self.workload.program(r).slots()).collect();
-        let first: Vec<u32> = slots.iter().scan(0, |at, &n| { let here = *at; *at += n; Some(here) }).collect();
+        let first: Vec<u32> = slots
+            .iter()
+            .scan(0, |at, &n| {
+                let here = *at;
+                *at += n;
+                Some(here)
+            })
+            .collect();
         let mut parent: Vec<u32> = (0..slots.iter().sum()).collect();
         let mut done = rustc_hash::FxHashSet::default();
         for (class, &rank) in representatives.iter().enumerate() {
@@ -476,7 +504,10 @@ impl<'a> Finder<'a> {
         let mut sizes: Vec<u32> = Vec::new();
         let mut place = |pair: u32| {
             let root = find_root(&mut parent, pair);
-            let component = *known.entry(root).or_insert_with(|| { sizes.push(0); sizes.len() as u32 - 1 });
+            let component = *known.entry(root).or_insert_with(|| {
+                sizes.push(0);
+                sizes.len() as u32 - 1
+            });
             sizes[component as usize] += 1;
             SlotClass { component, member: sizes[component as usize] - 1 }
         };
@@ -514,7 +545,7 @@ fn messages(program: &graph::Program) -> Vec<(i32, u64)> {
 }
 
 /// For each script: its content but for whom it names, and the distinct peers with the bytes sent to them.
-fn scripts(plan: &ReadyPlan) -> Vec<(u64, Vec<(To, u64)>)> {
+fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
     let describe = |(script, charges): (&collective::Script, &Vec<units::Span>)| {
         let mut hash = Hash::default();
         let mut peers: Vec<(To, u64)> = Vec::new();
@@ -525,7 +556,11 @@ fn scripts(plan: &ReadyPlan) -> Vec<(u64, Vec<(To, u64)>)> {
                 .for_each(|w| hash.add(w));
             hash.add(u64::from(step.to.is_some()) << 1 | u64::from(step.from.is_some()));
             let own = step.to.map(|to| (to, step.bytes)).into_iter().chain(step.from.map(|from| (from, step.bytes)));
-            own.for_each(|p| if seen.insert(p, ()).is_none() { peers.push(p) });
+            own.for_each(|p| {
+                if seen.insert(p, ()).is_none() {
+                    peers.push(p)
+                }
+            });
         }
         charges.iter().for_each(|c| hash.add(c.0));
         (hash.value().0, peers)

@@ -33,7 +33,8 @@ impl GraphLinks {
         if let Some(link) = fabric.links.iter().position(|l| l.from >= nodes || l.to >= nodes || l.from == l.to) {
             return Err(LinkError::BadEnds { link });
         }
-        let copy = |l: &crate::GraphLink| Link { from: l.from, to: l.to, bandwidth: l.bandwidth, latency: l.latency, dim: 0 };
+        let copy =
+            |l: &crate::GraphLink| Link { from: l.from, to: l.to, bandwidth: l.bandwidth, latency: l.latency, dim: 0 };
         let links: Vec<Link> = fabric.links.iter().map(copy).collect();
         let (into_start, into) = by_end(&links, nodes);
         let tables = (0..fabric.npus).map(|_| OnceLock::new()).collect();
@@ -103,7 +104,8 @@ impl GraphLinks {
         let mut queue = VecDeque::from([dst]);
         while let Some(node) = queue.pop_front() {
             let (hops, latency, ..) = best[node as usize];
-            for &id in &self.into[self.into_start[node as usize] as usize..self.into_start[node as usize + 1] as usize] {
+            for &id in &self.into[self.into_start[node as usize] as usize..self.into_start[node as usize + 1] as usize]
+            {
                 let link = &self.links[id as usize];
                 let from = link.from as usize;
                 let offer = (hops + 1, latency.saturating_add(link.latency.0), node, id);

@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn both_forms_and_any_case_mean_the_same() {
         let expected = Topology { dims: vec![(Block::Ring, 4), (Block::FullyConnected, 8), (Block::Switch, 16)] };
-        let texts = ["Ring(4)_FullyConnected(8)_Switch(16)", "R(4)_FC(8)_SW(16)", " r(4)_fullyconnected(08)_SWITCH(16) "];
+        let texts =
+            ["Ring(4)_FullyConnected(8)_Switch(16)", "R(4)_FC(8)_SW(16)", " r(4)_fullyconnected(08)_SWITCH(16) "];
         for text in texts {
             assert_eq!(text.parse().as_ref(), Ok(&expected), "{text}");
         }

@@ -153,7 +153,8 @@ impl StackLinks {
         let layer = &self.layers[dim as usize];
         let (rank, slot) = ((link - layer.first_link) / layer.per_npu, (link - layer.first_link) % layer.per_npu);
         let other = layer.other_end(rank, layer.coordinate(rank), slot);
-        let (from, to) = if layer.block == Block::Switch && slot == switch::DOWN { (other, rank) } else { (rank, other) };
+        let (from, to) =
+            if layer.block == Block::Switch && slot == switch::DOWN { (other, rank) } else { (rank, other) };
         Link { from, to, bandwidth: layer.bandwidth, latency: layer.latency, dim }
     }
 }

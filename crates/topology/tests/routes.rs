@@ -90,7 +90,12 @@ fn a_million_npus_cost_nothing_to_describe() {
 }
 
 fn graph(npus: u32, nodes: u32, links: &[(u32, u32, u64)]) -> GraphFabric {
-    let link = |&(from, to, latency): &(u32, u32, u64)| GraphLink { from, to, bandwidth: Bandwidth(1), latency: Span(latency) };
+    let link = |&(from, to, latency): &(u32, u32, u64)| GraphLink {
+        from,
+        to,
+        bandwidth: Bandwidth(1),
+        latency: Span(latency),
+    };
     GraphFabric { npus, nodes: (0..nodes).map(|n| format!("n{n}")).collect(), links: links.iter().map(link).collect() }
 }
 

@@ -38,7 +38,9 @@ fn bytes_unit(name: &str) -> Option<(u64, u64)> {
 }
 
 fn bandwidth_unit(name: &str) -> Option<(u64, u64)> {
-    if let Some(bits) = name.strip_suffix("bps").or_else(|| name.strip_suffix("b/s")).or_else(|| name.strip_suffix("bit/s")) {
+    if let Some(bits) =
+        name.strip_suffix("bps").or_else(|| name.strip_suffix("b/s")).or_else(|| name.strip_suffix("bit/s"))
+    {
         return Some((multiple(bits)?, 8));
     }
     bytes_unit(name.strip_suffix("/s").or_else(|| name.strip_suffix("ps"))?)
@@ -144,12 +146,21 @@ mod tests {
         }
         assert_eq!("1e-30 s".parse(), Ok(Span(1)));
         assert_eq!("1872.5 ns".parse(), Ok(Span(1_872_500)));
-        let sizes = [("80 GB", 80_000_000_000), ("80 GiB", 80 << 30), ("1 MiB", 1 << 20), ("64MB", 64_000_000), ("0.5 KiB", 512)];
+        let sizes = [
+            ("80 GB", 80_000_000_000),
+            ("80 GiB", 80 << 30),
+            ("1 MiB", 1 << 20),
+            ("64MB", 64_000_000),
+            ("0.5 KiB", 512),
+        ];
         for (text, expected) in sizes {
             assert_eq!(text.parse(), Ok(Bytes(expected)), "{text}");
         }
-        let rates =
-            [("989 TFLOPS", 989_000_000_000_000), ("234 TFLOP/s", 234_000_000_000_000), ("1.5 PFlops", 1_500_000_000_000_000)];
+        let rates = [
+            ("989 TFLOPS", 989_000_000_000_000),
+            ("234 TFLOP/s", 234_000_000_000_000),
+            ("1.5 PFlops", 1_500_000_000_000_000),
+        ];
         for (text, expected) in rates {
             assert_eq!(text.parse(), Ok(Flops(expected)), "{text}");
         }

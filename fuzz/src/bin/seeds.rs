@@ -19,13 +19,7 @@ fn main() -> io::Result<()> {
     let mut seeds = Seeds { folder, count: 0 };
     seeds.traces()?;
     seeds.texts()?;
-    for place in [
-        "systems",
-        "examples",
-        "tests",
-        "../shared/traces",
-        "../shared/conformance/bad",
-    ] {
+    for place in ["systems", "examples", "tests", "../shared/traces", "../shared/conformance/bad"] {
         seeds.collect(&root.join(place))?;
     }
     println!("{} seeds in {}", seeds.count, seeds.folder.display());
@@ -91,10 +85,7 @@ impl Seeds {
                 "scheduler: {policy: lifo, chunks: 3, comm_streams: 1}",
                 "collectives: {all_reduce: double_binary_tree}",
             ] {
-                self.add(
-                    "simulate",
-                    format!("topology: {shape}\n{links}\n{choices}\n").as_bytes(),
-                )?;
+                self.add("simulate", format!("topology: {shape}\n{links}\n{choices}\n").as_bytes())?;
             }
         }
         self.add("simulate", GRAPH.as_bytes())?;
@@ -137,44 +128,16 @@ impl Seeds {
 fn exchange() -> Workload {
     let program = |peer| {
         let mut builder = ProgramBuilder::default();
-        let message = |op| Node {
-            id: 0,
-            duration: Span::ZERO,
-            op,
-        };
-        let send = message(Op::Send {
-            peer,
-            bytes: Bytes(100),
-            tag: 1,
-        });
-        let receive = Node {
-            id: 1,
-            ..message(Op::Recv {
-                peer,
-                bytes: Bytes(100),
-                tag: 1,
-            })
-        };
+        let message = |op| Node { id: 0, duration: Span::ZERO, op };
+        let send = message(Op::Send { peer, bytes: Bytes(100), tag: 1 });
+        let receive = Node { id: 1, ..message(Op::Recv { peer, bytes: Bytes(100), tag: 1 }) };
         builder.push(send, "", []);
         builder.push(receive, "", [0]);
-        Arc::new(
-            builder
-                .build()
-                .expect("ids are unique and dependencies exist"),
-        )
+        Arc::new(builder.build().expect("ids are unique and dependencies exist"))
     };
     Workload {
         programs: vec![program(1), program(-1)],
-        ranks: vec![
-            RankBinding {
-                program: 0,
-                slots: 0,
-            },
-            RankBinding {
-                program: 1,
-                slots: 0,
-            },
-        ],
+        ranks: vec![RankBinding { program: 0, slots: 0 }, RankBinding { program: 1, slots: 0 }],
         ..Workload::default()
     }
 }
@@ -183,20 +146,8 @@ fn exchange() -> Workload {
 fn alone() -> io::Result<Vec<u8>> {
     let mut builder = ProgramBuilder::default();
     for id in 0..2u64 {
-        let op = Op::Compute {
-            operations: Some(10),
-            bytes: Some(Bytes(10)),
-            cpu: false,
-        };
-        builder.push(
-            Node {
-                id,
-                duration: Span::ZERO,
-                op,
-            },
-            "work",
-            id.checked_sub(1),
-        );
+        let op = Op::Compute { operations: Some(10), bytes: Some(Bytes(10)), cpu: false };
+        builder.push(Node { id, duration: Span::ZERO, op }, "work", id.checked_sub(1));
     }
     let workload = Workload::uniform(builder.build().map_err(io::Error::other)?, 1);
     let mut bytes = Vec::new();
@@ -208,87 +159,34 @@ fn alone() -> io::Result<Vec<u8>> {
 fn everything() -> Workload {
     let mut ops = vec![
         Op::Metadata,
-        Op::Compute {
-            operations: Some(1 << 40),
-            bytes: Some(Bytes(1 << 20)),
-            cpu: false,
-        },
-        Op::Compute {
-            operations: None,
-            bytes: None,
-            cpu: true,
-        },
-        Op::Memory {
-            store: false,
-            bytes: Bytes(4096),
-        },
-        Op::Memory {
-            store: true,
-            bytes: Bytes(1),
-        },
-        Op::Send {
-            peer: 1,
-            bytes: Bytes(77),
-            tag: 5,
-        },
-        Op::Recv {
-            peer: 2,
-            bytes: Bytes(1 << 33),
-            tag: 0,
-        },
+        Op::Compute { operations: Some(1 << 40), bytes: Some(Bytes(1 << 20)), cpu: false },
+        Op::Compute { operations: None, bytes: None, cpu: true },
+        Op::Memory { store: false, bytes: Bytes(4096) },
+        Op::Memory { store: true, bytes: Bytes(1) },
+        Op::Send { peer: 1, bytes: Bytes(77), tag: 5 },
+        Op::Recv { peer: 2, bytes: Bytes(1 << 33), tag: 0 },
     ];
-    ops.extend(
-        CollectiveKind::ALL
-            .into_iter()
-            .zip(0..)
-            .map(|(kind, i)| Op::Collective {
-                kind,
-                bytes: Bytes(if kind == CollectiveKind::Barrier {
-                    0
-                } else {
-                    1000
-                }),
-                slot: i % 2,
-                priority: i as i32 - 4,
-                dims: if i < 6 { u32::MAX } else { 5 },
-                root: u32::from(kind == CollectiveKind::Broadcast),
-            }),
-    );
+    ops.extend(CollectiveKind::ALL.into_iter().zip(0..).map(|(kind, i)| Op::Collective {
+        kind,
+        bytes: Bytes(if kind == CollectiveKind::Barrier { 0 } else { 1000 }),
+        slot: i % 2,
+        priority: i as i32 - 4,
+        dims: if i < 6 { u32::MAX } else { 5 },
+        root: u32::from(kind == CollectiveKind::Broadcast),
+    }));
     let mut builder = ProgramBuilder::default();
     for (id, op) in (0u64..).zip(ops) {
         let deps: Vec<u64> = [1, 3].iter().filter_map(|d| id.checked_sub(*d)).collect();
-        builder.push(
-            Node {
-                id,
-                duration: Span(id * 1_500_000),
-                op,
-            },
-            &format!("node{id}"),
-            deps,
-        );
+        builder.push(Node { id, duration: Span(id * 1_500_000), op }, &format!("node{id}"), deps);
     }
-    let program = builder
-        .build()
-        .expect("ids are unique and dependencies exist");
+    let program = builder.build().expect("ids are unique and dependencies exist");
     Workload {
         programs: vec![Arc::new(program)],
-        ranks: vec![
-            RankBinding {
-                program: 0,
-                slots: 0
-            };
-            4
-        ],
+        ranks: vec![RankBinding { program: 0, slots: 0 }; 4],
         slots: vec![0, 1],
         groups: vec![
-            Group {
-                name: "world".into(),
-                members: Members::All,
-            },
-            Group {
-                name: "tensor".into(),
-                members: Members::List(vec![0, 1, 2, 3]),
-            },
+            Group { name: "world".into(), members: Members::All },
+            Group { name: "tensor".into(), members: Members::List(vec![0, 1, 2, 3]) },
         ],
         notes: Vec::new(),
     }

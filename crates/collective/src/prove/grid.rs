@@ -61,7 +61,8 @@ impl Grid<'_> {
     fn check(&self, phases: &[Phase]) -> Result<(), String> {
         let total = self.sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
         let total = total.filter(|n| (1..=super::MAX_POSITIONS).contains(n));
-        let n = total.ok_or_else(|| format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS))?;
+        let n =
+            total.ok_or_else(|| format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS))?;
         let dims = self.sizes.len().min(self.algorithms.len());
         let known = |p: &Phase| p.dim.is_some_and(|d| (d as usize) < dims);
         if !phases.iter().all(known) || self.root >= n || self.unit > u64::MAX / MAX_STEPS {
@@ -163,7 +164,9 @@ fn after(
             for source in (0..before.len()).filter(|&s| from >> s & 1 == 1) {
                 let set = before[source].get(&element).copied().unwrap_or(0);
                 if set == 0 || *entry & set != 0 && request.kind != CollectiveKind::Barrier {
-                    return Err(format!("element {element} at position {position}: {entry:#b} and {set:#b} of {source}"));
+                    return Err(format!(
+                        "element {element} at position {position}: {entry:#b} and {set:#b} of {source}"
+                    ));
                 }
                 *entry |= set;
             }

@@ -114,7 +114,11 @@ impl<'a> Run<'a> {
 
     /// Runs in every order there is; returns the number of distinct states, at most `limit`.
     #[cfg(test)]
-    pub(super) fn every_order(self, limit: usize, end: impl Fn(&[Held]) -> Result<(), String>) -> Result<usize, String> {
+    pub(super) fn every_order(
+        self,
+        limit: usize,
+        end: impl Fn(&[Held]) -> Result<(), String>,
+    ) -> Result<usize, String> {
         let mut first = self;
         (0..first.plan.n).for_each(|p| first.wake(p));
         let mut seen = std::collections::BTreeSet::from([first.fingerprint()]);
@@ -268,14 +272,18 @@ impl<'a> Run<'a> {
     /// The message for receive `slot` of `p` is there and the receive is posted.
     fn receive(&mut self, p: u32, slot: u32) -> Result<(), String> {
         let place = &mut self.places[p as usize];
-        let Some(id) = place.slots[slot as usize] else { return Err(format!("nothing came for receive {slot} of {p}")) };
+        let Some(id) = place.slots[slot as usize] else {
+            return Err(format!("nothing came for receive {slot} of {p}"));
+        };
         let m = &self.messages[id as usize];
         let ordinal = place.received as usize;
         place.received += 1;
         let wanted = if m.reduce { m.bytes } else { 0 };
         let charged = self.plan.script(p).charges.get(ordinal).copied();
         if charged != Some(wanted) {
-            return Err(format!("reception {ordinal} of position {p} is charged {charged:?} bytes, it reduces {wanted}"));
+            return Err(format!(
+                "reception {ordinal} of position {p} is charged {charged:?} bytes, it reduces {wanted}"
+            ));
         }
         self.events.push(Event::Use(id));
         self.wake(p);
@@ -312,7 +320,9 @@ impl<'a> Run<'a> {
             let (steps, receives) = (script.steps.len(), place.slots.len());
             if place.fired < steps {
                 let (usable, fired) = (place.usable.len(), place.fired);
-                return Err(format!("position {p} stops before step {fired} of {steps} with {usable} usable receptions"));
+                return Err(format!(
+                    "position {p} stops before step {fired} of {steps} with {usable} usable receptions"
+                ));
             }
             if place.usable.len() < receives || script.charges.len() != receives {
                 return Err(format!("position {p} used {} of {receives} receptions", place.usable.len()));

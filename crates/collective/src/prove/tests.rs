@@ -75,16 +75,16 @@ fn volumes_and_rounds_of_the_literature() {
     use CollectiveKind::*;
     let (ring, hd, tree) = (Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree);
     let table: [(CollectiveKind, Algorithm, u32, u128, u32); 29] = [
-        (AllReduce, ring, 7, 2 * 6 * 120, 12),       // Patarasuk and Yuan: 2 (n-1)/n m bytes, 2 (n-1) rounds
-        (ReduceScatter, ring, 7, 6 * 120, 6),        // Thakur 4.2
-        (AllGather, ring, 7, 6 * 840, 6),            // Thakur 4.1: (n-1)/n of the result
-        (AllToAll, ring, 7, 21 * 120, 21),           // n (n-1) / 2 hops of one block
-        (Broadcast, ring, 7, 840, 6),                // pipelined chain
+        (AllReduce, ring, 7, 2 * 6 * 120, 12), // Patarasuk and Yuan: 2 (n-1)/n m bytes, 2 (n-1) rounds
+        (ReduceScatter, ring, 7, 6 * 120, 6),  // Thakur 4.2
+        (AllGather, ring, 7, 6 * 840, 6),      // Thakur 4.1: (n-1)/n of the result
+        (AllToAll, ring, 7, 21 * 120, 21),     // n (n-1) / 2 hops of one block
+        (Broadcast, ring, 7, 840, 6),          // pipelined chain
         (Reduce, ring, 7, 840, 6),
-        (Gather, ring, 7, 6 * 840, 6),               // the link into the root carries everybody else's block
+        (Gather, ring, 7, 6 * 840, 6), // the link into the root carries everybody else's block
         (Scatter, ring, 7, 6 * 120, 6),
         (Barrier, ring, 7, 0, 6),
-        (AllReduce, DIRECT, 7, 2 * 6 * 120, 2),      // HOTI 2020, Table II: one step each way
+        (AllReduce, DIRECT, 7, 2 * 6 * 120, 2), // HOTI 2020, Table II: one step each way
         (ReduceScatter, DIRECT, 7, 6 * 120, 1),
         (AllGather, DIRECT, 7, 6 * 840, 1),
         (AllToAll, DIRECT, 7, 6 * 120, 1),
@@ -92,16 +92,16 @@ fn volumes_and_rounds_of_the_literature() {
         (Reduce, DIRECT, 7, 840, 1),
         (Gather, DIRECT, 7, 840, 1),
         (Scatter, DIRECT, 7, 6 * 120, 1),
-        (AllReduce, hd, 8, 2 * 7 * 105, 6),          // Rabenseifner: 2 (n-1)/n m bytes, 2 log2 n rounds
+        (AllReduce, hd, 8, 2 * 7 * 105, 6), // Rabenseifner: 2 (n-1)/n m bytes, 2 log2 n rounds
         (ReduceScatter, hd, 8, 7 * 105, 3),
         (AllGather, hd, 8, 7 * 840, 3),
-        (AllToAll, hd, 8, 7 * 105, 7),               // pairwise exchange
-        (Broadcast, hd, 8, 3 * 840, 3),              // binomial: log2 n rounds, the root sends in each
+        (AllToAll, hd, 8, 7 * 105, 7),  // pairwise exchange
+        (Broadcast, hd, 8, 3 * 840, 3), // binomial: log2 n rounds, the root sends in each
         (Reduce, hd, 8, 840, 3),
-        (Gather, hd, 8, 4 * 840, 3),                 // half of all blocks over the root's last edge
+        (Gather, hd, 8, 4 * 840, 3), // half of all blocks over the root's last edge
         (Scatter, hd, 8, (4 + 2 + 1) * 105, 3),
-        (Barrier, hd, 7, 0, 3),                      // dissemination
-        (AllReduce, tree, 8, 3 * 840, 6),            // up once and down twice; depth floor(log2 7) + 1
+        (Barrier, hd, 7, 0, 3),           // dissemination
+        (AllReduce, tree, 8, 3 * 840, 6), // up once and down twice; depth floor(log2 7) + 1
         (Broadcast, tree, 8, 2 * 840, 3),
         (Reduce, tree, 8, 840, 3),
     ];
@@ -311,7 +311,8 @@ fn spoilt_phases_are_refused() {
 
 #[test]
 fn errors_name_what_is_allowed() {
-    let error = |kind, algorithm, n, root| Request { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string();
+    let error =
+        |kind, algorithm, n, root| Request { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string();
     let hd = error(CollectiveKind::AllReduce, Algorithm::HalvingDoubling, 6, 0);
     assert!(hd.starts_with("halving-doubling all_reduce cannot run on 6 NPUs; allowed: a power of two"), "{hd}");
     let tree = error(CollectiveKind::AllGather, Algorithm::DoubleBinaryTree, 6, 0);

@@ -7,8 +7,8 @@ mod plans;
 
 use crate::executor::Lowering;
 use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
-use crate::shape::Shape;
 use crate::platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
+use crate::shape::Shape;
 use collective::Plan;
 use graph::{CollectiveKind, Node, Op, Problem};
 use units::Span;
@@ -39,7 +39,9 @@ impl<'a> AstraSimLowering<'a> {
             return Ok((npus, splits as u32));
         }
         if chunk == 0 {
-            let text = format!("an all-gather of {bytes} bytes cannot be split into {splits} chunks (ASTRA-sim loops for ever here)");
+            let text = format!(
+                "an all-gather of {bytes} bytes cannot be split into {splits} chunks (ASTRA-sim loops for ever here)"
+            );
             return Err(Problem::new("", "", text).help("a size of at least preferred-dataset-splits bytes"));
         }
         Ok((chunk, u32::try_from(bytes.div_ceil(chunk)).map_err(|_| too_many_chunks(bytes, chunk))?))
@@ -67,10 +69,21 @@ impl<'a> AstraSimLowering<'a> {
         Directed::new(ReadyPlan::new(plan, |bytes| self.reduction(bytes)))
     }
 
-    fn plans(&self, algorithm: Algorithm, kind: CollectiveKind, n: u32, bytes: u64, local: bool) -> Result<Vec<Directed>, Problem> {
+    fn plans(
+        &self,
+        algorithm: Algorithm,
+        kind: CollectiveKind,
+        n: u32,
+        bytes: u64,
+        local: bool,
+    ) -> Result<Vec<Directed>, Problem> {
         let power = |name: &str| {
             let text = format!("{name} cannot run {} over {n} NPUs", kind.name());
-            if n.is_power_of_two() { Ok(()) } else { Err(Problem::new("", "", text).help("a power of two, or another algorithm")) }
+            if n.is_power_of_two() {
+                Ok(())
+            } else {
+                Err(Problem::new("", "", text).help("a power of two, or another algorithm"))
+            }
         };
         let unsupported = |name: &str, allowed: &str| {
             Problem::new("", "", format!("{name} does not do {}", kind.name())).help(allowed.to_string())
@@ -156,7 +169,13 @@ impl<'a> AstraSimLowering<'a> {
     }
 
     /// One phase over everybody (`one...`), or over a communicator group.
-    fn flat(&self, kind: CollectiveKind, chunk: u64, algorithm: Algorithm, group: Option<u32>) -> Result<PhaseSpec, Problem> {
+    fn flat(
+        &self,
+        kind: CollectiveKind,
+        chunk: u64,
+        algorithm: Algorithm,
+        group: Option<u32>,
+    ) -> Result<PhaseSpec, Problem> {
         let size = group.unwrap_or(self.platform.fabric.npus());
         let delay = if group.is_some() { LOCAL_ENDPOINT_DELAY } else { self.parameters.endpoint_delay };
         let geometry = if group.is_some() { Geometry::Group } else { Geometry::Line { stride: 1, size } };
@@ -181,7 +200,8 @@ impl Lowering for AstraSimLowering<'_> {
         use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
         if !matches!(kind, AllReduce | AllGather | ReduceScatter | AllToAll) {
             let text = format!("ASTRA-sim does not run {}", kind.name());
-            return Err(Problem::new("", "", text).help("all_reduce, all_gather, reduce_scatter, all_to_all, or `armillary run`"));
+            return Err(Problem::new("", "", text)
+                .help("all_reduce, all_gather, reduce_scatter, all_to_all, or `armillary run`"));
         }
         let group = if let Shape::List { count, .. } = *shape { Some(count) } else { None };
         if group == Some(1) {
@@ -214,7 +234,9 @@ fn too_many_chunks(bytes: u64, chunk: u64) -> Problem {
 pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool) -> Span {
     let recorded = if node.duration == Span::ZERO { Span::from_ns(1) } else { node.duration };
     match node.op {
-        Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false } if parameters.roofline && !replay_only => {
+        Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false }
+            if parameters.roofline && !replay_only =>
+        {
             roofline(operations, bytes.0, parameters)
         }
         _ => recorded,

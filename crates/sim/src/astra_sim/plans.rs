@@ -21,7 +21,7 @@ impl Cycle {
         let second_kind = packet % length >= self.window;
         match self.kind {
             CollectiveKind::ReduceScatter => second_kind,
-            CollectiveKind::AllReduce => second_kind && (packet / length) % 2 == 0,
+            CollectiveKind::AllReduce => second_kind && (packet / length).is_multiple_of(2),
             _ => false,
         }
     }
@@ -96,7 +96,8 @@ pub fn double_binary_tree(n: u32, size: u64, tree: u32) -> Plan {
     let mut plan = Plan { n, scripts: Vec::new(), roles: (0..n).collect() };
     let top = first + middle(n - 1);
     for position in 0..n {
-        let script = if position == root { root_script(top, size) } else { node_script(position - first, n, first, root, size) };
+        let script =
+            if position == root { root_script(top, size) } else { node_script(position - first, n, first, root, size) };
         plan.scripts.push(script);
     }
     resolve_tree_slots(&mut plan);
@@ -114,7 +115,10 @@ fn step(to: Option<u32>, bytes: u64, slot: u32, from: Option<u32>, after_usable:
 
 fn root_script(child: u32, size: u64) -> Script {
     // The child receives from its children (2, or none when it is a leaf) before it hears from us.
-    Script { steps: vec![step(None, 0, 0, Some(child), 0), step(Some(child), size, u32::MAX, None, 1)], charges: vec![size] }
+    Script {
+        steps: vec![step(None, 0, 0, Some(child), 0), step(Some(child), size, u32::MAX, None, 1)],
+        charges: vec![size],
+    }
 }
 
 /// Script of in-order node `at` of the complete tree on `n - 1` nodes that starts at position `first`.

@@ -91,12 +91,17 @@ impl Findings {
     /// The mapping at `at`, each key of which must be among `allowed`.
     pub(crate) fn mapping(&mut self, at: &At<'_>, allowed: &[&str]) -> Option<()> {
         if !at.is_map() {
-            self.refuse(at, format!("{} is no mapping", at.tree.show()), format!("a mapping with {}", allowed.join(", ")));
+            self.refuse(
+                at,
+                format!("{} is no mapping", at.tree.show()),
+                format!("a mapping with {}", allowed.join(", ")),
+            );
             return None;
         }
         for (key, value) in at.entries() {
             if !allowed.contains(&key.name.as_str()) {
-                let message = format!("unknown key \"{}\"{}", key.name, did_you_mean(&key.name, allowed.iter().copied()));
+                let message =
+                    format!("unknown key \"{}\"{}", key.name, did_you_mean(&key.name, allowed.iter().copied()));
                 self.add(place(key.origin, &value.path), message, allowed.join(", "));
             }
         }
@@ -186,8 +191,11 @@ impl Findings {
             _ => None,
         };
         if found.is_none() {
-            let hint =
-                if let Value::Text(text) = &at.tree.value { did_you_mean(text, names.iter().copied()) } else { String::new() };
+            let hint = if let Value::Text(text) = &at.tree.value {
+                did_you_mean(text, names.iter().copied())
+            } else {
+                String::new()
+            };
             self.refuse(at, format!("{} is not allowed{hint}", at.tree.show()), names.join(", "));
         }
         found.map(|&(_, value)| value)
@@ -230,7 +238,8 @@ mod tests {
 
     #[test]
     fn distances_are_those_of_the_textbook() {
-        let cases = [("", "", 0), ("kitten", "sitting", 3), ("latecny", "latency", 1), ("", "abc", 3), ("ring", "ring", 0)];
+        let cases =
+            [("", "", 0), ("kitten", "sitting", 3), ("latecny", "latency", 1), ("", "abc", 3), ("ring", "ring", 0)];
         for (a, b, expected) in cases {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }

@@ -111,7 +111,9 @@ pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
 
 fn yaml_message(error: &serde_saphyr::Error) -> String {
     match error.without_snippet() {
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key \"{key}\" stands here twice"),
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key \"{key}\" stands here twice")
+        }
         serde_saphyr::Error::MultipleDocuments { .. } => "a second YAML document starts here".into(),
         other => {
             let text = other.to_string();

@@ -29,7 +29,9 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn start_custom(&mut self, stream: u32, rank: u32, slot: u32, position: u32, custom: Arc<Custom>) {
         let group = self.slots[slot as usize].group;
         let ranks = self.sorted_ranks(group);
-        let position = ranks.as_ref().map_or(position, |r| r.partition_point(|&m| m < self.folding.representatives[rank as usize]) as u32);
+        let position = ranks
+            .as_ref()
+            .map_or(position, |r| r.partition_point(|&m| m < self.folding.representatives[rank as usize]) as u32);
         let program = custom.positions[position as usize].clone();
         let nodes = program.nodes().len();
         let deps_left: Vec<u32> = (0..nodes).map(|n| program.deps(n).len() as u32).collect();
@@ -113,4 +115,3 @@ impl<B: Backend> Executor<'_, B> {
         ready.into_iter().for_each(|child| self.issue_custom(at, child));
     }
 }
-

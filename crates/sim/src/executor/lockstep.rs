@@ -147,7 +147,9 @@ impl<B: Backend> Executor<'_, B> {
         let (mut order, mut looks) = (0, true);
         loop {
             // As in the event path, steps are looked at when something has become usable, not on reception.
-            while let Some(step) = steps.get(fired).filter(|s| looks && s.after_usable <= usable && s.after_received <= received) {
+            while let Some(step) =
+                steps.get(fired).filter(|s| looks && s.after_usable <= usable && s.after_received <= received)
+            {
                 fired += 1;
                 let mut meet = |arrival: Option<Span>, posted: Option<Span>| {
                     if let (Some(a), Some(p)) = (arrival, posted) {

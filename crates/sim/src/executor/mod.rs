@@ -26,7 +26,6 @@ use engine::EventQueue;
 use graph::{Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -208,7 +207,7 @@ pub struct Executor<'a, B> {
     free_streams: FxHashMap<u32, Vec<u32>>,
     instances: Vec<streams::Instance>,
     group_instances: FxHashMap<u32, streams::GroupInstances>,
-    lowered: FxHashMap<Request, (Arc<Lowered>, Arc<[Vec<u32>]>)>,
+    lowered: FxHashMap<Request, phases::LaidOut>,
     scripts: Vec<phases::FlatScript>,
     steps: Vec<collective::Step>,
     charges: Vec<Span>,
@@ -253,7 +252,11 @@ impl<'a, B: Backend> Executor<'a, B> {
             batch: Vec::new(),
             ranks: Vec::new(),
             limits: nodes::limits(settings.comm_streams),
-            kinds: workload.programs.iter().map(|p| p.nodes().iter().map(|n| nodes::Kind::of(&n.op)).collect()).collect(),
+            kinds: workload
+                .programs
+                .iter()
+                .map(|p| p.nodes().iter().map(|n| nodes::Kind::of(&n.op)).collect())
+                .collect(),
             deps_left: Vec::new(),
             slots: Vec::new(),
             shapes: Vec::new(),
@@ -349,7 +352,11 @@ impl<'a, B: Backend> Executor<'a, B> {
             self.fail(too_long());
             return None;
         }
-        if self.settings.canonical { self.run_instant_in_order(rank) } else { self.run_instant(rank) }
+        if self.settings.canonical {
+            self.run_instant_in_order(rank)
+        } else {
+            self.run_instant(rank)
+        }
         Some(true)
     }
 
@@ -505,8 +512,12 @@ impl Token {
         match self {
             Token::Step { stream, phase, slot } => word(0, stream, phase, slot),
             Token::Clear { stream, phase, step } => word(1, stream, phase, step),
-            Token::Message { channel, ordinal } => word(2, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1)),
-            Token::Announce { channel, ordinal } => word(3, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1)),
+            Token::Message { channel, ordinal } => {
+                word(2, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1))
+            }
+            Token::Announce { channel, ordinal } => {
+                word(3, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1))
+            }
         }
     }
 

@@ -20,6 +20,9 @@ pub(super) const ANNOUNCEMENT: u64 = 8192;
 /// Marks clearances among early arrivals.
 const SENDER: u32 = 1 << super::SLOT_BITS;
 
+/// A lowering, and the first flat script of each of its (shape, phase).
+pub(super) type LaidOut = (Arc<Lowered>, Arc<[Vec<u32>]>);
+
 /// In the place of a script: an algorithm from a file is running.
 const CUSTOM: u32 = u32::MAX - 1;
 
@@ -129,7 +132,7 @@ impl Dealt {
 
 impl<B: Backend> Executor<'_, B> {
     /// The lowering of a request and where its scripts are, made once.
-    pub(super) fn lower(&mut self, request: Request) -> Result<(Arc<Lowered>, Arc<[Vec<u32>]>), Problem> {
+    pub(super) fn lower(&mut self, request: Request) -> Result<LaidOut, Problem> {
         if let Some(found) = self.lowered.get(&request) {
             return Ok(found.clone());
         }
@@ -147,7 +150,8 @@ impl<B: Backend> Executor<'_, B> {
         let lockstep = self.may_lockstep(phase, single);
         let plans = phase.plans.iter().flat_map(|d| [d.forward.clone(), d.backward.clone()]);
         for plan in plans {
-            for (script, (charges, &receives)) in plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives)) {
+            for (script, (charges, &receives)) in plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives))
+            {
                 let steps = self.steps.len() as u32;
                 let flat = FlatScript {
                     first: steps,

@@ -132,8 +132,13 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn owner_done(&mut self, owner: Owner) {
-        let callback = if owner.run == NONE { Callback::Node(owner.node) } else { Callback::Custom(owner.run, owner.node) };
-        if self.settings.canonical { self.register(owner.rank, self.now, callback) } else { self.call(owner.rank, callback) }
+        let callback =
+            if owner.run == NONE { Callback::Node(owner.node) } else { Callback::Custom(owner.run, owner.node) };
+        if self.settings.canonical {
+            self.register(owner.rank, self.now, callback)
+        } else {
+            self.call(owner.rank, callback)
+        }
     }
 
     /// A receiver's announcement has arrived at the sender.

@@ -95,7 +95,8 @@ impl Recorder {
             first.push(first[first.len() - 1] + p.nodes().len());
         }
         let nodes = first[first.len() - 1];
-        let operations = Operations { first, count: vec![0; nodes], total: vec![0; nodes], max: vec![Span::ZERO; nodes], program };
+        let operations =
+            Operations { first, count: vec![0; nodes], total: vec![0; nodes], max: vec![Span::ZERO; nodes], program };
         let multiplicity = folding.multiplicity.clone();
         Recorder { ranks, multiplicity, phases: Vec::new(), starts: vec![Time::MAX; starts], operations, replay_only }
     }
@@ -149,7 +150,14 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn phase_ended(&mut self, rank: u32, label: (u32, u32, CollectiveKind), queue: Span, network: Span, now: Time) {
+    pub(super) fn phase_ended(
+        &mut self,
+        rank: u32,
+        label: (u32, u32, CollectiveKind),
+        queue: Span,
+        network: Span,
+        now: Time,
+    ) {
         let state = &mut self.ranks[rank as usize];
         let (running, since) = &mut state.dims[label.1 as usize];
         *running -= 1;
@@ -241,14 +249,15 @@ impl Operations {
             }
         }
         named.sort_by(|a, x, b, y| y.1.cmp(&x.1).then_with(|| a.cmp(b)));
-        let row = |((name, kind), (count, total, max, bytes)): ((&str, &str), (u64, u128, Span, u64))| stats::Operation {
-            name: name.to_string(),
-            kind: kind.to_string(),
-            count,
-            total_ns: total as f64 / 1e3,
-            max_ns: max.as_ns(),
-            bytes,
-        };
+        let row =
+            |((name, kind), (count, total, max, bytes)): ((&str, &str), (u64, u128, Span, u64))| stats::Operation {
+                name: name.to_string(),
+                kind: kind.to_string(),
+                count,
+                total_ns: total as f64 / 1e3,
+                max_ns: max.as_ns(),
+                bytes,
+            };
         named.into_iter().filter(|(_, v)| v.0 > 0).map(row).collect()
     }
 }
@@ -270,7 +279,9 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
 
 fn bytes_of(op: &Op) -> u64 {
     match op {
-        Op::Memory { bytes, .. } | Op::Send { bytes, .. } | Op::Recv { bytes, .. } | Op::Collective { bytes, .. } => bytes.0,
+        Op::Memory { bytes, .. } | Op::Send { bytes, .. } | Op::Recv { bytes, .. } | Op::Collective { bytes, .. } => {
+            bytes.0
+        }
         _ => 0,
     }
 }

@@ -59,7 +59,8 @@ impl<B: Backend> Executor<'_, B> {
         let started = |n: usize| self.recorder.is_running(rank, n as u32);
         let running: Vec<usize> = (0..program.nodes().len()).filter(|&n| started(n)).collect();
         let blocked = |n: &usize| self.deps_left[state.deps + n] > 0;
-        let nodes = if running.is_empty() { (0..program.nodes().len()).filter(blocked).take(1).collect() } else { running };
+        let nodes =
+            if running.is_empty() { (0..program.nodes().len()).filter(blocked).take(1).collect() } else { running };
         nodes.into_iter().map(|n| self.waiting(rank, n as u32)).collect()
     }
 
@@ -100,11 +101,20 @@ fn circle(waiting: &[Waiting]) -> Vec<u32> {
 
 impl std::fmt::Display for Stall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "no progress is possible after {} ns: {} operations are unfinished", self.time.as_ns(), self.unfinished)?;
+        writeln!(
+            f,
+            "no progress is possible after {} ns: {} operations are unfinished",
+            self.time.as_ns(),
+            self.unfinished
+        )?;
         for w in &self.waiting {
             write!(f, "  rank {} node {} {:?} ({})", w.rank, w.node, w.name, w.what)?;
             if w.on.is_empty() {
-                let why = if w.started { "is under way and waits for messages of other members" } else { "waits for its dependencies" };
+                let why = if w.started {
+                    "is under way and waits for messages of other members"
+                } else {
+                    "waits for its dependencies"
+                };
                 writeln!(f, " {why}")?;
             } else {
                 let ranks: Vec<String> = w.on.iter().take(8).map(u32::to_string).collect();

@@ -134,7 +134,8 @@ impl<B: Backend> Executor<'_, B> {
             return self.fail(problem);
         }
         let chunks = if lowered.shapes.is_empty() || lowered.phases(0).is_empty() { 0 } else { lowered.chunks };
-        self.instances[at as usize].members[member as usize] = Member { rank, node, chunks_left: chunks, priority, dealt };
+        self.instances[at as usize].members[member as usize] =
+            Member { rank, node, chunks_left: chunks, priority, dealt };
         if chunks == 0 {
             return self.member_done(at, member);
         }
@@ -157,8 +158,14 @@ impl<B: Backend> Executor<'_, B> {
             return None;
         }
         let (here, there) = (self.place(rank, node), self.place(first.rank, first.node));
-        let text = format!("{} runs in another direction than at {there}, for the ranks have issued different collectives before: ASTRA-sim hangs here", instance.request.kind.name());
-        Some(Problem::new("", here, text).help("--num-queues-per-dim=1, or `armillary run`, which counts turns on the group"))
+        let text = format!(
+            "{} runs in another direction than at {there}, for the ranks have issued different collectives before: ASTRA-sim hangs here",
+            instance.request.kind.name()
+        );
+        Some(
+            Problem::new("", here, text)
+                .help("--num-queues-per-dim=1, or `armillary run`, which counts turns on the group"),
+        )
     }
 
     /// The instance that the next collective on this slot belongs to, opened if this member is the first to come.
@@ -200,7 +207,8 @@ impl<B: Backend> Executor<'_, B> {
             theirs.kind.name(),
             theirs.bytes
         );
-        let problem = Problem::new("", self.place(rank, node), text).help("the same kind, size and dimensions on every member");
+        let problem =
+            Problem::new("", self.place(rank, node), text).help("the same kind, size and dimensions on every member");
         self.fail(problem);
     }
 

@@ -3,8 +3,8 @@
 use super::find::{Found, find, holes, may_be_trace, split};
 use super::groups::Declared;
 use super::notes::Notes;
-use super::problems::Problems;
 use super::pattern::{self, Match, Patterns};
+use super::problems::Problems;
 use super::source::{Content, Outcome, decode_content, io_problem};
 use super::{Decoded, ReadOptions, SlotName};
 use graph::{Group, Members, Problem, Program, RankBinding, Workload};
@@ -191,7 +191,9 @@ impl<'o> Assembler<'o> {
             Err(problem) => return self.problems.push(problem),
         };
         let numbered = members.len() > 1;
-        if let Some(problem) = holes(&name, members.values().copied().collect::<std::collections::BTreeSet<_>>().into_iter()) {
+        if let Some(problem) =
+            holes(&name, members.values().copied().collect::<std::collections::BTreeSet<_>>().into_iter())
+        {
             return self.problems.push(problem);
         }
         let count = match (numbered, npus) {

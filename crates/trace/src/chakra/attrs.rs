@@ -214,10 +214,9 @@ impl<'a> Attrs<'a> {
     #[inline]
     pub fn small(&self, key: Key) -> Result<Option<u32>, BadAttr> {
         let Some(value) = self.unsigned(key)? else { return Ok(None) };
-        u32::try_from(value).map(Some).map_err(|_| BadAttr {
-            message: format!("attribute {} is {value}", key.name()),
-            help: "0 to 4294967295",
-        })
+        u32::try_from(value)
+            .map(Some)
+            .map_err(|_| BadAttr { message: format!("attribute {} is {value}", key.name()), help: "0 to 4294967295" })
     }
 
     /// A truth value, false when absent.

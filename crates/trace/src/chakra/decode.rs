@@ -269,10 +269,9 @@ fn collective_kind(schema: Schema, raw: &Raw) -> Result<CollectiveKind, BadAttr>
         return Ok(kind);
     }
     let number = raw.attrs.required(Key::CommType)?;
-    schema.collective(number).ok_or_else(|| BadAttr {
-        message: format!("attribute comm_type is {number}"),
-        help: schema.collectives(),
-    })
+    schema
+        .collective(number)
+        .ok_or_else(|| BadAttr { message: format!("attribute comm_type is {number}"), help: schema.collectives() })
 }
 
 /// `ALL_REDUCE`, `all_reduce`, `REDUCE_SCATTER_BLOCK`, ...: the enumeration's names, which JSON may carry.

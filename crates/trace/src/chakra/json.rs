@@ -354,7 +354,8 @@ fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &m
     match field {
         Field::Id => {
             node.is_node = true;
-            node.id = whole(map.next_value_seed(ValueSeed::Number)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
+            node.id =
+                whole(map.next_value_seed(ValueSeed::Number)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
         }
         Field::Name => {
             node.is_node = true;

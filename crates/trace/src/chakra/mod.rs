@@ -24,18 +24,18 @@ mod json;
 mod marks;
 mod notes;
 mod pattern;
+#[cfg(test)]
+mod pattern_tests;
 mod problems;
 mod schema;
 mod source;
-mod write;
-#[cfg(test)]
-mod pattern_tests;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use assemble::read;
-pub use find::{Found, find};
 use decode::Decoder;
+pub use find::{Found, find};
 pub use write::{write_groups, write_json, write_protobuf};
 
 use graph::{Problem, Program};

@@ -86,7 +86,14 @@ impl<'o> Patterns<'o> {
     }
 
     /// Keeps a decoded trace as a pattern, and gives back storage that is free.
-    pub fn keep(&mut self, bytes: Vec<u8>, marks: Marks, rank: u32, found: &Match, options: &'o ReadOptions) -> Vec<u8> {
+    pub fn keep(
+        &mut self,
+        bytes: Vec<u8>,
+        marks: Marks,
+        rank: u32,
+        found: &Match,
+        options: &'o ReadOptions,
+    ) -> Vec<u8> {
         let Some(schema) = marks.schema.filter(|_| bytes.capacity() <= MOST_BYTES && found.notes.is_exact()) else {
             return bytes;
         };
@@ -178,12 +185,16 @@ impl Pattern<'_> {
             }
             What::Message { peer } => {
                 decoder.rank_free = false;
-                mark.holes.iter().flatten().all(|hole| {
-                    let wanted = i64::from(decoder.rank) + if hole.own { 0 } else { i64::from(peer) };
-                    let mut value = Cursor::new(&ahead[hole.start as usize..hole.end as usize]);
-                    u32::try_from(wanted).is_ok_and(|rank| value.varint() == Ok(u64::from(rank))) && value.is_at_end()
-                })
-                .then_some(())
+                mark.holes
+                    .iter()
+                    .flatten()
+                    .all(|hole| {
+                        let wanted = i64::from(decoder.rank) + if hole.own { 0 } else { i64::from(peer) };
+                        let mut value = Cursor::new(&ahead[hole.start as usize..hole.end as usize]);
+                        u32::try_from(wanted).is_ok_and(|rank| value.varint() == Ok(u64::from(rank)))
+                            && value.is_at_end()
+                    })
+                    .then_some(())
             }
             What::Opaque => None,
         }

@@ -330,11 +330,11 @@ fn ranks_that_do_something_else_do_not() {
     assert!(!matches(&specs, &["17"], (0, 1), &with(Part::Text("color", "red"))), "another note");
     assert!(!matches(&specs, &["17"], (0, 1), &[Quirk::Twice(0)]), "one node more");
     assert!(!matches(&specs, &["17"], (0, 1), &[Quirk::Without(0)]), "one node less");
-    let absolute = [sound(5, 1, &[
-        Part::Number("comm_dst", 7, 3),
-        Part::Number("comm_size", 13, 8),
-        Part::Number("comm_tag", 7, 1),
-    ])];
+    let absolute = [sound(
+        5,
+        1,
+        &[Part::Number("comm_dst", 7, 3), Part::Number("comm_size", 13, 8), Part::Number("comm_tag", 7, 1)],
+    )];
     assert!(matches(&absolute, &[""], (1, 1), &[]));
     assert!(!matches(&absolute, &[""], (1, 2), &[]), "equal bytes, but another relative peer");
 }

@@ -123,18 +123,8 @@ impl Schema {
     /// The collective behind its number.
     pub fn collective(self, number: u64) -> Option<CollectiveKind> {
         use CollectiveKind::*;
-        const TYPED: [CollectiveKind; 10] = [
-            AllReduce,
-            Reduce,
-            AllGather,
-            Gather,
-            Scatter,
-            Broadcast,
-            AllToAll,
-            ReduceScatter,
-            ReduceScatter,
-            Barrier,
-        ];
+        const TYPED: [CollectiveKind; 10] =
+            [AllReduce, Reduce, AllGather, Gather, Scatter, Broadcast, AllToAll, ReduceScatter, ReduceScatter, Barrier];
         const TAGGED: [CollectiveKind; 5] = [AllReduce, AllToAll, AllGather, ReduceScatter, Broadcast];
         let table: &[CollectiveKind] = match self {
             Schema::Typed => &TYPED,

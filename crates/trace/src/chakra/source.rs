@@ -33,12 +33,9 @@ pub(crate) fn sniff(head: &[u8]) -> Format {
     if head.get(257..262) == Some(b"ustar") {
         return Format::Tar;
     }
-    for (magic, name) in [
-        (&b"\x28\xb5\x2f\xfd"[..], "zstd"),
-        (b"PK\x03\x04", "zip"),
-        (b"\xfd7zXZ\0", "xz"),
-        (b"BZh", "bzip2"),
-    ] {
+    for (magic, name) in
+        [(&b"\x28\xb5\x2f\xfd"[..], "zstd"), (b"PK\x03\x04", "zip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2")]
+    {
         if head.starts_with(magic) {
             return Format::Compressed(name);
         }

@@ -45,8 +45,11 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         Just(Op::Metadata),
         Just(Op::Invalid),
-        (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>())
-            .prop_map(|(operations, bytes, cpu)| Op::Compute { operations, bytes: bytes.map(Bytes), cpu }),
+        (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>()).prop_map(|(operations, bytes, cpu)| Op::Compute {
+            operations,
+            bytes: bytes.map(Bytes),
+            cpu
+        }),
         (any::<bool>(), any::<u64>()).prop_map(|(store, bytes)| Op::Memory { store, bytes: Bytes(bytes) }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
         (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),

@@ -96,7 +96,8 @@ impl AstraSimArgs {
         let files = [&self.workload, &self.system, &self.network, &self.memory];
         for (flag, file) in FLAGS.iter().zip(files) {
             if file.is_empty() {
-                problems.push(Problem::new("", format!("--{flag}"), "the flag is missing").help(format!("--{flag}=PATH")));
+                problems
+                    .push(Problem::new("", format!("--{flag}"), "the flag is missing").help(format!("--{flag}=PATH")));
             }
         }
     }

@@ -26,7 +26,11 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
     for (key, at) in At::root(&tree).entries() {
         let id = key.name.parse::<u32>().ok().filter(|&id| id > 0 && id <= i32::MAX as u32);
         if id.is_none() {
-            findings.refuse(&at, format!("the group id \"{}\" is not allowed", key.name), "a whole number from 1 to 2147483647");
+            findings.refuse(
+                &at,
+                format!("the group id \"{}\" is not allowed", key.name),
+                "a whole number from 1 to 2147483647",
+            );
         }
         let ranks = ranks(&at, npus, findings);
         if let (Some(id), Some(ranks)) = (id, ranks) {
@@ -54,7 +58,12 @@ fn ranks(at: &At<'_>, npus: Option<u32>, findings: &mut Findings) -> Option<Vec<
 }
 
 /// The logical sizes; the outer option is whether the file could be read.
-pub(super) fn logical(path: Option<&str>, npus: Option<u32>, load: &Load<'_>, all: &mut Findings) -> Option<Option<Vec<u32>>> {
+pub(super) fn logical(
+    path: Option<&str>,
+    npus: Option<u32>,
+    load: &Load<'_>,
+    all: &mut Findings,
+) -> Option<Option<Vec<u32>>> {
     let Some(path) = path else { return Some(None) };
     let mut findings = Findings::new(path);
     let sizes = parse_logical(npus, load, &mut findings);

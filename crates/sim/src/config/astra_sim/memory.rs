@@ -55,7 +55,8 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
     let latency = need("remote-mem-latency", 0, 1_000_000_000_000, "a whole number from 0, in ns");
     let bandwidth = need("remote-mem-bw", 1, 1_000_000_000, "a whole number from 1, in GB/s of 1e9 bytes");
     let (latency, bandwidth, sharing) = (latency? as u64, bandwidth? as u64, sharing?);
-    let memory = RemoteMemory { sharing, latency: Span::from_ns(latency), bandwidth: Bandwidth(bandwidth * 1_000_000_000) };
+    let memory =
+        RemoteMemory { sharing, latency: Span::from_ns(latency), bandwidth: Bandwidth(bandwidth * 1_000_000_000) };
     Some(Some(Memory { memory, latency, bandwidth }))
 }
 

@@ -102,7 +102,8 @@ fn mapping(what: &str, syntax: Syntax, known: &[&str], load: &Load<'_>, findings
         findings.refuse(&root, format!("the {what} holds {}", tree.show()), kind);
         return None;
     }
-    let unread: Vec<&str> = root.entries().into_iter().map(|(key, _)| key.name.as_str()).filter(|k| !known.contains(k)).collect();
+    let unread: Vec<&str> =
+        root.entries().into_iter().map(|(key, _)| key.name.as_str()).filter(|k| !known.contains(k)).collect();
     if !unread.is_empty() && !known.is_empty() {
         let path = &findings.file;
         findings.warnings.push(format!("{path}: keys without effect, ignored: {}", unread.join(", ")));
@@ -131,8 +132,11 @@ fn number(at: &At<'_>, allowed: impl Fn(f64) -> bool, range: &str, findings: &mu
 
 /// A whole number in a range; like the peer, drops the decimals of a number that has some.
 fn integer(at: &At<'_>, least: i64, most: i64, findings: &mut Findings) -> Option<i64> {
-    let range =
-        if most == i64::MAX { format!("a whole number from {least}") } else { format!("a whole number from {least} to {most}") };
+    let range = if most == i64::MAX {
+        format!("a whole number from {least}")
+    } else {
+        format!("a whole number from {least} to {most}")
+    };
     let most_float = if most == i64::MAX { 9.2e18 } else { most as f64 };
     let inside = |x: f64| x.trunc() >= least as f64 && x.trunc() <= most_float;
     number(at, inside, &range, findings).map(|x| if let Value::Int(i) = at.tree.value { i as i64 } else { x as i64 })

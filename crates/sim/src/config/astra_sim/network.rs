@@ -33,11 +33,16 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
     if KEYS.iter().zip([&sizes, &bandwidths, &latencies]).any(|(_, list)| list.len() != blocks.len()) {
         let lengths = [&blocks, &sizes, &bandwidths, &latencies].map(Vec::len);
         let shown: Vec<String> = KEYS.iter().zip(lengths).map(|(key, n)| format!("{key} {n}")).collect();
-        findings.refuse(&root, format!("lists of unequal length: {}", shown.join(", ")), "four lists with one entry a dimension");
+        findings.refuse(
+            &root,
+            format!("lists of unequal length: {}", shown.join(", ")),
+            "four lists with one entry a dimension",
+        );
         return None;
     }
     let before = findings.problems.len();
-    let blocks: Vec<_> = blocks.iter().filter_map(|at| findings.one_of(at, &Block::ALL.map(|b| (b.name(), b)))).collect();
+    let blocks: Vec<_> =
+        blocks.iter().filter_map(|at| findings.one_of(at, &Block::ALL.map(|b| (b.name(), b)))).collect();
     let sizes: Vec<_> = sizes.iter().filter_map(|at| size(at, findings)).collect();
     let bandwidth: Vec<_> = bandwidths.iter().filter_map(|at| rate(at, findings)).collect();
     let latency: Vec<_> = latencies.iter().filter_map(|at| delay(at, findings)).collect();

@@ -88,7 +88,10 @@ fn parse(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, findings: &m
 /// Names what the file switches on and nothing here does.
 fn warn_of_gaps(raw: &AstraSimParameters, findings: &mut Findings) {
     let gaps = [
-        (raw.shared_bus.is_some(), "model-shared-bus: the memory bus is not modelled, endpoint-delay is charged instead"),
+        (
+            raw.shared_bus.is_some(),
+            "model-shared-bus: the memory bus is not modelled, endpoint-delay is charged instead",
+        ),
         (raw.trace_enabled, "trace-enabled: no log is written"),
         (raw.track_local_memory.is_some(), "track-local-mem: no memory trace is written"),
     ];
@@ -155,7 +158,8 @@ fn scheduler(root: &At<'_>, args: &AstraSimArgs, endpoint_delay: u64, findings: 
     let policy = chosen(root, "scheduling-policy", &policies, ("FIFO", Policy::Fifo), findings);
     let active_chunks = whole(root, "active-chunks-per-dimension", 1, 1, findings);
     let replay_only = switch(root, "replay-only", findings);
-    let splits = findings.need(root, "preferred-dataset-splits", "a whole number from 1: the chunks of a collective")?;
+    let splits =
+        findings.need(root, "preferred-dataset-splits", "a whole number from 1: the chunks of a collective")?;
     Some(Scheduler {
         policy,
         chunks: integer(&splits, 1, MANY, findings).and_then(|i| u32::try_from(i).ok())?,
@@ -173,8 +177,10 @@ fn chosen<T: Copy>(root: &At<'_>, key: &str, words: &[(&str, T)], default: (&str
     match root.get(key) {
         Some(at) => findings.one_of(&at, words).unwrap_or(default.1),
         None => {
-            let text =
-                format!("{}: \"{key}\" is missing, which ASTRA-sim leaves undefined; taken as {}", findings.file, default.0);
+            let text = format!(
+                "{}: \"{key}\" is missing, which ASTRA-sim leaves undefined; taken as {}",
+                findings.file, default.0
+            );
             findings.warnings.push(text);
             default.1
         }
@@ -243,7 +249,11 @@ fn texts<'a>(at: &At<'a>, allowed: &str, findings: &mut Findings) -> Option<Vec<
     if matches!(&at.tree.value, Value::List(items) if !items.is_empty() && items.iter().all(is_text)) {
         return Some(at.items());
     }
-    let shown = if matches!(at.tree.value, Value::List(_)) { "a list of other things than texts".into() } else { at.tree.show() };
+    let shown = if matches!(at.tree.value, Value::List(_)) {
+        "a list of other things than texts".into()
+    } else {
+        at.tree.show()
+    };
     findings.refuse(at, format!("{shown} is not allowed"), allowed);
     None
 }
@@ -263,8 +273,15 @@ fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<(Algorithm, bool)> 
                 None => (text.strip_prefix("direct"), false),
             };
             let Some(window) = rest.and_then(window) else {
-                let names =
-                    ["ring", "direct", "halvingDoubling", "doubleBinaryTree", "oneRing", "oneDirect", "oneHalvingDoubling"];
+                let names = [
+                    "ring",
+                    "direct",
+                    "halvingDoubling",
+                    "doubleBinaryTree",
+                    "oneRing",
+                    "oneDirect",
+                    "oneHalvingDoubling",
+                ];
                 let hint = did_you_mean(text, names.into_iter());
                 findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
                 return None;

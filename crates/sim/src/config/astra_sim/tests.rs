@@ -18,7 +18,8 @@ fn read_files(args: &AstraSimArgs, files: &[(&str, &str)]) -> Result<AstraSimInp
     read_from(args, &load)
 }
 
-const NETWORK: &str = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 30.5 ]\n";
+const NETWORK: &str =
+    "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 30.5 ]\n";
 const SYSTEM: &str = r#"{"scheduling-policy": "LIFO", "collective-optimization": "baseline", "endpoint-delay": 15,
     "preferred-dataset-splits": 4, "local-mem-bw": 1600, "all-reduce-implementation": ["ring", "direct3"],
     "all-to-all-implementation": ["oneDirect"]}"#;
@@ -55,13 +56,19 @@ fn values_keep_the_units_of_the_peer() {
     // 15 ns * 2.5, truncated.
     assert_eq!((raw.endpoint_delay, platform.scheduler.endpoint_delay), (37, Span(37_000)));
     assert_eq!(platform.npu.memory_bandwidth, Some(Bandwidth(1_600_000_000_000)));
-    assert_eq!((platform.scheduler.chunks, platform.scheduler.active_chunks, platform.scheduler.comm_streams), (4, 1, 1));
+    assert_eq!(
+        (platform.scheduler.chunks, platform.scheduler.active_chunks, platform.scheduler.comm_streams),
+        (4, 1, 1)
+    );
     assert_eq!((platform.scheduler.policy, platform.collectives.hierarchy), (Policy::Lifo, Hierarchy::Baseline));
     let all_reduce = platform.collectives.choices[CollectiveKind::AllReduce as usize].as_ref().unwrap();
     assert_eq!(all_reduce.per_dim, [Algorithm::Ring, Algorithm::Direct { window: Some(3) }]);
     assert!(!all_reduce.flat);
     let all_to_all = platform.collectives.choices[CollectiveKind::AllToAll as usize].as_ref().unwrap();
-    assert_eq!((all_to_all.per_dim.as_slice(), all_to_all.flat), ([Algorithm::Direct { window: None }].as_slice(), true));
+    assert_eq!(
+        (all_to_all.per_dim.as_slice(), all_to_all.flat),
+        ([Algorithm::Direct { window: None }].as_slice(), true)
+    );
     assert_eq!(platform.collectives.choices[CollectiveKind::AllGather as usize], None);
     assert_eq!(platform.warnings, Vec::<String>::new());
 }
@@ -363,7 +370,9 @@ fn broken_flags_give_their_messages() {
     let words: Vec<&str> = four.into_iter().chain(["--netwrk-configuration=x"]).collect();
     let text = AstraSimArgs::parse(&words).unwrap_err()[0].to_string();
     assert!(
-        text.starts_with("--netwrk-configuration: unknown flag; did you mean \"--network-configuration\"? (allowed: --workload"),
+        text.starts_with(
+            "--netwrk-configuration: unknown flag; did you mean \"--network-configuration\"? (allowed: --workload"
+        ),
         "{text}"
     );
     assert_eq!(AstraSimArgs::parse::<&str>(&[]).unwrap_err().len(), 4);
@@ -391,7 +400,8 @@ fn folder_args(folder: &Path) -> AstraSimArgs {
 #[test]
 fn every_recorded_case_is_read() {
     let Some(root) = shared("astra-sim") else { return };
-    let index: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(root.join("index.json")).unwrap()).unwrap();
+    let index: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(root.join("index.json")).unwrap()).unwrap();
     for case in index["cases"].as_array().unwrap() {
         let file = |name: &str| case["files"][name].as_str().map(|f| root.join(f).to_string_lossy().into_owned());
         let args = AstraSimArgs {

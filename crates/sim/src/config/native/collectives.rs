@@ -45,7 +45,14 @@ pub(super) fn read(at: Option<At<'_>>, sizes: &[u32], paths: &mut CustomPaths, f
 }
 
 /// Refuses an algorithm that cannot run a phase of the collective on its dimension.
-fn suits(kind: CollectiveKind, choice: &Choice, at: &At<'_>, sizes: &[u32], hierarchy: Hierarchy, findings: &mut Findings) {
+fn suits(
+    kind: CollectiveKind,
+    choice: &Choice,
+    at: &At<'_>,
+    sizes: &[u32],
+    hierarchy: Hierarchy,
+    findings: &mut Findings,
+) {
     let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
     let phases = if choice.flat { vec![Phase::flat(kind, 0)] } else { collective::phases(kind, 0, &dims, hierarchy) };
     let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
@@ -97,7 +104,10 @@ fn choice(at: &At<'_>, dims: usize, flat: bool, findings: &mut Findings) -> Opti
         let (message, allowed) = if flat {
             (format!("{} algorithms for one flat group", items.len()), "one algorithm".to_string())
         } else {
-            (format!("{} algorithms for {dims} dimensions", items.len()), format!("one algorithm for all, or a list of {dims}"))
+            (
+                format!("{} algorithms for {dims} dimensions", items.len()),
+                format!("one algorithm for all, or a list of {dims}"),
+            )
         };
         findings.refuse(at, message, allowed);
         return None;

@@ -55,8 +55,11 @@ fn entries<'a>(links: &At<'a>, dims: usize, findings: &mut Findings) -> Option<V
     }
     let items = links.items();
     if !matches!(links.tree.value, Value::List(_)) || items.len() != dims {
-        let shown =
-            if matches!(links.tree.value, Value::List(_)) { format!("{} entries", items.len()) } else { links.tree.show() };
+        let shown = if matches!(links.tree.value, Value::List(_)) {
+            format!("{} entries", items.len())
+        } else {
+            links.tree.show()
+        };
         let dimensions = if dims == 1 { "dimension" } else { "dimensions" };
         findings.refuse(
             links,
@@ -85,7 +88,11 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
     let (bandwidth, latency): (Bandwidth, Span) = (bandwidth?, latency?);
     let share = if per_npu { leaving(block, size) } else { 1 };
     if bandwidth.0 < share {
-        findings.refuse(at, format!("{bandwidth} over {share} links leaves nothing for a link"), "more bandwidth, or per: link");
+        findings.refuse(
+            at,
+            format!("{bandwidth} over {share} links leaves nothing for a link"),
+            "more bandwidth, or per: link",
+        );
         return None;
     }
     Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency })
@@ -102,7 +109,9 @@ fn leaving(block: Block, size: u32) -> u64 {
 
 fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     findings.mapping(at, &["npus", "switches", "links"])?;
-    let npus = findings.need(at, "npus", "a number of NPUs, or a list of their names").and_then(|at| names(&at, "npu", findings));
+    let npus = findings
+        .need(at, "npus", "a number of NPUs, or a list of their names")
+        .and_then(|at| names(&at, "npu", findings));
     let switches = at.get("switches").map_or(Some(Vec::new()), |at| names(&at, "switch", findings));
     let links = findings.need(at, "links", "a list of links");
     let (npus, switches, links) = (npus?, switches?, links?);
@@ -155,7 +164,12 @@ fn names(at: &At<'_>, prefix: &str, findings: &mut Findings) -> Option<Vec<Strin
 }
 
 /// `{between: [a, b], ...}` both ways, `{from: a, to: b, ...}` one way.
-fn link(at: &At<'_>, nodes: &[String], index: &FxHashMap<String, u32>, findings: &mut Findings) -> Option<Vec<GraphLink>> {
+fn link(
+    at: &At<'_>,
+    nodes: &[String],
+    index: &FxHashMap<String, u32>,
+    findings: &mut Findings,
+) -> Option<Vec<GraphLink>> {
     findings.mapping(at, &["between", "from", "to", "bandwidth", "latency"])?;
     let ends = match (at.get("between"), at.get("from"), at.get("to")) {
         (Some(between), None, None) => between.items(),
@@ -166,7 +180,8 @@ fn link(at: &At<'_>, nodes: &[String], index: &FxHashMap<String, u32>, findings:
         }
     };
     let found: Vec<u32> = ends.iter().filter_map(|end| node(end, nodes, index, findings)).collect();
-    let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"").and_then(|at| findings.quantity(&at));
+    let bandwidth =
+        findings.need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"").and_then(|at| findings.quantity(&at));
     let latency = findings.need(at, "latency", "a time, such as \"500 ns\"").and_then(|at| findings.quantity(&at));
     if found.len() < ends.len() {
         return None;
@@ -191,7 +206,11 @@ fn node(at: &At<'_>, nodes: &[String], index: &FxHashMap<String, u32>, findings:
     if found.is_none() {
         let hint = did_you_mean(&name, nodes.iter().map(String::as_str));
         let (shown, more) = (nodes.len().min(8), if nodes.len() > 8 { ", ..." } else { "" });
-        findings.refuse(at, format!("there is no node \"{name}\"{hint}"), format!("{}{more}", nodes[..shown].join(", ")));
+        findings.refuse(
+            at,
+            format!("there is no node \"{name}\"{hint}"),
+            format!("{}{more}", nodes[..shown].join(", ")),
+        );
     }
     found
 }

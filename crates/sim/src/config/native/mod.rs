@@ -88,7 +88,12 @@ fn parse(text: &str, name: &str, set: &[(String, String)], mut findings: Finding
     }
 }
 
-fn build(mut tree: Tree, name: &str, set: &[(String, String)], mut findings: Findings) -> Result<Platform, Vec<Problem>> {
+fn build(
+    mut tree: Tree,
+    name: &str,
+    set: &[(String, String)],
+    mut findings: Findings,
+) -> Result<Platform, Vec<Problem>> {
     for (key, value) in set {
         overrides::apply(&mut tree, key, value, &mut findings);
     }

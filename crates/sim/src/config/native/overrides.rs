@@ -17,7 +17,11 @@ pub(super) fn apply(root: &mut Tree, path: &str, value: &str, findings: &mut Fin
     };
     let mut inner = Findings::new("");
     let Some(value) = tree::yaml(value, &mut inner) else {
-        findings.add(place, format!("the value \"{value}\" is no YAML"), "a value as in the file, such as 100 GB/s or [8, 16]");
+        findings.add(
+            place,
+            format!("the value \"{value}\" is no YAML"),
+            "a value as in the file, such as 100 GB/s or [8, 16]",
+        );
         return;
     };
     match slot(root, &steps) {
@@ -87,5 +91,7 @@ fn entry<'a>(at: &'a mut Tree, index: usize, walked: &str) -> Result<&'a mut Tre
     };
     let count = items.len();
     let most = count.saturating_sub(1);
-    items.get_mut(index).ok_or_else(|| (format!("\"{walked}\" has {count} entries"), format!("{walked}[0] to {walked}[{most}]")))
+    items
+        .get_mut(index)
+        .ok_or_else(|| (format!("\"{walked}\" has {count} entries"), format!("{walked}[0] to {walked}[{most}]")))
 }

@@ -12,8 +12,12 @@ use units::{Bandwidth, Span};
 const KEYS: [&str; 10] =
     ["name", "source", "topology", "graph", "links", "npu", "remote_memory", "collectives", "scheduler", "logical"];
 /// Words for `scheduler.policy`.
-pub(super) const POLICIES: [(&str, Policy); 4] =
-    [("lifo", Policy::Lifo), ("fifo", Policy::Fifo), ("explicit", Policy::Explicit), ("all_to_all_first", Policy::AllToAllFirst)];
+pub(super) const POLICIES: [(&str, Policy); 4] = [
+    ("lifo", Policy::Lifo),
+    ("fifo", Policy::Fifo),
+    ("explicit", Policy::Explicit),
+    ("all_to_all_first", Policy::AllToAllFirst),
+];
 /// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
 const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
 /// Chunks of a collective over several dimensions, where nothing is said.
@@ -62,7 +66,13 @@ fn label(root: &At<'_>, key: &str, default: &str, findings: &mut Findings) -> St
 }
 
 fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
-    let empty = Npu { name: "NPU".into(), compute: Compute::Recorded, peak: None, memory_bandwidth: None, memory_capacity: None };
+    let empty = Npu {
+        name: "NPU".into(),
+        compute: Compute::Recorded,
+        peak: None,
+        memory_bandwidth: None,
+        memory_capacity: None,
+    };
     let Some(at) = at else { return Some(empty) };
     findings.mapping(&at, &["name", "compute", "peak", "memory"])?;
     let memory = at.get("memory");
@@ -86,7 +96,11 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         (false, _) => Compute::Recorded,
         (true, Some(peak)) => Compute::Roofline { peak, memory: memory_bandwidth.unwrap_or(BOUNDLESS) },
         _ => {
-            findings.refuse(&at, "the roofline needs \"peak\"", "peak: a rate such as \"989 TFLOPS\", or compute: recorded");
+            findings.refuse(
+                &at,
+                "the roofline needs \"peak\"",
+                "peak: a rate such as \"989 TFLOPS\", or compute: recorded",
+            );
             return None;
         }
     };
@@ -99,17 +113,18 @@ fn remote_memory(at: &At<'_>, findings: &mut Findings) -> Option<RemoteMemory> {
     let sharing = findings.need(at, "sharing", "per_npu, per_node, pool");
     let latency = findings.need(at, "latency", "a time, such as \"1 us\"");
     let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"100 GB/s\"");
-    let sharing = sharing.and_then(|at| findings.one_of(&at, &words)).and_then(|fixed| match (fixed, at.get("npus_per_node")) {
-        (Some(_), Some(each)) => {
-            findings.refuse(&each, "\"npus_per_node\" means something only with sharing: per_node", "leave it out");
-            None
-        }
-        (Some(sharing), None) => Some(sharing),
-        (None, _) => {
-            let each = findings.need(at, "npus_per_node", "a whole number from 1")?;
-            Some(Sharing::PerNode { npus: findings.whole(&each, 1, u32::MAX)? })
-        }
-    });
+    let sharing =
+        sharing.and_then(|at| findings.one_of(&at, &words)).and_then(|fixed| match (fixed, at.get("npus_per_node")) {
+            (Some(_), Some(each)) => {
+                findings.refuse(&each, "\"npus_per_node\" means something only with sharing: per_node", "leave it out");
+                None
+            }
+            (Some(sharing), None) => Some(sharing),
+            (None, _) => {
+                let each = findings.need(at, "npus_per_node", "a whole number from 1")?;
+                Some(Sharing::PerNode { npus: findings.whole(&each, 1, u32::MAX)? })
+            }
+        });
     let latency = latency.and_then(|at| findings.quantity(&at));
     let bandwidth = bandwidth.and_then(|at| findings.quantity(&at));
     Some(RemoteMemory { sharing: sharing?, latency: latency?, bandwidth: bandwidth? })
@@ -147,8 +162,16 @@ fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Schedu
         replay_only: false,
     };
     let Some(at) = at else { return scheduler };
-    let keys =
-        ["policy", "chunks", "active_chunks", "queues_per_dim", "endpoint_delay", "comm_streams", "rendezvous", "replay_only"];
+    let keys = [
+        "policy",
+        "chunks",
+        "active_chunks",
+        "queues_per_dim",
+        "endpoint_delay",
+        "comm_streams",
+        "rendezvous",
+        "replay_only",
+    ];
     if findings.mapping(&at, &keys).is_none() {
         return scheduler;
     }

@@ -39,7 +39,8 @@ pub fn to_yaml(platform: &Platform) -> String {
 
 /// A double-quoted text as JSON writes it, with what YAML counts as unprintable escaped as well.
 fn quoted(text: &str) -> String {
-    let unprintable = |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}');
+    let unprintable =
+        |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}');
     let escape = |c: char| if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
     Value::from(text).to_string().chars().map(escape).collect()
 }
@@ -58,8 +59,11 @@ fn show_graph(graph: &GraphFabric, out: &mut String) {
         let back = |next: &&topology::GraphLink| {
             (next.from, next.to, next.bandwidth, next.latency) == (link.to, link.from, link.bandwidth, link.latency)
         };
-        let ends =
-            if links.next_if(back).is_some() { format!("between: [{from}, {to}]") } else { format!("from: {from}, to: {to}") };
+        let ends = if links.next_if(back).is_some() {
+            format!("between: [{from}, {to}]")
+        } else {
+            format!("from: {from}, to: {to}")
+        };
         let _ = writeln!(out, "    - {{{ends}, bandwidth: {}, latency: {}}}", link.bandwidth, link.latency);
     }
 }
@@ -89,8 +93,11 @@ fn show_npu(platform: &Platform, out: &mut String) {
             Sharing::PerNode { npus } => format!("per_node, npus_per_node: {npus}"),
             Sharing::Pool => "pool".to_string(),
         };
-        let _ =
-            writeln!(out, "remote_memory: {{sharing: {sharing}, latency: {}, bandwidth: {}}}", remote.latency, remote.bandwidth);
+        let _ = writeln!(
+            out,
+            "remote_memory: {{sharing: {sharing}, latency: {}, bandwidth: {}}}",
+            remote.latency, remote.bandwidth
+        );
     }
 }
 
@@ -105,8 +112,10 @@ fn show_collectives(platform: &Platform, out: &mut String) {
             (None, None) => continue,
             (Some(list), None) if !flat => list,
             (list, path) => {
-                let parts =
-                    [list.map(|l| format!("algorithm: {l}, flat: {flat}")), path.map(|p| format!("custom: {}", quoted(p)))];
+                let parts = [
+                    list.map(|l| format!("algorithm: {l}, flat: {flat}")),
+                    path.map(|p| format!("custom: {}", quoted(p))),
+                ];
                 format!("{{{}}}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
             }
         };
@@ -130,10 +139,16 @@ fn policy(policy: Policy) -> &'static str {
 fn show_scheduler(platform: &Platform, out: &mut String) {
     let s = &platform.scheduler;
     let streams = if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
-    let _ =
-        writeln!(out, "scheduler:\n  policy: {}\n  chunks: {}\n  active_chunks: {}", policy(s.policy), s.chunks, s.active_chunks);
+    let _ = writeln!(
+        out,
+        "scheduler:\n  policy: {}\n  chunks: {}\n  active_chunks: {}",
+        policy(s.policy),
+        s.chunks,
+        s.active_chunks
+    );
     let _ = writeln!(out, "  queues_per_dim: {}\n  endpoint_delay: {}", s.queues_per_dim, s.endpoint_delay);
-    let _ = writeln!(out, "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}", s.rendezvous, s.replay_only);
+    let _ =
+        writeln!(out, "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}", s.rendezvous, s.replay_only);
 }
 
 /// The resolved platform: every choice, integers with their unit in the key. Rates in bytes (operations) per second.

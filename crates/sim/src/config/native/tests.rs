@@ -42,8 +42,14 @@ fn every_key_means_what_it_says() {
     let platform = read(FULL).unwrap();
     assert_eq!((platform.name.as_str(), platform.source.as_str()), ("dgx-h100-16n", "a data sheet"));
     // 450 GB/s over the 7 links of an NPU, rounded down.
-    let full = Dim { block: Block::FullyConnected, size: 8, bandwidth: Bandwidth(64_285_714_285), latency: Span::from_ns(300) };
-    let switch = Dim { block: Block::Switch, size: 16, bandwidth: Bandwidth(50_000_000_000), latency: Span::from_ns(2_000) };
+    let full = Dim {
+        block: Block::FullyConnected,
+        size: 8,
+        bandwidth: Bandwidth(64_285_714_285),
+        latency: Span::from_ns(300),
+    };
+    let switch =
+        Dim { block: Block::Switch, size: 16, bandwidth: Bandwidth(50_000_000_000), latency: Span::from_ns(2_000) };
     assert_eq!(platform.fabric, Fabric::Stacked(vec![full, switch]));
     let (peak, memory) = (Flops(989_000_000_000_000), Bandwidth(3_350_000_000_000));
     assert_eq!(platform.npu.compute, Compute::Roofline { peak, memory });
@@ -70,7 +76,10 @@ fn little_is_needed_and_the_rest_is_as_documented() {
     let platform = read("topology: R(4)_R(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n").unwrap();
     assert_eq!(platform.name, "p");
     assert_eq!(platform.npu.compute, Compute::Recorded);
-    assert_eq!((platform.scheduler.chunks, platform.scheduler.policy, platform.scheduler.comm_streams), (16, Policy::Fifo, 0));
+    assert_eq!(
+        (platform.scheduler.chunks, platform.scheduler.policy, platform.scheduler.comm_streams),
+        (16, Policy::Fifo, 0)
+    );
     assert_eq!(platform.scheduler.endpoint_delay, Span::from_ns(10));
     assert_eq!(platform.collectives.hierarchy, Hierarchy::Enhanced);
     let flat = read("topology: SW(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n").unwrap();
@@ -95,8 +104,12 @@ fn a_graph_names_its_nodes() {
                 \x20   - {between: [npu0, spine], bandwidth: 25 GB/s, latency: 700 ns}\n\
                 \x20   - {from: npu1, to: spine, bandwidth: 10 GB/s, latency: 1 us}\n\
                 \x20   - {from: spine, to: npu1, bandwidth: 20 GB/s, latency: 1 us}\n";
-    let link =
-        |from, to, gb: u64, ns| GraphLink { from, to, bandwidth: Bandwidth(gb * 1_000_000_000), latency: Span::from_ns(ns) };
+    let link = |from, to, gb: u64, ns| GraphLink {
+        from,
+        to,
+        bandwidth: Bandwidth(gb * 1_000_000_000),
+        latency: Span::from_ns(ns),
+    };
     let links = vec![link(0, 2, 25, 700), link(2, 0, 25, 700), link(1, 2, 10, 1_000), link(2, 1, 20, 1_000)];
     let nodes = ["npu0", "npu1", "spine"].map(String::from).to_vec();
     assert_eq!(read(text).unwrap().fabric, Fabric::Graph(GraphFabric { npus: 2, nodes, links }));
@@ -110,7 +123,8 @@ fn changed(from: &str, to: &str) -> String {
 
 const BANDWIDTH: &str = "(allowed: a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, or bits: \
                          kb/s, Mb/s, Gb/s, Tb/s, such as \"50 GB/s\")";
-const NAMES: &str = "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree)";
+const NAMES: &str =
+    "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree)";
 
 #[test]
 fn broken_text_gives_its_message() {
@@ -267,12 +281,17 @@ fn broken_text_gives_its_message() {
 
 #[test]
 fn broken_graphs_and_files_give_their_message() {
-    let graph = |links: &str| format!("graph:\n  npus: [a, b]\n  links:\n    - {{{links}, bandwidth: 1 GB/s, latency: 1 ns}}\n");
+    let graph = |links: &str| {
+        format!("graph:\n  npus: [a, b]\n  links:\n    - {{{links}, bandwidth: 1 GB/s, latency: 1 ns}}\n")
+    };
     let cases = [
         (graph("between: [a, c]"), "line 4, graph.links[0].between[1]: there is no node \"c\" (allowed: a, b)"),
         (graph("between: [a, a]"), "line 4, graph.links[0]: a link from \"a\" to \"a\" (allowed: two different nodes)"),
         (graph("between: [a]"), "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)"),
-        (graph("from: a"), "line 4, graph.links[0]: the ends are unclear (allowed: between: [a, b], or from: a and to: b)"),
+        (
+            graph("from: a"),
+            "line 4, graph.links[0]: the ends are unclear (allowed: between: [a, b], or from: a and to: b)",
+        ),
         (
             graph("from: a, to: b"),
             "line 4, graph.links: no way from \"b\" to \"a\" (allowed: links by which every NPU reaches every other)",
@@ -281,7 +300,10 @@ fn broken_graphs_and_files_give_their_message() {
             graph("between: [a, b]").replace("[a, b]\n", "[a, a]\n"),
             "line 2, graph: two nodes are called \"a\" (allowed: each name once)",
         ),
-        (graph("between: [a, b]").replace("[a, b]\n", "0\n"), "line 2, graph: there is no NPU (allowed: one NPU or more)"),
+        (
+            graph("between: [a, b]").replace("[a, b]\n", "0\n"),
+            "line 2, graph: there is no NPU (allowed: one NPU or more)",
+        ),
         (
             format!("{}topology: R(2)\n", graph("between: [a, b]")),
             "line 2, graph: \"graph\" and \"topology\" exclude each other (allowed: one of them)",
@@ -291,7 +313,10 @@ fn broken_graphs_and_files_give_their_message() {
             "line 2, column 6: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)",
         ),
         ("name: a\nname: b\n".into(), "line 2, column 1: the key \"name\" stands here twice (allowed: valid YAML)"),
-        ("name: a\n---\nname: b\n".into(), "line 3, column 1: a second YAML document starts here (allowed: valid YAML)"),
+        (
+            "name: a\n---\nname: b\n".into(),
+            "line 3, column 1: a second YAML document starts here (allowed: valid YAML)",
+        ),
         (
             String::new(),
             "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, graph, links, npu, remote_memory, \
@@ -306,7 +331,11 @@ fn broken_graphs_and_files_give_their_message() {
 #[test]
 fn every_fault_is_reported_at_once() {
     let text = changed("450 GB/s", "450").replace("chunks: 64", "chunks: none").replace("80 GB}", "80}");
-    assert_eq!(read(&text).unwrap_err().len(), 2, "a fabric that cannot be read hides what depends on it, and only that");
+    assert_eq!(
+        read(&text).unwrap_err().len(),
+        2,
+        "a fabric that cannot be read hides what depends on it, and only that"
+    );
     let text = changed("80 GB}", "80}").replace("chunks: 64", "chunks: none").replace("direct(4)", "4");
     assert_eq!(read(&text).unwrap_err().len(), 3);
 }
@@ -395,7 +424,9 @@ fn inline_platforms_say_what_files_say() {
     let none = InlinePlatform { latency: Vec::new(), ..inline_platform.clone() };
     assert_eq!(
         messages(inline(&none)),
-        ["Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"]
+        [
+            "Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"
+        ]
     );
     let bare = InlinePlatform { bandwidth: words(&["50"]), ..inline_platform };
     assert_eq!(
@@ -457,7 +488,12 @@ fn stacked() -> impl Strategy<Value = Fabric> {
 /// A ring of named NPUs, each link doubled or one way, by way of a switch.
 fn explicit() -> impl Strategy<Value = Fabric> {
     (2u32..6, 1u64.., any::<u64>(), any::<bool>()).prop_map(|(npus, bandwidth, latency, hub)| {
-        let link = |from, to, extra| GraphLink { from, to, bandwidth: Bandwidth(bandwidth), latency: Span(latency / 2 + extra) };
+        let link = |from, to, extra| GraphLink {
+            from,
+            to,
+            bandwidth: Bandwidth(bandwidth),
+            latency: Span(latency / 2 + extra),
+        };
         let mut links: Vec<GraphLink> = (0..npus).map(|i| link(i, (i + 1) % npus, u64::from(i))).collect();
         links.extend((0..npus).filter(|_| hub).flat_map(|i| [link(i, npus, 0), link(npus, i, 0)]));
         let nodes = (0..npus).map(|i| format!("n \"{i}\": é")).chain(["hub".to_string()]).collect();
@@ -469,7 +505,8 @@ type Scheduling = (usize, u32, u32, u32, u64, u32, bool, bool);
 
 fn platforms() -> impl Strategy<Value = Platform> {
     let fabric = prop_oneof![stacked(), explicit()];
-    let npu = (".{0,12}", prop::option::of(1u64..), prop::option::of(1u64..), prop::option::of(any::<u64>()), any::<bool>());
+    let npu =
+        (".{0,12}", prop::option::of(1u64..), prop::option::of(1u64..), prop::option::of(any::<u64>()), any::<bool>());
     let choices = prop::collection::vec(prop::option::of((prop::collection::vec(algorithm(), 4), any::<bool>())), 9);
     let paths = prop::collection::vec(prop::option::of("[a-z/.: ]{1,9}"), 9);
     let scheduling = (0usize..4, 1u32.., 1u32.., 1u32.., any::<u64>(), any::<u32>(), any::<bool>(), any::<bool>());
@@ -500,7 +537,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.npu.memory_bandwidth = npu.2.map(Bandwidth);
     platform.npu.memory_capacity = npu.3.map(Bytes);
     if let (Some(peak), true) = (platform.npu.peak, npu.4) {
-        platform.npu.compute = Compute::Roofline { peak, memory: platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX)) };
+        platform.npu.compute =
+            Compute::Roofline { peak, memory: platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX)) };
     }
     platform.remote_memory = remote.map(|(npus, latency, bandwidth)| RemoteMemory {
         sharing: [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][npus.min(2) as usize],
@@ -571,11 +609,14 @@ proptest! {
 #[test]
 fn an_algorithm_must_suit_its_dimension() {
     let text = |shape: &str, collectives: &str| {
-        format!("topology: {shape}\nlinks: {{bandwidth: 1 GB/s, per: npu, latency: 1 ns}}\ncollectives: {{{collectives}}}\n")
+        format!(
+            "topology: {shape}\nlinks: {{bandwidth: 1 GB/s, per: npu, latency: 1 ns}}\ncollectives: {{{collectives}}}\n"
+        )
     };
     let power = "(allowed: a power of two (1, 2, 4, 8, ...), or ring or direct for any number)";
-    let expected =
-        format!("p.yml: line 3, collectives.all_reduce: halving-doubling all_reduce cannot run on 6 NPUs, dimension 2 {power}");
+    let expected = format!(
+        "p.yml: line 3, collectives.all_reduce: halving-doubling all_reduce cannot run on 6 NPUs, dimension 2 {power}"
+    );
     assert_eq!(messages(read(&text("R(4)_SW(6)", "all_reduce: halving_doubling"))), [expected]);
     assert!(read(&text("R(4)_SW(8)", "all_reduce: halving_doubling")).is_ok());
     // A dimension of one NPU runs nothing.
