@@ -18,7 +18,8 @@ const LATENCY: Span = Span::from_ns(500);
 fn event_queue(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event_queue");
     group.throughput(Throughput::Elements(EVENTS));
-    let cases: [(&str, fn(u64) -> u64); 2] =
+    type Case = (&'static str, fn(u64) -> u64);
+    let cases: [Case; 2] =
         [("in_step", |_| 1000), ("out_of_step", |i| 1 + i.wrapping_mul(0x9e37_79b9) % 100_003)];
     for (name, step) in cases {
         let mut queue = EventQueue::default();
