@@ -10,7 +10,7 @@
 //! dimension it crosses.
 
 use engine::EventQueue;
-use network::{Backend, Delivery, LinkCost, Sequence, Stamp, Transfer, Usage};
+use network::{Alone, Backend, Delivery, LinkCost, Sequence, Stamp, Transfer, Usage};
 use topology::{Block, LinkGraph};
 use units::{Span, Time};
 
@@ -267,8 +267,13 @@ impl Backend for Analytical {
         }
     }
 
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Span> {
-        (self.departures.ports == Ports::Unlimited).then(|| self.paths.span(src, dst, bytes))
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+        let alone = || Alone { transit: self.paths.span(src, dst, bytes), occupancy: Span::ZERO };
+        (self.departures.ports == Ports::Unlimited).then(alone)
+    }
+
+    fn is_idle(&self, _: u32, _: u32, _: Time) -> bool {
+        true
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {

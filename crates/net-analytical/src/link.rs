@@ -6,7 +6,7 @@
 //! Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any stack and any explicit graph.
 
 use engine::EventQueue;
-use network::{Backend, Delivery, LinkCost, LinkUsage, Sequence, Stamp, Transfer, Usage};
+use network::{Alone, Backend, Delivery, LinkCost, LinkUsage, Sequence, Stamp, Transfer, Usage};
 use topology::LinkGraph;
 use units::{Span, Time};
 
@@ -61,6 +61,8 @@ pub struct LinkQueues {
     /// By dimension for a stack, by link for an explicit graph.
     costs: Vec<(LinkCost, Memo)>,
     by_link: bool,
+    /// Links that only one NPU ever sends over; empty when nothing is known.
+    private: Vec<bool>,
     /// States of the links used so far, and for each link which of them is its own (`NONE` while unused).
     states: Vec<LinkState>,
     state_of: Vec<u32>,
@@ -82,12 +84,25 @@ impl LinkQueues {
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
             costs: costs.into_iter().map(memo).collect(),
             by_link,
+            private: Vec::new(),
             graph,
             messages: Vec::new(),
             free: Vec::new(),
             queue: EventQueue::default(),
             transfers: 0,
         }
+    }
+
+    /// Says of every link whether only one NPU ever sends over it.
+    pub fn with_private_links(self, private: Vec<bool>) -> LinkQueues {
+        LinkQueues { private, ..self }
+    }
+
+    /// The one link from `src` to `dst`, if there is one and nobody else uses it.
+    fn private_link(&self, src: u32, dst: u32) -> Option<u32> {
+        let hop = self.graph.next(src, dst)?;
+        let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
+        (private && hop.to == dst).then_some(hop.link)
     }
 
     #[inline]
@@ -210,12 +225,28 @@ impl Backend for LinkQueues {
         }
     }
 
-    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Span> {
-        None
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+        let link = self.private_link(src, dst)?;
+        let cost = self.costs[if self.by_link { link } else { self.graph.dim(link) } as usize].0;
+        Some(Alone { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
     }
 
-    fn carry(&mut self, _: Transfer, _: u64) {
-        unreachable!("transfers on link queues hold one another up and have no closed form")
+    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
+        let Some(link) = self.private_link(src, dst) else { return false };
+        let state = self.state_of[link as usize];
+        state == NONE || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
+    }
+
+    fn carry(&mut self, transfer: Transfer, times: u64) {
+        let Some(link) = self.private_link(transfer.src, transfer.dst) else { return };
+        let (_, occupancy) = self.spans(link, transfer.bytes);
+        let state = self.state(link);
+        state.messages += times;
+        state.bytes += transfer.bytes * times;
+        state.sending += occupancy * times;
+        let dim = if self.by_link { 0 } else { self.graph.dim(link) as usize };
+        self.bytes[dim] += transfer.bytes * transfer.weight * times;
+        self.transfers += transfer.weight * times;
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {

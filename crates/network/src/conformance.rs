@@ -58,7 +58,7 @@ pub fn check<B: Backend>(
         if alone > most {
             return Err(format!("{transfer:?} alone took {alone:?}, bound {most:?}"));
         }
-        if backend.uncontended(transfer.src, transfer.dst, transfer.bytes).is_some_and(|span| span != alone) {
+        if backend.uncontended(transfer.src, transfer.dst, transfer.bytes).is_some_and(|a| a.transit != alone) {
             return Err(format!("{transfer:?} alone took {alone:?}, not what the closed form says"));
         }
     }

@@ -67,6 +67,15 @@ pub struct Delivery {
     pub time: Time,
 }
 
+/// A transfer that no other NPU's can hold up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alone {
+    /// From its start to its arrival.
+    pub transit: Span,
+    /// How long it keeps the next one from the same source to the same destination waiting.
+    pub occupancy: Span,
+}
+
 /// A network. It sees transfers, never a graph, a collective or another backend; a query changes nothing.
 ///
 /// The caller starts transfers with times that never decrease, and advances to `next_event` before starting anything later.
@@ -80,11 +89,14 @@ pub trait Backend {
     /// Handles events up to and including `until`, in order, and stops after the first one that delivers.
     fn advance(&mut self, until: Stamp, sequence: &mut Sequence, finished: &mut Vec<Delivery>);
 
-    /// How long a transfer takes whatever else happens: `None` when transfers can hold one another up (the closed form of
-    /// DESIGN 4 stands on this).
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Span>;
+    /// What a transfer takes when no other NPU's can hold it up; `None` when one can (the closed form of DESIGN 4 stands on this).
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone>;
 
-    /// Accounts for `times` transfers that the caller timed by [`Backend::uncontended`]. Other backends are never asked.
+    /// True when a transfer from `src` to `dst` started at `at` would wait for none of `src`'s own. Asked where
+    /// [`Backend::uncontended`] answers.
+    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool;
+
+    /// Accounts for `times` transfers, none waiting for another, that the caller timed by [`Backend::uncontended`].
     fn carry(&mut self, transfer: Transfer, times: u64);
 
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.

@@ -118,7 +118,8 @@ fn stages(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress)
     check(&workload, &config.platform)?;
     let platform = custom_files::load(&config.platform, &workload)?;
     let lowering = settings::lowering(&platform);
-    let settings = Settings { closed_form, ..settings::settings(&platform, &workload) };
+    let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
+    let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, &workload) };
     let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts = Parts {
@@ -130,7 +131,10 @@ fn stages(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress)
     };
     let finished = match config.backend {
         BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, progress),
-        BackendKind::Link => parts.execute(backends::link(&platform)?, progress),
+        BackendKind::Link => {
+            let private = symmetry::private_links(&workload, &platform, &settings, lowering.as_ref());
+            parts.execute(backends::link(&platform)?.with_private_links(private), progress)
+        }
     }?;
     Ok(report::outcome(config, &parts, &classes, finished))
 }

@@ -51,6 +51,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         replay_only: scheduler.replay_only,
         match_bytes: peer.is_some(),
         canonical: peer.is_none(),
+        contention_free: false,
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: remote(platform),

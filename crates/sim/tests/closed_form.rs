@@ -1,7 +1,6 @@
 //! The closed form of a phase gives what simulating every transfer gives: the same report, byte for byte.
 //!
-//! The native analytical backend lets messages wait where they leave an NPU and has no closed form; the peer's semantics have one,
-//! so the random platforms run under those.
+//! Native chunks overlap and have no closed form; the peer's semantics have one, so the random platforms run under those.
 
 #[path = "common/random.rs"]
 mod random;
@@ -44,9 +43,15 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
 }
 
 /// The report and the events it took; `None` where the peer's semantics refuse the workload or let it stall.
-fn report(platform: &Platform, workload: &graph::Workload, fold: bool, closed_form: bool) -> Option<(String, u64)> {
+fn report(
+    platform: &Platform,
+    workload: &graph::Workload,
+    backend: BackendKind,
+    fold: bool,
+    closed_form: bool,
+) -> Option<(String, u64)> {
     let workload = Source::Built(Box::new(workload.clone()));
-    let (platform, backend) = (platform.clone(), BackendKind::Analytical);
+    let platform = platform.clone();
     let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0 };
     match run_with(&config, closed_form, &mut |_| true) {
         Ok(outcome) => Some((serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"), outcome.events)),
@@ -62,9 +67,11 @@ proptest! {
     fn equals_the_event_path(platform in platform(), steps in steps(), delay in 1u64..50, fold in any::<bool>()) {
         let workload = workload(&platform.sizes, &steps);
         let peer = as_peer(&platform, delay);
-        let closed = report(&peer, &workload, fold, true);
-        let events = report(&peer, &workload, fold, false);
-        prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{}", platform.text);
+        for backend in [BackendKind::Analytical, BackendKind::Link] {
+            let closed = report(&peer, &workload, backend, fold, true);
+            let events = report(&peer, &workload, backend, fold, false);
+            prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{:?} {}", backend, platform.text);
+        }
     }
 }
 
@@ -76,8 +83,10 @@ fn saves_events() {
     let kind = graph::CollectiveKind::AllReduce;
     let steps = [(Step::World { kind, bytes: 1 << 20, priority: 0, root: 0 }, false)];
     let (peer, workload) = (as_peer(&platform, 10), workload(&platform.sizes, &steps));
-    let (closed, few) = report(&peer, &workload, false, true).expect("it runs");
-    let (events, many) = report(&peer, &workload, false, false).expect("it runs");
-    assert_eq!(closed, events);
-    assert!(few * 20 < many, "{few} events in closed form, {many} without");
+    for backend in [BackendKind::Analytical, BackendKind::Link] {
+        let (closed, few) = report(&peer, &workload, backend, false, true).expect("it runs");
+        let (events, many) = report(&peer, &workload, backend, false, false).expect("it runs");
+        assert_eq!(closed, events);
+        assert!(few * 20 < many, "{backend:?}: {few} events in closed form, {many} without");
+    }
 }

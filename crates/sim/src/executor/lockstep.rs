@@ -3,8 +3,9 @@
 //!
 //! The time is that of one position that sends to itself: its script is followed with the span of each transfer, once a script.
 //! Used only where the result cannot differ from the event path: one script for all positions, paths that depend on the step
-//! alone, a backend whose transfers never meet, an endpoint delay above zero (so that by the first send all have entered or
-//! not). Where the order of scheduling decides (the peer), also only when no other chunk can be under way on the rank.
+//! alone, links that nobody else uses and none of one's own messages waits for, an endpoint delay above zero (so that by the
+//! first send all have entered or not), and no other chunk under way on the rank. The native profile lets chunks overlap, so
+//! this is for the peer's.
 
 use super::phases::FlatScript;
 use super::{Callback, Executor};
@@ -12,6 +13,7 @@ use crate::lowering::PhaseSpec;
 use collective::To;
 use device::memory::Sharing;
 use network::{Backend, Transfer};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -49,19 +51,26 @@ impl<B: Backend> Executor<'_, B> {
             && settings.remote_memory.is_none_or(|m| m.sharing == Sharing::PerNpu)
             && phase.endpoint_delay > Span::ZERO
             && phase.only.is_empty()
-            && (settings.canonical || alone)
+            && !settings.canonical
+            && alone
             && !phase.plans.is_empty()
             && phase.plans.iter().all(|d| d.forward.plan.is_uniform())
-            && self.backend.uncontended(0, 1, 0).is_some()
     }
 
     /// Notes that a chunk has entered a phase. `line` names the line: the stream of its first position.
-    pub(super) fn note_entry(&mut self, line: u32, phase: u32) {
-        let now = self.now;
+    pub(super) fn note_entry(&mut self, stream: u32, line: u32, script: &FlatScript) {
+        let (now, state) = (self.now, self.streams[stream as usize]);
+        let src = self.folding.representatives[state.rank as usize];
+        let form = self.form(stream, line, script);
+        let free = |&(to, ..): &(To, u64, u64)| {
+            let dst = self.rank_at(&state, script, to.position(state.position, script.n));
+            self.backend.is_idle(src, dst, now + script.delay)
+        };
+        let fit = form.is_some_and(|f| f.sends.iter().all(free));
         let fresh = Entries { time: now, entered: 0, checked: 0, together: true };
-        let entries = self.entries.entry((line, phase)).or_insert(fresh);
+        let entries = self.entries.entry((line, state.phase)).or_insert(fresh);
         entries.entered += 1;
-        entries.together &= entries.time == now;
+        entries.together &= fit && entries.time == now;
     }
 
     /// At the first send: have all `n` positions entered together?
@@ -93,29 +102,35 @@ impl<B: Backend> Executor<'_, B> {
             let dst = self.rank_at(&state, &script, to.position(state.position, script.n));
             self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
         }
-        if self.settings.canonical {
-            self.register(state.rank, self.now + form.total, Callback::Over(stream));
-        } else {
-            self.register(state.rank, self.now + (form.total - form.last), Callback::LastReceived(stream, form.last));
-        }
+        self.register(state.rank, self.now + (form.total - form.last), Callback::LastReceived(stream, form.last));
         true
     }
 
     fn form(&mut self, stream: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
         let state = self.streams[stream as usize];
-        // Lines of one geometry are alike where the phase is regular; others are looked at one by one.
-        let place = if script.regular { u32::MAX } else { self.streams[line as usize].slot };
-        let place = if script.regular || script.stride == 0 { place } else { state.base };
+        // Without contention all lines of a regular geometry are one; else they are looked at one by one.
+        let place = match script.stride {
+            _ if self.regular_everywhere(script) => u32::MAX,
+            0 => self.streams[line as usize].slot,
+            _ => state.base,
+        };
         if let Some(form) = self.forms.get(&(state.script, place)) {
             return form.clone();
         }
-        let form = (script.regular || self.alike(stream, script)).then(|| Rc::new(self.follow(&state, script)));
+        let form = if self.alike(stream, script) { self.follow(&state, script).map(Rc::new) } else { None };
         self.forms.insert((state.script, place), form.clone());
         form
     }
 
+    fn regular_everywhere(&self, script: &FlatScript) -> bool {
+        script.regular && self.settings.contention_free
+    }
+
     /// True when every step takes the same time from every position.
     fn alike(&self, stream: u32, script: &FlatScript) -> bool {
+        if self.regular_everywhere(script) {
+            return true;
+        }
         let state = self.streams[stream as usize];
         let steps = &self.steps[script.first as usize..script.last as usize];
         let mut peers: Vec<(To, u64)> = steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))).collect();
@@ -135,7 +150,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Follows one position's script as if it sent to itself.
-    fn follow(&self, state: &super::phases::Stream, script: &FlatScript) -> Lockstep {
+    fn follow(&self, state: &super::phases::Stream, script: &FlatScript) -> Option<Lockstep> {
         let steps = &self.steps[script.first as usize..script.last as usize];
         let mut sends: Vec<(To, u64, u64)> = Vec::new();
         let receives = script.receives as usize;
@@ -145,6 +160,8 @@ impl<B: Backend> Executor<'_, B> {
         // (time, order, becomes usable rather than is received)
         let mut queue: BinaryHeap<Reverse<(Span, u32, bool)>> = BinaryHeap::new();
         let (mut order, mut looks) = (0, true);
+        // When the link to each peer is free again.
+        let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         loop {
             // As in the event path, steps are looked at when something has become usable, not on reception.
             while let Some(step) =
@@ -160,12 +177,17 @@ impl<B: Backend> Executor<'_, B> {
                 if let Some(to) = step.to {
                     let peer = self.rank_at(state, script, to.position(state.position, script.n));
                     let src = self.folding.representatives[state.rank as usize];
-                    let span = self.backend.uncontended(src, peer, step.bytes).unwrap_or_default();
+                    let alone = self.backend.uncontended(src, peer, step.bytes)?;
+                    let free = free.entry(peer).or_default();
+                    if *free > now {
+                        return None;
+                    }
+                    *free = now + alone.occupancy;
                     match sends.iter_mut().find(|(t, b, _)| (*t, *b) == (to, step.bytes)) {
                         Some((_, _, count)) => *count += 1,
                         None => sends.push((to, step.bytes, 1)),
                     }
-                    arrival[step.slot as usize] = Some(now + span);
+                    arrival[step.slot as usize] = Some(now + alone.transit);
                     meet(arrival[step.slot as usize], posted[step.slot as usize]);
                 }
                 if step.from.is_some() {
@@ -186,6 +208,6 @@ impl<B: Backend> Executor<'_, B> {
                 queue.push(Reverse((now + last, order, true)));
             }
         }
-        Lockstep { total: now, last, sends }
+        Some(Lockstep { total: now, last, sends })
     }
 }

@@ -114,6 +114,8 @@ pub struct Settings {
     /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so that the order does not
     /// depend on who scheduled what when. Off: first scheduled, first done (the peer).
     pub canonical: bool,
+    /// Transfers never hold one another up, whoever sends them.
+    pub contention_free: bool,
     /// Phases whose positions enter together take their closed form where it is exact.
     pub closed_form: bool,
     /// Local memory of an NPU, if known.

@@ -327,7 +327,7 @@ impl<B: Backend> Executor<'_, B> {
         let script = self.scripts[state.script as usize];
         if script.lockstep {
             let line = self.line_of(stream, &state, &script);
-            self.note_entry(line, state.phase);
+            self.note_entry(stream, line, &script);
         }
         if script.first < script.last && self.steps[script.first as usize].to.is_some() {
             self.register(state.rank, self.now + script.delay, Callback::Start(stream));
