@@ -19,8 +19,7 @@ fn event_queue(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event_queue");
     group.throughput(Throughput::Elements(EVENTS));
     type Case = (&'static str, fn(u64) -> u64);
-    let cases: [Case; 2] =
-        [("in_step", |_| 1000), ("out_of_step", |i| 1 + i.wrapping_mul(0x9e37_79b9) % 100_003)];
+    let cases: [Case; 2] = [("in_step", |_| 1000), ("out_of_step", |i| 1 + i.wrapping_mul(0x9e37_79b9) % 100_003)];
     for (name, step) in cases {
         let mut queue = EventQueue::default();
         (0..EVENTS).for_each(|i| queue.push(Time(step(i)), i, i));

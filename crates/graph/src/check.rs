@@ -98,7 +98,10 @@ fn nothing_to_run(workload: &Workload, classes: &Classes, problems: &mut Vec<Pro
             n => format!("none of the trace's {n} nodes computes, loads, stores or communicates"),
         };
         let message = format!("{what}: there is nothing to run{}", more(idle[i] - 1, "rank"));
-        problems.push(Problem::new("", format!("rank {rank}"), message).help("at least one such node"));
+        problems.push(
+            Problem::new("", format!("rank {rank}"), message)
+                .help("at least one node that computes, loads, stores or communicates"),
+        );
     }
 }
 

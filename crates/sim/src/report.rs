@@ -72,8 +72,16 @@ fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
         format!("{name} carried {times:.2} times what its links can: messages share links, which --backend link models")
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
-    let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what}: {count}"));
+    let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
     shared.into_iter().chain(parts.platform.warnings.iter().cloned()).chain(notes).collect()
+}
+
+/// `22,528 times`.
+fn times(count: u64) -> String {
+    let digits = count.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or_default()).collect();
+    if count == 1 { "once".into() } else { format!("{} times", groups.join(",")) }
 }
 
 /// Ranks with the same program and the same totals, by first rank.

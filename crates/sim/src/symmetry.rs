@@ -68,7 +68,7 @@ pub fn private_links(
     settings: &Settings,
     lowering: &dyn Lowering,
 ) -> Vec<bool> {
-    if settings.canonical || !settings.closed_form {
+    if settings.canonical || !settings.closed_form || settings.ranks > RANKS {
         return Vec::new();
     }
     let links = crate::backends::analytical(platform).ok().zip(topology::LinkGraph::new(&platform.fabric).ok());
@@ -81,7 +81,9 @@ pub fn private_links(
     finder.private_links(&graph).unwrap_or_default()
 }
 
-/// Most hops looked at for [`private_links`].
+/// Most ranks for which [`private_links`] looks.
+const RANKS: u32 = 1 << 16;
+/// Most hops it looks at.
 const HOPS: u64 = 1 << 22;
 
 fn uses_memory(workload: &Workload) -> bool {

@@ -121,7 +121,7 @@ const ASTRA_SIM: &[Bad] = &[
             f.traces = vec![Some(trace(&[compute(0, &[])])); 4];
             f.traces[2] = Some(trace(&[]));
         },
-        ["", "rank 2", "the trace holds no nodes", "at least one such node"],
+        ["", "rank 2", "the trace holds no nodes", "at least one node that computes"],
     ),
     (
         "not chakra: text",
@@ -445,7 +445,7 @@ fn what_astra_sim_passes_over_is_said() {
         (
             |f| f.traces = vec![Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])); 4],
             5_000.0,
-            "earlier definitions of a node id",
+            "earlier definition of a node id",
         ),
         (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), 43_000.0, "beyond"),
     ];
@@ -469,7 +469,7 @@ fn unreadable_files() {
         let mut files = Files::sound();
         files.run(&folder).expect("sound files run");
         let path = folder.file(name);
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0)).expect("our own file");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).expect("our own file");
         let readable = std::fs::read(&path).is_ok();
         (files.system, files.network, files.memory, files.traces) = (None, None, None, Vec::new());
         match readable {
@@ -523,8 +523,7 @@ const NATIVE: &[(&str, &str, [&str; 3])] = &[
 #[test]
 fn native_platforms() {
     for (name, text, [place, message, allowed]) in NATIVE {
-        let answer =
-            native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).and_then(|_| panic!("{name}: it is taken"));
+        let answer = native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).map(|_| panic!("{name}: it is taken"));
         one_problem(name, answer, ["p.yml", place, message, allowed]);
     }
 }

@@ -79,7 +79,8 @@ fn cases_that_once_failed() {
     use CollectiveKind::{AllGather, AllReduce, Broadcast, Scatter};
     let world = |kind, bytes| (Step::World { kind, bytes, priority: 0, root: 0 }, false);
     let odd = (Step::Odd { kind: AllReduce, bytes: 64, first: 2, step: 1, backward: false }, false);
-    let cases: [(&str, &str, &[u32], Vec<(Step, bool)>); 5] = [
+    type Case<'a> = (&'a str, &'a str, &'a [u32], Vec<(Step, bool)>);
+    let cases: [Case<'_>; 5] = [
         ("a root that receives nothing, folded", "FullyConnected(3)", &[3], vec![world(Broadcast, 0)]),
         ("scatter, folded", "FullyConnected(4)", &[4], vec![world(Scatter, 0)]),
         (

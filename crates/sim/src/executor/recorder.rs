@@ -72,10 +72,16 @@ pub(super) struct Recorder {
 struct Operations {
     /// Where each program's nodes start.
     first: Vec<usize>,
-    count: Vec<u64>,
-    total: Vec<u128>,
-    max: Vec<Span>,
+    /// Side by side, for a large workload touches each node once.
+    totals: Vec<NodeTotals>,
     program: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct NodeTotals {
+    total: u128,
+    count: u64,
+    max: Span,
 }
 
 impl Recorder {
@@ -95,8 +101,7 @@ impl Recorder {
             first.push(first[first.len() - 1] + p.nodes().len());
         }
         let nodes = first[first.len() - 1];
-        let operations =
-            Operations { first, count: vec![0; nodes], total: vec![0; nodes], max: vec![Span::ZERO; nodes], program };
+        let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
         let multiplicity = folding.multiplicity.clone();
         Recorder { ranks, multiplicity, phases: Vec::new(), starts: vec![Time::MAX; starts], operations, replay_only }
     }
@@ -231,21 +236,22 @@ impl Operations {
     #[inline]
     fn add(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
         let at = self.first[self.program[rank as usize] as usize] + node as usize;
-        self.count[at] += ranks;
-        self.total[at] += u128::from(span.0) * u128::from(ranks);
-        self.max[at] = self.max[at].max(span);
+        let totals = &mut self.totals[at];
+        totals.count += ranks;
+        totals.total += u128::from(span.0) * u128::from(ranks);
+        totals.max = totals.max.max(span);
     }
 
     fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
         let mut named: indexmap::IndexMap<(&str, &str), (u64, u128, Span, u64)> = indexmap::IndexMap::new();
         for (p, program) in workload.programs.iter().enumerate() {
             for (n, node) in program.nodes().iter().enumerate() {
-                let at = self.first[p] + n;
+                let NodeTotals { total, count, max } = self.totals[self.first[p] + n];
                 let entry = named.entry((program.name(n), kind_name(&node.op))).or_default();
-                entry.0 += self.count[at];
-                entry.1 += self.total[at];
-                entry.2 = entry.2.max(self.max[at]);
-                entry.3 += self.count[at] * bytes_of(&node.op);
+                entry.0 += count;
+                entry.1 += total;
+                entry.2 = entry.2.max(max);
+                entry.3 = entry.3.saturating_add(count.saturating_mul(bytes_of(&node.op)));
             }
         }
         named.sort_by(|a, x, b, y| y.1.cmp(&x.1).then_with(|| a.cmp(b)));

@@ -89,7 +89,7 @@ impl<'o> Assembler<'o> {
             let message = format!("no trace for {missing}: there are {have} traces");
             self.problems.push(Problem::new(name, "", message).help(allowed));
         } else if have > want && self.options.peer_compat {
-            self.notes.add("traces beyond the platform's NPUs, not read", (have - want) as u64);
+            self.notes.add("a trace beyond the platform's NPUs is not read", (have - want) as u64);
         } else if have > want {
             let message = format!("there are {have} traces for a platform of {want} NPUs");
             self.problems.push(Problem::new(name, "", message).help(allowed));
@@ -126,7 +126,7 @@ impl<'o> Assembler<'o> {
             self.problems.push(Problem::new(file.display().to_string(), "", message).help(help));
             return;
         }
-        self.notes.add("ranks that run the one trace given", u64::from(npus));
+        self.notes.add("a rank runs the one trace given", u64::from(npus));
         self.templates[0].ranks = u64::from(npus);
         self.ranks = vec![0; npus as usize];
     }
@@ -229,7 +229,7 @@ impl<'o> Assembler<'o> {
             let message = "the one trace in this archive names its peers by rank, so it can't run on several ranks";
             self.problems.push(Problem::new(name, "", message).help("a trace for each rank"));
         } else if npus > 1 && self.problems.is_empty() {
-            self.notes.add("ranks that run the one trace given", u64::from(npus));
+            self.notes.add("a rank runs the one trace given", u64::from(npus));
             self.templates[0].ranks = u64::from(npus);
             self.ranks = vec![0; npus as usize];
         }

@@ -86,7 +86,7 @@ impl<'o> Decoder<'o> {
                 Op::Memory { store: raw.kind == Kind::Store, bytes: Bytes(raw.attrs.required(Key::TensorSize)?) }
             }
             Kind::Compute => compute(raw)?,
-            Kind::Host => self.host("storage, batch and checkpoint nodes, run as time on the host"),
+            Kind::Host => self.host("a storage, batch or checkpoint node runs as time on the host"),
             Kind::Unknown(number) => {
                 return Err(BadAttr { message: format!("node type {number} is unknown"), help: schema.kinds() });
             }
@@ -117,7 +117,7 @@ impl<'o> Decoder<'o> {
     #[inline]
     fn communication(&mut self, schema: Schema, raw: &Raw) -> Result<Op, BadAttr> {
         if raw.attrs.truth(Key::IsCpuOp)? {
-            return Ok(self.host("communication nodes marked is_cpu_op, run as time on the host"));
+            return Ok(self.host("a communication node marked is_cpu_op runs as time on the host"));
         }
         let lowered = match raw.kind {
             Kind::Collective => self.collective(schema, raw),
@@ -125,7 +125,7 @@ impl<'o> Decoder<'o> {
         };
         match lowered {
             Err(_) if self.options.replay => {
-                self.notes.count("communication nodes without usable attributes, replayed by their duration");
+                self.notes.count("a communication node without usable attributes is replayed by its duration");
                 Ok(Op::Compute { operations: None, bytes: None, cpu: false })
             }
             other => other,
@@ -216,13 +216,13 @@ impl<'o> Decoder<'o> {
         if self.options.peer_compat {
             let dropped = self.builder.keep_last_definitions();
             if dropped > 0 {
-                self.notes.add("earlier definitions of a node id, replaced by a later one", dropped);
+                self.notes.add("an earlier definition of a node id is replaced by a later one", dropped);
             }
         }
         if self.options.replay {
             let dropped = self.builder.drop_dangling();
             if dropped > 0 {
-                self.notes.add("dependencies on nodes that the recording left out, dropped", dropped);
+                self.notes.add("a dependency on a node that the recording left out is dropped", dropped);
             }
         }
         let builder = std::mem::take(&mut self.builder);

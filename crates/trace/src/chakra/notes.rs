@@ -28,14 +28,14 @@ impl Notes {
         if self.attributes.len() < MOST_NAMES {
             self.attributes.insert(name.into(), 1);
         } else {
-            self.count("attributes with yet other names, ignored");
+            self.count("a trace attribute of yet another name is not used");
         }
     }
 
     /// A field no schema has.
     #[cold]
     pub fn field(&mut self, number: u32) {
-        self.count(&format!("protobuf field {number} of no known schema, ignored"));
+        self.count(&format!("protobuf field {number} is of no known schema and not used"));
     }
 
     /// Anything else.
@@ -71,7 +71,7 @@ impl Notes {
     pub fn into_sorted(self) -> Vec<(String, u64)> {
         let mut all = self.other;
         for (name, count) in self.attributes {
-            let text = format!("attribute `{}` ignored", String::from_utf8_lossy(&name));
+            let text = format!("trace attribute `{}` is not used", String::from_utf8_lossy(&name));
             *all.entry(text).or_default() += count;
         }
         all.into_iter().collect()

@@ -345,7 +345,7 @@ fn the_feeder_s_json_reads_with_fractions_of_a_microsecond() {
     assert_eq!(decoded.program.nodes()[0].duration, Span(1_250_000));
     assert_eq!(decoded.program.deps(1), [0]);
     assert!(matches!(decoded.program.nodes()[1].op, Op::Collective { kind: CollectiveKind::AllGather, .. }));
-    assert_eq!(decoded.notes.into_sorted(), [("attribute `color` ignored".to_string(), 1)]);
+    assert_eq!(decoded.notes.into_sorted(), [("trace attribute `color` is not used".to_string(), 1)]);
 }
 
 fn collective_program(bytes: u64) -> Program {
@@ -400,7 +400,7 @@ fn missing_and_superfluous_ranks_are_named() {
     assert!(problems[0].message.contains("ranks 4-5: there are 4 traces"), "{problems:?}");
     assert!(read_n(Some(2), &ReadOptions::default()).unwrap_err()[0].message.contains("4 traces for a platform of 2"));
     let workload = read_n(Some(2), &ReadOptions { peer_compat: true, ..Default::default() }).unwrap();
-    assert_eq!(workload.notes, [("traces beyond the platform's NPUs, not read".to_string(), 2)]);
+    assert_eq!(workload.notes, [("a trace beyond the platform's NPUs is not read".to_string(), 2)]);
     scratch.write("other.0.et", &bytes);
     let problems = read(&scratch.0, None, &[], &ReadOptions::default()).unwrap_err();
     assert!(problems[0].message.contains("other.*.et (1), t.*.et (4)"), "{problems:?}");
