@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import _core, nccl
+from .errors import ArmillaryError, InputError, Problem
 from .platform import Platform
 from .result import Result, columns
 from .workload import Workload
@@ -32,7 +35,29 @@ def simulate(
     finished share of the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
     Raises `InputError` when the two don't fit together, `StalledError` when operations wait for ever.
     """
-    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
+    if not 0 <= seed < 2**64:
+        raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
+    with _named(workload):
+        return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
+
+
+def check(workload: Workload, platform: Platform) -> list[Problem]:
+    """Everything that keeps the two from fitting together, without simulating."""
+    return [_placed(Problem(*parts), workload) for parts in _core.check(workload._core, platform._core)]
+
+
+@contextmanager
+def _named(workload: Workload) -> Iterator[None]:
+    """Problems with the workload name where it was read from, which the simulator has not kept."""
+    try:
+        yield
+    except ArmillaryError as error:
+        raise type(error)([_placed(problem, workload) for problem in error.problems]) from None
+
+
+def _placed(problem: Problem, workload: Workload) -> Problem:
+    inside = not problem.file and problem.place.startswith(("rank ", "group "))
+    return replace(problem, file=workload.name) if inside else problem
 
 
 def collective_row(
@@ -50,7 +75,8 @@ def collective_row(
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
     count = nccl.element_count(kind, size, ranks, width)
     wanted = nccl.npu_bytes(kind, count, width, ranks)
-    outcome = _core.collective(kind, wanted, platform._core, backend, fold, root, progress)
+    at = nccl.root_rank(root, ranks)
+    outcome = _core.collective(kind, wanted, platform._core, backend, fold, at, progress)
     return nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
 
 

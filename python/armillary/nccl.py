@@ -35,6 +35,7 @@ _SHARED_OUT = {"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"
 _ALIGNED = {"all_gather", "reduce_scatter", "all_to_all"}
 _CONTRIBUTION = {"all_gather", "gather"}
 _ALIGNMENT = 16
+_LARGEST = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,10 @@ def size_bytes(text: str, place: str) -> int:
         raise InputError(
             [Problem("", place, f"{text!r} is not a size", "a number with an optional K, M, G or T, such as 8 or 64M")]
         )
-    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
+    size = float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
+    if size > _LARGEST:
+        raise InputError([Problem("", place, f"{text!r} is too large", "up to 1048576T (1 EiB)")])
+    return int(size)
 
 
 def sizes(first: int, last: int, factor: int | None, step: int | None) -> Iterator[int]:
@@ -98,14 +102,26 @@ def sizes(first: int, last: int, factor: int | None, step: int | None) -> Iterat
         )
     if factor is None and step is not None and step < 1:
         raise InputError([Problem("", "-i", f"a step of {step} bytes never reaches the end", "-i 1 or more")])
-    size = first
+    return _sizes(first, last, factor, step or 2**20)
+
+
+def _sizes(size: int, last: int, factor: int | None, step: int) -> Iterator[int]:
     while size <= last:
         yield size
-        size = size * factor if factor is not None else size + (step or 2**20)
+        size = size * factor if factor is not None else size + step
+
+
+def root_rank(root: int, ranks: int) -> int:
+    """`root`, which must be one of the ranks."""
+    if not 0 <= root < ranks:
+        raise InputError([Problem("", "root", f"rank {root} does not exist", f"0 to {ranks - 1}")])
+    return root
 
 
 def element_count(kind: str, size: int, ranks: int, width: int) -> int:
     """The `count` column: elements a rank passes to the call. Shared-out buffers are cut to equal parts."""
+    if not 0 <= size <= _LARGEST:
+        raise InputError([Problem("", "size", f"{size} bytes is not a size", f"0 to {_LARGEST} bytes (1 EiB)")])
     count = size // width
     if kind in _SHARED_OUT:
         count //= ranks

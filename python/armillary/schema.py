@@ -62,9 +62,10 @@ class Operation(TypedDict):
 
 
 class Link(TypedDict):
-    """One of the busiest links (link backend)."""
+    """Links used alike, the busiest first (link backend): name of the first, how many, and the numbers of each."""
 
     name: str
+    count: int
     bytes: int
     busy_ns: float
     messages: int

@@ -50,6 +50,18 @@ def test_workload(tmp_path: Path) -> None:
     assert (workload.ranks, workload.operations) == (8, 32)
 
 
+@pytest.mark.parametrize(("size", "root"), [(-5, 0), (10**30, 0), (8, -1), (8, 8)])
+def test_collective_refuses(platform: arm.Platform, size: int, root: int) -> None:
+    with pytest.raises(arm.InputError):
+        arm.collective("broadcast", size, platform, root=root)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_seed_refused(platform: arm.Platform, tmp_path: Path, seed: int) -> None:
+    with pytest.raises(arm.InputError, match="seed"):
+        arm.simulate(arm.load(toy.traces(tmp_path)), platform, seed=seed)
+
+
 def test_groups_from_a_file(platform: arm.Platform, tmp_path: Path) -> None:
     """Traces that name a group need a file that says who is in it."""
     node = et.collective(0, 1 << 20)

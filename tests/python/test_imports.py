@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "errors"},
     "workload": {"_core", "platform"},
     "result": {"_core", "files", "schema"},
-    "api": {"_core", "nccl", "platform", "result", "workload"},
+    "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
     "report": {"schema"},
     "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "workload"},
     "": {"_core", "api", "errors", "platform", "result", "workload"},

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from .. import __version__, _core
+from .. import __version__, api
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, load
@@ -39,7 +39,7 @@ def check(
         target = _attempt(lambda: Platform.load(platform, settings(set_)), problems)
         source = _attempt(lambda: load(workload, target, groups), problems) if workload else None
         if target and source:
-            problems += [Problem(*parts) for parts in _core.check(source._core, target._core)]
+            problems += api.check(source, target)
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}
         output.write_json(
             json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)

@@ -43,10 +43,10 @@ def collective(
         output.require_writable(json)
         name = nccl.operation(kind)
         nccl.element_bytes(dtype)
-        wanted = list(
-            nccl.sizes(nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e"), factor, nccl.size_bytes(step, "-i"))
-        )
+        ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")
+        wanted = nccl.sizes(*ends, factor, nccl.size_bytes(step, "-i"))
         target = Platform.load(platform, settings(set_))
+        nccl.root_rank(root, target.npus)
         show = sys.stdout.write if json != "-" else _nothing
         show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
         show(nccl.header() + "\n")

@@ -38,7 +38,7 @@ def _parts(report: Report, title: str, console: Console) -> Iterator[RenderableT
     yield from _network(report, console)
     yield from _phases(report)
     yield from _operations(report, console)
-    yield from _links(report)
+    yield from _links(report, console)
     yield ""
     yield _footer(report)
 
@@ -48,7 +48,7 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
         Text("Step time  ", "bold").append(time(report["step_time_ns"]), "bold green").append(f"   {title}", "default")
     )
     ranks, classes = report["ranks"], report["symmetry"]["classes"]
-    alike = f" in {number(classes)} classes that behave alike" if classes < ranks else ", no two alike"
+    alike = f" in {number(classes)} classes that behave alike" if classes < ranks else ", each simulated by itself"
     reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
     yield Text(f"{number(ranks)} ranks{', all alike' if classes == 1 else alike}{reason}")
 
@@ -130,18 +130,33 @@ def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _links(report: Report) -> Iterator[RenderableType]:
+def _links(report: Report, console: Console) -> Iterator[RenderableType]:
     shown = report["links"][:_LINKS]
     if not shown:
         return
-    yield from _heading("Busiest links")
-    table = _table(
-        ("Link", "left"), *((h, "right") for h in ("Busy", "Carried", "Messages", "Mean wait", "Most waiting"))
-    )
+    yield from _heading("Busiest links", Text("alike ones in one row; numbers are of each", "dim"))
+    narrow = console.width < _WIDE
+    heads = ["Count", "Busy", "Carried", "Mean wait", "Queue"]
+    if not narrow:
+        heads = ["Count", "Busy", "Carried", "Messages", "Mean wait", "Longest queue"]
+    table = _table(("Link", "left"), *((head, "right") for head in heads))
     for item in shown:
-        waits = (time(item["queue_mean_ns"]), number(item["queue_max"]))
-        table.add_row(item["name"], time(item["busy_ns"]), size(item["bytes"]), number(item["messages"]), *waits)
+        cells = {
+            "Count": number(item["count"]),
+            "Busy": time(item["busy_ns"]),
+            "Carried": size(item["bytes"]),
+            "Messages": number(item["messages"]),
+            "Mean wait": time(item["queue_mean_ns"]),
+            "Queue": number(item["queue_max"]),
+            "Longest queue": number(item["queue_max"]),
+        }
+        table.add_row(_link_name(item["name"], narrow), *(cells[head] for head in heads))
     yield Padding(table, (0, 0, 0, 2))
+
+
+def _link_name(name: str, narrow: bool) -> Text:
+    """`npu0 -> npu4 (dimension 2)`, or `(dim 2)` where there is no room."""
+    return Text(name.replace(" (dimension ", " (dim ") if narrow else name, no_wrap=True, overflow="ellipsis")
 
 
 def _footer(report: Report) -> Text:

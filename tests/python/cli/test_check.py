@@ -38,4 +38,4 @@ def test_what_does_not_fit_together(armillary: Armillary, tmp_path: Path) -> Non
     toy.platform(tmp_path), toy.stalled(tmp_path)
     run = armillary("check", "stalled", "-p", "toy.yml")
     assert run.returncode == 2
-    assert "rank 0" in run.stderr
+    assert "in: stalled: rank 0" in run.stderr

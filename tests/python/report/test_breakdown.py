@@ -32,6 +32,12 @@ def test_tables_fit_the_width(report: Report, width: int) -> None:
     assert max(map(len, tables)) <= width
 
 
+@pytest.mark.parametrize(("width", "name"), [(80, "npu7 -> npu15 (dim 2)"), (100, "npu7 -> npu15 (dimension 2)")])
+def test_a_link_takes_one_line_with_its_count(report: Report, width: int, name: str) -> None:
+    [line] = [line for line in drawn(report, width).splitlines() if name in line]
+    assert line.split(name)[1].split()[0] == "16"
+
+
 def test_no_colour_codes_outside_a_terminal(report: Report) -> None:
     assert "\x1b" not in drawn(report, 80)
     assert "\x1b" in drawn(report, 80, terminal=True)
@@ -65,6 +71,6 @@ def test_many_classes_are_cut_and_counted(report: Report) -> None:
 
 def test_what_sets_ranks_apart(report: Report) -> None:
     report["symmetry"] = {"classes": 64, "reason": "the network is a chain"}
-    assert "64 ranks, no two alike: the network is a chain" in drawn(report, 80)
+    assert "64 ranks, each simulated by itself: the network is a chain" in drawn(report, 80)
     report["symmetry"] = {"classes": 1, "reason": ""}
     assert "64 ranks, all alike\n" in drawn(report, 80)
