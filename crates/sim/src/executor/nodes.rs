@@ -141,14 +141,14 @@ impl<B: Backend> Executor<'_, B> {
 
     fn issue(&mut self, rank: u32, index: u32) {
         let program = self.ranks[rank as usize].program as usize;
-        let node = self.workload.programs[program].nodes()[index as usize];
-        self.recorder.issued(rank, index, self.kinds[program][index as usize], self.now);
-        if self.settings.replay_only {
+        let kind = self.kinds[program][index as usize];
+        self.recorder.issued(rank, index, kind, self.now);
+        if self.settings.replay_only || matches!(kind, Kind::Compute | Kind::Host) {
             return self.run_for(rank, index, self.settings.durations[program][index as usize]);
         }
+        let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
-            Op::Metadata | Op::Invalid => self.complete(rank, index),
-            Op::Compute { .. } => self.run_for(rank, index, self.settings.durations[program][index as usize]),
+            Op::Metadata | Op::Invalid | Op::Compute { .. } => self.complete(rank, index),
             Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
