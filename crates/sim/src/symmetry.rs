@@ -71,6 +71,11 @@ pub fn private_links(
     if settings.canonical || !settings.closed_form || settings.ranks > RANKS {
         return Vec::new();
     }
+    // Collectives of one phase: on one dimension, or of a communicator group.
+    let single = settings.sizes.iter().filter(|&&s| s > 1).count() == 1 || workload.groups.len() > 1;
+    if !single || settings.per_queue > 1 || settings.queues_per_dim > 1 || settings.rendezvous {
+        return Vec::new();
+    }
     let links = crate::backends::analytical(platform).ok().zip(topology::LinkGraph::new(&platform.fabric).ok());
     let Some((network, graph)) = links else { return Vec::new() };
     let mut finder = Finder::new(workload, platform, settings, lowering, &network, BackendKind::Analytical);
