@@ -54,6 +54,8 @@ impl<'a> NativeLowering<'a> {
         let chosen = choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
         chosen.unwrap_or(match self.block(dim) {
             Some(Block::Ring) | None => Algorithm::Ring,
+            // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd the root's port.
+            Some(Block::Switch) if is_rooted(kind) || kind == CollectiveKind::Barrier => Algorithm::HalvingDoubling,
             Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
                 Algorithm::HalvingDoubling
             }
@@ -76,8 +78,7 @@ impl<'a> NativeLowering<'a> {
         let turns = if algorithm == Algorithm::DoubleBinaryTree { 2 } else { 1 };
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
-            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
-                .map_err(|e| Problem::new("", "", e.to_string()))
+            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b)))).map_err(|e| refusal(&e.to_string()))
         };
         (0..turns).map(plan).collect()
     }
@@ -180,6 +181,12 @@ impl<'a> NativeLowering<'a> {
             Shape::List { count, dim } => self.one_phase(request, bytes, *count, *dim, Geometry::Group),
         }
     }
+}
+
+/// A plan's error as a problem: what is wrong, and what is allowed.
+fn refusal(text: &str) -> Problem {
+    let (message, allowed) = text.split_once("; allowed: ").unwrap_or((text, ""));
+    Problem::new("", "", message).help(allowed)
 }
 
 /// What a phase is made of.

@@ -24,7 +24,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Collectives {
     /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: ring; FullyConnected: direct; Switch: halving-doubling
-    /// for powers of two, else direct).
+    /// for powers of two, rooted kinds and the barrier, else direct).
     pub choices: [Option<Choice>; CollectiveKind::ALL.len()],
     /// All-reduce over several dimensions.
     pub hierarchy: Hierarchy,

@@ -34,9 +34,16 @@ fn stacked(root: &At<'_>, findings: &mut Findings) -> Option<Vec<Dim>> {
     dims.into_iter().collect()
 }
 
+/// Most NPUs of a machine: what ranks cost in memory stays below a few gigabytes.
+const MOST_NPUS: u32 = 1 << 24;
+
 fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
     let text = findings.text(at)?;
     match text.parse::<Topology>() {
+        Ok(shape) if shape.npus() > MOST_NPUS => {
+            findings.refuse(at, format!("\"{text}\" has {} NPUs", shape.npus()), "at most 16,777,216 NPUs");
+            None
+        }
         Ok(shape) if shape.dims.len() <= 32 => Some(shape),
         Ok(shape) => {
             findings.refuse(at, format!("\"{text}\" has {} dimensions", shape.dims.len()), "1 to 32 dimensions");
