@@ -4,7 +4,6 @@ use crate::errors;
 use crate::platform::Platform;
 use crate::signals::minded;
 use pyo3::prelude::*;
-use sim::profile::Profile;
 use std::path::PathBuf;
 use trace::chakra::ReadOptions;
 
@@ -37,5 +36,5 @@ impl Workload {
 }
 
 fn options(platform: &Platform) -> ReadOptions {
-    ReadOptions { peer_compat: platform.0.profile == Profile::AstraSim, replay: platform.0.scheduler.replay_only }
+    ReadOptions { peer_compat: false, replay: platform.0.scheduler.replay_only }
 }

@@ -438,16 +438,9 @@ fn one_problem(name: &str, answer: Result<Outcome, Error>, parts: [&str; 4]) {
 /// What ASTRA-sim takes without a word runs, and the report says what was passed over.
 #[test]
 fn what_astra_sim_passes_over_is_said() {
-    let cases: [(Spoil, f64, &str); 4] = [
+    let cases: [(Spoil, f64, &str); 2] = [
         (|f| f.system = Some(SYSTEM.replace('{', r#"{"endpoint-dely": 99, "#)), 43_000.0, "endpoint-dely"),
         (|f| f.args = vec!["--comm-scale=2".into()], 43_000.0, "--comm-scale"),
-        // The last of two nodes with one id counts: 5 us, not 1 us.
-        (
-            |f| f.traces = vec![Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])); 4],
-            5_000.0,
-            "earlier definition of a node id",
-        ),
-        (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), 43_000.0, "beyond"),
     ];
     for (spoil, step, said) in cases {
         let mut files = Files::sound();
@@ -456,6 +449,24 @@ fn what_astra_sim_passes_over_is_said() {
         assert_eq!(outcome.report.step_time_ns, step, "{said}");
         let warnings = &outcome.report.warnings;
         assert!(warnings.iter().any(|w| w.contains(said)), "{said}: {warnings:?}");
+    }
+}
+
+/// What ASTRA-sim passes over and hides a mistake: the last of nodes with one id, and traces beyond the NPUs.
+#[test]
+fn what_hides_a_mistake_is_refused() {
+    let cases: [(Spoil, &str); 2] = [
+        (|f| f.traces[0] = Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])), "defined"),
+        (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), "5 traces"),
+    ];
+    for (spoil, said) in cases {
+        let mut files = Files::sound();
+        spoil(&mut files);
+        let Err(Error::Input(problems)) = files.run(&Scratch::new("hidden")) else {
+            panic!("{said}: it is not refused")
+        };
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(shown.iter().any(|p| p.contains(said)), "{said}: {shown:#?}");
     }
 }
 
