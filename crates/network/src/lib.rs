@@ -36,11 +36,6 @@ impl Sequence {
         self.0 += 1;
         self.0
     }
-
-    /// How many were drawn: the number of events scheduled so far.
-    pub fn drawn(&self) -> u64 {
-        self.0
-    }
 }
 
 /// Bytes from a source rank to a destination rank.
