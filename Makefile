@@ -7,6 +7,8 @@ SHELL := bash
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# The random cases of the property tests; `make test SEED=$$RANDOM` tries others.
+SEED ?= 20260101
 SECONDS_EACH := $(or $(SECONDS),30)
 BIN := .venv/bin
 # Whatever environment is active, only .venv is written to.
@@ -39,7 +41,7 @@ test: setup ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
 rust-test: prerequisites
-	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --locked --quiet
+	PROPTEST_RNG_SEED=$(SEED) PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --locked --quiet
 
 python-test:
 	$(BIN)/pytest --quiet

@@ -5,6 +5,7 @@
 #[path = "common/random.rs"]
 mod random;
 
+use graph::CollectiveKind;
 use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::config::native;
@@ -37,7 +38,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
         remote_bandwidth: 20,
         ..AstraSimParameters::default()
     });
-    parsed.collectives.choices = graph::CollectiveKind::ALL.map(|k| Some(choice(k == graph::CollectiveKind::AllToAll)));
+    parsed.collectives.choices = CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
     parsed.profile = Profile::AstraSim;
     parsed
 }
@@ -75,12 +76,35 @@ proptest! {
     }
 }
 
+/// Three queues, and a middle group that has dealt more chunks than its peers: its first chunk runs the way theirs does, its second
+/// against them. The peer hangs; taking the messages of both neighbours for one another's would be worse.
+#[test]
+fn refuses_rings_that_run_against_each_other() {
+    let text = "topology: Ring(3)_Ring(4)\nlinks:\n  - {bandwidth: 50 GB/s, latency: 0 ns}\n  - {bandwidth: 50 GB/s, latency: 0 ns}\n\
+        scheduler: {policy: fifo, chunks: 2, queues_per_dim: 3}\n";
+    let platform = RandomPlatform { text: text.into(), sizes: vec![3, 4] };
+    let odd = Step::Odd { kind: CollectiveKind::AllReduce, bytes: 1 << 20, first: 3, step: 3, backward: false };
+    let lines = Step::Lines { kind: CollectiveKind::AllGather, bytes: 2, dim: 1 };
+    let world = Step::World { kind: CollectiveKind::ReduceScatter, bytes: 0, priority: 0, root: 0 };
+    let workload = workload(&platform.sizes, &[(world, false), (odd, false), (lines, false)]);
+    let config = Config {
+        workload: Source::Built(Box::new(workload)),
+        groups: Vec::new(),
+        platform: as_peer(&platform, 1),
+        backend: BackendKind::Analytical,
+        fold: false,
+        seed: 0,
+    };
+    let Err(Error::Input(problems)) = run_with(&config, false, &mut |_| true) else { panic!("it ran") };
+    assert!(problems.iter().all(|p| p.message.contains("runs in another direction")), "{problems:#?}");
+}
+
 /// The closed form is taken at all: a plain ring all-reduce on 64 ranks needs far fewer events than transfers.
 #[test]
 fn saves_events() {
     let text = "topology: Ring(64)\nlinks:\n  - {bandwidth: 50 GB/s, latency: 500 ns}\n".to_string();
     let platform = RandomPlatform { text, sizes: vec![64] };
-    let kind = graph::CollectiveKind::AllReduce;
+    let kind = CollectiveKind::AllReduce;
     let steps = [(Step::World { kind, bytes: 1 << 20, priority: 0, root: 0 }, false)];
     let (peer, workload) = (as_peer(&platform, 10), workload(&platform.sizes, &steps));
     for backend in [BackendKind::Analytical, BackendKind::Link] {

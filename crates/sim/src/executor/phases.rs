@@ -569,15 +569,15 @@ fn bit(phase: u32) -> u64 {
     1u64.checked_shl(phase).unwrap_or(0)
 }
 
-/// Whether the first chunk of a collective runs backwards in a phase, and which plan it takes.
-pub(super) fn direction(dealt: &Dealt, phase: &PhaseSpec, queues: u32) -> (bool, u32) {
-    let half = queues / 2;
+/// Whether chunk `chunk` of a collective runs backwards in a phase, and which plan it takes, on a rank that was dealt `dealt` before.
+pub(super) fn direction(dealt: &Dealt, phase: &PhaseSpec, queues: u32, chunk: u32) -> (bool, u32) {
+    let nth = |counter: usize| dealt.get(phase.dim, counter).wrapping_add(chunk);
     let backward = match phase.lane {
-        Lane::All => queues > 1 && dealt.get(phase.dim, Lane::All as usize) % queues >= half,
+        Lane::All => queues > 1 && nth(Lane::All as usize) % queues >= queues / 2,
         Lane::First => false,
         Lane::Second => true,
     };
-    (backward, dealt.get(phase.dim, TREES) % phase.plans.len().max(1) as u32)
+    (backward, nth(TREES) % phase.plans.len().max(1) as u32)
 }
 
 /// Which of a phase's plans a chunk takes.

@@ -153,8 +153,14 @@ impl<B: Backend> Executor<'_, B> {
         let first = instance.members.iter().find(|m| m.rank != NONE)?;
         let theirs = first.dealt.as_ref()?;
         let phases = instance.lowered.shapes.first()?;
-        let direction = |dealt: &Dealt, p: &PhaseSpec| super::phases::direction(dealt, p, self.settings.queues_per_dim);
-        if phases.iter().all(|p| direction(dealt, p) == direction(theirs, p)) {
+        let queues = self.settings.queues_per_dim;
+        // Turns repeat after as many chunks as there are queues, and plans.
+        let alike = |p: &PhaseSpec| {
+            let chunks = instance.lowered.chunks.min(queues * p.plans.len().max(1) as u32);
+            let way = |dealt: &Dealt, chunk| super::phases::direction(dealt, p, queues, chunk);
+            (0..chunks).all(|c| way(dealt, c) == way(theirs, c))
+        };
+        if phases.iter().all(alike) {
             return None;
         }
         let (here, there) = (self.place(rank, node), self.place(first.rank, first.node));
