@@ -2,7 +2,7 @@
 //! and no two events share an instant by design.
 
 use crate::inputs::Numbers;
-use graph::{Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
@@ -18,6 +18,7 @@ pub fn chains(ranks: u32, mean: u64) -> Workload {
                 operations: Some(operations),
                 bytes: Some(Bytes(1 + numbers.below(1 << 16))),
                 cpu: false,
+                kernel: Kernel::Other,
             };
             builder.push(
                 Node { id, duration: Span::from_ns(1 + numbers.below(10_000)), op },

@@ -4,7 +4,7 @@
 //! computations and two tensor all-reduces a layer and direction), sends activations on and gradients back, and ends with one
 //! data-parallel all-reduce a layer and an optimiser step. Ranks of one stage share a program.
 
-use graph::{CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
@@ -93,7 +93,7 @@ impl Chain {
 }
 
 fn compute(operations: u64, bytes: u64) -> Op {
-    Op::Compute { operations: Some(operations), bytes: Some(Bytes(bytes)), cpu: false }
+    Op::Compute { operations: Some(operations), bytes: Some(Bytes(bytes)), cpu: false, kernel: Kernel::Other }
 }
 
 fn all_reduce(slot: u32, bytes: u64) -> Op {

@@ -7,7 +7,7 @@
 
 use cpu_time::ThreadTime;
 use flate2::{Compression, write::GzEncoder};
-use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, Workload};
 use sim::config::{astra_sim as peer, native};
 use sim::run::{BackendKind, Config, Source, run};
 use std::cell::Cell;
@@ -214,7 +214,7 @@ pub fn simulate(data: &[u8]) -> bool {
 fn every_collective(npus: u32) -> Workload {
     let collective =
         |kind| Op::Collective { kind, bytes: Bytes(10_000), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
-    let compute = Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false };
+    let compute = Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other };
     let ops = CollectiveKind::ALL.into_iter().map(collective).chain([compute]);
     let mut builder = ProgramBuilder::default();
     for (id, op) in (0u64..).zip(ops) {

@@ -4,7 +4,7 @@ use crate::{Wish, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
 use benches::inputs::{Folder, Numbers, Shape, all_reduce, configure, write_traces};
 use flate2::{Compression, write::GzEncoder};
-use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, Workload};
 use sim::run::{BackendKind, read};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -69,7 +69,12 @@ fn block(first: u64) -> Workload {
         let bytes = Bytes(4096 * (1 + numbers.below(1 << 16)));
         let collective =
             Op::Collective { kind: CollectiveKind::AllReduce, bytes, slot: 0, priority: 0, dims: u32::MAX, root: 0 };
-        let compute = Op::Compute { operations: Some(numbers.below(1 << 34)), bytes: Some(bytes), cpu: false };
+        let compute = Op::Compute {
+            operations: Some(numbers.below(1 << 34)),
+            bytes: Some(bytes),
+            cpu: false,
+            kernel: Kernel::Other,
+        };
         let op = if numbers.below(10) == 0 { collective } else { compute };
         let deps =
             [1, 1 + numbers.below(20)].into_iter().filter_map(|back| id.checked_sub(back)).filter(|&dep| dep >= first);

@@ -1,7 +1,7 @@
 //! Workloads that can run pass; each way of being wrong is named with ranks, nodes and values.
 
 use super::*;
-use crate::{CollectiveKind, Group, Node, ProgramBuilder};
+use crate::{CollectiveKind, Group, Kernel, Node, ProgramBuilder};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Span};
@@ -77,7 +77,7 @@ fn a_pipeline_of_shared_programs_passes_and_its_open_end_does_not() {
 #[test]
 fn unmatched_messages_are_named_with_their_counts_and_sizes() {
     let pair = |a: &[(u64, Op, &[u64])], b: &[(u64, Op, &[u64])]| only(&workload(vec![program(a), program(b)], vec![]));
-    let compute = Op::Compute { operations: None, bytes: None, cpu: false };
+    let compute = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
     let text = pair(&[(4, send(1, 8), &[])], &[(1, compute, &[])]);
     assert!(text.contains("rank 0 node 4") && text.contains("sends 1 messages with tag 7 to rank 1, which receives 0"));
     let text = pair(&[(1, compute, &[])], &[(5, recv(-1, 8), &[])]);
@@ -90,7 +90,7 @@ fn unmatched_messages_are_named_with_their_counts_and_sizes() {
 
 #[test]
 fn cycles_name_their_nodes() {
-    let compute = Op::Compute { operations: None, bytes: None, cpu: false };
+    let compute = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
     let looped = program(&[
         (1, compute, &[]),
         (2, compute, &[1, 9]),
@@ -170,7 +170,7 @@ fn empty_programs_have_nothing_to_run() {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         Just(Op::Metadata),
-        Just(Op::Compute { operations: None, bytes: None, cpu: true }),
+        Just(Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other }),
         (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
         (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),
         (0u64..3, 0u32..2).prop_map(|(bytes, slot)| all_reduce(bytes, slot)),

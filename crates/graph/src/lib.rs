@@ -12,5 +12,5 @@ mod workload;
 
 pub use check::check;
 pub use problem::Problem;
-pub use program::{CollectiveKind, Node, Op, Program, ProgramBuilder, ProgramError};
+pub use program::{CollectiveKind, Gemm, Kernel, Node, Op, Program, ProgramBuilder, ProgramError};
 pub use workload::{Group, Members, RankBinding, Workload};

@@ -48,6 +48,83 @@ impl CollectiveKind {
     }
 }
 
+/// What kind of kernel a compute node is; platforms give efficiencies by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Kernel {
+    /// Anything, or not known.
+    #[default]
+    Other,
+    Gemm,
+    Convolution,
+    Attention,
+    Elementwise,
+    Normalization,
+    Embedding,
+    Optimizer,
+}
+
+impl Kernel {
+    /// Every kind, in a fixed order.
+    pub const ALL: [Kernel; 8] = [
+        Kernel::Other,
+        Kernel::Gemm,
+        Kernel::Convolution,
+        Kernel::Attention,
+        Kernel::Elementwise,
+        Kernel::Normalization,
+        Kernel::Embedding,
+        Kernel::Optimizer,
+    ];
+
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kernel::Other => "other",
+            Kernel::Gemm => "gemm",
+            Kernel::Convolution => "convolution",
+            Kernel::Attention => "attention",
+            Kernel::Elementwise => "elementwise",
+            Kernel::Normalization => "normalization",
+            Kernel::Embedding => "embedding",
+            Kernel::Optimizer => "optimizer",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Kernel> {
+        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
+}
+
+/// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of `width` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct Gemm {
+    pub batch: u32,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    /// Bytes an element.
+    pub width: u8,
+}
+
+impl Gemm {
+    /// Floating-point operations, a multiplication and an addition for each term; saturating.
+    pub fn operations(&self) -> u64 {
+        let terms = u128::from(self.batch) * u128::from(self.m) * u128::from(self.n) * u128::from(self.k);
+        u64::try_from(2 * terms.min(u128::MAX / 2)).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of both inputs and the output, each counted once; saturating.
+    pub fn bytes(&self) -> Bytes {
+        let [m, n, k] = [self.m, self.n, self.k].map(u128::from);
+        let elements = u128::from(self.batch) * (m * k + k * n + m * n);
+        Bytes(u64::try_from(elements.saturating_mul(u128::from(self.width))).unwrap_or(u64::MAX))
+    }
+}
+
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -63,7 +140,11 @@ pub enum Op {
         bytes: Option<Bytes>,
         /// Runs on the host and occupies no NPU compute.
         cpu: bool,
+        /// What kind of kernel it is.
+        kernel: Kernel,
     },
+    /// Matrix multiplication on the NPU: `batch` times (`m` x `k`) * (`k` x `n`).
+    Gemm(Gemm),
     /// A load from (or store to) memory outside the NPU.
     Memory {
         /// True for a store.
@@ -107,6 +188,19 @@ pub enum Op {
         /// Position of the root in the group, for rooted kinds.
         root: u32,
     },
+}
+
+impl Op {
+    /// Floating-point operations and bytes of a computation on the NPU, where both are known.
+    pub fn work(&self) -> Option<(u64, Bytes)> {
+        match self {
+            Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false, .. } => {
+                Some((*operations, *bytes))
+            }
+            Op::Gemm(gemm) => Some((gemm.operations(), gemm.bytes())),
+            _ => None,
+        }
+    }
 }
 
 /// One operation of a program.

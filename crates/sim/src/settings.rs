@@ -5,7 +5,7 @@ use crate::executor::{Lowering, RemoteTiming, Settings};
 use crate::native::NativeLowering;
 use crate::platform::{AstraSimParameters, Platform};
 use device::compute::{Compute, roofline};
-use graph::{Node, Op, Workload};
+use graph::{Node, Workload};
 use network::LinkCost;
 use topology::Fabric;
 use trace::chakra::ReadOptions;
@@ -78,11 +78,8 @@ fn duration(node: &Node, platform: &Platform) -> Span {
     if let Some(parameters) = &platform.astra_sim {
         return astra_sim::duration(node, parameters, platform.scheduler.replay_only);
     }
-    match (node.op, platform.npu.compute) {
-        (
-            Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false },
-            Compute::Roofline { peak, memory },
-        ) => roofline(operations, bytes, peak, memory),
+    match (node.op.work(), platform.npu.compute) {
+        (Some((operations, bytes)), Compute::Roofline { peak, memory }) => roofline(operations, bytes, peak, memory),
         _ => node.duration,
     }
 }

@@ -5,7 +5,7 @@ mod scratch;
 #[path = "common/wire.rs"]
 mod wire;
 
-use graph::{CollectiveKind, Group, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
 use scratch::Scratch;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::config::native;
@@ -581,7 +581,7 @@ fn recv(peer: i32, bytes: u64) -> Op {
     Op::Recv { peer, bytes: Bytes(bytes), tag: 0 }
 }
 
-const WORK: Op = Op::Compute { operations: None, bytes: None, cpu: false };
+const WORK: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 
 #[test]

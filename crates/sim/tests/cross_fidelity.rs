@@ -7,7 +7,7 @@
 //!
 //! Native semantics throughout; ASTRA-sim's own are held by `conformance.rs`.
 
-use graph::{CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
 use proptest::prelude::*;
 use sim::config::native;
 use sim::run::{BackendKind, Config, Source, run};
@@ -39,7 +39,7 @@ fn program(op: Op) -> Program {
     builder.build().expect("one node")
 }
 
-const IDLE: Op = Op::Compute { operations: None, bytes: None, cpu: false };
+const IDLE: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 
 /// One message from `src` to `dst`; the other ranks compute for 1 ns.
 fn message(npus: u32, src: u32, dst: u32, bytes: u64) -> Workload {

@@ -8,7 +8,7 @@
 //! Not here: symbolic proofs of what an algorithm computes (`collective`).
 //! Source: the XML emitter of msccl-tools and the parser in MSCCL's runtime.
 
-use graph::{CollectiveKind, Node, Op, Problem, Program, ProgramBuilder};
+use graph::{CollectiveKind, Kernel, Node, Op, Problem, Program, ProgramBuilder};
 use roxmltree::Document;
 use std::path::Path;
 use units::{Bytes, Span};
@@ -385,7 +385,7 @@ impl Algorithm {
             (_, 0) => {}
             (_, touches) => {
                 let bytes = Some(Bytes(size.0.saturating_mul(touches)));
-                parts.push((1, Op::Compute { operations: None, bytes, cpu: false }));
+                parts.push((1, Op::Compute { operations: None, bytes, cpu: false, kernel: Kernel::Other }));
             }
         }
         if let (true, Some(peer)) = (step.kind.sends(), block.send) {
@@ -488,9 +488,15 @@ mod tests {
         let ops: Vec<Op> = program.nodes().iter().map(|node| node.op).collect();
         // 2 of 4 chunks of 1001 bytes are 500.5, and 1 is 250.25.
         assert_eq!(ops[0], Op::Recv { peer: 1, bytes: Bytes(501), tag: 3 });
-        assert_eq!(ops[1], Op::Compute { operations: None, bytes: Some(Bytes(1503)), cpu: false });
+        assert_eq!(
+            ops[1],
+            Op::Compute { operations: None, bytes: Some(Bytes(1503)), cpu: false, kernel: Kernel::Other }
+        );
         assert_eq!(ops[2], Op::Send { peer: 1, bytes: Bytes(501), tag: 3 });
-        assert_eq!(ops[3], Op::Compute { operations: None, bytes: Some(Bytes(502)), cpu: false });
+        assert_eq!(
+            ops[3],
+            Op::Compute { operations: None, bytes: Some(Bytes(502)), cpu: false, kernel: Kernel::Other }
+        );
         assert_eq!((program.deps(0), program.deps(1), program.deps(2)), (&[3][..], &[0][..], &[1][..]));
     }
 

@@ -4,7 +4,7 @@
 // Linked for the instrumentation's hooks, which the readers call here too.
 use libfuzzer_sys as _;
 
-use graph::{CollectiveKind, Group, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Members, Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -146,7 +146,7 @@ fn exchange() -> Workload {
 fn alone() -> io::Result<Vec<u8>> {
     let mut builder = ProgramBuilder::default();
     for id in 0..2u64 {
-        let op = Op::Compute { operations: Some(10), bytes: Some(Bytes(10)), cpu: false };
+        let op = Op::Compute { operations: Some(10), bytes: Some(Bytes(10)), cpu: false, kernel: Kernel::Other };
         builder.push(Node { id, duration: Span::ZERO, op }, "work", id.checked_sub(1));
     }
     let workload = Workload::uniform(builder.build().map_err(io::Error::other)?, 1);
@@ -159,8 +159,8 @@ fn alone() -> io::Result<Vec<u8>> {
 fn everything() -> Workload {
     let mut ops = vec![
         Op::Metadata,
-        Op::Compute { operations: Some(1 << 40), bytes: Some(Bytes(1 << 20)), cpu: false },
-        Op::Compute { operations: None, bytes: None, cpu: true },
+        Op::Compute { operations: Some(1 << 40), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other },
+        Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other },
         Op::Memory { store: false, bytes: Bytes(4096) },
         Op::Memory { store: true, bytes: Bytes(1) },
         Op::Send { peer: 1, bytes: Bytes(77), tag: 5 },

@@ -10,7 +10,7 @@ use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, R
 use crate::platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
 use crate::shape::Shape;
 use collective::Plan;
-use graph::{CollectiveKind, Node, Op, Problem};
+use graph::{CollectiveKind, Node, Problem};
 use units::Span;
 
 /// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local dimension.
@@ -233,12 +233,8 @@ fn too_many_chunks(bytes: u64, chunk: u64) -> Problem {
 /// Duration of every node that takes a set time: computes, broadcasts, and with `replay-only` all.
 pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool) -> Span {
     let recorded = if node.duration == Span::ZERO { Span::from_ns(1) } else { node.duration };
-    match node.op {
-        Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false }
-            if parameters.roofline && !replay_only =>
-        {
-            roofline(operations, bytes.0, parameters)
-        }
+    match node.op.work() {
+        Some((operations, bytes)) if parameters.roofline && !replay_only => roofline(operations, bytes.0, parameters),
         _ => recorded,
     }
 }

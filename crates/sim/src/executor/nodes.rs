@@ -31,7 +31,7 @@ impl Kind {
             Op::Metadata | Op::Invalid => Kind::Nothing,
             Op::Recv { .. } => Kind::Receive,
             Op::Compute { cpu: true, .. } => Kind::Host,
-            Op::Compute { .. } => Kind::Compute,
+            Op::Compute { .. } | Op::Gemm(_) => Kind::Compute,
             Op::Memory { .. } => Kind::Memory,
             Op::Send { .. } | Op::Collective { .. } => Kind::Communication,
         }
@@ -148,7 +148,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
-            Op::Metadata | Op::Invalid | Op::Compute { .. } => self.complete(rank, index),
+            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) => self.complete(rank, index),
             Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),

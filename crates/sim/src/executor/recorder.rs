@@ -274,7 +274,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         Op::Metadata => "metadata",
         Op::Invalid => "invalid",
         Op::Compute { cpu: true, .. } => "host",
-        Op::Compute { .. } => "compute",
+        Op::Compute { .. } | Op::Gemm(_) => "compute",
         Op::Memory { store: true, .. } => "store",
         Op::Memory { .. } => "load",
         Op::Send { .. } => "send",

@@ -4,7 +4,7 @@
 //! stragglers, pipelines). A step waits for the one before it or runs beside it, from the same dependencies on: then every
 //! rank still issues its collectives in the same order, so that nothing can wait for ever.
 
-use graph::{CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Span};
@@ -182,7 +182,7 @@ impl Builder<'_> {
     /// What `rank` does in a step: operations and their recorded ns.
     fn ops(&mut self, rank: u32, tag: u32, step: &Step) -> Vec<(Op, u64)> {
         let n = self.npus;
-        let compute = Op::Compute { operations: None, bytes: None, cpu: false };
+        let compute = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
         match *step {
             Step::Compute(ns) => vec![(compute, ns)],
             Step::Straggler { rank: slow, ns } => vec![(compute, if rank == slow % n { ns } else { 10 })],

@@ -20,9 +20,10 @@ pub(crate) enum Key {
     InvolvedDim,
     Runtime,
     DurationPicos,
+    Kernel,
 }
 
-const KEYS: usize = 14;
+const KEYS: usize = 15;
 
 impl Key {
     /// Every key, in the order of its number.
@@ -41,6 +42,7 @@ impl Key {
         Key::InvolvedDim,
         Key::Runtime,
         Key::DurationPicos,
+        Key::Kernel,
     ];
 
     /// The key an attribute name stands for.
@@ -58,6 +60,7 @@ impl Key {
         // Two integers tell names of 4 to 16 bytes of one length apart, without a call for each comparison.
         let words = words(name);
         let candidates: &[Key] = match name.len() {
+            6 => &[Key::Kernel],
             7 => &[Key::NumOps, Key::PgName, Key::Runtime],
             8 => &[Key::CommSrc, Key::CommDst, Key::CommTag],
             9 => &[Key::CommType, Key::CommSize, Key::IsCpuOp, Key::CommRoot],
@@ -87,6 +90,7 @@ impl Key {
             Key::InvolvedDim => "involved_dim",
             Key::Runtime => "runtime",
             Key::DurationPicos => "duration_picos",
+            Key::Kernel => "kernel",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use super::{Decoded, ReadOptions, SlotName};
-use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder, ProgramError};
+use graph::{CollectiveKind, Gemm, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError};
 use indexmap::IndexMap;
 use units::{Bytes, Span};
 
@@ -97,7 +97,7 @@ impl<'o> Decoder<'o> {
 
     fn host(&mut self, note: &str) -> Op {
         self.notes.count(note);
-        Op::Compute { operations: None, bytes: None, cpu: true }
+        Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other }
     }
 
     #[cold]
@@ -126,7 +126,7 @@ impl<'o> Decoder<'o> {
         match lowered {
             Err(_) if self.options.replay => {
                 self.notes.count("a communication node without usable attributes is replayed by its duration");
-                Ok(Op::Compute { operations: None, bytes: None, cpu: false })
+                Ok(Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other })
             }
             other => other,
         }
@@ -283,10 +283,43 @@ fn named_collective(name: &[u8]) -> Option<CollectiveKind> {
 
 #[inline]
 fn compute(raw: &Raw) -> Result<Op, BadAttr> {
+    let cpu = raw.attrs.truth(Key::IsCpuOp)?;
+    let kernel = match raw.attrs.get(Key::Kernel) {
+        None => Kernel::Other,
+        Some(value) => match kernel(value)? {
+            Work::Counted(kernel) => kernel,
+            Work::Gemm(gemm) if !cpu => return Ok(Op::Gemm(gemm)),
+            Work::Gemm(_) => Kernel::Gemm,
+        },
+    };
     Ok(Op::Compute {
         operations: raw.attrs.unsigned(Key::NumOps)?,
         bytes: raw.attrs.unsigned(Key::TensorSize)?.map(Bytes),
-        cpu: raw.attrs.truth(Key::IsCpuOp)?,
+        cpu,
+        kernel,
+    })
+}
+
+/// What attribute `kernel` says: a kind, or the shape of a matrix multiplication, whose operations and bytes follow from it.
+enum Work {
+    Counted(Kernel),
+    Gemm(Gemm),
+}
+
+/// `attention`, or `gemm(batch,m,n,k,width)`.
+#[cold]
+fn kernel(value: Value) -> Result<Work, BadAttr> {
+    let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
+    let shape = |text: &str| {
+        let numbers = text.strip_prefix("gemm(")?.strip_suffix(')')?.split(',');
+        let numbers: Option<Vec<u32>> = numbers.map(|n| n.parse().ok()).collect();
+        let [batch, m, n, k, width] = numbers?.try_into().ok()?;
+        Some(Gemm { batch, m, n, k, width: u8::try_from(width).ok()? })
+    };
+    let kind = |text| Kernel::from_name(text).map(Work::Counted);
+    text.and_then(|text| kind(text).or_else(|| shape(text).map(Work::Gemm))).ok_or_else(|| BadAttr {
+        message: format!("attribute kernel is {value}"),
+        help: "other, gemm, convolution, attention, elementwise, normalization, embedding, optimizer or gemm(batch,m,n,k,width)",
     })
 }
 

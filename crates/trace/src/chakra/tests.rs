@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Group, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,11 +45,14 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         Just(Op::Metadata),
         Just(Op::Invalid),
-        (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>()).prop_map(|(operations, bytes, cpu)| Op::Compute {
-            operations,
-            bytes: bytes.map(Bytes),
-            cpu
-        }),
+        (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>(), proptest::sample::select(Kernel::ALL.to_vec()))
+            .prop_map(|(operations, bytes, cpu, kernel)| Op::Compute {
+                operations,
+                bytes: bytes.map(Bytes),
+                cpu,
+                kernel
+            }),
+        (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Gemm(Gemm { batch, m, n, k, width })),
         (any::<bool>(), any::<u64>()).prop_map(|(store, bytes)| Op::Memory { store, bytes: Bytes(bytes) }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
         (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),

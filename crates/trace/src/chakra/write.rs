@@ -2,11 +2,12 @@
 //!
 //! Peers become ranks again and slots become group names. Durations are microseconds in the schema; one that is no whole
 //! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
-//! The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
+//! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` for a matrix multiplication, whose
+//! `num_ops` and `tensor_size` follow from its shape. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
 //! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Members, Node, Op, Program, Workload};
+use graph::{CollectiveKind, Gemm, Kernel, Members, Node, Op, Program, Workload};
 use std::io::{self, Write};
 
 const VERSION: &str = "0.0.4";
@@ -30,7 +31,7 @@ fn node_type(op: &Op) -> (u64, &'static str) {
         Op::Metadata => (1, "METADATA_NODE"),
         Op::Memory { store: false, .. } => (2, "MEM_LOAD_NODE"),
         Op::Memory { store: true, .. } => (3, "MEM_STORE_NODE"),
-        Op::Compute { .. } => (4, "COMP_NODE"),
+        Op::Compute { .. } | Op::Gemm(_) => (4, "COMP_NODE"),
         Op::Send { .. } => (5, "COMM_SEND_NODE"),
         Op::Recv { .. } => (6, "COMM_RECV_NODE"),
         Op::Collective { .. } => (7, "COMM_COLL_NODE"),
@@ -56,10 +57,19 @@ fn attributes(workload: &Workload, rank: u32, node: &Node) -> io::Result<Vec<(&'
     let mut attrs = Vec::new();
     match node.op {
         Op::Metadata | Op::Invalid => {}
-        Op::Compute { operations, bytes, cpu } => {
+        Op::Compute { operations, bytes, cpu, kernel } => {
             attrs.push(("is_cpu_op", Attr::Bool(cpu)));
             attrs.extend(operations.map(|n| ("num_ops", Attr::Uint64(n))));
             attrs.extend(bytes.map(|b| ("tensor_size", Attr::Uint64(b.0))));
+            attrs.extend((kernel != Kernel::Other).then(|| ("kernel", Attr::Text(kernel.name().into()))));
+        }
+        Op::Gemm(gemm) => {
+            let Gemm { batch, m, n, k, width } = gemm;
+            attrs.push(("is_cpu_op", Attr::Bool(false)));
+            // Other readers know these two; the shape gives them back.
+            attrs.push(("num_ops", Attr::Uint64(gemm.operations())));
+            attrs.push(("tensor_size", Attr::Uint64(gemm.bytes().0)));
+            attrs.push(("kernel", Attr::Text(format!("gemm({batch},{m},{n},{k},{width})"))));
         }
         Op::Memory { bytes, .. } => attrs.push(("tensor_size", Attr::Uint64(bytes.0))),
         Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
