@@ -1,0 +1,194 @@
+"""Models as data: presets (`models/*.yml`), model files, Hugging Face `config.json`.
+
+Here: finding and reading a model, and turning its fields into a family's own dataclass. Not here: what the fields mean
+(`architecture.py` and the other families), the translation of a Hugging Face configuration (`huggingface.py`).
+A model file is YAML: `family`, `source`, and the fields of the family; what has no published source has no place in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import InputError, Problem
+from .huggingface import is_huggingface, translate
+
+MODELS = Path(__file__).resolve().parent.parent / "models"
+"""Folder of the presets."""
+
+FAMILIES = ("transformer", "moe", "dlrm", "cnn")
+"""What a model file may call its family."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as its file gives it."""
+
+    name: str
+    family: str
+    """One of `FAMILIES`."""
+    fields: Mapping[str, Any]
+    """The family's fields, not yet checked; `parse` does that."""
+    source: str = ""
+    """Where the numbers are from."""
+    file: str = ""
+    """The file as the caller named it, for problems; empty for a model made in Python."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of each field, from 1."""
+
+    def problem(self, place: str, message: str, help_: str = "") -> Problem:
+        """A problem with the field `place`."""
+        line = f"line {self.lines[place]}: " if place in self.lines else ""
+        return Problem(self.file or self.name, line + place, message, help_)
+
+
+def models() -> list[str]:
+    """Names of the models that come with Armillary, in order."""
+    return sorted(path.stem for path in MODELS.glob("*.yml"))
+
+
+def load_model(name: str | os.PathLike[str] | Model) -> Model:
+    """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in that directory).
+
+    Raises `InputError` when there is no such model, or its file is no model file.
+    """
+    if isinstance(name, Model):
+        return name
+    path = _find(os.fspath(name))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InputError([Problem(os.fspath(name), "", f"can't be read: {reason}", "a model file")]) from None
+    shown = path.name if path.parent == MODELS else str(path)
+    values, lines = _json(text, shown) if path.suffix == ".json" else _yaml(text, shown)
+    if is_huggingface(values):
+        stem = path.parent.name if path.name == "config.json" else path.stem
+        found, problems = translate(values, shown)
+        if problems:
+            raise InputError(problems)
+        return Model(stem or "model", found.pop("family"), found, f"{shown}, a Hugging Face configuration", shown)
+    return _model(path.stem, values, shown, lines)
+
+
+def _find(name: str) -> Path:
+    preset = MODELS / f"{name}.yml"
+    if "/" not in name and preset.is_file():
+        return preset
+    path = Path(name)
+    path = path / "config.json" if path.is_dir() else path
+    if path.is_file():
+        return path
+    near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
+    allowed = ", ".join(near or models())
+    help_ = f"a model file, a Hugging Face config.json, or a preset such as {allowed}"
+    raise InputError([Problem(name, "", "there is no such model", help_)])
+
+
+def _json(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise InputError([Problem(file, "", f"is no JSON: {error}", "a JSON object")]) from None
+    return _mapping(values, file), {}
+
+
+def _yaml(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
+    import yaml  # not with the package: `armillary astra-sim` starts thousands of times and needs none
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = _mapping(yaml.safe_load(text), file)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or str(error)
+        raise InputError([Problem(file, place, f"is no YAML: {reason}", "`key: value` lines")]) from None
+    lines: dict[str, int] = {}
+    for key, _ in node.value if node else ():
+        at = key.start_mark.line + 1
+        if lines.setdefault(str(key.value), at) != at:
+            raise InputError([Problem(file, f"line {at}: {key.value}", "is given twice", "each key once")])
+    return values, lines
+
+
+def _mapping(values: object, file: str) -> dict[str, Any]:
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise InputError([Problem(file, "", "is no mapping of fields to values", "`key: value` lines")])
+    return values
+
+
+def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) -> Model:
+    fields = dict(values)
+    name, family, source = (
+        fields.pop(key, default) for key, default in (("name", stem), ("family", ""), ("source", ""))
+    )
+    model = Model(str(name), str(family), fields, str(source), file, lines)
+    if family not in FAMILIES:
+        said = f"{family!r} is no family" if family else "is missing"
+        raise InputError([model.problem("family", said, ", ".join(FAMILIES))])
+    return model
+
+
+def parse(model: Model, shape: type[T]) -> T:
+    """The model's fields as the dataclass `shape`, which says what fields there are, their types and defaults.
+
+    Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`, lists in the file).
+    Raises `InputError` listing every unknown, missing or mistyped field.
+    """
+    hints = typing.get_type_hints(shape)
+    known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
+    problems = [
+        model.problem(key, "is no field of this family", _near(key, known)) for key in model.fields if key not in known
+    ]
+    values: dict[str, Any] = {}
+    for key, item in known.items():
+        if key not in model.fields:
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                problems.append(model.problem(key, "is missing", _type_name(hints[key])))
+        else:
+            values[key], fits = _convert(model.fields[key], hints[key])
+            if not fits:
+                problems.append(model.problem(key, f"{model.fields[key]!r} does not fit", _type_name(hints[key])))
+    if problems:
+        raise InputError(problems)
+    return shape(**values)
+
+
+def _near(key: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.5)
+    return ", ".join(near or known)
+
+
+def _convert(value: object, hint: object) -> tuple[object, bool]:
+    """`value` as the type `hint`, and whether it is one."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        tried = [_convert(value, argument) for argument in arguments]
+        return next(((found, True) for found, fits in tried if fits), (None, False))
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            return None, False
+        inner = [arguments[0]] * len(value) if arguments[-1] is ... else list(arguments)
+        pairs = [_convert(part, of) for part, of in zip(value, inner, strict=False)]
+        return tuple(found for found, _ in pairs), len(value) == len(inner) and all(fits for _, fits in pairs)
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value), True
+    if hint is int:
+        return value, isinstance(value, int) and not isinstance(value, bool)
+    return value, isinstance(hint, type) and isinstance(value, hint)
+
+
+def _type_name(hint: object) -> str:
+    names: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    return names.get(hint, str(hint).replace("typing.", ""))
