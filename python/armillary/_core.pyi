@@ -7,6 +7,7 @@ __all__ = [
     "Outcome",
     "PanicException",
     "Platform",
+    "Program",
     "Workload",
     "astra_sim",
     "check",
@@ -55,6 +56,61 @@ class Platform:
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""
 
+class Program:
+    """One operation graph under construction, seen from its rank: peers are offsets, groups are names.
+
+    Each method adds a node and returns its id. `deps` are ids of earlier nodes. Errors are `ValueError`s.
+    """
+
+    def __init__(self) -> None: ...
+    def compute(
+        self,
+        name: str,
+        deps: Sequence[int],
+        *,
+        operations: int | None = None,
+        bytes: int | None = None,
+        kernel: str = "other",
+        duration_ps: int = 0,
+        host: bool = False,
+    ) -> int:
+        """A kernel of `operations` FLOPs over `bytes` of tensors; a recorded duration counts where those are unknown.
+
+        `kernel` is one of other, gemm, convolution, attention, elementwise, normalization, embedding, optimizer.
+        """
+    def gemm(self, name: str, deps: Sequence[int], *, m: int, n: int, k: int, batch: int = 1, width: int = 2) -> int:
+        """`batch` times (m x k)(k x n), elements of `width` bytes."""
+    def collective(
+        self,
+        name: str,
+        deps: Sequence[int],
+        kind: str,
+        bytes: int,
+        group: str = "",
+        *,
+        root: int = 0,
+        priority: int = 0,
+        duration_ps: int = 0,
+    ) -> int:
+        """A collective over `group` ("" for everybody).
+
+        `bytes` per NPU: the input buffer, or its contribution for all_gather and gather.
+        """
+    def send(self, name: str, deps: Sequence[int], peer: int, bytes: int, tag: int = 0, *, duration_ps: int = 0) -> int:
+        """A message to the rank `peer` further on."""
+    def recv(self, name: str, deps: Sequence[int], peer: int, bytes: int, tag: int = 0, *, duration_ps: int = 0) -> int:
+        """A message from the rank `peer` further on."""
+    def memory(self, name: str, deps: Sequence[int], bytes: int, *, store: bool = False, duration_ps: int = 0) -> int:
+        """A load from, or a store to, memory outside the NPU."""
+    def metadata(self, name: str, deps: Sequence[int]) -> int:
+        """Takes no time."""
+    def __len__(self) -> int: ...
+    @property
+    def operations(self) -> int:
+        """FLOPs on the NPU so far."""
+    def tallied(self) -> list[tuple[str, str, int, int]]:
+        """Group, kind, count and bytes of the collectives and sends so far, sorted."""
+
 @final
 class Workload:
     """A workload, read and checked by itself (not yet against a platform)."""
@@ -65,10 +121,45 @@ class Workload:
 
         `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order.
         """
+    @staticmethod
+    def mesh(
+        name: str,
+        axes: Sequence[tuple[str, int]],
+        groups: Sequence[tuple[str, list[str]]],
+        by: Sequence[str],
+        programs: Sequence[Program],
+        footprints: Sequence[tuple[int, int, int, int]],
+        summary: str | None,
+    ) -> Workload:
+        """Binds one program a point of the axes `by` to a mesh of ranks, the first axis fastest.
+
+        `footprints` are bytes of weights, gradients, optimizer state and activations by program, or empty.
+        """
+    @staticmethod
+    def listed(
+        name: str,
+        programs: Sequence[Program],
+        ranks: Sequence[int],
+        groups: Sequence[tuple[str, list[int]]],
+        footprints: Sequence[tuple[int, int, int, int]],
+        summary: str | None,
+    ) -> Workload:
+        """Binds programs to ranks by index, and the group names they use to members."""
+    def write(self, path: str, chakra: bool) -> None:
+        """Writes into the directory `path`: the compact form, or one Chakra trace a rank."""
     @property
     def ranks(self) -> int: ...
     @property
+    def programs(self) -> int:
+        """Distinct programs."""
+    @property
     def operations(self) -> int: ...
+    @property
+    def name(self) -> str | None:
+        """The name its generator gave it."""
+    @property
+    def summary(self) -> str | None:
+        """What its generator says of it, JSON text."""
 
 @final
 class Outcome:

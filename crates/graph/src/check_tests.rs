@@ -42,7 +42,7 @@ fn workload(programs: Vec<Program>, groups: Vec<Members>) -> Workload {
         ranks,
         slots: (0..most).collect(),
         groups: groups.into_iter().enumerate().map(name).collect(),
-        notes: vec![],
+        ..Workload::default()
     }
 }
 

@@ -6,11 +6,13 @@
 //! thing share one program and a million-rank workload stays small.
 
 mod check;
+mod mesh;
 mod problem;
 mod program;
 mod workload;
 
 pub use check::check;
+pub use mesh::{Axis, Family, Mesh, NamedProgram};
 pub use problem::Problem;
 pub use program::{CollectiveKind, Gemm, Kernel, Node, Op, Program, ProgramBuilder, ProgramError};
-pub use workload::{Group, Members, RankBinding, Workload};
+pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Workload};

@@ -1,6 +1,6 @@
 //! Programs, the rank map and the communicator groups: one workload.
 
-use crate::{Op, Program};
+use crate::{Mesh, Op, Program};
 use std::sync::Arc;
 
 /// The ranks of a communicator group, in ring order.
@@ -39,6 +39,38 @@ pub struct RankBinding {
     pub slots: u32,
 }
 
+/// Peak memory of one NPU by what it holds, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Footprint {
+    /// Parameters.
+    pub weights: u64,
+    /// Their gradients.
+    pub gradients: u64,
+    /// Optimizer state.
+    pub optimizer: u64,
+    /// Activations kept for the backward pass.
+    pub activations: u64,
+}
+
+impl Footprint {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        [self.weights, self.gradients, self.optimizer, self.activations].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// What the generator of a workload says of it beyond what the ranks do; carried along, never interpreted by a simulation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declaration {
+    /// Name for people.
+    pub name: String,
+    /// The mesh it was bound to, which is a shorter form of the rank map.
+    pub mesh: Option<Mesh>,
+    /// Parameters, operations, volumes and memory, JSON text.
+    pub summary: Option<String>,
+}
+
 /// A set of programs, a map from rank to program, and communicator groups.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
@@ -50,6 +82,10 @@ pub struct Workload {
     pub slots: Vec<u32>,
     /// Communicator groups.
     pub groups: Vec<Group>,
+    /// What each program keeps in the memory of its NPU at its peak, where it is known: as many as programs, or none.
+    pub footprints: Vec<Footprint>,
+    /// What its generator says of it.
+    pub declaration: Option<Box<Declaration>>,
     /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in the report.
     pub notes: Vec<(String, u64)>,
 }
@@ -62,7 +98,7 @@ impl Workload {
             programs: vec![Arc::new(program)],
             ranks: vec![RankBinding { program: 0, slots: 0 }; ranks as usize],
             groups: vec![Group { name: "world".into(), members: Members::All }],
-            notes: Vec::new(),
+            ..Workload::default()
         }
     }
 

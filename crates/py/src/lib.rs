@@ -25,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::version;
     #[pymodule_export]
-    use super::workload::Workload;
+    use super::workload::{Program, Workload};
     #[pymodule_export]
     use pyo3::panic::PanicException;
 }

@@ -1,11 +1,169 @@
-//! `_core.Workload`.
+//! `_core.Workload` and `_core.Program`: reading, building and writing what the ranks do.
 
 use crate::errors;
 use crate::platform::Platform;
 use crate::signals::minded;
+use graph::{
+    Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Kernel, Members, Mesh, NamedProgram, Node, Op,
+    Problem, ProgramBuilder, RankBinding,
+};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trace::chakra::ReadOptions;
+use units::{Bytes, Span};
+
+/// One operation graph under construction.
+#[pyclass(subclass)]
+#[derive(Default)]
+pub struct Program {
+    builder: ProgramBuilder,
+    /// Names of the groups behind the slots, in the order of first use.
+    slots: Vec<String>,
+    /// By group and kind: how many, and bytes.
+    volumes: BTreeMap<(String, &'static str), (u64, u128)>,
+    operations: u128,
+    built: Option<Arc<graph::Program>>,
+}
+
+impl Program {
+    fn push(&mut self, name: &str, deps: &[u64], duration: u64, op: Op) -> PyResult<u64> {
+        if self.built.is_some() {
+            return Err(PyValueError::new_err("the program is part of a workload already"));
+        }
+        let id = self.builder.len() as u64;
+        if let Some(dep) = deps.iter().find(|&&dep| dep >= id) {
+            return Err(PyValueError::new_err(format!("node {id} depends on {dep}, which is not before it")));
+        }
+        self.operations += op.work().map_or(0, |(operations, _)| u128::from(operations));
+        self.builder.push(Node { id, duration: Span(duration), op }, name, deps.iter().copied());
+        Ok(id)
+    }
+
+    fn count(&mut self, group: &str, kind: &'static str, bytes: u64) {
+        let entry = self.volumes.entry((group.to_string(), kind)).or_default();
+        *entry = (entry.0 + 1, entry.1 + u128::from(bytes));
+    }
+
+    fn slot(&mut self, group: &str) -> u32 {
+        let at = self.slots.iter().position(|known| known == group).unwrap_or_else(|| {
+            self.slots.push(group.to_string());
+            self.slots.len() - 1
+        });
+        at as u32
+    }
+
+    /// The finished program; the builder can't grow any more.
+    fn build(&mut self) -> Result<NamedProgram, Problem> {
+        if self.built.is_none() {
+            let built = std::mem::take(&mut self.builder).build();
+            self.built = Some(Arc::new(built.map_err(|error| Problem::new("", "program", error.to_string()))?));
+        }
+        Ok((self.built.clone().expect("just built"), self.slots.clone()))
+    }
+}
+
+#[pymethods]
+impl Program {
+    #[new]
+    fn new() -> Program {
+        Program::default()
+    }
+
+    #[pyo3(signature = (name, deps, *, operations = None, bytes = None, kernel = "other", duration_ps = 0, host = false))]
+    #[allow(clippy::too_many_arguments)]
+    fn compute(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        operations: Option<u64>,
+        bytes: Option<u64>,
+        kernel: &str,
+        duration_ps: u64,
+        host: bool,
+    ) -> PyResult<u64> {
+        let kernel = Kernel::from_name(kernel)
+            .ok_or_else(|| PyValueError::new_err(format!("{kernel:?} is no kernel kind: {}", kernels())))?;
+        let op = Op::Compute { operations, bytes: bytes.map(Bytes), cpu: host, kernel };
+        self.push(name, &deps, duration_ps, op)
+    }
+
+    #[pyo3(signature = (name, deps, *, m, n, k, batch = 1, width = 2))]
+    #[allow(clippy::too_many_arguments)]
+    fn gemm(&mut self, name: &str, deps: Vec<u64>, m: u32, n: u32, k: u32, batch: u32, width: u8) -> PyResult<u64> {
+        self.push(name, &deps, 0, Op::Gemm(Gemm { batch, m, n, k, width }))
+    }
+
+    #[pyo3(signature = (name, deps, kind, bytes, group = "", *, root = 0, priority = 0, duration_ps = 0))]
+    #[allow(clippy::too_many_arguments)]
+    fn collective(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        kind: &str,
+        bytes: u64,
+        group: &str,
+        root: u32,
+        priority: i32,
+        duration_ps: u64,
+    ) -> PyResult<u64> {
+        let known = CollectiveKind::ALL.into_iter().find(|k| k.name() == kind);
+        let kind = known.ok_or_else(|| {
+            let names = CollectiveKind::ALL.map(CollectiveKind::name).join(", ");
+            PyValueError::new_err(format!("{kind:?} is no collective: {names}"))
+        })?;
+        let slot = self.slot(group);
+        self.count(group, kind.name(), bytes);
+        let op = Op::Collective { kind, bytes: Bytes(bytes), slot, priority, dims: u32::MAX, root };
+        self.push(name, &deps, duration_ps, op)
+    }
+
+    #[pyo3(signature = (name, deps, peer, bytes, tag = 0, *, duration_ps = 0))]
+    fn send(&mut self, name: &str, deps: Vec<u64>, peer: i32, bytes: u64, tag: u32, duration_ps: u64) -> PyResult<u64> {
+        self.count("", "send", bytes);
+        self.push(name, &deps, duration_ps, Op::Send { peer, bytes: Bytes(bytes), tag })
+    }
+
+    #[pyo3(signature = (name, deps, peer, bytes, tag = 0, *, duration_ps = 0))]
+    fn recv(&mut self, name: &str, deps: Vec<u64>, peer: i32, bytes: u64, tag: u32, duration_ps: u64) -> PyResult<u64> {
+        self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
+    }
+
+    #[pyo3(signature = (name, deps, bytes, *, store = false, duration_ps = 0))]
+    fn memory(&mut self, name: &str, deps: Vec<u64>, bytes: u64, store: bool, duration_ps: u64) -> PyResult<u64> {
+        self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes) })
+    }
+
+    fn metadata(&mut self, name: &str, deps: Vec<u64>) -> PyResult<u64> {
+        self.push(name, &deps, 0, Op::Metadata)
+    }
+
+    fn __len__(&self) -> usize {
+        self.built.as_ref().map_or(self.builder.len(), |program| program.nodes().len())
+    }
+
+    #[getter]
+    fn operations(&self) -> u128 {
+        self.operations
+    }
+
+    fn tallied(&self) -> Vec<(String, &'static str, u64, u128)> {
+        let row = |((group, kind), (count, bytes)): (&(String, &'static str), &(u64, u128))| {
+            (group.clone(), *kind, *count, *bytes)
+        };
+        self.volumes.iter().map(row).collect()
+    }
+}
+
+fn kernels() -> String {
+    Kernel::ALL.map(Kernel::name).join(", ")
+}
+
+type Named<T> = Vec<(String, T)>;
+type Footprints = Vec<(u64, u64, u64, u64)>;
 
 #[pyclass(frozen)]
 pub struct Workload(pub graph::Workload);
@@ -24,17 +182,131 @@ impl Workload {
         read.map(Workload).map_err(|problems| errors::input(py, &problems))
     }
 
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)]
+    fn mesh(
+        py: Python<'_>,
+        name: String,
+        axes: Named<u32>,
+        groups: Named<Vec<String>>,
+        by: Vec<String>,
+        programs: Vec<Py<Program>>,
+        footprints: Footprints,
+        summary: Option<String>,
+    ) -> PyResult<Workload> {
+        let axes = axes.into_iter().map(|(name, size)| Axis { name, size }).collect();
+        let groups = groups.into_iter().map(|(name, axes)| Family { name, axes }).collect();
+        let mesh = Mesh { axes, groups, by };
+        let bound = build(py, &programs).and_then(|programs| mesh.bind(&programs, read_footprints(footprints)));
+        let mut workload = bound.map_err(|problem| errors::input(py, &[problem]))?;
+        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), summary }));
+        Ok(Workload(workload))
+    }
+
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)]
+    fn listed(
+        py: Python<'_>,
+        name: String,
+        programs: Vec<Py<Program>>,
+        ranks: Vec<u32>,
+        groups: Named<Vec<u32>>,
+        footprints: Footprints,
+        summary: Option<String>,
+    ) -> PyResult<Workload> {
+        let bound = build(py, &programs).and_then(|programs| list(&programs, &ranks, groups));
+        let mut workload = bound.map_err(|problem| errors::input(py, &[problem]))?;
+        workload.footprints = read_footprints(footprints);
+        workload.declaration = Some(Box::new(Declaration { name, mesh: None, summary }));
+        Ok(Workload(workload))
+    }
+
+    /// Writes into the directory `path`, which is made; `chakra` is one trace a rank, else the compact form.
+    fn write(&self, py: Python<'_>, path: PathBuf, chakra: bool) -> PyResult<()> {
+        let form = if chakra { trace::chakra::write_ranks } else { trace::chakra::write_compact };
+        let wrote = py.detach(|| fs::create_dir_all(&path).and_then(|()| form(&self.0, &path)));
+        wrote.map_err(|error| errors::input(py, &[unwritable(&path, &error)]))
+    }
+
     #[getter]
     fn ranks(&self) -> usize {
         self.0.ranks.len()
     }
 
     #[getter]
+    fn programs(&self) -> usize {
+        self.0.programs.len()
+    }
+
+    #[getter]
     fn operations(&self) -> u64 {
         self.0.operations()
+    }
+
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.0.declaration.as_ref().map(|declaration| declaration.name.as_str())
+    }
+
+    #[getter]
+    fn summary(&self) -> Option<&str> {
+        self.0.declaration.as_ref()?.summary.as_deref()
     }
 }
 
 fn options(platform: &Platform) -> ReadOptions {
     ReadOptions { peer_compat: false, replay: platform.0.scheduler.replay_only }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Problem {
+    Problem::new(path.display().to_string(), "", format!("can't be written: {error}"))
+        .help("a directory you may write to")
+}
+
+fn read_footprints(list: Footprints) -> Vec<Footprint> {
+    let read = |(weights, gradients, optimizer, activations)| Footprint { weights, gradients, optimizer, activations };
+    list.into_iter().map(read).collect()
+}
+
+fn build(py: Python<'_>, programs: &[Py<Program>]) -> Result<Vec<NamedProgram>, Problem> {
+    programs.iter().map(|program| program.borrow_mut(py).build()).collect()
+}
+
+/// Binds programs to listed ranks; a program's group names are those of `groups`.
+fn list(programs: &[NamedProgram], ranks: &[u32], groups: Named<Vec<u32>>) -> Result<graph::Workload, Problem> {
+    let world = ranks.len() as u32;
+    let mut workload =
+        graph::Workload { programs: programs.iter().map(|p| p.0.clone()).collect(), ..Default::default() };
+    workload.groups.push(Group { name: "world".into(), members: Members::All });
+    let mut number = BTreeMap::from([(String::new(), 0)]);
+    for (name, members) in groups {
+        if members.is_empty() || members.iter().any(|&rank| rank >= world) {
+            let message = format!("the members {members:?} of group {name:?} are not ranks of {world}");
+            return Err(
+                Problem::new("", "groups", message).help(format!("ranks from 0 to {}", world.saturating_sub(1)))
+            );
+        }
+        number.insert(name.clone(), workload.groups.len() as u32);
+        workload.groups.push(Group { name, members: Members::from_list(members, world) });
+    }
+    // One row of slots a program: its groups have the same names on every rank.
+    let mut rows = Vec::with_capacity(programs.len());
+    for (_, names) in programs {
+        rows.push(workload.slots.len() as u32);
+        for name in names {
+            let known = number.get(name).ok_or_else(|| {
+                let names: Vec<&str> = number.keys().map(String::as_str).collect();
+                Problem::new("", "groups", format!("a program uses group {name:?}, which is not there"))
+                    .help(names.join(", "))
+            })?;
+            workload.slots.push(*known);
+        }
+    }
+    for &program in ranks {
+        let &slots = rows.get(program as usize).ok_or_else(|| {
+            Problem::new("", "ranks", format!("there is no program {program}")).help(format!("0 to {}", rows.len() - 1))
+        })?;
+        workload.ranks.push(RankBinding { program, slots });
+    }
+    Ok(workload)
 }

@@ -73,7 +73,26 @@ fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
     let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
-    shared.into_iter().chain(parts.platform.warnings.iter().cloned()).chain(notes).collect()
+    let shared = shared.into_iter().chain(too_large(parts));
+    shared.chain(parts.platform.warnings.iter().cloned()).chain(notes).collect()
+}
+
+/// The program that needs the most memory, where that is more than an NPU has.
+fn too_large(parts: &Parts) -> Option<String> {
+    let capacity = parts.platform.npu.memory_capacity?;
+    let (program, most) =
+        parts.workload.footprints.iter().enumerate().max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
+    let rank = parts.workload.ranks.iter().position(|r| r.program as usize == program)?;
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let (need, available) = (gb(most.total()), gb(capacity.0));
+    let [weights, gradients, optimizer, activations] =
+        [most.weights, most.gradients, most.optimizer, most.activations].map(gb);
+    (most.total() > capacity.0).then(|| {
+        format!(
+            "the workload does not fit: rank {rank} needs {need} (weights {weights}, gradients {gradients}, optimizer {optimizer}, \
+             activations {activations}) of the {available} on its NPU"
+        )
+    })
 }
 
 /// `22,528 times`.

@@ -1,5 +1,7 @@
 """Workloads: what the ranks do."""
 
-from .traces import Workload, load
+from .program import Program
+from .summary import Memory, RankClass, Summary, Volume
+from .workload import Workload, load
 
-__all__ = ["Workload", "load"]
+__all__ = ["Memory", "Program", "RankClass", "Summary", "Volume", "Workload", "load"]

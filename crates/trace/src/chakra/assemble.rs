@@ -1,5 +1,6 @@
 //! Traces of all ranks into one workload: equal files decoded once, equal programs stored once, names bound to groups.
 
+use super::compact;
 use super::find::{Found, find, holes, may_be_trace, split};
 use super::groups::Declared;
 use super::notes::Notes;
@@ -27,6 +28,9 @@ pub fn read(
     groups: &[(String, Vec<u32>)],
     options: &ReadOptions,
 ) -> Result<Workload, Vec<Problem>> {
+    if let Some(file) = compact::find(path) {
+        return compact::read(&file, npus, options);
+    }
     let mut assembler = Assembler::new(options, pattern::MOST);
     match find(path).map_err(|problem| vec![problem])? {
         Found::Files(files) => assembler.files(path, &files, npus),
@@ -256,7 +260,7 @@ impl<'o> Assembler<'o> {
         }
         let ranks = self.ranks.iter().map(|&template| bindings[template as usize]).collect();
         let notes = self.notes.into_sorted();
-        Ok(Workload { programs: self.programs, ranks, slots, groups: table.groups, notes })
+        Ok(Workload { programs: self.programs, ranks, slots, groups: table.groups, notes, ..Workload::default() })
     }
 }
 

@@ -17,6 +17,7 @@
 mod assemble;
 mod attrs;
 mod binary;
+mod compact;
 mod decode;
 mod find;
 mod groups;
@@ -34,9 +35,10 @@ mod tests;
 mod write;
 
 pub use assemble::read;
+pub use compact::write as write_compact;
 use decode::Decoder;
 pub use find::{Found, find};
-pub use write::{write_groups, write_json, write_protobuf};
+pub use write::{write_groups, write_json, write_protobuf, write_ranks};
 
 use graph::{Problem, Program};
 

@@ -101,7 +101,13 @@ fn workload(program: Program) -> Workload {
         Group { name: "tp".into(), members: Members::Strided { first: 0, count: 4, step: 2 } },
     ];
     let binding = RankBinding { program: 0, slots: 0 };
-    Workload { programs: vec![Arc::new(program)], ranks: vec![binding; 8], slots: vec![1, 0, 2], groups, notes: vec![] }
+    Workload {
+        programs: vec![Arc::new(program)],
+        ranks: vec![binding; 8],
+        slots: vec![1, 0, 2],
+        groups,
+        ..Workload::default()
+    }
 }
 
 fn names(workload: &Workload, rank: u32) -> Vec<String> {

@@ -8,7 +8,9 @@
 
 use crate::wire::{put_bytes, put_number, put_varint};
 use graph::{CollectiveKind, Gemm, Kernel, Members, Node, Op, Program, Workload};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 const VERSION: &str = "0.0.4";
 const PS_PER_US: u64 = 1_000_000;
@@ -52,8 +54,8 @@ fn comm_type(kind: CollectiveKind) -> i64 {
     }
 }
 
-/// The attributes of a node.
-fn attributes(workload: &Workload, rank: u32, node: &Node) -> io::Result<Vec<(&'static str, Attr)>> {
+/// The attributes of a node; `groups` are the names behind the program's slots.
+fn attributes(groups: &[String], rank: u32, node: &Node) -> io::Result<Vec<(&'static str, Attr)>> {
     let mut attrs = Vec::new();
     match node.op {
         Op::Metadata | Op::Invalid => {}
@@ -85,10 +87,8 @@ fn attributes(workload: &Workload, rank: u32, node: &Node) -> io::Result<Vec<(&'
             attrs.push(("is_cpu_op", Attr::Bool(false)));
             attrs.push(("comm_type", Attr::Int64(comm_type(kind))));
             attrs.push(("comm_size", Attr::Uint64(bytes.0)));
-            let group = &workload.groups[workload.group_of(rank, slot) as usize];
-            if group.members != Members::All {
-                attrs.push(("pg_name", Attr::Text(group.name.clone())));
-            }
+            let group = &groups[slot as usize];
+            attrs.extend((!group.is_empty()).then(|| ("pg_name", Attr::Text(group.clone()))));
             attrs.extend((priority != 0).then_some(("comm_priority", Attr::Int32(priority))));
             attrs.extend((dims != u32::MAX).then_some(("involved_dim", Attr::Flags(dims))));
             attrs.extend((root != 0).then_some(("comm_root", Attr::Uint32(root))));
@@ -115,18 +115,31 @@ fn flag_count(dims: u32) -> u32 {
     (32 - dims.leading_zeros()).max(1)
 }
 
+/// The names of the groups behind a rank's slots, "" for everybody.
+fn group_names(workload: &Workload, rank: u32) -> Vec<String> {
+    let name = |slot| {
+        let group = &workload.groups[workload.group_of(rank, slot) as usize];
+        if group.members == Members::All { String::new() } else { group.name.clone() }
+    };
+    (0..workload.program(rank).slots()).map(name).collect()
+}
+
 /// Writes the trace of `rank` as protobuf (schema 0.0.4).
 ///
 /// # Errors
 /// What `out` reports, and `InvalidData` for a peer below rank 0.
 pub fn write_protobuf(workload: &Workload, rank: u32, out: &mut impl Write) -> io::Result<()> {
+    write_program(workload.program(rank), &group_names(workload, rank), rank, out)
+}
+
+/// Writes a program as `rank` runs it, `groups` naming the groups behind its slots.
+pub(super) fn write_program(program: &Program, groups: &[String], rank: u32, out: &mut impl Write) -> io::Result<()> {
     let (mut message, mut framed) = (Vec::new(), Vec::new());
     put_bytes(&mut message, 1, VERSION.as_bytes());
     frame(&message, &mut framed);
-    let program = workload.program(rank);
     for (i, node) in program.nodes().iter().enumerate() {
         message.clear();
-        encode_node(workload, rank, program, i, node, &mut message)?;
+        encode_node(groups, rank, program, i, node, &mut message)?;
         frame(&message, &mut framed);
         if framed.len() > 1 << 16 {
             out.write_all(&framed)?;
@@ -142,7 +155,7 @@ fn frame(message: &[u8], framed: &mut Vec<u8>) {
 }
 
 fn encode_node(
-    workload: &Workload,
+    groups: &[String],
     rank: u32,
     program: &Program,
     i: usize,
@@ -163,7 +176,7 @@ fn encode_node(
     if node.duration.0 > 0 {
         put_number(out, 7, node.duration.0.div_ceil(PS_PER_US));
     }
-    for (name, value) in attributes(workload, rank, node)? {
+    for (name, value) in attributes(groups, rank, node)? {
         put_bytes(out, 10, &encode_attr(name, &value));
     }
     Ok(())
@@ -195,10 +208,10 @@ fn encode_attr(name: &str, value: &Attr) -> Vec<u8> {
 /// What `out` reports, and `InvalidData` for a peer below rank 0.
 pub fn write_json(workload: &Workload, rank: u32, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::json!({ "version": VERSION }))?;
-    let program = workload.program(rank);
+    let (program, groups) = (workload.program(rank), group_names(workload, rank));
     for (i, node) in program.nodes().iter().enumerate() {
         let attrs: Vec<serde_json::Value> =
-            attributes(workload, rank, node)?.iter().map(|(name, value)| json_attr(name, value)).collect();
+            attributes(&groups, rank, node)?.iter().map(|(name, value)| json_attr(name, value)).collect();
         let line = serde_json::json!({
             "id": node.id.to_string(),
             "name": program.name(i),
@@ -240,4 +253,20 @@ pub fn write_groups(workload: &Workload, out: &mut impl Write) -> io::Result<()>
         object.insert(group.name.clone(), ranks.into());
     }
     writeln!(out, "{}", serde_json::Value::Object(object))
+}
+
+/// Writes one trace a rank, `trace.<rank>.et`, into the directory `folder`, which must exist, and `comm_group.json` beside them.
+/// Groups are numbered, for ASTRA-sim takes no other names.
+///
+/// # Errors
+/// What the file system reports, and `InvalidData` for a peer below rank 0.
+pub fn write_ranks(workload: &Workload, folder: &Path) -> io::Result<()> {
+    let mut numbered = workload.clone();
+    numbered.groups.iter_mut().enumerate().for_each(|(i, group)| group.name = (i + 1).to_string());
+    for rank in 0..workload.ranks.len() as u32 {
+        let mut out = BufWriter::new(File::create(folder.join(format!("trace.{rank}.et")))?);
+        write_protobuf(&numbered, rank, &mut out)?;
+        out.flush()?;
+    }
+    write_groups(&numbered, &mut File::create(folder.join("comm_group.json"))?)
 }

@@ -1,0 +1,18 @@
+"""One operation graph under construction."""
+
+from __future__ import annotations
+
+from .. import _core
+from .summary import Volume
+
+
+class Program(_core.Program):
+    """What one rank does, node by node; see `_core.Program` for the operations that can be added.
+
+    Ids ascend from 0 in order of creation. Of the nodes that could start, the one with the smallest id starts first.
+    """
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """What was handed to collectives and sends so far, by group and kind."""
+        return tuple(Volume(*row) for row in self.tallied())

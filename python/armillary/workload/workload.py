@@ -1,0 +1,117 @@
+"""What the ranks of a machine do: read from files, or built."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from .. import _core
+from ..platform import Platform
+from .program import Program
+from .summary import Summary
+
+Format = Literal["compact", "chakra"]
+
+
+class Workload:
+    """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share a program."""
+
+    def __init__(self, core: _core.Workload, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    @classmethod
+    def mesh(
+        cls,
+        name: str,
+        axes: Sequence[tuple[str, int]],
+        groups: Mapping[str, Sequence[str]],
+        by: Sequence[str],
+        programs: Sequence[Program],
+        summary: Summary | None = None,
+    ) -> Workload:
+        """Ranks as the points of a mesh, the first of `axes` (name, size) running fastest.
+
+        `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those axes, positions running
+        along the first one fastest. `programs[i]` is that of point `i` of the axes `by`; stages that do the same may
+        share one. With a `summary`, its classes are in the order of `programs` and tell their memory.
+        Raises `InputError` when this does not hold together.
+        """
+        footprints, text = _declared(summary, len(programs))
+        families = [(family, list(along)) for family, along in groups.items()]
+        return cls(_core.Workload.mesh(name, list(axes), families, list(by), list(programs), footprints, text), name)
+
+    @classmethod
+    def listed(
+        cls,
+        name: str,
+        programs: Sequence[Program],
+        ranks: Sequence[int],
+        groups: Mapping[str, Sequence[int]],
+        summary: Summary | None = None,
+    ) -> Workload:
+        """Ranks one by one: rank `r` runs `programs[ranks[r]]`; `groups` are the members by name, in ring order.
+
+        Raises `InputError` when this does not hold together.
+        """
+        footprints, text = _declared(summary, len(programs))
+        members = [(group, list(members)) for group, members in groups.items()]
+        return cls(_core.Workload.listed(name, list(programs), list(ranks), members, footprints, text), name)
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self._core.ranks
+
+    @property
+    def programs(self) -> int:
+        """Number of distinct programs."""
+        return self._core.programs
+
+    @property
+    def operations(self) -> int:
+        """Operations (nodes) over all ranks."""
+        return self._core.operations
+
+    @property
+    def summary(self) -> Summary | None:
+        """Parameters, operations, volumes and memory, if its generator said so."""
+        text = self._core.summary
+        return None if text is None else Summary.from_dict(json.loads(text))
+
+    def write(self, path: str | os.PathLike[str], format: Format = "compact") -> None:
+        """Writes into the directory `path`: `workload.json` and one Chakra file a program, or (`chakra`) one a rank.
+
+        One trace a rank, `trace.<rank>.et` with `comm_group.json`, is what ASTRA-sim reads.
+        """
+        self._core.write(os.fspath(path), format == "chakra")
+
+    def __repr__(self) -> str:
+        return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
+
+
+def load(
+    path: str | os.PathLike[str], platform: Platform | None = None, groups: str | os.PathLike[str] | None = None
+) -> Workload:
+    """Reads a workload: what `Workload.write` wrote, or Chakra execution traces, one a rank.
+
+    `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, the directory when it
+    holds one such set, or an archive of it. Protobuf and JSON, plain and gzip are told apart by their content. With
+    `platform` the number of ranks must be that of its NPUs; without, it is checked when the workload is simulated.
+    `groups` is a JSON file of communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them.
+    Raises `InputError` listing every problem.
+    """
+    name = os.fspath(path)
+    core = _core.Workload.load(name, platform._core if platform else None, os.fspath(groups) if groups else None)
+    return Workload(core, name)
+
+
+def _declared(summary: Summary | None, programs: int) -> tuple[list[tuple[int, int, int, int]], str | None]:
+    """Memory by program, and the summary as text."""
+    if summary is None:
+        return [], None
+    memory = [entry.memory for entry in summary.classes]
+    footprints = [(m.weights, m.gradients, m.optimizer, m.activations) for m in memory]
+    return footprints if len(memory) == programs else [], json.dumps(summary.as_dict())
