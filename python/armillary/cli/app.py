@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, platform, run
+from . import check, collective, platform, run, workload
 
 app = typer.Typer(
     name="armillary",
@@ -43,5 +43,6 @@ app.command("run")(run.run)
 app.command("collective")(collective.collective)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
+app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
 app.command("check")(check.check)
 app.add_typer(platform.app, name="platform")

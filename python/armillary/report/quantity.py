@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_OPERATIONS = (
+    (1e24, "YFLOP"),
+    (1e21, "ZFLOP"),
+    (1e18, "EFLOP"),
+    (1e15, "PFLOP"),
+    (1e12, "TFLOP"),
+    (1e9, "GFLOP"),
+    (1e6, "MFLOP"),
+)
 _BYTES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -22,6 +31,14 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{_digits(count / scale, 4)} {unit}"
     return f"{count:.0f} B"
+
+
+def operations(count: float) -> str:
+    """`3.452 PFLOP`, powers of 1000."""
+    for scale, unit in _OPERATIONS:
+        if count >= scale:
+            return f"{_digits(count / scale, 4)} {unit}"
+    return f"{count:.0f} FLOP"
 
 
 def bandwidth(gb_per_s: float) -> str:

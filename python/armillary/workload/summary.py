@@ -50,9 +50,9 @@ class RankClass:
 class Summary:
     """A workload in numbers.
 
-    `batch` counts samples (sequences, images) a step. `flops` are the model's own floating-point operations of a step over
-    all ranks, `hardware_flops` those with recomputation. `bubble` is the share of a step in which a pipeline stage has
-    nothing to do, by the schedule's formula.
+    `batch` counts samples (sequences, images) a step. `flops` are the model's own floating-point operations of a step,
+    all ranks together, `hardware_flops` those with recomputation. `bubble` is the share of a step in which a pipeline
+    stage has nothing to do, by the schedule's formula.
     """
 
     model: str

@@ -1,0 +1,180 @@
+"""`armillary workload`: a model and how it is parallelised become a workload."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json as json_
+import types
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+import typer
+
+from ..errors import InputError, Problem
+from . import output
+from .options import Json
+
+if TYPE_CHECKING:
+    from ..workload import Workload
+
+SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+"""A family's options are known when the model is: they, and --help, are parsed then."""
+
+_FORMS = {"compact": "workload.json, one file a program", "chakra": "one Chakra trace a rank, as ASTRA-sim reads them"}
+
+Out = Annotated[str | None, typer.Option("--output", "-o", metavar="DIR", help="Write the workload here.")]
+Form = Annotated[str, typer.Option("--format", metavar="|".join(_FORMS), help="What is written.")]
+Target = Annotated[
+    str | None, typer.Option("--platform", "-p", metavar="P", help="Refuse a workload that does not fit its NPUs.")
+]
+
+
+def workload(
+    context: typer.Context,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL")] = None,
+    out: Out = None,
+    format_: Form = "compact",
+    platform: Target = None,
+    json: Json = None,
+) -> None:
+    """Make a workload of a model and its parallelism: parameters, FLOPs, volumes, memory."""
+    from .. import workload as workloads
+
+    with output.guard():
+        if model in (None, "--help", "-h"):
+            typer.echo(_help())
+            return
+        output.require_writable(json)
+        _check_form(format_)
+        found = workloads.load_model(str(model))
+        chosen = _parse(found.name, found.family, context.args)
+        made = workloads.build(found, **chosen)
+        _check_fit(made, platform)
+        if out is not None:
+            _write(made, Path(out), format_)
+        summary = made.summary
+        if summary is not None and json != "-":
+            from ..report import summary as report
+
+            report.show(summary, made, output.console())
+        output.write_json(json, json_.dumps(summary.as_dict() if summary else {}, indent=2))
+
+
+def _help() -> str:
+    """What can be said before the model is known."""
+    from ..workload import families, load_model, models
+
+    lines = [
+        "Usage: armillary workload MODEL [OPTIONS] [OPTIONS OF ITS FAMILY]",
+        "",
+        "Makes a workload of a model and its parallelism, and says what it amounts to.",
+        "MODEL is a preset, a model file, or a Hugging Face config.json; armillary workload MODEL --help",
+        "explains the options of its family.",
+        "",
+        "  -o, --output DIR     write the workload here",
+        *(f"  --format {form:<11} {text}" for form, text in _FORMS.items()),
+        "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
+        "  --json FILE          write the summary here; - for standard output",
+        "",
+        "Presets:",
+    ]
+    by_family: dict[str, list[str]] = {}
+    for name in models():
+        by_family.setdefault(load_model(name).family, []).append(name)
+    for family, names in by_family.items():
+        flags = ", ".join(_flag(option) for option in families.options(family))
+        lines += [f"  {family}: {', '.join(names)}", f"    options: {flags}"]
+    return "\n".join(lines)
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong as every verb does."""
+
+    def error(self, message: str) -> NoReturn:
+        flags = ", ".join(action.option_strings[0] for action in self._actions)
+        raise InputError([Problem("", self.prog, message, flags)])
+
+
+def _parse(model: str, family: str, arguments: list[str]) -> dict[str, object]:
+    """The family's options among `arguments`, those that were given."""
+    from ..workload import families
+
+    text = inspect.cleandoc(families.builder(family).__doc__ or "").replace("`", "").replace("%", "%%")
+    parser = _Parser(
+        f"armillary workload {model}",
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    for parameter in families.options(family).values():
+        _add(parser, parameter)
+    return vars(parser.parse_args(arguments))
+
+
+def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+    kind, choices = _kind(parameter.annotation)
+    required = parameter.default is inspect.Parameter.empty
+    shown = "required" if required else "" if parameter.default is None else f"default {parameter.default}"
+    if kind is bool:
+        parser.add_argument(_flag(parameter.name), action=argparse.BooleanOptionalAction, help=shown)
+    else:
+        metavar = None if choices else kind.__name__.upper()
+        wanted = choices or None
+        parser.add_argument(
+            _flag(parameter.name), type=kind, choices=wanted, metavar=metavar, required=required, help=shown
+        )
+
+
+def _kind(annotation: object) -> tuple[type, tuple[str, ...]]:
+    """The type of a value, and the choices where there are only some."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        kept = [part for part in typing.get_args(annotation) if part is not type(None)]
+        return _kind(kept[0])
+    if typing.get_origin(annotation) is Literal:
+        return str, typing.get_args(annotation)
+    return (annotation if isinstance(annotation, type) else str), ()
+
+
+def _check_form(form: str) -> None:
+    if form not in _FORMS:
+        raise InputError([Problem("", f"--format {form}", "is no form of a workload", ", ".join(_FORMS))])
+
+
+def _check_fit(made: Workload, platform: str | None) -> None:
+    """Refuses what needs more memory than the NPUs of `platform` have."""
+    from ..platform import Platform
+
+    if platform is None:
+        return
+    target = Platform.load(platform)
+    problems = []
+    if made.ranks != target.npus:
+        problems.append(
+            Problem(target.name, "topology", f"has {target.npus} NPUs for the {made.ranks} ranks of {made.name}")
+        )
+    capacity: int | None = target.describe()["npu"]["memory_capacity_bytes"]
+    summary = made.summary
+    for entry in summary.classes if summary and capacity else ():
+        if entry.memory.total > (capacity or 0):
+            problems.append(_too_large(entry.name, entry.memory.total, capacity or 0, target.name))
+    if problems:
+        raise InputError(problems)
+
+
+def _too_large(name: str, need: int, capacity: int, platform: str) -> Problem:
+    message = f"{name} needs {need / 1e9:.1f} GB of the {capacity / 1e9:.1f} GB on an NPU of {platform}"
+    return Problem("", "memory", message, "more parallelism, ZeRO, recomputation, or a smaller micro-batch")
+
+
+def _write(made: Workload, folder: Path, form: str) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "workload.json").is_file():
+        raise InputError([Problem(str(folder), "", "is not empty and holds no workload", "a new or empty directory")])
+    made.write(folder, "chakra" if form == "chakra" else "compact")
+    output.log(f"workload written to {folder}")

@@ -1,0 +1,48 @@
+"""From a model's name to its workload: which family builds it, with which options."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+
+from ..errors import InputError, Problem
+from .models import Model, load_model
+from .workload import Workload
+
+Builder = Callable[..., Workload]
+
+
+def builder(family: str) -> Builder:
+    """The function of that name that builds workloads of `family`."""
+    module = importlib.import_module(f".{family}", __package__)
+    function: Builder = getattr(module, family)
+    return function
+
+
+def options(family: str) -> Mapping[str, inspect.Parameter]:
+    """What a family can be told, by name."""
+    parameters = inspect.signature(builder(family), eval_str=True).parameters
+    return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
+    """The workload of a preset, model file or Hugging Face `config.json`: `build("gpt3-175b", tp=16, dp=64)`.
+
+    The options are those of the model's family (`transformer`, `moe`, `dlrm`, `cnn`).
+    Raises `InputError` listing every problem.
+    """
+    found = load_model(model)
+    known = options(found.family)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise InputError([_unknown(name, found, list(known)) for name in unknown])
+    return builder(found.family)(found, **chosen)
+
+
+def _unknown(name: str, model: Model, known: list[str]) -> Problem:
+    near = difflib.get_close_matches(name, known, n=3)
+    help_ = ", ".join(near or known)
+    return Problem(model.name, name, f"is no option of a {model.family}", help_)
