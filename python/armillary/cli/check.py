@@ -14,7 +14,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, load
 from . import output
-from .options import Groups, Json, PlatformName, Settings, settings
+from .options import Groups, Json, Npus, PlatformName, Settings, settings
 
 SCHEMA = "armillary.check/1"
 
@@ -30,13 +30,14 @@ def check(
     workload: WorkloadName = None,
     groups: Groups = None,
     json: Json = None,
+    npus: Npus = None,
     set_: Settings = None,
 ) -> None:
     """List all that is wrong, without simulating."""
     with output.guard():
         output.require_writable(json)
         problems: list[Problem] = []
-        target = _attempt(lambda: Platform.load(platform, settings(set_)), problems)
+        target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
         source = _attempt(lambda: load(workload, target, groups), problems) if workload else None
         if target and source:
             problems += api.check(source, target)

@@ -11,7 +11,7 @@ import typer
 from .. import __version__, api, nccl
 from ..platform import Platform
 from . import output
-from .options import Backend, BackendName, Json, NoFold, PlatformName, Settings, settings
+from .options import Backend, BackendName, Json, NoFold, Npus, PlatformName, Settings, settings
 
 SCHEMA = "armillary.collective/1"
 
@@ -36,6 +36,7 @@ def collective(
     backend: BackendName = Backend.analytical,
     json: Json = None,
     no_fold: NoFold = False,
+    npus: Npus = None,
     set_: Settings = None,
 ) -> None:
     """Time a collective, in the columns of nccl-tests."""
@@ -45,7 +46,7 @@ def collective(
         nccl.element_bytes(dtype)
         ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")
         wanted = nccl.sizes(*ends, factor, nccl.size_bytes(step, "-i"))
-        target = Platform.load(platform, settings(set_))
+        target = Platform.load(platform, settings(set_, npus))
         nccl.root_rank(root, target.npus)
         show = sys.stdout.write if json != "-" else _nothing
         show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")

@@ -38,11 +38,15 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a platform value, such as scheduler.chunks=8."),
 ]
+Npus = Annotated[
+    int | None,
+    typer.Option("--npus", metavar="N", min=1, help="Resize the platform's outermost dimension to N NPUs in all."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 
 
-def settings(pairs: list[str] | None) -> dict[str, str]:
-    """`key=value` arguments as a mapping. Raises `InputError` for one without `=`."""
+def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]:
+    """`key=value` arguments as a mapping, with `npus` if given. Raises `InputError` for one without `=`."""
     wrong = [
         Problem("", f"--set {pair}", "has no '='", "KEY=VALUE, such as scheduler.chunks=8")
         for pair in pairs or []
@@ -50,4 +54,5 @@ def settings(pairs: list[str] | None) -> dict[str, str]:
     ]
     if wrong:
         raise InputError(wrong)
-    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
+    given = {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
+    return given if npus is None else {**given, "npus": str(npus)}

@@ -10,7 +10,7 @@ import typer
 from .. import __version__
 from ..platform import Platform, presets
 from . import output
-from .options import Json, Settings, settings
+from .options import Json, Npus, Settings, settings
 
 SCHEMA = "armillary.platforms/1"
 
@@ -55,11 +55,11 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
 
 
 @app.command()
-def show(name: Name, json: Json = None, set_: Settings = None) -> None:
+def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None) -> None:
     """Show everything the simulator will use, defaults filled in."""
     with output.guard():
         output.require_writable(json)
-        platform = Platform.load(name, settings(set_))
+        platform = Platform.load(name, settings(set_, npus))
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
             typer.echo(platform.to_yaml(), nl=False)

@@ -10,7 +10,7 @@ from .. import api
 from ..platform import Platform
 from ..workload import load
 from . import output
-from .options import Backend, BackendName, Groups, Json, NoFold, PlatformName, Seed, Settings, settings
+from .options import Backend, BackendName, Groups, Json, NoFold, Npus, PlatformName, Seed, Settings, settings
 
 WorkloadName = Annotated[
     str, typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et.")
@@ -24,13 +24,14 @@ def run(
     groups: Groups = None,
     json: Json = None,
     no_fold: NoFold = False,
+    npus: Npus = None,
     set_: Settings = None,
     seed: Seed = 0,
 ) -> None:
     """Simulate a workload: where the step time goes."""
     with output.guard():
         output.require_writable(json)
-        target = Platform.load(platform, settings(set_))
+        target = Platform.load(platform, settings(set_, npus))
         source = load(workload, target, groups)
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)

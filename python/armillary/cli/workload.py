@@ -14,7 +14,7 @@ import typer
 
 from ..errors import InputError, Problem
 from . import output
-from .options import Json
+from .options import Json, Npus, settings
 
 if TYPE_CHECKING:
     from ..workload import Workload
@@ -37,6 +37,7 @@ def workload(
     out: Out = None,
     format_: Form = "compact",
     platform: Target = None,
+    npus: Npus = None,
     json: Json = None,
 ) -> None:
     """Make a workload of a model and its parallelism: parameters, FLOPs, volumes, memory."""
@@ -51,7 +52,7 @@ def workload(
         found = workloads.load_model(str(model))
         chosen = _parse(found.name, found.family, context.args)
         made = workloads.build(found, **chosen)
-        _check_fit(made, platform)
+        _check_fit(made, platform, npus)
         if out is not None:
             _write(made, Path(out), format_)
         summary = made.summary
@@ -76,6 +77,7 @@ def _help() -> str:
         "  -o, --output DIR     write the workload here",
         *(f"  --format {form:<11} {text}" for form, text in _FORMS.items()),
         "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
+        "  --npus N             resize the platform's outermost dimension to N NPUs in all",
         "  --json FILE          write the summary here; - for standard output",
         "",
         "Presets:",
@@ -147,13 +149,13 @@ def _check_form(form: str) -> None:
         raise InputError([Problem("", f"--format {form}", "is no form of a workload", ", ".join(_FORMS))])
 
 
-def _check_fit(made: Workload, platform: str | None) -> None:
+def _check_fit(made: Workload, platform: str | None, npus: int | None) -> None:
     """Refuses what needs more memory than the NPUs of `platform` have."""
     from ..platform import Platform
 
     if platform is None:
         return
-    target = Platform.load(platform)
+    target = Platform.load(platform, settings(None, npus))
     problems = []
     if made.ranks != target.npus:
         problems.append(

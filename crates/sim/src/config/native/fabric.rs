@@ -16,8 +16,10 @@ pub(super) fn read(root: &At<'_>, findings: &mut Findings) -> Option<Fabric> {
             None
         }
         (None, Some(graph)) => {
-            if let Some(links) = root.get("links") {
-                findings.refuse(&links, "\"links\" belongs to \"topology\"", "graph.links");
+            for key in ["links", "npus"] {
+                if let Some(at) = root.get(key) {
+                    findings.refuse(&at, format!("\"{key}\" belongs to \"topology\""), format!("graph.{key}"));
+                }
             }
             self::graph(&graph, findings).map(Fabric::Graph)
         }
@@ -29,6 +31,10 @@ fn stacked(root: &At<'_>, findings: &mut Findings) -> Option<Vec<Dim>> {
     let topology = findings.need(root, "topology", NOTATION);
     let links = findings.need(root, "links", "one mapping a dimension with bandwidth and latency");
     let shape = topology.and_then(|at| notation(&at, findings))?;
+    let shape = match root.get("npus") {
+        Some(at) => sized(shape, &at, findings)?,
+        None => shape,
+    };
     let links = entries(&links?, shape.dims.len(), findings)?;
     let dims: Vec<Option<Dim>> = shape.dims.iter().zip(&links).map(|(&dim, at)| self::dim(dim, at, findings)).collect();
     dims.into_iter().collect()
@@ -54,6 +60,20 @@ fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
             None
         }
     }
+}
+
+/// The outermost dimension takes what is left of `npus`.
+fn sized(mut shape: Topology, at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
+    let npus = findings.whole(at, 1, MOST_NPUS)?;
+    let unit: u32 = shape.dims.iter().rev().skip(1).map(|&(_, size)| size).product();
+    if npus % unit != 0 {
+        let below = if npus > unit { format!("{}, ", npus / unit * unit) } else { String::new() };
+        let allowed = format!("{below}{} or another multiple of {unit}", (npus / unit + 1) * unit);
+        findings.refuse(at, format!("{npus} NPUs can't be had by resizing the outermost dimension of {shape}"), allowed);
+        return None;
+    }
+    shape.dims.last_mut()?.1 = npus / unit;
+    Some(shape)
 }
 
 fn entries<'a>(links: &At<'a>, dims: usize, findings: &mut Findings) -> Option<Vec<At<'a>>> {

@@ -4,6 +4,7 @@
 //! name: dgx-h100-16n                       # default: the file's name
 //! source: where the numbers are from       # free text, kept
 //! topology: FullyConnected(8)_Switch(16)   # or `graph:` with npus, switches, links
+//! npus: 256                                # resizes the outermost dimension, here to 32; left out: as the topology says
 //! links:                                   # one entry a dimension, or a single mapping for all
 //!   - {bandwidth: 450 GB/s, per: npu, latency: 300 ns}
 //!   - {bandwidth: 50 GB/s, latency: 2 us}

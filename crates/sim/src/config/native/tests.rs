@@ -87,6 +87,18 @@ fn little_is_needed_and_the_rest_is_as_documented() {
 }
 
 #[test]
+fn npus_resize_the_outermost_dimension() {
+    let text = |npus: &str| {
+        format!("topology: FC(8)_SW(16)\nnpus: {npus}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\n")
+    };
+    assert_eq!(read(&text("1024")).unwrap().fabric.sizes(), [8, 128]);
+    assert_eq!(read(&text("8")).unwrap().fabric.sizes(), [8, 1]);
+    let problem = read(&text("100")).unwrap_err().swap_remove(0);
+    assert_eq!((problem.place.as_str(), problem.help.as_str()), ("line 2, npus", "96, 104 or another multiple of 8"));
+    assert!(read(&text("0")).is_err());
+}
+
+#[test]
 fn per_npu_is_the_sum_over_leaving_links() {
     let link = |shape: &str| {
         let text = format!("topology: {shape}\nlinks: {{bandwidth: 60 GB/s, per: npu, latency: 0 ns}}\n");
@@ -268,7 +280,7 @@ fn broken_text_gives_its_message() {
         (("[16, 8]", "[128, 1.5]"), "line 18, logical[1]: 1.5 is not allowed (allowed: a whole number from 1)".into()),
         (
             ("logical", "logicl"),
-            "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, \
+            "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, npus, \
                                  graph, links, npu, remote_memory, collectives, scheduler, logical)"
                 .into(),
         ),
@@ -319,7 +331,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             String::new(),
-            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, graph, links, npu, remote_memory, \
+            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, npus, graph, links, npu, remote_memory, \
                          collectives, scheduler, logical)",
         ),
     ];
