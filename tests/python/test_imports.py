@@ -28,7 +28,12 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Room -> rooms it may import; "" is the package itself."""
 
-LIBRARIES: dict[str, set[str]] = {"rich": {"report", "cli"}, "typer": {"cli"}, "polars": {"result", "api"}, "yaml": {"workload"}}
+LIBRARIES: dict[str, set[str]] = {
+    "rich": {"report", "cli"},
+    "typer": {"cli"},
+    "polars": {"result", "api"},
+    "yaml": {"workload"},
+}
 """Library -> rooms that may import it."""
 
 
