@@ -56,7 +56,7 @@ pub fn watched(data: &[u8], reader: fn(&[u8]) -> bool) {
 
 /// Every way to read a trace, by the size of the input, so that an input always means the same.
 fn options(data: &[u8]) -> ReadOptions {
-    ReadOptions { peer_compat: data.len() & 1 != 0, replay: data.len() & 2 != 0 }
+    ReadOptions { replay: data.len() & 1 != 0 }
 }
 
 fn decode(data: &[u8]) -> bool {

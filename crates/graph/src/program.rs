@@ -303,25 +303,6 @@ impl ProgramBuilder {
         self.nodes.is_empty()
     }
 
-    /// Removes every node that a later one with the same id replaces, and says how many.
-    pub fn keep_last_definitions(&mut self) -> u64 {
-        let mut order = self.order();
-        if order.windows(2).all(|w| self.nodes[w[0] as usize].id != self.nodes[w[1] as usize].id) {
-            return 0;
-        }
-        // `order` is stable, so of equal ids the last stands last.
-        order.reverse();
-        order.dedup_by_key(|i| self.nodes[*i as usize].id);
-        order.sort_unstable();
-        let dropped = (self.nodes.len() - order.len()) as u64;
-        let all = std::mem::take(self);
-        for i in order.into_iter().map(|i| i as usize) {
-            let name = &all.names[range(&all.name_end, i)];
-            self.push(all.nodes[i], name, all.deps[range(&all.dep_end, i)].iter().copied());
-        }
-        dropped
-    }
-
     /// Removes every dependency on a node that is not there, and says how many.
     pub fn drop_dangling(&mut self) -> u64 {
         let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();

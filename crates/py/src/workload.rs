@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trace::chakra::ReadOptions;
 use units::{Bytes, Span};
 
 /// One operation graph under construction.
@@ -174,7 +173,7 @@ impl Workload {
     #[pyo3(signature = (path, platform = None, groups = None))]
     fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>, groups: Option<String>) -> PyResult<Workload> {
         let npus = platform.map(|p| p.0.fabric.npus());
-        let options = platform.map(options).unwrap_or_default();
+        let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
         let read = minded(py, move || {
             let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
             trace::chakra::read(&path, npus, &groups, &options)
@@ -252,10 +251,6 @@ impl Workload {
     fn summary(&self) -> Option<&str> {
         self.0.declaration.as_ref()?.summary.as_deref()
     }
-}
-
-fn options(platform: &Platform) -> ReadOptions {
-    ReadOptions { peer_compat: false, replay: platform.0.scheduler.replay_only }
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Problem {

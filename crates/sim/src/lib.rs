@@ -14,6 +14,6 @@ pub mod platform;
 pub mod profile;
 mod report;
 pub mod run;
-mod settings;
+pub mod settings;
 pub mod shape;
 mod symmetry;

@@ -13,8 +13,7 @@ use units::Span;
 
 /// How forgiving the trace reader is.
 pub fn read_options(platform: &Platform) -> ReadOptions {
-    // Equal ids and traces nobody runs are faults here, whoever's files they are: the peer's silence hides mistakes.
-    ReadOptions { peer_compat: false, replay: platform.scheduler.replay_only }
+    ReadOptions { replay: platform.scheduler.replay_only }
 }
 
 /// Sizes of the dimensions that collectives run over.

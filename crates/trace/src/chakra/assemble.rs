@@ -83,7 +83,7 @@ impl<'o> Assembler<'o> {
         }
     }
 
-    /// How many of `have` traces run on `npus` ranks; a difference is a problem, or a note where the peer says nothing.
+    /// How many of `have` traces run on `npus` ranks; a difference is a problem.
     fn count(&mut self, name: &str, have: usize, npus: Option<u32>) -> usize {
         let want = npus.map_or(have, |n| n as usize);
         let allowed = format!("{want}, one for each NPU of the platform");
@@ -92,8 +92,6 @@ impl<'o> Assembler<'o> {
             let missing = if have == last { format!("rank {last}") } else { format!("ranks {have}-{last}") };
             let message = format!("no trace for {missing}: there are {have} traces");
             self.problems.push(Problem::new(name, "", message).help(allowed));
-        } else if have > want && self.options.peer_compat {
-            self.notes.add("a trace beyond the platform's NPUs is not read", (have - want) as u64);
         } else if have > want {
             let message = format!("there are {have} traces for a platform of {want} NPUs");
             self.problems.push(Problem::new(name, "", message).help(allowed));

@@ -213,12 +213,6 @@ impl<'o> Decoder<'o> {
 
     /// The finished trace, or everything that is wrong with it.
     pub fn finish(mut self) -> Result<Decoded, Vec<Problem>> {
-        if self.options.peer_compat {
-            let dropped = self.builder.keep_last_definitions();
-            if dropped > 0 {
-                self.notes.add("an earlier definition of a node id is replaced by a later one", dropped);
-            }
-        }
         if self.options.replay {
             let dropped = self.builder.drop_dangling();
             if dropped > 0 {

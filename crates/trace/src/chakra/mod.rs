@@ -45,9 +45,6 @@ use graph::{Problem, Program};
 /// How forgiving the reader is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Takes what ASTRA-sim takes without a word: of nodes with equal ids the last counts, traces beyond the platform's
-    /// ranks are left out. Each is counted in [`graph::Workload::notes`].
-    pub peer_compat: bool,
     /// Takes a recording as it is: communication nodes whose attributes are missing or unusable are replayed by their
     /// recorded duration, and dependencies on nodes that were not recorded are dropped. Both are counted in the notes.
     pub replay: bool,

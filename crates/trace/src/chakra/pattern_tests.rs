@@ -217,7 +217,7 @@ fn quirk() -> impl Strategy<Value = Quirk> {
 }
 
 fn options() -> impl Strategy<Value = ReadOptions> {
-    (any::<bool>(), any::<bool>()).prop_map(|(peer_compat, replay)| ReadOptions { peer_compat, replay })
+    any::<bool>().prop_map(|replay| ReadOptions { replay })
 }
 
 fn assembled(base: u32, files: &[Vec<u8>], options: &ReadOptions, patterns: usize) -> Result<Workload, Vec<Problem>> {

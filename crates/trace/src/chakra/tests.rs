@@ -179,7 +179,7 @@ proptest! {
         bytes[at] = byte;
         let _ = decode(&bytes, "x", 2, &ReadOptions::default());
         bytes.truncate(at);
-        let _ = decode(&bytes, "x", 2, &ReadOptions { peer_compat: true, replay: true });
+        let _ = decode(&bytes, "x", 2, &ReadOptions { replay: true });
     }
 }
 
@@ -260,18 +260,8 @@ fn cut_empty_and_foreign_files_say_what_they_are() {
 }
 
 #[test]
-fn the_peer_takes_the_last_of_equal_ids() {
-    let mut bytes = trace(4, &[]);
-    bytes.extend_from_slice(&trace(0, &[])[1..]);
-    let options = ReadOptions { peer_compat: true, ..ReadOptions::default() };
-    let decoded = decode(&bytes, "t.et", 0, &options).unwrap();
-    let ops: Vec<bool> = decoded.program.nodes().iter().map(|n| n.op == Op::Invalid).collect();
-    assert_eq!(ops, [false, true]);
-}
-
-#[test]
 fn nodes_without_attributes_can_be_replayed() {
-    let options = ReadOptions { replay: true, ..ReadOptions::default() };
+    let options = ReadOptions { replay: true };
     let decoded = decode(&trace(7, &[]), "t.et", 0, &options).unwrap();
     assert!(matches!(decoded.program.nodes()[1].op, Op::Compute { cpu: false, .. }));
 }
@@ -401,15 +391,13 @@ fn missing_and_superfluous_ranks_are_named() {
     let bytes = file_of(collective_program(64), 0);
     let _ = [0, 1, 3].map(|rank| scratch.write(&format!("t.{rank}.et"), &bytes));
     let prefix = scratch.0.join("t");
-    let read_n = |npus, options: &ReadOptions| read(&prefix, npus, &[], options);
-    let problems = read_n(None, &ReadOptions::default()).unwrap_err();
+    let read_n = |npus| read(&prefix, npus, &[], &ReadOptions::default());
+    let problems = read_n(None).unwrap_err();
     assert!(problems[0].message.contains("no trace for rank 2"), "{problems:?}");
     scratch.write("t.2.et", &bytes);
-    let problems = read_n(Some(6), &ReadOptions::default()).unwrap_err();
+    let problems = read_n(Some(6)).unwrap_err();
     assert!(problems[0].message.contains("ranks 4-5: there are 4 traces"), "{problems:?}");
-    assert!(read_n(Some(2), &ReadOptions::default()).unwrap_err()[0].message.contains("4 traces for a platform of 2"));
-    let workload = read_n(Some(2), &ReadOptions { peer_compat: true, ..Default::default() }).unwrap();
-    assert_eq!(workload.notes, [("a trace beyond the platform's NPUs is not read".to_string(), 2)]);
+    assert!(read_n(Some(2)).unwrap_err()[0].message.contains("4 traces for a platform of 2"));
     scratch.write("other.0.et", &bytes);
     let problems = read(&scratch.0, None, &[], &ReadOptions::default()).unwrap_err();
     assert!(problems[0].message.contains("other.*.et (1), t.*.et (4)"), "{problems:?}");
@@ -496,8 +484,7 @@ fn recorded_traces_of_the_conformance_corpus_read() {
     for case in std::fs::read_dir(cases).unwrap() {
         let case = case.unwrap().path();
         let groups = group_file(&case.join("comm_group.json"));
-        let options = ReadOptions { peer_compat: true, ..ReadOptions::default() };
-        let outcome = read(&case.join("trace"), None, &groups, &options);
+        let outcome = read(&case.join("trace"), None, &groups, &ReadOptions::default());
         if case.ends_with("N_Ring4_pg_unknown") {
             assert!(outcome.unwrap_err()[0].message.contains("pg_name"));
         } else {
@@ -552,7 +539,7 @@ fn recorded_public_traces_read_or_say_why_not() {
             }
         }
     }
-    let replay = ReadOptions { replay: true, ..ReadOptions::default() };
+    let replay = ReadOptions { replay: true };
     let recorded = read(&root.join("mlcommons+chakra/tests/data/feeder_tests_trace.tar.gz"), None, &[], &replay);
     let recorded = recorded.unwrap_or_else(|problems| panic!("{}", problems[0]));
     println!("feeder_tests_trace replayed: {} nodes, {:?}", recorded.operations(), recorded.notes);
