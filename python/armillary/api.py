@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from . import _core, nccl
-from .errors import ArmillaryError, InputError, Problem
+from .errors import InputError, Problem
 from .platform import Platform
 from .result import Result, columns
 from .workload import Workload
@@ -37,27 +35,12 @@ def simulate(
     """
     if not 0 <= seed < 2**64:
         raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
-    with _named(workload):
-        return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
+    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
 
 
 def check(workload: Workload, platform: Platform) -> list[Problem]:
     """Everything that keeps the two from fitting together, without simulating."""
-    return [_placed(Problem(*parts), workload) for parts in _core.check(workload._core, platform._core)]
-
-
-@contextmanager
-def _named(workload: Workload) -> Iterator[None]:
-    """Problems with the workload name where it was read from, which the simulator has not kept."""
-    try:
-        yield
-    except ArmillaryError as error:
-        raise type(error)([_placed(problem, workload) for problem in error.problems]) from None
-
-
-def _placed(problem: Problem, workload: Workload) -> Problem:
-    inside = not problem.file and problem.place.startswith(("rank ", "group "))
-    return replace(problem, file=workload.name) if inside else problem
+    return [Problem(*parts) for parts in _core.check(workload._core, platform._core)]
 
 
 def collective_row(

@@ -38,6 +38,12 @@ def receive(id: int, source: int, rank: int, size: int, after: Sequence[int] = (
     return Node(id, RECEIVE, "recv", after, 0, {"is_cpu_op": False, **ends})
 
 
+def send(id: int, rank: int, target: int, size: int, after: Sequence[int] = ()) -> Node:
+    """A send of `size` bytes to `target`."""
+    ends: dict[str, int | bool | str] = {"comm_src": rank, "comm_dst": target, "comm_tag": 1, "comm_size": size}
+    return Node(id, SEND, "send", after, 0, {"is_cpu_op": False, **ends})
+
+
 def write(directory: Path, ranks: Iterable[Sequence[Node]], prefix: str = "trace") -> str:
     """Writes one file a rank and returns `directory/prefix.%d.et`."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -125,9 +125,26 @@ def test_errors_carry_problems(platform: arm.Platform, tmp_path: Path) -> None:
 
 
 def test_missing_send(platform: arm.Platform, tmp_path: Path) -> None:
-    with pytest.raises((arm.InputError, arm.StalledError)) as caught:
-        arm.simulate(arm.load(toy.stalled(tmp_path)), platform)
-    assert "rank 0" in str(caught.value)
+    path = toy.stalled(tmp_path)
+    with pytest.raises(arm.InputError) as caught:
+        arm.simulate(arm.load(path), platform)
+    assert [(problem.file, problem.place) for problem in caught.value.problems] == [(path, "rank 0 node 0")]
+
+
+def test_standstill(platform: arm.Platform, tmp_path: Path) -> None:
+    """Ranks 0 and 1 both receive before they send: only the run can tell, and it names the traces."""
+    head_to_head = [[et.receive(0, peer, rank, 64), et.send(1, rank, peer, 64, [0])] for rank, peer in ((0, 1), (1, 0))]
+    path = et.write(tmp_path / "circle", [*head_to_head, *([et.compute(0, 1)] for _ in range(6))])
+    with pytest.raises(arm.StalledError) as caught:
+        arm.simulate(arm.load(path), platform)
+    waiting = [(problem.file, problem.place) for problem in caught.value.problems if problem.place]
+    assert waiting == [(path, "rank 0 node 0"), (path, "rank 1 node 0")]
+
+
+def test_report_names_the_traces(platform: arm.Platform, tmp_path: Path) -> None:
+    path = toy.traces(tmp_path)
+    report = arm.simulate(arm.load(path), platform).report
+    assert report["config"]["workload"]["traces"] == path
 
 
 def test_collective(platform: arm.Platform) -> None:

@@ -88,6 +88,8 @@ pub struct Workload {
     pub declaration: Option<Box<Declaration>>,
     /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in the report.
     pub notes: Vec<(String, u64)>,
+    /// Where it was read from, as the user named it: what problems and reports call it. Empty when a program made it.
+    pub origin: String,
 }
 
 impl Workload {

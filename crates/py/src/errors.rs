@@ -47,7 +47,7 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
             ranks => format!("rank {}", list(ranks, ", ", 8)),
         };
         let message = format!("{} \"{}\" waits for {whom}", waiting.what, waiting.name);
-        all.push(Problem::new("", format!("rank {} node {}", waiting.rank, waiting.node), message));
+        all.push(Problem::new(&stall.origin, format!("rank {} node {}", waiting.rank, waiting.node), message));
     }
     if let [first, ..] = stall.cycle[..] {
         let circle = format!("{} -> {first}", list(&stall.cycle, " -> ", usize::MAX));

@@ -14,6 +14,19 @@ pub enum Error {
     Cancelled,
 }
 
+impl Error {
+    /// Faults of a workload as a whole name `file`, which it was read from.
+    pub(crate) fn named(self, file: &str) -> Error {
+        match self {
+            Error::Input(problems) => {
+                let named = |p: Problem| if p.file.is_empty() { Problem { file: file.to_string(), ..p } } else { p };
+                Error::Input(problems.into_iter().map(named).collect())
+            }
+            other => other,
+        }
+    }
+}
+
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,7 +1,7 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
 use crate::executor::{Finished, RankTotals};
-use crate::run::{BackendKind, Config, Outcome, Parts, Source};
+use crate::run::{BackendKind, Config, Outcome, Parts};
 use crate::symmetry::Classes;
 use engine::Digest;
 use stats::{Class, Counts, Dimension, Link, Phase, Report, SCHEMA, Symmetry};
@@ -46,8 +46,9 @@ pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finishe
 }
 
 fn echo(config: &Config, parts: &Parts) -> serde_json::Value {
+    let origin = &parts.workload.origin;
     let workload = serde_json::json!({
-        "traces": if let Source::Traces(path) = &config.workload { Some(path.display().to_string()) } else { None },
+        "traces": if origin.is_empty() { None } else { Some(origin) },
         "programs": parts.workload.programs.len(),
         "groups": parts.workload.groups.len(),
     });

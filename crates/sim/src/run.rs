@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
 use crate::platform::Platform;
 use crate::{backends, custom_files, report, settings, symmetry};
-use graph::{Problem, Workload};
+use graph::Workload;
 use network::Backend;
 use stats::Report;
 use std::path::PathBuf;
@@ -98,41 +98,29 @@ pub fn run_with(
     closed_form: bool,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
-    stages(config, closed_form, progress).map_err(|error| name_file(error, config))
-}
-
-/// Problems of the workload as a whole name its path.
-fn name_file(error: Error, config: &Config) -> Error {
-    match (error, &config.workload) {
-        (Error::Input(problems), Source::Traces(path)) => {
-            let named =
-                |p: Problem| if p.file.is_empty() { Problem { file: path.display().to_string(), ..p } } else { p };
-            Error::Input(problems.into_iter().map(named).collect())
-        }
-        (error, _) => error,
-    }
-}
-
-fn stages(config: &Config, closed_form: bool, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     let workload = read(config)?;
-    check(&workload, &config.platform)?;
-    let platform = custom_files::load(&config.platform, &workload)?;
+    simulate(&workload, config, closed_form, progress).map_err(|error| error.named(&workload.origin))
+}
+
+fn simulate(
+    workload: &Workload,
+    config: &Config,
+    closed_form: bool,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, Error> {
+    check(workload, &config.platform)?;
+    let platform = custom_files::load(&config.platform, workload)?;
     let lowering = settings::lowering(&platform);
     let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
-    let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, &workload) };
-    let classes = symmetry::find(&workload, &platform, &settings, lowering.as_ref(), config.backend);
+    let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, workload) };
+    let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
-    let parts = Parts {
-        workload: &workload,
-        platform: &platform,
-        settings: &settings,
-        folding: &folding,
-        lowering: lowering.as_ref(),
-    };
+    let parts =
+        Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
     let finished = match config.backend {
         BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, progress),
         BackendKind::Link => {
-            let private = symmetry::private_links(&workload, &platform, &settings, lowering.as_ref());
+            let private = symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
             parts.execute(backends::link(&platform)?.with_private_links(private), progress)
         }
     }?;
@@ -169,7 +157,8 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
         Source::Traces(path) => {
             let options = settings::read_options(&config.platform);
             let npus = config.platform.fabric.npus();
-            Ok(trace::chakra::read(path, Some(npus), &config.groups, &options)?)
+            let read = trace::chakra::read(path, Some(npus), &config.groups, &options);
+            read.map_err(|problems| Error::from(problems).named(&path.display().to_string()))
         }
     }
 }
@@ -180,5 +169,5 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
 /// Every problem found.
 pub fn check(workload: &Workload, platform: &Platform) -> Result<(), Error> {
     let problems = graph::check(workload, platform.fabric.npus());
-    if problems.is_empty() { Ok(()) } else { Err(Error::Input(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(Error::from(problems).named(&workload.origin)) }
 }

@@ -8,6 +8,8 @@ use units::Time;
 /// A stalled run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
+    /// Where the workload was read from; empty when a program made it.
+    pub origin: String,
     /// When nothing more could happen.
     pub time: Time,
     /// Operations that were started or could not start, at most [`Stall::SHOWN`].
@@ -50,7 +52,7 @@ impl<B: Backend> Executor<'_, B> {
         let cycle = circle(&all);
         let unfinished = self.total - self.done;
         all.truncate(Stall::SHOWN);
-        Stall { time: self.now, waiting: all, unfinished, cycle }
+        Stall { origin: self.workload.origin.clone(), time: self.now, waiting: all, unfinished, cycle }
     }
 
     fn waiting_on(&self, rank: u32) -> Vec<Waiting> {

@@ -37,7 +37,8 @@ pub fn read(
         Found::Single(file) => assembler.single(&file, npus.unwrap_or(1)),
         Found::Archive(archive) => assembler.archive(&archive, npus),
     }
-    assembler.finish(groups)
+    let workload = assembler.finish(groups)?;
+    Ok(Workload { origin: path.display().to_string(), ..workload })
 }
 
 /// What ranks share that read the same.

@@ -378,6 +378,7 @@ fn equal_files_share_a_program_and_every_path_form_finds_them() {
     for form in [format!("{root}/t"), format!("{root}/t.%d.et"), format!("{root}/t.{{rank}}.et"), root.clone()] {
         let workload = read(Path::new(&form), None, &[], &ReadOptions::default()).unwrap();
         assert_eq!((workload.ranks.len(), workload.programs.len(), workload.slots.len()), (4, 1, 1), "{form}");
+        assert_eq!(workload.origin, form);
         assert_eq!(workload.groups[workload.group_of(3, 0) as usize].members, Members::All);
     }
     let one = format!("{root}/t.0.et");
