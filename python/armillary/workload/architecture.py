@@ -1,0 +1,264 @@
+"""The decoder both language-model families share: its fields, parameters and floating-point operations, counted by layer.
+
+Here: what a model is. Not here: how it is spread over ranks (`parallelism.py`), what a rank then does (`layer.py`).
+A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a multi-layer perceptron or experts, each behind a norm.
+Operations of a forward pass: 2 for each weight and token, and 2 x sequence x (score + value width) x heads a token for attention.
+Sources: Vaswani et al. 2017 (arXiv:1706.03762); Narayanan et al. 2021 (arXiv:2104.04473, appendix); DeepSeek-V2 (arXiv:2405.04434).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from ..errors import InputError
+from .models import Model, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decoder-only transformer, dense or with experts. Widths are elements, counts are counts."""
+
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    """Inner width of the dense perceptron."""
+    vocabulary: int
+    sequence: int
+    """Tokens of a sample, unless the caller says otherwise."""
+    kv_heads: int | None = None
+    """Heads of keys and values (GQA); all heads when not given."""
+    head_dim: int | None = None
+    """Width of a head's queries and keys; hidden / heads when not given. For MLA the part without position."""
+    positions: int = 0
+    """Learned position embeddings; 0 for rotary ones."""
+    gated: bool = False
+    """Gated perceptron (SwiGLU): two matrices in, one out."""
+    norm: str = "layer"
+    """`layer` (gain and bias) or `rms` (gain)."""
+    bias: bool = True
+    """Biases on every linear layer but the head."""
+    qkv_bias: bool | None = None
+    """Biases on queries, keys and values; as `bias` when not given."""
+    qk_norm: bool = False
+    """A norm on each head's queries and keys."""
+    dropout: bool = True
+    """Dropout after attention scores, attention and perceptron: its masks are kept for the backward pass."""
+    tied: bool = True
+    """The head shares the embedding's weights."""
+    q_rank: int = 0
+    """MLA: width of compressed queries; 0 when they are not compressed."""
+    kv_rank: int = 0
+    """MLA: width of compressed keys and values; 0 for ordinary attention."""
+    rope_dim: int = 0
+    """MLA: width of the rotary part of queries and keys."""
+    value_dim: int | None = None
+    """MLA: width of a head's values; `head_dim` when not given."""
+    experts: int = 0
+    """Routed experts of a layer that has them; 0 for a dense model."""
+    top_k: int = 1
+    """Experts each token visits."""
+    expert_ffn: int = 0
+    """Inner width of an expert."""
+    shared_experts: int = 0
+    """Experts that every token visits."""
+    first_dense: int = 0
+    """Layers at the start without experts."""
+    every: int = 1
+    """Of the others, each `every`-th layer has experts."""
+    router_bias: bool = False
+    """A bias for each expert in the router."""
+
+    @property
+    def kv(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def key_width(self) -> int:
+        """Width of one head's query or key."""
+        return (self.head_dim or self.hidden // self.heads) + self.rope_dim
+
+    @property
+    def value_width(self) -> int:
+        """Width of one head's value."""
+        return self.value_dim or self.head_dim or self.hidden // self.heads
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether layer `layer` (from 0) has experts."""
+        return bool(self.experts) and layer >= self.first_dense and (layer - self.first_dense + 1) % self.every == 0
+
+    @property
+    def expert_layers(self) -> int:
+        """Layers with experts."""
+        return sum(map(self.has_experts, range(self.layers)))
+
+
+def decoder(model: Model) -> Decoder:
+    """The model's fields, checked. Raises `InputError` listing every fault."""
+    shape = parse(model, Decoder)
+    allowed_zero = {"positions", "q_rank", "kv_rank", "rope_dim", "experts", "expert_ffn", "shared_experts", "first_dense"}
+    problems = []
+    for item in fields(Decoder):
+        value = getattr(shape, item.name)
+        least = 0 if item.name in allowed_zero else 1
+        if isinstance(value, int) and not isinstance(value, bool) and not least <= value < 2**31:
+            problems.append(model.problem(item.name, f"{value} is out of range", f"{least} to 2^31 - 1"))
+    if shape.norm not in ("layer", "rms"):
+        problems.append(model.problem("norm", f"{shape.norm!r} is no norm", "layer, rms"))
+    if not problems and not shape.kv_rank:
+        if not shape.head_dim and shape.hidden % shape.heads:
+            said = f"{shape.heads} heads don't divide the hidden width of {shape.hidden}"
+            problems.append(model.problem("heads", said, "a divisor, or give head_dim"))
+        if shape.heads % shape.kv:
+            said = f"{shape.kv} heads of keys and values don't divide {shape.heads} heads"
+            problems.append(model.problem("kv_heads", said, "a divisor of heads"))
+    if shape.experts and not (shape.expert_ffn and shape.top_k <= shape.experts):
+        said = f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for each token"
+        problems.append(model.problem("experts", said, "an expert_ffn, and top_k up to experts"))
+    if problems:
+        raise InputError(problems)
+    return shape
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Parameters one rank holds."""
+
+    dense: int = 0
+    """Replicated over all of data parallelism."""
+    expert: int = 0
+    """Of routed experts: replicated over data parallelism less expert parallelism."""
+
+    def __add__(self, other: Weights) -> Weights:
+        return Weights(self.dense + other.dense, self.expert + other.expert)
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.dense + self.expert
+
+
+def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
+    """Parameters of layer `layer` on a rank; the whole layer's with `tp` and `ep` 1."""
+    attention = 2 * norm_weights(model) + _attention_weights(model, tp)
+    if not model.has_experts(layer):
+        return Weights(attention + perceptron_weights(model, model.ffn, tp))
+    router = model.experts * (model.hidden + model.router_bias)
+    shared = perceptron_weights(model, model.shared_experts * model.expert_ffn, tp) if model.shared_experts else 0
+    routed = model.experts // ep * perceptron_weights(model, model.expert_ffn, tp)
+    return Weights(attention + router + shared, routed)
+
+
+def norm_weights(model: Decoder) -> int:
+    """Parameters of one norm over the hidden width."""
+    return model.hidden * (2 if model.norm == "layer" else 1)
+
+
+def perceptron_weights(model: Decoder, ffn: int, tp: int = 1) -> int:
+    """Parameters of a perceptron of inner width `ffn`; biases of the second matrix are on every rank."""
+    inner = (2 if model.gated else 1) * ffn // tp
+    return model.hidden * (inner + ffn // tp) + (inner + model.hidden if model.bias else 0)
+
+
+def _attention_weights(model: Decoder, tp: int) -> int:
+    h, heads, kv = model.hidden, model.heads // tp, local_kv(model, tp)
+    qkv_bias = model.bias if model.qkv_bias is None else model.qkv_bias
+    out = heads * model.value_width * h + (h if model.bias else 0)
+    if model.kv_rank:
+        return out + _latent_weights(model, heads)
+    width = heads * model.key_width + kv * (model.key_width + model.value_width)
+    return out + width * (h + bool(qkv_bias)) + (2 * model.key_width if model.qk_norm else 0)
+
+
+def _latent_weights(model: Decoder, heads: int) -> int:
+    """MLA: down to the ranks (with norms, on every rank), up to the heads."""
+    h, rank = model.hidden, model.kv_rank
+    down = h * (rank + model.rope_dim) + rank
+    up = rank * heads * (model.key_width - model.rope_dim + model.value_width)
+    if not model.q_rank:
+        return down + up + h * heads * model.key_width
+    return down + up + model.q_rank * (h + 1 + heads * model.key_width)
+
+
+def local_kv(model: Decoder, tp: int) -> int:
+    """Heads of keys and values on a rank; where there are more ranks than heads they are replicated."""
+    return max(1, model.kv // tp)
+
+
+def vocabulary_rows(model: Decoder, tp: int = 1) -> int:
+    """Rows of the embedding on a rank, the last rank's padded."""
+    return -(-model.vocabulary // tp)
+
+
+def embedding_weights(model: Decoder, tp: int = 1) -> int:
+    """Parameters of token and position embeddings on a rank."""
+    return model.hidden * (vocabulary_rows(model, tp) + model.positions)
+
+
+def head_weights(model: Decoder, tp: int = 1) -> int:
+    """Parameters of the head's matrix on a rank, tied or not."""
+    return model.hidden * vocabulary_rows(model, tp)
+
+
+def parameters(model: Decoder) -> int:
+    """All parameters."""
+    layers = sum(layer_weights(model, layer).total for layer in range(model.layers))
+    return layers + embedding_weights(model) + norm_weights(model) + (0 if model.tied else head_weights(model))
+
+
+def active_parameters(model: Decoder) -> int:
+    """Parameters that one token meets: all but the experts it doesn't visit."""
+    idle = (model.experts - model.top_k) * perceptron_weights(model, model.expert_ffn)
+    return parameters(model) - model.expert_layers * idle if model.experts else parameters(model)
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Floating-point operations of a training step, the attention's score matrix counted whole (as is the custom)."""
+
+    model: int
+    """Forward and twice that backward."""
+    hardware: int
+    """With what is recomputed."""
+
+
+def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none") -> Flops:
+    """Operations of a step over `batch` samples of `sequence` tokens.
+
+    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh), Narayanan et
+    al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh).
+    """
+    tokens = batch * sequence
+    core = model.layers * attention_flops(model, tokens, sequence)
+    linear = 2 * tokens * sum(_multiplied(model, layer) for layer in range(model.layers))
+    total = 3 * (core + linear + 2 * tokens * model.hidden * model.vocabulary)
+    again = {"none": 0, "selective": core, "full": core + linear}[recompute]
+    return Flops(total, total + again)
+
+
+def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:
+    """Scores and weighted sum of one layer, forward: every one of `tokens` against `sequence` keys."""
+    return 2 * tokens * sequence * model.heads * (model.key_width + model.value_width)
+
+
+def _multiplied(model: Decoder, layer: int) -> int:
+    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without norms and biases."""
+    h = model.hidden
+    matrices = 3 if model.gated else 2
+    attention = _matrices(model)
+    if not model.has_experts(layer):
+        return attention + matrices * h * model.ffn
+    visited = (model.top_k + model.shared_experts) * model.expert_ffn
+    return attention + matrices * h * visited + h * model.experts
+
+
+def _matrices(model: Decoder) -> int:
+    h, heads = model.hidden, model.heads
+    out = heads * model.value_width * h
+    if not model.kv_rank:
+        return out + h * (heads * model.key_width + model.kv * (model.key_width + model.value_width))
+    down = h * (model.kv_rank + model.rope_dim)
+    up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
+    queries = model.q_rank * (h + heads * model.key_width) if model.q_rank else h * heads * model.key_width
+    return out + down + up + queries
