@@ -1,9 +1,11 @@
-"""The decoder both language-model families share: its fields, parameters and floating-point operations, counted by layer.
+"""The decoder both language-model families share: its fields, parameters and floating-point operations, counted by
+layer.
 
 Here: what a model is. Not here: how it is spread over ranks (`parallelism.py`), what a rank then does (`layer.py`).
-A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a multi-layer perceptron or experts, each behind a norm.
-Operations of a forward pass: 2 for each weight and token, and 2 x sequence x (score + value width) x heads a token for attention.
-Sources: Vaswani et al. 2017 (arXiv:1706.03762); Narayanan et al. 2021 (arXiv:2104.04473, appendix); DeepSeek-V2 (arXiv:2405.04434).
+A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a multi-layer perceptron or experts, each behind a
+norm. Operations of a forward pass: 2 for each weight and token, and 2 x sequence x (score + value width) x heads a
+token for attention. Sources: Vaswani et al. 2017 (arXiv:1706.03762); Narayanan et al. 2021 (arXiv:2104.04473,
+appendix); DeepSeek-V2 (arXiv:2405.04434).
 """
 
 from __future__ import annotations
@@ -97,7 +99,16 @@ class Decoder:
 def decoder(model: Model) -> Decoder:
     """The model's fields, checked. Raises `InputError` listing every fault."""
     shape = parse(model, Decoder)
-    allowed_zero = {"positions", "q_rank", "kv_rank", "rope_dim", "experts", "expert_ffn", "shared_experts", "first_dense"}
+    allowed_zero = {
+        "positions",
+        "q_rank",
+        "kv_rank",
+        "rope_dim",
+        "experts",
+        "expert_ffn",
+        "shared_experts",
+        "first_dense",
+    }
     problems = []
     for item in fields(Decoder):
         value = getattr(shape, item.name)
@@ -226,8 +237,8 @@ class Flops:
 def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none") -> Flops:
     """Operations of a step over `batch` samples of `sequence` tokens.
 
-    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh), Narayanan et
-    al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh).
+    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh),
+    Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh).
     """
     tokens = batch * sequence
     core = model.layers * attention_flops(model, tokens, sequence)
@@ -243,7 +254,8 @@ def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:
 
 
 def _multiplied(model: Decoder, layer: int) -> int:
-    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without norms and biases."""
+    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without norms and
+    biases."""
     h = model.hidden
     matrices = 3 if model.gated else 2
     attention = _matrices(model)

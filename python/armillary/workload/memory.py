@@ -1,0 +1,99 @@
+"""What one NPU holds at its peak: weights, gradients, optimizer state, activations.
+
+Here: bytes by formula. Not here: whether they fit (the platform knows), temporary buffers, fragmentation.
+Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) + 12 optimizer a parameter; ZeRO divides the
+last, the last two, or all by the data-parallel ranks. A GPT layer with dropout and a written score matrix keeps s b h
+(10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its
+input, 2 s b h. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
+(arXiv:2205.05198, table 2).
+"""
+
+from __future__ import annotations
+
+from .architecture import Decoder, Weights, local_kv, vocabulary_rows
+from .experts import share
+from .layer import Setting
+from .parallelism import Parallelism
+from .summary import Memory
+
+
+def states(weights: Weights, par: Parallelism) -> Memory:
+    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts them."""
+    width, shards = par.bytes, par.shards
+
+    def cut(stage: int, size: int) -> int:
+        if shards < stage:
+            return weights.total * size
+        return owned(weights, par) * size
+
+    return Memory(cut(3, width.weight), cut(2, par.gradient_bytes), cut(1, width.optimizer))
+
+
+def owned(weights: Weights, par: Parallelism) -> int:
+    """Parameters that a rank updates under ZeRO, rounded up."""
+    return -(-weights.dense // par.data) + -(-weights.expert // (par.data // par.ep))
+
+
+def layer_activations(at: Setting, layer: int) -> int:
+    """Bytes that layer `layer` keeps of a micro-batch from its forward to its backward pass."""
+    if at.par.recompute == "full":
+        return at.cut
+    mixed = _experts(at) if at.model.has_experts(layer) else _perceptron(at, at.model.ffn)
+    return _attention(at) + mixed
+
+
+def _mask(at: Setting) -> int:
+    """A dropout mask over hidden states, one byte an element."""
+    return at.kept * at.model.hidden if at.model.dropout else 0
+
+
+def _attention(at: Setting) -> int:
+    """Inputs of norm and matrices, queries, keys and values, the scores or their row sums, the output's input, a
+    mask."""
+    model, tp, width = at.model, at.par.tp, at.par.bytes.activation
+    heads = model.heads // tp
+    kv = heads if model.kv_rank else local_kv(model, tp)
+    states_ = heads * (model.key_width + model.value_width) + kv * (model.key_width + model.value_width)
+    # MLA: the compressed ones before and after their norms.
+    compressed = 2 * (model.q_rank + model.kv_rank) + model.rope_dim if model.kv_rank else 0
+    return 2 * at.cut + width * at.tokens * (states_ + compressed) + _scores(at, heads) + _mask(at)
+
+
+def _scores(at: Setting, heads: int) -> int:
+    """What the attention core keeps: the score matrix after softmax, its mask, the product; or 4 bytes a row of it."""
+    if at.par.attention == "flash":
+        return 4 * at.tokens * heads
+    if at.par.recompute == "selective":
+        return 0
+    width = at.par.bytes.activation
+    return at.tokens * (at.par.seq or 0) * heads * (2 * width + 1 if at.model.dropout else width)
+
+
+def _perceptron(at: Setting, ffn: int) -> int:
+    """Inputs of norm and both matrices, of the function between them, a mask."""
+    inner = ffn // at.par.tp * (3 if at.model.gated else 2)
+    return 2 * at.cut + at.par.bytes.activation * at.tokens * inner + _mask(at)
+
+
+def _experts(at: Setting) -> int:
+    """Inputs of norm and router, tokens as sent and as returned, the experts' insides, those of shared experts."""
+    model, count, width = at.model, share(at), at.par.bytes.activation
+    inner = model.expert_ffn // at.par.tp * (3 if model.gated else 2)
+    shared = model.shared_experts * inner * at.tokens
+    return 2 * at.cut + width * (2 * count.sent * model.hidden + count.computed * inner + shared) + _mask(at)
+
+
+def embedding_activations(at: Setting) -> int:
+    """The mask of the dropout after the embedding."""
+    return _mask(at)
+
+
+def head_activations(at: Setting) -> int:
+    """Inputs of the final norm and of the head, logits in 4 bytes."""
+    return 2 * at.cut + 4 * at.tokens * vocabulary_rows(at.model, at.par.tp)
+
+
+def gathered(model: Decoder, par: Parallelism, largest: Weights) -> int:
+    """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
+    del model
+    return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0

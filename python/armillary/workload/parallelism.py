@@ -1,0 +1,377 @@
+"""How a model is spread over ranks: the degrees, the batch, the schedule, and whether they fit together.
+
+Here: `Parallelism` and its checks, which list every problem with its numbers and the nearest values that work.
+Not here: what each parallelism makes a rank do (`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`).
+Ranks = tp x cp x dp x pp, tp fastest, then cp, expert parallelism inside dp, dp, and pp slowest (Megatron's order).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypedDict, TypeVar, get_args, get_type_hints
+
+from ..errors import InputError, Problem
+from .architecture import Decoder
+
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1"]
+Recompute = Literal["none", "selective", "full"]
+Attention = Literal["flash", "unfused"]
+Width = Literal["bf16", "fp16", "fp8", "fp32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bytes of one element."""
+
+    weight: int
+    """Also of parameter gathering."""
+    activation: int
+    """Also of tensor-, context-, expert- and pipeline-parallel communication."""
+    gemm: int
+    """Elements that matrix multiplications read."""
+    optimizer: int
+    """A parameter's optimizer state: Adam's two moments and, below fp32, a master copy, 4 each."""
+
+
+PRECISIONS: dict[str, Precision] = {
+    "bf16": Precision(2, 2, 2, 12),
+    "fp16": Precision(2, 2, 2, 12),
+    "fp8": Precision(2, 2, 1, 12),
+    "fp32": Precision(4, 4, 4, 8),
+}
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `transformer` and `moe`, which are the fields of `Parallelism`."""
+
+    tp: int
+    pp: int
+    dp: int
+    cp: int
+    ep: int
+    sp: bool | None
+    zero: int
+    distributed_optimizer: bool
+    micro_batch: int
+    global_batch: int | None
+    seq: int | None
+    schedule: Schedule
+    virtual_stages: int
+    recompute: Recompute
+    attention: Attention
+    precision: Width
+    fp32_gradients: bool
+    overlap_grad_reduce: bool
+    overlap_param_gather: bool
+    capacity_factor: float | None
+    imbalance: float
+    ranks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """Everything about a training step but the model."""
+
+    tp: int = 1
+    """Tensor parallelism: heads and perceptrons cut in `tp`."""
+    pp: int = 1
+    """Pipeline stages."""
+    dp: int = 1
+    """Data parallelism: replicas of the model, the expert-parallel ones included."""
+    cp: int = 1
+    """Context parallelism: the sequence cut in `cp`, keys and values gathered."""
+    ep: int = 1
+    """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
+    sp: bool | None = None
+    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp, on when not
+    given."""
+    zero: int = 0
+    """ZeRO: what is cut by dp x cp. 1 optimizer, 2 and gradients, 3 and parameters (FSDP)."""
+    distributed_optimizer: bool = False
+    """The same as `zero=1`."""
+    micro_batch: int = 1
+    """Samples of a micro-batch."""
+    global_batch: int | None = None
+    """Samples of a step; when not given one micro-batch a replica, four times the stages with a pipeline."""
+    seq: int | None = None
+    """Tokens of a sample; the model's when not given."""
+    schedule: Schedule = "1f1b"
+    """The order of micro-batches; 1f1b with several virtual stages is interleaved."""
+    virtual_stages: int = 1
+    """Model chunks of a stage."""
+    recompute: Recompute = "none"
+    """`none`, `selective` (the attention core) or `full` (every layer), before its backward pass."""
+    attention: Attention = "flash"
+    """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score matrix)."""
+    precision: Width = "bf16"
+    """Of weights, activations and multiplications; optimizer states are fp32."""
+    fp32_gradients: bool = False
+    """Gradients are kept and reduced in 4 bytes, whatever the precision."""
+    overlap_grad_reduce: bool = True
+    """Gradients of a layer are reduced as soon as they are there, not all at the end."""
+    overlap_param_gather: bool = True
+    """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
+    capacity_factor: float | None = None
+    """Experts take this multiple of an even share of tokens, padded; none are dropped when not given."""
+    imbalance: float = 1.0
+    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is taken to be it."""
+    ranks: int | None = None
+    """Ranks there are, to be checked against the product."""
+
+    @property
+    def data(self) -> int:
+        """Ranks that hold the same weights: dp x cp."""
+        return self.dp * self.cp
+
+    @property
+    def world(self) -> int:
+        """All ranks."""
+        return self.tp * self.pp * self.data
+
+    @property
+    def shards(self) -> int:
+        """ZeRO stage in force."""
+        return max(self.zero, int(self.distributed_optimizer))
+
+    @property
+    def bytes(self) -> Precision:
+        """Bytes of elements."""
+        return PRECISIONS[self.precision]
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of a gradient, kept and reduced."""
+        return 4 if self.fp32_gradients else self.bytes.weight
+
+    @property
+    def load(self) -> float:
+        """Tokens of a rank's experts over an even share."""
+        return self.capacity_factor if self.capacity_factor is not None else self.imbalance
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches of a replica in a step; needs `resolved` values."""
+        return (self.global_batch or 0) // (self.micro_batch * self.dp)
+
+
+EXPERT_OPTIONS = ("ep", "capacity_factor", "imbalance")
+"""Options that only mean something with experts."""
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def takes_options(*without: str) -> Callable[[F], F]:
+    """Gives a function of `model` and `**options` the signature that says what they are, all fields but `without`."""
+    hints = get_type_hints(Parallelism)
+    named = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in dataclasses.fields(Parallelism)
+        if each.name not in without
+    ]
+    first = inspect.Parameter("model", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    def decorate(function: F) -> F:
+        function.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
+    """The options with defaults filled in, checked against the model.
+
+    Raises `InputError` listing every problem: degrees that don't divide what they cut, a product that is not `ranks`,
+    a batch that is not whole micro-batches or is smaller than the pipeline, a choice that isn't one.
+    """
+    known = [field.name for field in dataclasses.fields(Parallelism)]
+    unknown = [key for key in options if key not in known]
+    if unknown:
+        raise InputError([_problem(name, key, "is no option", _near(key, known)) for key in unknown])
+    given = Parallelism(**options)
+    problems = [_problem(name, *parts) for parts in _kinds(given)]
+    if not problems:
+        given = _resolved(model, given)
+        problems = [_problem(name, *parts) for check in _CHECKS for parts in check(model, given)]
+    if problems:
+        raise InputError(problems)
+    return given
+
+
+Fault = tuple[str, str, str]
+"""Option, what is wrong, what is allowed."""
+
+
+def _problem(name: str, option: str, message: str, allowed: str) -> Problem:
+    return Problem(name, option, message, allowed)
+
+
+def _near(key: str, known: list[str]) -> str:
+    return ", ".join(difflib.get_close_matches(key, known, n=3, cutoff=0.5) or known)
+
+
+def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
+    """Fills in what was not given."""
+    waves = 1 if given.pp == 1 else 4 * given.pp
+    batch = given.global_batch if given.global_batch is not None else given.micro_batch * given.dp * waves
+    interleaved = given.schedule == "1f1b" and given.virtual_stages > 1
+    return dataclasses.replace(
+        given,
+        global_batch=batch,
+        seq=given.seq if given.seq is not None else model.sequence,
+        sp=given.sp if given.sp is not None else bool(model.experts) and given.tp > 1,
+        schedule="interleaved" if interleaved else given.schedule,
+    )
+
+
+def _kinds(given: Parallelism) -> list[Fault]:
+    """Values that are out of range whatever the model."""
+    faults = []
+    for key in ("tp", "pp", "dp", "cp", "ep", "micro_batch", "virtual_stages", "global_batch", "seq", "ranks"):
+        value = getattr(given, key)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**24):
+            faults.append((key, f"{value!r} is no count", "a whole number from 1 to 16,777,216"))
+    for key, allowed in (
+        ("schedule", get_args(Schedule)),
+        ("recompute", get_args(Recompute)),
+        ("attention", get_args(Attention)),
+        ("precision", tuple(PRECISIONS)),
+        ("zero", (0, 1, 2, 3)),
+    ):
+        if getattr(given, key) not in allowed:
+            faults.append((key, f"{getattr(given, key)!r} is not one of them", ", ".join(map(str, allowed))))
+    for key, least in (("capacity_factor", 0.0), ("imbalance", 1.0)):
+        value = getattr(given, key)
+        if value is not None and not (isinstance(value, (int, float)) and least <= value <= 1e6 and value > 0):
+            faults.append((key, f"{value!r} is out of range", f"a number from {least:g}" + (" (not 0)" * (least == 0))))
+    return faults
+
+
+def nearest(total: int, wanted: int) -> str:
+    """The divisors of `total` next to `wanted`: `12 or 16`."""
+    below = next((d for d in range(min(wanted, total), 0, -1) if total % d == 0), 1)
+    above = next((d for d in range(wanted + 1, total + 1) if total % d == 0), None) if wanted < total else None
+    return f"{below} or {above}" if above else str(below)
+
+
+def _multiples(unit: int, value: int) -> str:
+    """The multiples of `unit` next to `value`."""
+    below = value // unit * unit
+    return f"{below} or {below + unit}" if below else str(unit)
+
+
+def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
+    tp, kv = given.tp, model.kv
+    faults = []
+    if model.heads % tp:
+        faults.append(("tp", f"{model.heads} heads don't divide by {tp}", nearest(model.heads, tp)))
+    if not model.kv_rank and kv % tp and tp % kv:
+        said = f"{kv} heads of keys and values neither divide by {tp} nor divide it"
+        faults.append(("tp", said, f"{nearest(kv, tp)}, or a multiple of {kv}"))
+    widths = {"perceptron": model.ffn}
+    if model.experts:
+        widths["expert"] = model.expert_ffn
+    for what, width in widths.items():
+        if width % tp:
+            faults.append(("tp", f"the {what}'s inner width of {width} doesn't divide by {tp}", nearest(width, tp)))
+    return faults
+
+
+def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
+    chunks = given.pp * given.virtual_stages
+    faults = []
+    if not layers_fit(model.layers, chunks):
+        options = {nearest(model.layers, chunks), nearest(model.layers + 2, chunks)}
+        said = f"{model.layers} layers don't divide by {chunks} = pp {given.pp} x virtual_stages {given.virtual_stages}"
+        help_ = f"{' or '.join(sorted(options))}; {model.layers + 2} is divided too, embedding and head as a layer each"
+        faults.append(("pp", said, help_))
+    if given.schedule == "interleaved" and given.virtual_stages < 2:
+        faults.append(("virtual_stages", "an interleaved schedule of 1 chunk a stage", "2 or more"))
+    if given.schedule != "interleaved" and given.virtual_stages > 1:
+        said = f"{given.virtual_stages} chunks a stage under {given.schedule}"
+        faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
+    if given.virtual_stages > 1 and given.pp == 1:
+        faults.append(("virtual_stages", f"{given.virtual_stages} chunks of a single stage", "1, or pp of 2 or more"))
+    return faults
+
+
+def layers_fit(layers: int, chunks: int) -> bool:
+    """Whether layers, or layers with embedding and head as one each, divide into `chunks`."""
+    return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0 and (layers + 2) // chunks > 1)
+
+
+def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    unit, batch = given.micro_batch * given.dp, given.global_batch or 0
+    product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
+    if batch % unit:
+        said = f"{batch} samples are no multiple of {product}"
+        return [("global_batch", said, _multiples(unit, batch))]
+    count = batch // unit
+    if count < given.pp:
+        said = f"{batch} samples are {count} micro-batches ({product}), fewer than the pipeline's {given.pp} stages"
+        return [("global_batch", said, f"{unit * given.pp} or more, or pp up to {count}")]
+    if given.schedule == "interleaved" and count % given.pp:
+        said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
+        return [("global_batch", said, _multiples(unit * given.pp, batch))]
+    return []
+
+
+def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
+    seq, cp, tp = given.seq or 0, given.cp, given.tp
+    faults = []
+    parts = 2 * cp if cp > 1 else 1
+    if seq % parts:
+        said = f"{seq} tokens don't divide by 2 x cp = {parts} (two pieces a rank keep causal attention even)"
+        faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
+    elif given.sp and seq // cp % tp:
+        said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
+        faults.append(("sp", said, f"tp {nearest(seq // cp, tp)}"))
+    if model.positions and seq > model.positions:
+        faults.append(("seq", f"{seq} tokens, but {model.positions} learned positions", f"1 to {model.positions}"))
+    return faults
+
+
+def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
+    if not model.experts:
+        used = [
+            ("ep", given.ep, 1),
+            ("capacity_factor", given.capacity_factor, None),
+            ("imbalance", given.imbalance, 1),
+        ]
+        return [
+            (key, f"{value} for a model without experts", "leave it out") for key, value, idle in used if value != idle
+        ]
+    faults = []
+    if model.experts % given.ep:
+        said = f"{model.experts} experts don't divide by {given.ep}"
+        faults.append(("ep", said, nearest(model.experts, given.ep)))
+    if given.dp % given.ep:
+        said = f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, which it doesn't divide"
+        faults.append(("ep", said, nearest(given.dp, given.ep)))
+    if given.tp > 1 and not given.sp:
+        faults.append(
+            ("sp", f"off, with experts and tp {given.tp}", "on: tokens are sent to experts from where they are")
+        )
+    return faults
+
+
+def _world(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    product = f"tp {given.tp} x cp {given.cp} x dp {given.dp} x pp {given.pp} = {given.world}"
+    if given.world > 2**24:
+        return [("dp", f"{product} ranks", "up to 16,777,216")]
+    if given.ranks is None or given.ranks == given.world:
+        return []
+    inner = given.tp * given.cp * given.pp
+    if given.ranks % inner == 0:
+        return [("ranks", f"{given.ranks} ranks, but {product}", f"dp {given.ranks // inner}")]
+    return [
+        ("ranks", f"{given.ranks} ranks, but {product}", f"ranks {_multiples(inner, given.ranks)} with dp as needed")
+    ]
+
+
+_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _world)

@@ -1,0 +1,311 @@
+"""The program of one pipeline stage.
+
+Here: layers into chunks, passes in the schedule's order, messages between stages, reduction of gradients, gathering of
+parameters, the optimizer. Not here: what a layer does (`layer.py`, `experts.py`).
+Gradients: all-reduced over dp x cp (ZeRO 0), or reduce-scattered and the updated parameters all-gathered (1, 2): by
+layer in the last micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters before
+its forward and its backward pass, one layer ahead. Collectives of one data-parallel group follow each other, as on one
+stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao et al. 2023
+(arXiv:2304.11277).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .architecture import (
+    Weights,
+    embedding_weights,
+    head_weights,
+    layer_weights,
+    norm_weights,
+)
+from .experts import experts
+from .layer import Scripts, Setting, attention, embedding, head, join, perceptron, recomputed
+from .memory import (
+    embedding_activations,
+    gathered,
+    head_activations,
+    layer_activations,
+    owned,
+    states,
+)
+from .program import Program
+from .schedule import Pass, held, order
+from .script import Script, Stream, Work
+from .summary import Memory
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is gathered and reduced together: a layer, the embedding or the head, with its scripts."""
+
+    name: str
+    scripts: Scripts
+    again: Script
+    """Computed again before the backward pass."""
+    weights: Weights
+    activations: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive units that a stage runs in one pass."""
+
+    units: tuple[Unit, ...]
+
+    @property
+    def activations(self) -> int:
+        """Bytes kept of a micro-batch."""
+        return sum(unit.activations for unit in self.units)
+
+
+def split(layers: int, pp: int, chunks: int) -> list[int]:
+    """Layers of each of `pp` x `chunks` parts in model order; if need be embedding and head count as a layer each."""
+    parts = pp * chunks
+    if layers % parts == 0:
+        return [layers // parts] * parts
+    each = (layers + 2) // parts
+    return [each - (part == 0) - (part == parts - 1) for part in range(parts)]
+
+
+@dataclass
+class Plan:
+    """The units of every stage; equal layers share their scripts."""
+
+    at: Setting
+    stages: list[list[Chunk]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        model, par = self.at.model, self.at.par
+        kinds = {mixed: self._kind(mixed) for mixed in {model.has_experts(i) for i in range(model.layers)}}
+        parts: list[list[Unit]] = []
+        first, before = 0, [0] * par.pp
+        for part, count in enumerate(split(model.layers, par.pp, par.virtual_stages)):
+            local = before[part % par.pp]
+            layers = [(f"layer{local + i}", first + i) for i in range(count)]
+            parts.append([self._layer(name, layer, kinds[model.has_experts(layer)]) for name, layer in layers])
+            first, before[part % par.pp] = first + count, local + count
+        parts[0].insert(0, self._embedding())
+        parts[-1].append(self._head())
+        self.stages = [
+            [Chunk(tuple(parts[chunk * par.pp + stage])) for chunk in range(par.virtual_stages)]
+            for stage in range(par.pp)
+        ]
+
+    def _kind(self, mixed: bool) -> tuple[Scripts, Script]:
+        scripts = join(attention(self.at), experts(self.at) if mixed else perceptron(self.at, self.at.model.ffn))
+        return scripts, recomputed(self.at, scripts)
+
+    def _layer(self, name: str, layer: int, kind: tuple[Scripts, Script]) -> Unit:
+        """Layer `layer` of the model, named by its place in the stage, so that equal stages have equal programs."""
+        model, par = self.at.model, self.at.par
+        weights = layer_weights(model, layer, par.tp, par.ep)
+        return Unit(name, *kind, weights, layer_activations(self.at, layer))
+
+    def _embedding(self) -> Unit:
+        weights = Weights(embedding_weights(self.at.model, self.at.par.tp))
+        return Unit("embedding", embedding(self.at), (), weights, embedding_activations(self.at))
+
+    def _head(self) -> Unit:
+        model, par = self.at.model, self.at.par
+        shared = model.tied and par.pp == 1
+        weights = Weights(norm_weights(model) + (0 if shared else head_weights(model, par.tp)))
+        return Unit("head", head(self.at), (), weights, head_activations(self.at))
+
+    def weights(self, stage: int) -> Weights:
+        """Parameters of one rank of a stage."""
+        return sum((unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights())
+
+    def order(self, stage: int) -> list[Pass]:
+        """Passes of a stage."""
+        par = self.at.par
+        return order(par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages)
+
+    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
+        """Peak bytes on one NPU of a stage."""
+        chunks = self.stages[stage]
+        base = states(self.weights(stage), self.at.par)
+        largest = max((unit.weights for chunk in chunks for unit in chunk.units), key=lambda weights: weights.total)
+        kept = held(list(passes), [chunk.activations for chunk in chunks])
+        extra = gathered(self.at.model, self.at.par, largest)
+        return Memory(base.weights + extra, base.gradients, base.optimizer, kept)
+
+
+class Builder:
+    """Builds the program of one stage."""
+
+    def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass]) -> None:
+        self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
+        self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
+        self.weights = plan.weights(stage)
+        self.program = Program()
+        self.stream = Stream(self.program, self.par.bytes.gemm)
+        self.chain: dict[str, list[int]] = {"dp": [], "edp": []}
+        """Last collective of each data-parallel group."""
+        self.parameters: dict[str, list[int]] = {}
+        """Gathers that a unit's first pass waits for."""
+        self.starts: list[list[int]] = []
+        """What the stream waited for as each pass began."""
+        self.last_kind = "W" if self.par.schedule == "zb-h1" else "B"
+
+    def build(self) -> Program:
+        """The whole step."""
+        if self.par.shards in (1, 2) and self.par.overlap_param_gather:
+            for chunk in self.chunks:
+                for unit in chunk.units:
+                    self.parameters[unit.name] = self._gather(unit.name, unit.weights, [])
+        for each in self.passes:
+            self.starts.append(self.stream.after)
+            if each.kind == "F":
+                self._forward(each)
+            elif each.kind == "B":
+                self._backward(each)
+            else:
+                self._weight_gradients(each)
+        self._update()
+        return self.program
+
+    def _forward(self, each: Pass) -> None:
+        stream, units = self.stream, self.chunks[each.chunk].units
+        self._prefetch(units[0], each, "gather")
+        self._receive(each, 0, not (self.stage == 0 and each.chunk == 0))
+        for i, unit in enumerate(units):
+            self._wait_parameters(unit)
+            if i + 1 < len(units):
+                self._prefetch(units[i + 1], each, "gather")
+            stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
+        self._send(each, 0, not self._is_end(each.chunk))
+
+    def _backward(self, each: Pass) -> None:
+        stream, units = self.stream, self.chunks[each.chunk].units[::-1]
+        whole = self.last_kind == "B"
+        self._prefetch(units[0], each, "regather")
+        self._receive(each, 1, not self._is_end(each.chunk))
+        for i, unit in enumerate(units):
+            self._wait_parameters(unit)
+            if i + 1 < len(units):
+                self._prefetch(units[i + 1], each, "regather")
+            prefix = f"{each.micro_batch}.{unit.name}."
+            if unit.again:
+                stream.play(f"{prefix}again.", unit.again)
+            stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+            if whole:
+                self._reduce(unit, each)
+        self._send(each, 1, not (self.stage == 0 and each.chunk == 0))
+
+    def _weight_gradients(self, each: Pass) -> None:
+        for unit in reversed(self.chunks[each.chunk].units):
+            self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
+            self._reduce(unit, each)
+
+    def _is_end(self, chunk: int) -> bool:
+        """Whether the chunk is the model's last."""
+        return self.stage == self.par.pp - 1 and chunk == len(self.chunks) - 1
+
+    def _peer(self, ahead: int) -> int:
+        """Ranks to the same place in the next (1) or the previous (-1) stage, round the end."""
+        to = (self.stage + ahead) % self.par.pp
+        return (to - self.stage) * self.par.tp * self.par.data
+
+    def _tag(self, each: Pass, chunk: int, backward: int) -> int:
+        """Unique by micro-batch, chunk that the data belong to, and direction."""
+        return (each.micro_batch * self.par.virtual_stages + chunk) * 2 + backward
+
+    def _receive(self, each: Pass, backward: int, needed: bool) -> None:
+        """Posted when the pass before begins: one message is in flight while the stage computes."""
+        if needed:
+            posted = self.starts[-2] if len(self.starts) > 1 else []
+            tag = self._tag(each, each.chunk, backward)
+            name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
+            peer = self._peer(1 if backward else -1)
+            self.stream.wait(self.program.recv(name, posted, peer, self.at.cut, tag))
+
+    def _send(self, each: Pass, backward: int, needed: bool) -> None:
+        if needed:
+            wraps = self.stage == (0 if backward else self.par.pp - 1)
+            chunk = each.chunk + (wraps if not backward else -wraps)
+            name = f"{each.micro_batch}.send{'_grad' * backward}.{each.chunk}"
+            peer = self._peer(-1 if backward else 1)
+            self.program.send(name, self.stream.after, peer, self.at.cut, self._tag(each, chunk, backward))
+
+    def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
+        """ZeRO 3: starts gathering a unit's parameters."""
+        if self.par.shards == 3:
+            name = f"{each.micro_batch}.{what}.{unit.name}"
+            self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after)
+
+    def _wait_parameters(self, unit: Unit) -> None:
+        for node in self.parameters.pop(unit.name, []):
+            self.stream.wait(node)
+
+    def _groups(self, weights: Weights) -> list[tuple[str, int, int]]:
+        """Group, its size and the parameters it replicates."""
+        par = self.par
+        alike = par.data // par.ep
+        if alike == par.data:
+            parts = [("dp", par.data, weights.total)]
+        else:
+            parts = [("dp", par.data, weights.dense), ("edp", alike, weights.expert)]
+        return [part for part in parts if part[1] > 1 and part[2]]
+
+    def _gather(self, name: str, weights: Weights, after: Sequence[int]) -> list[int]:
+        width = self.par.bytes.weight
+        return [
+            self._chained(f"{name}.parameters.{group}", after, "all_gather", -(-count // size) * width, group)
+            for group, size, count in self._groups(weights)
+        ]
+
+    def _reduce(self, unit: Unit, each: Pass) -> None:
+        """Reduces a unit's gradients once they are complete, or in every micro-batch where none are kept whole."""
+        last = each.micro_batch == self.par.micro_batches - 1
+        if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
+            self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights)
+
+    def _reduction(self, name: str, weights: Weights) -> None:
+        kind = "reduce_scatter" if self.par.shards else "all_reduce"
+        for group, _, count in self._groups(weights):
+            size = count * self.par.gradient_bytes
+            self._chained(f"{name}.gradients.{group}", self.stream.after, kind, size, group)
+
+    def _chained(self, name: str, after: Sequence[int], kind: str, size: int, group: str) -> int:
+        node = self.program.collective(name, [*after, *self.chain[group]], kind, size, group)
+        self.chain[group] = [node]
+        return node
+
+    def _update(self) -> None:
+        """Gradients complete, tied embeddings exchanged, the optimizer, parameters back."""
+        par = self.par
+        if not par.overlap_grad_reduce and par.shards < 2:
+            self._reduction("step", self.weights)
+        for chain in self.chain.values():
+            for node in chain:
+                self.stream.wait(node)
+        if self.model.tied and par.pp > 1 and self.stage in (0, par.pp - 1):
+            self._exchange_tied()
+        count = owned(self.weights, par) if par.shards else self.weights.total
+        moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
+        self.stream.play("step.", (Work("optimizer", "optimizer", 0, count * moved),))
+        if par.shards in (1, 2) and not par.overlap_param_gather:
+            self._gather("step", self.weights, self.stream.after)
+
+    def _exchange_tied(self) -> None:
+        """First and last stage add up their gradients of the embedding: each sends its own to the other."""
+        count = head_weights(self.model, self.par.tp)
+        size = -(-count // (self.par.data if self.par.shards else 1)) * self.par.gradient_bytes
+        peer = self._peer(-1 if self.stage == 0 else 1)
+        tag = 2 * self.par.micro_batches * self.par.virtual_stages
+        self.program.send("step.send_embedding_grad", self.stream.after, peer, size, tag)
+        self.stream.wait(self.program.recv("step.receive_embedding_grad", self.stream.after, peer, size, tag))
+
+
+def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
+    """Stages with equal keys have equal programs."""
+    shapes = tuple(tuple((id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in plan.stages[stage])
+    return shapes, stage == 0, stage == plan.at.par.pp - 1, tuple(passes)
+
+
+def build_stage(plan: Plan, stage: int, passes: Sequence[Pass]) -> Program:
+    """The program of one rank of `stage`."""
+    return Builder(plan, stage, passes).build()

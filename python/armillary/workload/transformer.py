@@ -1,0 +1,103 @@
+"""Decoder-only transformers: GPT, Llama and their like, trained with every parallelism of `parallelism.py`.
+
+Here: from a model and its parallelism to a workload with its summary. Not here: the parts, which are in
+`architecture.py` (counts), `layer.py` (what a layer does), `schedule.py` (pipelines), `stage.py` (a stage's program)
+and `memory.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Unpack
+
+from ..errors import InputError
+from .architecture import Decoder, active_parameters, decoder, parameters, step_flops
+from .layer import Setting
+from .models import Model, load_model
+from .parallelism import EXPERT_OPTIONS, Options, Parallelism, parallelism, takes_options
+from .program import Program
+from .schedule import bubble_share
+from .stage import Plan, build_stage, program_key
+from .summary import Memory, RankClass, Summary
+from .workload import Workload
+
+
+@takes_options(*EXPERT_OPTIONS)
+def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> Workload:
+    """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face `config.json`.
+
+    `transformer("gpt3-175b", tp=16, dp=64)`. The options are the fields of `Parallelism`. There are tp x cp x dp x pp
+    ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with the same weights). Raises `InputError`
+    listing every problem.
+    """
+    return generate(load_model(model), "transformer", options)
+
+
+def generate(model: Model, family: str, options: Options) -> Workload:
+    """The workload of a decoder of `family`, with its summary."""
+    if model.family != family:
+        said = f"a model of the family {model.family!r}"
+        raise InputError([model.problem("family", said, f"{family}; armillary.workload.build takes any")])
+    shape = decoder(model)
+    par = parallelism(shape, model.name, options)
+    plan = Plan(Setting(shape, par))
+    programs, memories = _programs(plan)
+    summary = _summary(model, plan, programs, memories)
+    sizes = {"tp": par.tp, "cp": par.cp, "ep": par.ep, "dp": par.dp // par.ep, "pp": par.pp}
+    families = {"tp": ["tp"], "cp": ["cp"], "dp": ["cp", "ep", "dp"], "ep": ["ep"], "edp": ["cp", "dp"]}
+    used = {volume.group for program in programs for volume in program.volumes}
+    groups = {name: along for name, along in families.items() if name in used}
+    return Workload.mesh(model.name, list(sizes.items()), groups, ["pp"], programs, summary)
+
+
+def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
+    """One program and one footprint a stage; equal stages share them."""
+    known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
+    found = []
+    for stage in range(plan.at.par.pp):
+        passes = plan.order(stage)
+        key = program_key(plan, stage, passes)
+        if key not in known:
+            known[key] = build_stage(plan, stage, passes), plan.memory(stage, passes)
+        found.append(known[key])
+    return [program for program, _ in found], [memory for _, memory in found]
+
+
+def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[Memory]) -> Summary:
+    shape, par = plan.at.model, plan.at.par
+    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, par.recompute)
+    ranks = par.world // par.pp
+    classes = [
+        RankClass(f"stage {stage}", ranks, program.operations, program.volumes, memory)
+        for stage, (program, memory) in enumerate(zip(programs, memories, strict=True))
+    ]
+    return Summary(
+        model=model.name,
+        family=model.family,
+        ranks=par.world,
+        parameters=parameters(shape),
+        active_parameters=active_parameters(shape),
+        batch=par.global_batch or 0,
+        flops=flops.model,
+        hardware_flops=flops.hardware,
+        bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages),
+        classes=tuple(classes),
+        notes=tuple(_notes(shape, par)),
+    )
+
+
+def _notes(shape: Decoder, par: Parallelism) -> list[str]:
+    """What was chosen for the caller, and options without effect."""
+    notes = [f"{par.micro_batches} micro-batches of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
+    parts = par.pp * par.virtual_stages
+    if shape.layers % parts:
+        notes.append(f"{shape.layers} layers over {parts} parts: embedding and head count as a layer each")
+    if shape.vocabulary % par.tp:
+        notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
+    if not shape.kv_rank and shape.kv < par.tp:
+        notes.append(f"{shape.kv} heads of keys and values are replicated over tp {par.tp}")
+    if par.sp and par.tp == 1:
+        notes.append("sp has no effect with tp 1")
+    if par.shards and par.data == 1:
+        notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
+    return notes
