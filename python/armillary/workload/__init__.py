@@ -2,8 +2,10 @@
 
 from .families import build
 from .models import Model, load_model, models
+from .moe import moe
 from .program import Program
 from .summary import Memory, RankClass, Summary, Volume
+from .transformer import transformer
 from .workload import Workload, load
 
 __all__ = [
@@ -18,4 +20,6 @@ __all__ = [
     "load",
     "load_model",
     "models",
+    "moe",
+    "transformer",
 ]
