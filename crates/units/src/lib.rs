@@ -1,4 +1,5 @@
-//! Physical quantities of the simulator, exact and integer: picoseconds, bytes, bytes per second, operations per second.
+//! Physical quantities of the simulator, exact and integer: picoseconds, bytes, bytes per second, operations per second,
+//! cycles per second, and factors.
 //!
 //! Here: the types, their arithmetic, the one rounding rule (up, in 128 bits), and parsing and printing with units.
 //! Not here: what the quantities mean (topology, device) and event order (engine).
@@ -10,4 +11,4 @@ mod print;
 mod quantity;
 
 pub use decimal::{QuantityError, Reason};
-pub use quantity::{Bandwidth, Bytes, Flops, Span, Time};
+pub use quantity::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span, Time};

@@ -1,11 +1,11 @@
-//! Quantities from text: `50 GB/s`, `400 Gb/s`, `1.5 us`, `80 GiB`, `989 TFLOPS`.
+//! Quantities from text: `50 GB/s`, `400 Gb/s`, `1.5 us`, `80 GiB`, `989 TFLOPS`, `940 MHz`, `70.5 %`.
 //!
 //! The number is an exact decimal, the unit is required. GB = 1e9, GiB = 2^30, b = bits, B = bytes. What falls between two
 //! integers is rounded so that no time gets shorter: spans up to the picosecond, rates down to the byte (or operation) per
 //! second. Byte counts must be whole.
 
 use crate::decimal::{self, QuantityError, Reason, Rounding};
-use crate::{Bandwidth, Bytes, Flops, Span};
+use crate::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
 use std::str::FromStr;
 
 const BANDWIDTH_ALLOWED: &str = "a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, \
@@ -13,6 +13,8 @@ const BANDWIDTH_ALLOWED: &str = "a number above zero with B/s, kB/s, MB/s, GB/s,
 const SPAN_ALLOWED: &str = "a number with ps, ns, us, ms or s, such as \"1.5 us\"";
 const BYTES_ALLOWED: &str = "a whole number of bytes with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"80 GB\"";
 const FLOPS_ALLOWED: &str = "a number above zero with MFLOPS, GFLOPS, TFLOPS, PFLOPS or EFLOPS, such as \"989 TFLOPS\"";
+const FREQUENCY_ALLOWED: &str = "a number above zero with Hz, kHz, MHz or GHz, such as \"940 MHz\"";
+const RATIO_ALLOWED: &str = "a number of at least a millionth, or a percentage, such as 0.705 or \"70.5 %\"";
 
 /// Bytes in one decimal or binary multiple: `""`, `k`, `M`, ..., `Ki`, `Mi`, ...
 fn multiple(prefix: &str) -> Option<u64> {
@@ -65,6 +67,20 @@ fn flops_unit(name: &str) -> Option<(u64, u64)> {
     if prefix.ends_with('i') { None } else { Some((multiple(prefix)?, 1)) }
 }
 
+fn frequency_unit(name: &str) -> Option<(u64, u64)> {
+    let prefix = name.strip_suffix("Hz")?;
+    if prefix.ends_with('i') { None } else { Some((multiple(prefix)?, 1)) }
+}
+
+/// In millionths; a bare number is given the unit `x` before it is parsed.
+fn ratio_unit(name: &str) -> Option<(u64, u64)> {
+    match name {
+        "x" => Some((1_000_000, 1)),
+        "%" => Some((10_000, 1)),
+        _ => None,
+    }
+}
+
 fn error(quantity: &'static str, text: &str, reason: Reason, allowed: &'static str) -> QuantityError {
     QuantityError { quantity, text: text.trim().to_string(), reason, allowed }
 }
@@ -110,6 +126,28 @@ impl FromStr for Flops {
     fn from_str(text: &str) -> Result<Flops, QuantityError> {
         let value = decimal::parse(text, Rounding::Down, flops_unit).and_then(above_zero);
         value.map(Flops).map_err(|reason| error("compute rate", text, reason, FLOPS_ALLOWED))
+    }
+}
+
+impl FromStr for Frequency {
+    type Err = QuantityError;
+
+    /// Above zero; rounded down to whole cycles per second.
+    fn from_str(text: &str) -> Result<Frequency, QuantityError> {
+        let value = decimal::parse(text, Rounding::Down, frequency_unit).and_then(above_zero);
+        value.map(Frequency).map_err(|reason| error("frequency", text, reason, FREQUENCY_ALLOWED))
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = QuantityError;
+
+    /// Above zero; rounded down to whole millionths.
+    fn from_str(text: &str) -> Result<Ratio, QuantityError> {
+        let bare = text.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '.');
+        let whole = if bare { format!("{text} x") } else { text.to_string() };
+        let value = decimal::parse(&whole, Rounding::Down, ratio_unit).and_then(above_zero);
+        value.map(Ratio).map_err(|reason| error("ratio", text, reason, RATIO_ALLOWED))
     }
 }
 
@@ -167,6 +205,30 @@ mod tests {
     }
 
     #[test]
+    fn ratios_and_frequencies_mean_what_they_say() {
+        let ratios = [("0.705", 705_000), ("70.5 %", 705_000), ("2", 2_000_000), ("1e-6", 1), ("78.6%", 786_000)];
+        for (text, expected) in ratios {
+            assert_eq!(text.parse(), Ok(Ratio(expected)), "{text}");
+        }
+        assert_eq!("0".parse::<Ratio>().unwrap_err().message(), "ratio \"0\" is zero");
+        assert_eq!("-1".parse::<Ratio>().unwrap_err().message(), "ratio \"-1\" is negative");
+        assert_eq!("1 GB".parse::<Ratio>().unwrap_err().message(), "ratio \"1 GB\" has the unknown unit \"GB\"");
+        assert_eq!("940 MHz".parse(), Ok(Frequency(940_000_000)));
+        assert_eq!("940".parse::<Frequency>().unwrap_err().message(), "frequency \"940\" has no unit");
+    }
+
+    #[test]
+    fn ratios_divide_spans_up_and_multiply_rates_down() {
+        // 10 / 0.3 = 33.3..., 100 * 0.705 = 70.5
+        assert_eq!(Span(10).over(Ratio(300_000)), Span(34));
+        assert_eq!(Span(10).over(Ratio::ONE), Span(10));
+        assert_eq!(Span(u64::MAX).over(Ratio(1)), Span(u64::MAX));
+        assert_eq!((Flops(100).times(Ratio(705_000)), Bandwidth(1).times(Ratio(1))), (Flops(70), Bandwidth(1)));
+        // 3 cycles of 940 MHz: 3191.49 ps
+        assert_eq!(Frequency(940_000_000).span(3), Span(3_192));
+    }
+
+    #[test]
     fn broken_text_gives_its_message() {
         let cases = [
             ("", "the bandwidth is empty"),
@@ -208,6 +270,8 @@ mod tests {
             prop_assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
             prop_assert_eq!(Flops(value).to_string().parse(), Ok(Flops(value)));
             prop_assert_eq!(Span(value).to_string().parse(), Ok(Span(value)));
+            prop_assert_eq!(Frequency(value).to_string().parse(), Ok(Frequency(value)));
+            prop_assert_eq!(Ratio(value).to_string().parse(), Ok(Ratio(value)));
         }
 
         #[test]
@@ -229,6 +293,7 @@ mod tests {
             let _ = text.parse::<Bytes>();
             let _ = text.parse::<Flops>();
             let _ = text.parse::<Span>();
+            let _ = text.parse::<Ratio>();
         }
 
         #[test]

@@ -1,7 +1,7 @@
 //! Quantities for people: exact, in the largest unit that is not larger than the value; reading them back gives the same.
 
 use crate::decimal::print;
-use crate::{Bandwidth, Bytes, Flops, Span, Time};
+use crate::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span, Time};
 use std::fmt;
 
 /// Decimal multiples with their power of ten, largest first.
@@ -48,6 +48,18 @@ impl fmt::Display for Flops {
     }
 }
 
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&decimal(self.0, "Hz"))
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&print(self.0, 6))
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&time(self.0))
@@ -78,6 +90,8 @@ mod tests {
         assert_eq!(Span(1_500_000).to_string(), "1.5 us");
         assert_eq!(Span(700).to_string(), "700 ps");
         assert_eq!(Flops(989_000_000_000_000).to_string(), "989 TFLOPS");
+        assert_eq!(Frequency(940_000_000).to_string(), "940 MHz");
+        assert_eq!((Ratio(705_000).to_string(), Ratio::ONE.to_string()), ("0.705".into(), "1".into()));
         assert_eq!(format!("{:>10}", Bytes(64)), "      64 B");
     }
 }

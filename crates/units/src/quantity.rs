@@ -29,6 +29,14 @@ pub struct Bandwidth(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Flops(pub u64);
 
+/// Cycles per second; never zero when built by a parser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Frequency(pub u64);
+
+/// A factor in millionths; never zero when built by a parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Ratio(pub u64);
+
 impl Time {
     /// The start of every run.
     pub const ZERO: Time = Time(0);
@@ -64,6 +72,15 @@ impl Span {
         self.0 as f64 / PS_PER_NS as f64
     }
 
+    /// The length divided by `ratio`, rounded up to the picosecond.
+    ///
+    /// # Panics
+    /// When the ratio is zero: parsers refuse it beforehand.
+    pub fn over(self, ratio: Ratio) -> Span {
+        let exact = u128::from(self.0) * u128::from(Ratio::ONE.0);
+        Span(u64::try_from(exact.div_ceil(u128::from(ratio.0))).unwrap_or(u64::MAX))
+    }
+
     /// The later part of two lengths, zero when `other` is longer.
     pub fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
@@ -82,6 +99,11 @@ impl Bandwidth {
         Span(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
+    /// This part of the bandwidth, rounded down to the byte per second but not to nothing.
+    pub fn times(self, ratio: Ratio) -> Bandwidth {
+        Bandwidth(ratio.of(self.0).max(1))
+    }
+
     /// GB/s (1e9), for people.
     pub fn as_gb_per_s(self) -> f64 {
         self.0 as f64 / 1e9
@@ -92,6 +114,35 @@ impl Flops {
     /// Time for `operations` at this rate, rounded up to the picosecond.
     pub fn span(self, operations: u64) -> Span {
         Bandwidth(self.0).span(Bytes(operations))
+    }
+
+    /// This part of the rate, rounded down to the operation per second but not to nothing.
+    pub fn times(self, ratio: Ratio) -> Flops {
+        Flops(ratio.of(self.0).max(1))
+    }
+}
+
+impl Frequency {
+    /// Time of `cycles`, rounded up to the picosecond.
+    pub fn span(self, cycles: u64) -> Span {
+        Bandwidth(self.0).span(Bytes(cycles))
+    }
+}
+
+impl Ratio {
+    /// The whole.
+    pub const ONE: Ratio = Ratio(1_000_000);
+
+    /// `value` times the ratio, rounded down.
+    fn of(self, value: u64) -> u64 {
+        let exact = u128::from(value) * u128::from(self.0) / u128::from(Ratio::ONE.0);
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for Ratio {
+    fn default() -> Self {
+        Ratio::ONE
     }
 }
 

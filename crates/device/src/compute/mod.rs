@@ -1,0 +1,101 @@
+//! Durations of compute nodes: as recorded, or by a model. One model one file.
+//!
+//! Here: what a node asks for ([`Work`]), which model answers ([`Compute`]), and how far the answer reaches ([`Validity`]).
+//! Not here: nodes without work, the factor on all compute (`sim::compute`), and reading platform files (`sim::config`).
+
+pub mod measured;
+mod measured_csv;
+pub mod roofline;
+pub mod systolic;
+
+pub use measured::Measured;
+pub use roofline::{Efficiency, Roofline};
+pub use systolic::Systolic;
+
+use graph::{Gemm, Kernel, Op};
+use std::sync::Arc;
+use units::{Bytes, Span};
+
+/// How long compute nodes take.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Compute {
+    /// As the trace recorded it.
+    Recorded,
+    /// By operations and bytes.
+    Roofline(Roofline),
+    /// Matrix multiplications on a systolic array, the rest by the roofline.
+    Systolic(Systolic),
+    /// Matrix multiplications by a table of measurements, the rest by the roofline.
+    Measured(Arc<Measured>),
+}
+
+/// What a compute node asks of its NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Work {
+    /// Floating-point operations.
+    pub operations: u64,
+    /// Bytes read and written.
+    pub bytes: Bytes,
+    /// Kind of kernel.
+    pub kernel: Kernel,
+    /// The shape, when it is a matrix multiplication that has one.
+    pub gemm: Option<Gemm>,
+}
+
+impl Work {
+    /// The work of an operation on the NPU, where it is known.
+    pub fn of(op: &Op) -> Option<Work> {
+        let (operations, bytes) = op.work()?;
+        let (kernel, gemm) = match op {
+            Op::Compute { kernel, .. } => (*kernel, None),
+            Op::Gemm(gemm) => (Kernel::Gemm, Some(*gemm)),
+            _ => return None,
+        };
+        Some(Work { operations, bytes, kernel, gemm })
+    }
+}
+
+/// How far an estimate can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Validity {
+    /// The model covers it.
+    Covered,
+    /// Measured shapes lie so far apart that the time is known to less than a factor of 4 only.
+    Sparse,
+    /// Beyond the measured shapes.
+    Outside,
+    /// No shape with elements of this width was measured; by the roofline.
+    OtherWidth,
+}
+
+/// What a model says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// How long it takes.
+    pub time: Span,
+    /// How far to trust that.
+    pub validity: Validity,
+}
+
+impl Compute {
+    /// The word in platform files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Compute::Recorded => "recorded",
+            Compute::Roofline(_) => "roofline",
+            Compute::Systolic(_) => "systolic",
+            Compute::Measured(_) => "measured",
+        }
+    }
+
+    /// Time for `work`; nothing where recorded durations count.
+    pub fn estimate(&self, work: &Work) -> Option<Estimate> {
+        let covered = |time| Estimate { time, validity: Validity::Covered };
+        Some(match self {
+            Compute::Recorded => return None,
+            Compute::Roofline(roofline) => covered(roofline.span(work)),
+            Compute::Systolic(systolic) => covered(systolic.span(work)),
+            Compute::Measured(measured) => measured.estimate(work),
+        })
+    }
+}

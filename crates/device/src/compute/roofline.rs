@@ -1,0 +1,75 @@
+//! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that kernels of its kind reach.
+//!
+//! Model: `time = max(operations / (peak * efficiency), bytes / (bandwidth * memory efficiency))`, each part rounded up to the
+//! picosecond. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+
+use super::Work;
+use graph::Kernel;
+use units::{Bandwidth, Flops, Ratio, Span};
+
+/// What kernels of each kind reach, by `Kernel as usize`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Efficiency {
+    /// Part of the peak rate.
+    pub rate: [Ratio; Kernel::ALL.len()],
+    /// Part of the memory bandwidth.
+    pub memory: [Ratio; Kernel::ALL.len()],
+}
+
+/// Peak rate, memory bandwidth, and what of them is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Roofline {
+    /// Peak rate.
+    pub peak: Flops,
+    /// Bandwidth of the local memory.
+    pub memory: Bandwidth,
+    /// What of them is reached.
+    pub efficiency: Efficiency,
+}
+
+impl Roofline {
+    /// The roofline with all of peak and bandwidth reached.
+    pub fn ideal(peak: Flops, memory: Bandwidth) -> Roofline {
+        Roofline { peak, memory, efficiency: Efficiency::default() }
+    }
+
+    /// Memory bandwidth that kernels of a kind reach.
+    pub fn bandwidth(&self, kernel: Kernel) -> Bandwidth {
+        self.memory.times(self.efficiency.memory[kernel as usize])
+    }
+
+    /// Time for `work`.
+    pub fn span(&self, work: &Work) -> Span {
+        let rate = self.peak.times(self.efficiency.rate[work.kernel as usize]);
+        rate.span(work.operations).max(self.bandwidth(work.kernel).span(work.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Bytes;
+
+    fn work(operations: u64, bytes: u64, kernel: Kernel) -> Work {
+        Work { operations, bytes: Bytes(bytes), kernel, gemm: None }
+    }
+
+    #[test]
+    fn the_slower_side_counts() {
+        let roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(1_000_000_000_000));
+        assert_eq!(roofline.span(&work(3000, 1000, Kernel::Other)), Span(3000));
+        assert_eq!(roofline.span(&work(1000, 3000, Kernel::Other)), Span(3000));
+    }
+
+    /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak, memory at 1300 of 1550 GB/s.
+    #[test]
+    fn each_kind_has_its_own_efficiency() {
+        let mut roofline = Roofline::ideal(Flops(312_000_000_000_000), Bandwidth(1_550_000_000_000));
+        roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
+        roofline.efficiency.memory[Kernel::Embedding as usize] = Ratio(838_709);
+        // 1e15 / 219.96e12 s, and 1.3e12 / 1299998950000 s
+        assert_eq!(roofline.span(&work(1_000_000_000_000_000, 0, Kernel::Gemm)), Span(4_546_281_142_026));
+        assert_eq!(roofline.span(&work(0, 1_300_000_000_000, Kernel::Embedding)), Span(1_000_000_807_693));
+        assert_eq!(roofline.span(&work(312, 0, Kernel::Attention)), Span(1));
+    }
+}
