@@ -4,6 +4,7 @@
 
 pub mod astra_sim;
 mod backends;
+mod compute;
 pub mod config;
 mod custom_files;
 pub mod error;

@@ -7,7 +7,7 @@ use device::memory::RemoteMemory;
 use graph::CollectiveKind;
 use std::sync::Arc;
 use topology::Fabric;
-use units::{Bandwidth, Bytes, Flops, Span};
+use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
 pub use collective::{Algorithm, Hierarchy};
 
@@ -105,6 +105,8 @@ pub struct Npu {
     pub name: String,
     /// Compute model.
     pub compute: Compute,
+    /// What every duration of NPU compute, recorded or modelled, is divided by.
+    pub compute_scale: Ratio,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
     /// Local memory bandwidth; `None`: reductions cost nothing.

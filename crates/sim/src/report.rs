@@ -75,7 +75,8 @@ fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
     let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
     let shared = shared.into_iter().chain(too_large(parts));
-    shared.chain(parts.platform.warnings.iter().cloned()).chain(notes).collect()
+    let compute = crate::compute::warnings(parts.workload, parts.platform);
+    shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }
 
 /// The program that needs the most memory, where that is more than an NPU has.

@@ -1,15 +1,14 @@
 //! What the executor is told: the platform's choices, in the terms of its profile.
 
-use crate::astra_sim::{self, AstraSimLowering};
+use crate::astra_sim::AstraSimLowering;
+use crate::compute;
 use crate::executor::{Lowering, RemoteTiming, Settings};
 use crate::native::NativeLowering;
 use crate::platform::{AstraSimParameters, Platform};
-use device::compute::{Compute, roofline};
-use graph::{Node, Workload};
+use graph::Workload;
 use network::LinkCost;
 use topology::Fabric;
 use trace::chakra::ReadOptions;
-use units::Span;
 
 /// How forgiving the trace reader is.
 pub fn read_options(platform: &Platform) -> ReadOptions {
@@ -55,11 +54,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: remote(platform),
-        durations: workload
-            .programs
-            .iter()
-            .map(|p| p.nodes().iter().map(|n| duration(n, platform)).collect())
-            .collect(),
+        durations: compute::durations(workload, platform),
     }
 }
 
@@ -71,14 +66,4 @@ fn remote(platform: &Platform) -> Option<RemoteTiming> {
         latency: raw.remote_latency as f64,
     };
     Some(RemoteTiming { sharing: memory.sharing, cost: platform.astra_sim.as_ref().map_or(exact, peer) })
-}
-
-fn duration(node: &Node, platform: &Platform) -> Span {
-    if let Some(parameters) = &platform.astra_sim {
-        return astra_sim::duration(node, parameters, platform.scheduler.replay_only);
-    }
-    match (node.op.work(), platform.npu.compute) {
-        (Some((operations, bytes)), Compute::Roofline { peak, memory }) => roofline(operations, bytes, peak, memory),
-        _ => node.duration,
-    }
 }

@@ -72,12 +72,15 @@ impl Table {
             let shape = dimensions(&gemm);
             let of_width = rows.entry(gemm.width).or_insert(Rows { measured: Vec::new(), least: shape, most: shape });
             of_width.measured.push((shape, time));
-            for d in 0..4 {
-                of_width.least[d] = of_width.least[d].min(shape[d]);
-                of_width.most[d] = of_width.most[d].max(shape[d]);
-            }
+            of_width.least = std::array::from_fn(|d| of_width.least[d].min(shape[d]));
+            of_width.most = std::array::from_fn(|d| of_width.most[d].max(shape[d]));
         }
         Table { path: path.to_string(), rows }
+    }
+
+    /// The same table, said to be at `path`.
+    pub fn kept_at(self, path: String) -> Table {
+        Table { path, ..self }
     }
 
     /// Bytes an element, and how many shapes of that width there are.

@@ -7,10 +7,10 @@ use crate::config::tree::{self, Value};
 use crate::platform::{
     Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, Hierarchy, Npu, Policy, Scheduler, SharedBus,
 };
-use device::compute::Compute;
+use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;
-use units::{Bandwidth, Flops, Span};
+use units::{Bandwidth, Flops, Ratio, Span};
 
 const KEYS: [&str; 27] = [
     "scheduling-policy",
@@ -200,7 +200,8 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
     }
     Npu {
         name: "NPU".to_string(),
-        compute: if raw.roofline { Compute::Roofline { peak, memory } } else { Compute::Recorded },
+        compute: if raw.roofline { Compute::Roofline(Roofline::ideal(peak, memory)) } else { Compute::Recorded },
+        compute_scale: Ratio::ONE,
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),
         memory_capacity: None,

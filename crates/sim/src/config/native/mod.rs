@@ -17,11 +17,14 @@
 //!
 //! `per` says what the bandwidth is of: `link` (one link, one direction) or `npu` (the sum over the links that leave an NPU in
 //! that dimension: n-1 of a FullyConnected, 2 of a Ring, 1 of a Switch). FullyConnected must say it; otherwise `link`.
-//! Left out: `npu.compute` is `roofline` when peak is given, else `recorded`; without memory bandwidth memory never limits and
+//! `npu.compute` is a word or a mapping (`compute.rs`). Left out: it is `roofline` when peak is given, else `recorded`; without memory bandwidth memory never limits and
 //! reductions cost nothing; a collective is `auto` (by block); `hierarchy` is `enhanced`; `policy` is `fifo`; `chunks` is 1 on one dimension, else 16; `endpoint_delay` is
 //! 10 ns; `comm_streams` is `unlimited`; the other scheduler values are 1 or false.
 
 mod collectives;
+mod compute;
+#[cfg(test)]
+mod compute_tests;
 mod fabric;
 mod inline;
 mod overrides;

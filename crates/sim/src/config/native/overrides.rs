@@ -72,6 +72,12 @@ fn below<'a>(at: &'a mut Tree, key: &str, walked: &str) -> Result<&'a mut Tree, 
         *at = Tree { origin: Origin::Set, value: Value::Map(Vec::new()) };
     }
     let shown = at.show();
+    // `compute: roofline` is short for `compute: {model: roofline}`.
+    if walked == "npu.compute" && matches!(at.value, Value::Text(_)) {
+        let model = std::mem::take(at);
+        let key = Key { origin: model.origin, name: "model".into() };
+        *at = Tree { origin: model.origin, value: Value::Map(vec![(key, model)]) };
+    }
     let Value::Map(entries) = &mut at.value else {
         let hint = if shown == "a list" { format!("{walked}[0].{key}") } else { "a key of a mapping".to_string() };
         return Err((format!("\"{walked}\" is {shown}, not a mapping"), hint));

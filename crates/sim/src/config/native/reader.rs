@@ -1,13 +1,13 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, fabric};
+use super::{collectives, compute, fabric};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
 use crate::platform::{CustomPaths, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
 use device::memory::{RemoteMemory, Sharing};
-use units::{Bandwidth, Span};
+use units::{Ratio, Span};
 
 const KEYS: [&str; 11] =
     ["name", "source", "topology", "npus", "graph", "links", "npu", "remote_memory", "collectives", "scheduler", "logical"];
@@ -18,8 +18,6 @@ pub(super) const POLICIES: [(&str, Policy); 4] = [
     ("explicit", Policy::Explicit),
     ("all_to_all_first", Policy::AllToAllFirst),
 ];
-/// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
-const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
 /// Chunks of a collective over several dimensions, where nothing is said.
 const CHUNKS: u32 = 16;
 
@@ -69,6 +67,7 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     let empty = Npu {
         name: "NPU".into(),
         compute: Compute::Recorded,
+        compute_scale: Ratio::ONE,
         peak: None,
         memory_bandwidth: None,
         memory_capacity: None,
@@ -85,26 +84,12 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     let memory_bandwidth = of_memory("bandwidth").and_then(|at| findings.quantity(&at));
     let memory_capacity = of_memory("capacity").and_then(|at| findings.quantity(&at));
     let name = label(&at, "name", "NPU", findings);
-    let roofline = match at.get("compute") {
-        Some(compute) => findings.one_of(&compute, &[("roofline", true), ("recorded", false)])?,
-        None => peak.is_some(),
-    };
     if findings.problems.len() > before {
         return None;
     }
-    let compute = match (roofline, peak) {
-        (false, _) => Compute::Recorded,
-        (true, Some(peak)) => Compute::Roofline { peak, memory: memory_bandwidth.unwrap_or(BOUNDLESS) },
-        _ => {
-            findings.refuse(
-                &at,
-                "the roofline needs \"peak\"",
-                "peak: a rate such as \"989 TFLOPS\", or compute: recorded",
-            );
-            return None;
-        }
-    };
-    Some(Npu { name, compute, peak, memory_bandwidth, memory_capacity })
+    let given = compute::Given { peak, memory: memory_bandwidth };
+    let (compute, compute_scale) = compute::read(&at, given, findings)?;
+    Some(Npu { name, compute, compute_scale, peak, memory_bandwidth, memory_capacity })
 }
 
 fn remote_memory(at: &At<'_>, findings: &mut Findings) -> Option<RemoteMemory> {

@@ -1,10 +1,10 @@
 //! A platform as a native file that reads back to the same platform, and as JSON for the report.
 
 use super::collectives::{HIERARCHIES, word};
+use super::compute;
 use super::reader::POLICIES;
 use crate::platform::{Choice, Platform, Policy};
 use crate::profile::Profile;
-use device::compute::Compute;
 use device::memory::Sharing;
 use graph::CollectiveKind;
 use serde_json::{Value, json};
@@ -68,16 +68,10 @@ fn show_graph(graph: &GraphFabric, out: &mut String) {
     }
 }
 
-fn compute(platform: &Platform) -> &'static str {
-    match platform.npu.compute {
-        Compute::Recorded => "recorded",
-        Compute::Roofline { .. } => "roofline",
-    }
-}
-
 fn show_npu(platform: &Platform, out: &mut String) {
     let npu = &platform.npu;
-    let _ = writeln!(out, "npu:\n  name: {}\n  compute: {}", quoted(&npu.name), compute(platform));
+    let _ = writeln!(out, "npu:\n  name: {}", quoted(&npu.name));
+    compute::show(npu, quoted, out);
     if let Some(peak) = npu.peak {
         let _ = writeln!(out, "  peak: {peak}");
     }
@@ -173,7 +167,8 @@ pub fn to_json(platform: &Platform) -> Value {
         "logical": platform.logical,
         "npu": {
             "name": platform.npu.name,
-            "compute": compute(platform),
+            "compute": platform.npu.compute.name(),
+            "compute_settings": compute::json(&platform.npu),
             "peak_flops": platform.npu.peak.map(|p| p.0),
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::platform::{Algorithm, Choice, Hierarchy, Policy};
-use device::compute::Compute;
+use device::compute::{Compute, Roofline};
 use device::memory::{RemoteMemory, Sharing};
 use graph::CollectiveKind;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn every_key_means_what_it_says() {
         Dim { block: Block::Switch, size: 16, bandwidth: Bandwidth(50_000_000_000), latency: Span::from_ns(2_000) };
     assert_eq!(platform.fabric, Fabric::Stacked(vec![full, switch]));
     let (peak, memory) = (Flops(989_000_000_000_000), Bandwidth(3_350_000_000_000));
-    assert_eq!(platform.npu.compute, Compute::Roofline { peak, memory });
+    assert_eq!(platform.npu.compute, Compute::Roofline(Roofline::ideal(peak, memory)));
     assert_eq!((platform.npu.name.as_str(), platform.npu.memory_capacity), ("H100", Some(Bytes(80_000_000_000))));
     let (sharing, bandwidth) = (Sharing::PerNode { npus: 8 }, Bandwidth(100_000_000_000));
     assert_eq!(platform.remote_memory, Some(RemoteMemory { sharing, latency: Span::from_ns(1_000), bandwidth }));
@@ -196,7 +196,7 @@ fn broken_text_gives_its_message() {
         ),
         (
             ("compute: roofline", "compute: fast"),
-            "line 8, npu.compute: \"fast\" is not allowed (allowed: roofline, recorded)".into(),
+            "line 8, npu.compute: \"fast\" is not allowed (allowed: roofline, recorded, systolic, measured)".into(),
         ),
         (
             ("80 GB}", "80.5 B}"),
@@ -549,8 +549,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.npu.memory_bandwidth = npu.2.map(Bandwidth);
     platform.npu.memory_capacity = npu.3.map(Bytes);
     if let (Some(peak), true) = (platform.npu.peak, npu.4) {
-        platform.npu.compute =
-            Compute::Roofline { peak, memory: platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX)) };
+        let memory = platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX));
+        platform.npu.compute = Compute::Roofline(Roofline::ideal(peak, memory));
     }
     platform.remote_memory = remote.map(|(npus, latency, bandwidth)| RemoteMemory {
         sharing: [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][npus.min(2) as usize],

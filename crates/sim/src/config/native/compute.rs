@@ -1,0 +1,315 @@
+//! `npu.compute`: a model's word alone, or a mapping with its settings; reading and showing.
+//!
+//! ```yaml
+//! compute: {model: roofline, scale: 0.5, efficiency: {gemm: 70.5 %}, memory_efficiency: 0.84}
+//! compute: {model: systolic, rows: 256, columns: 256, dataflow: weight_stationary, clock: 940 MHz, sram: {ifmap: 12 MiB}}
+//! compute: {model: measured, table: gemm_a100.csv}
+//! ```
+
+use crate::config::file;
+use crate::config::findings::{At, Findings};
+use crate::config::tree::Origin;
+use crate::platform::Npu;
+use device::compute::measured::{Measured, Table};
+use device::compute::systolic::{Dataflow, Sram, Systolic};
+use device::compute::{Compute, Efficiency, Roofline};
+use engine::Digest;
+use graph::Kernel;
+use serde_json::{Map, json};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use units::{Bandwidth, Flops, Ratio};
+
+/// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
+const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
+/// Largest factor on compute.
+const MOST_SCALE: Ratio = Ratio(1_000_000 * Ratio::ONE.0);
+/// Largest side of an array.
+const MOST_CELLS: u32 = 65_536;
+const KEYS: [&str; 10] =
+    ["model", "scale", "efficiency", "memory_efficiency", "rows", "columns", "dataflow", "clock", "sram", "table"];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Model {
+    Roofline,
+    Recorded,
+    Systolic,
+    Measured,
+}
+
+const MODELS: [(&str, Model); 4] = [
+    ("roofline", Model::Roofline),
+    ("recorded", Model::Recorded),
+    ("systolic", Model::Systolic),
+    ("measured", Model::Measured),
+];
+
+impl Model {
+    /// True when the model heeds the key.
+    fn heeds(self, key: &str) -> bool {
+        match key {
+            "model" | "scale" => true,
+            "efficiency" | "memory_efficiency" => self != Model::Recorded,
+            "table" => self == Model::Measured,
+            _ => self == Model::Systolic,
+        }
+    }
+}
+
+/// What other keys of the NPU say.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    pub peak: Option<Flops>,
+    pub memory: Option<Bandwidth>,
+}
+
+/// The model and the factor on its speed; `npu` is the mapping `npu`.
+pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Option<(Compute, Ratio)> {
+    let at = npu.get("compute");
+    let mapping = at.as_ref().filter(|at| at.is_map());
+    let word = match (&at, mapping) {
+        (Some(_), Some(mapping)) => {
+            findings.mapping(mapping, &KEYS)?;
+            mapping.get("model")
+        }
+        _ => at.clone(),
+    };
+    let model = match word {
+        Some(word) => findings.one_of(&word, &MODELS)?,
+        None if given.peak.is_some() => Model::Roofline,
+        None => Model::Recorded,
+    };
+    if let Some(mapping) = mapping {
+        warn_of_idle(mapping, model, given, findings);
+    }
+    let before = findings.problems.len();
+    let settings = mapping.or(at.as_ref()).unwrap_or(npu);
+    let scale = scale(settings, findings);
+    let compute = of_model(model, npu, settings, given, findings);
+    if findings.problems.len() > before { None } else { Some((compute?, scale)) }
+}
+
+fn of_model(model: Model, npu: &At<'_>, at: &At<'_>, given: Given, findings: &mut Findings) -> Option<Compute> {
+    let efficiency = if model == Model::Recorded {
+        Efficiency::default()
+    } else {
+        Efficiency { rate: ratios(at, "efficiency", findings), memory: ratios(at, "memory_efficiency", findings) }
+    };
+    let memory = given.memory.unwrap_or(BOUNDLESS);
+    let roofline = |peak| Roofline { peak, memory, efficiency };
+    match model {
+        Model::Recorded => Some(Compute::Recorded),
+        Model::Systolic => systolic(at, given, roofline, findings).map(Compute::Systolic),
+        Model::Roofline => Some(Compute::Roofline(roofline(peak(npu, model, given, findings)?))),
+        Model::Measured => {
+            let table = table(at, findings);
+            let rest = roofline(peak(npu, model, given, findings)?);
+            Some(Compute::Measured(Arc::new(Measured { table: table?, rest })))
+        }
+    }
+}
+
+fn peak(npu: &At<'_>, model: Model, given: Given, findings: &mut Findings) -> Option<Flops> {
+    if given.peak.is_none() {
+        let (what, allowed) = match model {
+            Model::Measured => (
+                "what the table lacks goes by the roofline, which needs \"peak\"",
+                "peak: a rate such as \"989 TFLOPS\"",
+            ),
+            _ => ("the roofline needs \"peak\"", "peak: a rate such as \"989 TFLOPS\", or compute: recorded"),
+        };
+        findings.refuse(npu, what, allowed);
+    }
+    given.peak
+}
+
+/// Warns of keys that the chosen model does not heed.
+fn warn_of_idle(at: &At<'_>, model: Model, given: Given, findings: &mut Findings) {
+    let word = MODELS.into_iter().find(|m| m.1 == model).map_or("", |m| m.0);
+    for (_, value) in at.entries().into_iter().filter(|(key, _)| !model.heeds(&key.name)) {
+        findings.warnings.push(format!("{} has no effect with model: {word}", value.path));
+    }
+    if given.memory.is_none() && model != Model::Recorded && at.get("memory_efficiency").is_some() {
+        findings.warnings.push("npu.compute.memory_efficiency has no effect without npu.memory.bandwidth".into());
+    }
+}
+
+fn scale(at: &At<'_>, findings: &mut Findings) -> Ratio {
+    let Some(at) = at.get("scale") else { return Ratio::ONE };
+    let scale = findings.quantity::<Ratio>(&at).unwrap_or(Ratio::ONE);
+    if scale > MOST_SCALE {
+        findings.refuse(&at, format!("{scale} is too much"), "a factor from 0.000001 to 1000000");
+    }
+    scale
+}
+
+/// One ratio for all kinds of kernel, or a mapping by kind.
+fn ratios(at: &At<'_>, key: &str, findings: &mut Findings) -> [Ratio; Kernel::ALL.len()] {
+    let mut all = [Ratio::ONE; Kernel::ALL.len()];
+    let Some(at) = at.get(key) else { return all };
+    if !at.is_map() {
+        return [part(&at, findings); Kernel::ALL.len()];
+    }
+    if findings.mapping(&at, &Kernel::ALL.map(Kernel::name)).is_some() {
+        for (key, value) in at.entries() {
+            if let Some(kernel) = Kernel::from_name(&key.name) {
+                all[kernel as usize] = part(&value, findings);
+            }
+        }
+    }
+    all
+}
+
+/// A part of a whole.
+fn part(at: &At<'_>, findings: &mut Findings) -> Ratio {
+    let part = findings.quantity::<Ratio>(at).unwrap_or(Ratio::ONE);
+    if part > Ratio::ONE {
+        findings.refuse(
+            at,
+            format!("{part} is more than the whole"),
+            "a number above 0 up to 1, or a percentage up to 100 %",
+        );
+    }
+    part
+}
+
+fn systolic(
+    at: &At<'_>,
+    given: Given,
+    roofline: impl Fn(Flops) -> Roofline,
+    findings: &mut Findings,
+) -> Option<Systolic> {
+    let side = format!("a whole number from 1 to {MOST_CELLS}");
+    let [rows, columns] =
+        ["rows", "columns"].map(|key| findings.need(at, key, &side).and_then(|at| findings.whole(&at, 1, MOST_CELLS)));
+    let words = Dataflow::WORDS.map(|w| w.0).join(", ");
+    let dataflow = findings.need(at, "dataflow", &words).and_then(|at| findings.one_of(&at, &Dataflow::WORDS));
+    let clock = findings.need(at, "clock", "a frequency, such as \"940 MHz\"").and_then(|at| findings.quantity(&at));
+    let sram = sram(at.get("sram"), findings);
+    let (rows, columns, clock): (_, _, units::Frequency) = (rows?, columns?, clock?);
+    let array = 2 * u128::from(rows) * u128::from(columns) * u128::from(clock.0);
+    let array = Flops(u64::try_from(array).unwrap_or(u64::MAX));
+    let rest = roofline(given.peak.unwrap_or(array));
+    Some(Systolic { rows, columns, dataflow: dataflow?, clock, sram: sram?, memory: given.memory, rest })
+}
+
+fn sram(at: Option<At<'_>>, findings: &mut Findings) -> Option<Sram> {
+    let Some(at) = at else { return Some(Sram::default()) };
+    findings.mapping(&at, &["ifmap", "filter", "ofmap"])?;
+    let mut size = |key| at.get(key).map(|at| findings.quantity(&at));
+    let [ifmap, filter, ofmap] = ["ifmap", "filter", "ofmap"].map(&mut size);
+    let whole = |size: Option<Option<_>>| size.map_or(Some(None), |read| read.map(Some));
+    Some(Sram { ifmap: whole(ifmap)?, filter: whole(filter)?, ofmap: whole(ofmap)? })
+}
+
+/// The table beside the platform file, or where the command line says.
+fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
+    let at = findings.need(at, "table", "the path of a table of measured matrix multiplications")?;
+    let name = findings.text(&at)?;
+    let folder = match at.tree.origin {
+        Origin::Line(_) => Path::new(&findings.file).parent().unwrap_or(Path::new("")),
+        Origin::Set | Origin::Made => Path::new(""),
+    };
+    let path = folder.join(name);
+    let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned();
+    if path.exists() && !path.is_file() {
+        findings.refuse(
+            &at,
+            format!("\"{name}\" is no file"),
+            "the path of a table of measured matrix multiplications",
+        );
+        return None;
+    }
+    let mut inner = Findings::new(&path.to_string_lossy());
+    let read = file::text("table of measured matrix multiplications", &file::disk, &mut inner)
+        .map(|text| Table::read(&inner.file, &text));
+    findings.merge(inner);
+    match read? {
+        Ok(table) => Some(table.kept_at(whole)),
+        Err(problems) => {
+            findings.problems.extend(problems);
+            None
+        }
+    }
+}
+
+fn rest(compute: &Compute) -> Option<&Roofline> {
+    match compute {
+        Compute::Recorded => None,
+        Compute::Roofline(roofline) => Some(roofline),
+        Compute::Systolic(systolic) => Some(&systolic.rest),
+        Compute::Measured(measured) => Some(&measured.rest),
+    }
+}
+
+/// The key with its value, as a platform file has it below `npu`.
+pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String) {
+    let mut lines = Vec::new();
+    if npu.compute_scale != Ratio::ONE {
+        lines.push(format!("scale: {}", npu.compute_scale));
+    }
+    if let Some(roofline) = rest(&npu.compute) {
+        for (key, ratios) in
+            [("efficiency", roofline.efficiency.rate), ("memory_efficiency", roofline.efficiency.memory)]
+        {
+            let parts = Kernel::ALL.into_iter().zip(ratios).filter(|(_, ratio)| *ratio != Ratio::ONE);
+            let parts: Vec<String> = parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
+            lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));
+        }
+    }
+    match &npu.compute {
+        Compute::Systolic(systolic) => show_systolic(systolic, &mut lines),
+        Compute::Measured(measured) => lines.push(format!("table: {}", quoted(&measured.table.path))),
+        Compute::Recorded | Compute::Roofline(_) => {}
+    }
+    let name = npu.compute.name();
+    let _ = match lines.is_empty() {
+        true => writeln!(out, "  compute: {name}"),
+        false => writeln!(out, "  compute:\n    model: {name}\n    {}", lines.join("\n    ")),
+    };
+}
+
+fn show_systolic(systolic: &Systolic, lines: &mut Vec<String>) {
+    let word = Dataflow::WORDS.into_iter().find(|w| w.1 == systolic.dataflow).map_or("", |w| w.0);
+    lines.push(format!("rows: {}", systolic.rows));
+    lines.push(format!("columns: {}", systolic.columns));
+    lines.push(format!("dataflow: {word}"));
+    lines.push(format!("clock: {}", systolic.clock));
+    let Sram { ifmap, filter, ofmap } = systolic.sram;
+    let sizes = [("ifmap", ifmap), ("filter", filter), ("ofmap", ofmap)];
+    let sizes: Vec<String> = sizes.into_iter().filter_map(|(key, size)| Some(format!("{key}: {}", size?))).collect();
+    lines.extend((!sizes.is_empty()).then(|| format!("sram: {{{}}}", sizes.join(", "))));
+}
+
+/// The settings of the model, integers with their unit in the key.
+pub(super) fn json(npu: &Npu) -> serde_json::Value {
+    let by_kind = |ratios: [Ratio; Kernel::ALL.len()]| -> Map<String, serde_json::Value> {
+        Kernel::ALL.into_iter().zip(ratios).map(|(kernel, ratio)| (kernel.name().to_string(), ratio.0.into())).collect()
+    };
+    let mut out = json!({ "scale_millionths": npu.compute_scale.0 });
+    if let Some(roofline) = rest(&npu.compute) {
+        out["efficiency_millionths"] = by_kind(roofline.efficiency.rate).into();
+        out["memory_efficiency_millionths"] = by_kind(roofline.efficiency.memory).into();
+    }
+    match &npu.compute {
+        Compute::Systolic(s) => {
+            let word = Dataflow::WORDS.into_iter().find(|w| w.1 == s.dataflow).map_or("", |w| w.0);
+            let size = |bytes: Option<units::Bytes>| bytes.map(|b| b.0);
+            out["array"] = json!({
+                "rows": s.rows, "columns": s.columns, "dataflow": word, "clock_hz": s.clock.0,
+                "ifmap_bytes": size(s.sram.ifmap), "filter_bytes": size(s.sram.filter), "ofmap_bytes": size(s.sram.ofmap),
+            });
+        }
+        Compute::Measured(measured) => {
+            // By name and contents, not by folder: the same inputs give the same report everywhere.
+            let mut digest = Digest::default();
+            measured.table.words().for_each(|word| digest.add(word));
+            let file = Path::new(&measured.table.path).file_name().map(|name| name.to_string_lossy());
+            let shapes: usize = measured.table.widths().map(|(_, count)| count).sum();
+            out["table"] = json!({ "file": file, "shapes": shapes, "digest": format!("{:016x}", digest.value()) });
+        }
+        Compute::Recorded | Compute::Roofline(_) => {}
+    }
+    out
+}
