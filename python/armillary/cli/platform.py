@@ -1,20 +1,28 @@
-"""`armillary platform`: the platforms that come with Armillary, and what a platform amounts to."""
+"""`armillary platform`: the platforms that come with Armillary, what a platform amounts to, and tables it can use."""
 
 from __future__ import annotations
 
 import json as json_text
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..platform import Platform, presets
+from ..errors import InputError, Problem
+from ..files import write_text
+from ..platform import Platform, presets, read_gemm_table
 from . import output
 from .options import Json, Npus, Settings, settings
 
 SCHEMA = "armillary.platforms/1"
+TABLE_SCHEMA = "armillary.gemm_table/1"
 
-app = typer.Typer(no_args_is_help=True, help="List the platforms at hand, or show one.", rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List the platforms at hand, show one, or import measurements for one.",
+    rich_markup_mode=None,
+)
 
 Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.")]
 
@@ -63,3 +71,41 @@ def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
             typer.echo(platform.to_yaml(), nl=False)
+
+
+@app.command("import-gemm")
+def import_gemm(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or JSON with m, n, k and a time or TFLOP/s.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="TABLE", help="Table to write, such as gemm.csv.")],
+    where: Annotated[
+        list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only rows with this value in this column.")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", min=1, max=255, help="Bytes an element, where the list does not say.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="COLUMN", help="Column of the time, where there are several.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Turn a list of measured matrix multiplications into a table for npu.compute: {model: measured}."""
+    with output.guard():
+        output.require_writable(json)
+        table = read_gemm_table(file, where=_where(where), width=width, time=time)
+        write_text(out, table.to_csv())
+        counts = {"shapes": len(table.times), "measurements": table.measurements, "skipped": table.skipped}
+        head = {"schema": TABLE_SCHEMA, "version": __version__, "table": str(out)}
+        output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
+        if json != "-":
+            typer.echo(f"{out}: {len(table.times)} shapes from {table.measurements} measurements")
+
+
+def _where(pairs: list[str] | None) -> dict[str, str]:
+    wrong = [
+        Problem("", f"--where {pair}", "has no '='", "KEY=VALUE, such as gpu=A100")
+        for pair in pairs or []
+        if "=" not in pair
+    ]
+    if wrong:
+        raise InputError(wrong)
+    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
