@@ -24,7 +24,7 @@ from .huggingface import is_huggingface, translate
 MODELS = Path(__file__).resolve().parent.parent / "models"
 """Folder of the presets."""
 
-FAMILIES = ("transformer", "moe", "dlrm", "cnn")
+FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
 """What a model file may call its family."""
 
 T = TypeVar("T")

@@ -1,0 +1,294 @@
+"""Convolutional networks, trained data-parallel: layers counted from their description, each a matrix multiplication.
+
+Not here: the training loop (`layerwise`), the descriptions (`models/*.yml`), transformers.
+
+Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h` x `w` per channel, for `b` samples
+is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o / g) matrix, `g` times (im2col; Chellapilla et al., 2006). Its gradients
+have the same number of operations, so a step is three times the forward pass less the first layer's input gradient.
+
+Sources: He et al., "Deep Residual Learning", CVPR 2016 (ResNet); parameter counts as torchvision prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..errors import InputError, Problem
+from .fields import Fields, require_family
+from .layerwise import Exchange, Gemm, Layer, Touch, Work, train
+from .models import Model, load_model
+from .program import Program
+from .summary import Memory, RankClass, Summary
+from .traces import Workload
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Optimizer -> 32-bit values it keeps for each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution with square kernel; `height` and `width` are those of its output."""
+
+    name: str
+    inputs: int
+    outputs: int
+    kernel: int
+    groups: int
+    bias: bool
+    norm: bool
+    height: int
+    width: int
+    input_elements: int
+    """Elements of its input, a sample."""
+
+    @property
+    def parameters(self) -> int:
+        """Weights, bias, and the scale and shift of the batch normalisation behind it."""
+        weights = self.kernel**2 * self.inputs // self.groups * self.outputs
+        return weights + self.outputs * (int(self.bias) + 2 * int(self.norm))
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of its output, a sample."""
+        return self.outputs * self.height * self.width
+
+    def gemm(self, batch: int) -> Gemm:
+        """The forward pass of `batch` samples."""
+        depth = self.kernel**2 * self.inputs // self.groups
+        return Gemm(batch * self.height * self.width, self.outputs // self.groups, depth, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A fully connected layer."""
+
+    name: str
+    inputs: int
+    outputs: int
+    bias: bool
+    norm: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Weights and bias."""
+        return self.inputs * self.outputs + self.outputs * int(self.bias)
+
+    @property
+    def input_elements(self) -> int:
+        """Elements of its input, a sample."""
+        return self.inputs
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of its output, a sample."""
+        return self.outputs
+
+    def gemm(self, batch: int) -> Gemm:
+        """The forward pass of `batch` samples."""
+        return Gemm(batch, self.outputs, self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network as the layers that have weights, in the order they run."""
+
+    name: str
+    layers: tuple[Convolution | Linear, ...]
+
+    @property
+    def parameters(self) -> int:
+        """All of them, batch normalisation included."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-and-adds of the forward pass of one sample."""
+        return sum(layer.gemm(1).operations for layer in self.layers) // 2
+
+
+def network(model: Model) -> Network:
+    """The network that a model file describes. Raises `InputError` listing every problem."""
+    require_family(model, "cnn")
+    top = Fields(model.fields, model.file or model.name)
+    walk = _Walk(top, top.wholes("input", count=3), top.flag("bias", False), top.flag("norm", True))
+    for entry in top.entries("layers"):
+        walk.entry(entry)
+    top.finish()
+    return Network(model.name, tuple(walk.layers))
+
+
+class _Walk:
+    """Goes through the description with the shape the data has there: channels, height, width."""
+
+    def __init__(self, top: Fields, shape: tuple[int, ...], bias: bool, norm: bool) -> None:
+        self.shape = shape if len(shape) == 3 else (1, 1, 1)
+        self.bias, self.norm = bias, norm
+        self.layers: list[Convolution | Linear] = []
+
+    def entry(self, entry: Fields) -> None:
+        kinds = {"conv": self.conv, "pool": self.pool, "linear": self.linear, "residual": self.residual}
+        found = [kind for kind in kinds if entry.has(kind)]
+        if len(found) != 1:
+            entry.fault("", f"names {len(found)} layers", "one of " + ", ".join(kinds))
+            entry.read.update(entry.values)
+            return
+        kinds[found[0]](entry.inner(found[0]))
+        entry.done()
+
+    def conv(self, field: Fields, name: str = "", stride: int = 1) -> None:
+        """Adds a convolution; `name` and `stride` are what a block says about it."""
+        name = name or field.text("name", f"conv{len(self.layers) + 1}")
+        outputs, kernel, groups = field.whole("out"), field.whole("kernel"), field.whole("groups", 1)
+        stride *= field.whole("stride", 1)
+        bias, norm = field.flag("bias", self.bias), field.flag("norm", self.norm)
+        inputs, elements = self.shape[0], self.shape[0] * self.shape[1] * self.shape[2]
+        height, width = self._slide(field, kernel, stride, field.whole("padding", 0, least=0))
+        field.done()
+        if inputs % groups or outputs % groups:
+            field.fault("groups", f"{groups} groups divide not both {inputs} and {outputs} channels", "a common divisor")
+            return
+        self.layers.append(
+            Convolution(name, inputs, outputs, kernel, groups, bias, norm, height, width, elements)
+        )
+        self.shape = (outputs, height, width)
+
+    def pool(self, field: Fields) -> None:
+        """A pooling layer: a window that slides, or `out` x `out` windows that divide the image among them."""
+        if field.has("out"):
+            side = field.whole("out")
+            self.shape = (self.shape[0], side, side)
+        else:
+            kernel = field.whole("kernel")
+            height, width = self._slide(field, kernel, field.whole("stride", kernel), field.whole("padding", 0, least=0))
+            self.shape = (self.shape[0], height, width)
+        field.done()
+
+    def linear(self, field: Fields) -> None:
+        """A fully connected layer over everything there is."""
+        inputs = self.shape[0] * self.shape[1] * self.shape[2]
+        name = field.text("name", f"fc{len(self.layers) + 1}")
+        outputs = field.whole("out")
+        self.layers.append(Linear(name, inputs, outputs, field.flag("bias", True)))
+        self.shape = (outputs, 1, 1)
+        field.done()
+
+    def residual(self, field: Fields) -> None:
+        """Blocks of convolutions with a shortcut around them, projected where the shape changes."""
+        name, stride = field.text("name"), field.whole("stride", 1)
+        for block in range(field.whole("repeat", 1)):
+            self._block(field, f"{name}.{block}", stride if block == 0 else 1)
+        field.done()
+
+    def _block(self, field: Fields, name: str, stride: int) -> None:
+        before = self.shape
+        for index, conv in enumerate(field.entries("convs")):
+            strided = conv.flag("strided", False)
+            self.conv(conv, f"{name}.conv{index + 1}", stride if strided else 1)
+        after = self.shape
+        if before != after:
+            self.shape = before
+            shape = {"out": after[0], "kernel": 1}
+            self.conv(Fields(shape, field.file, field.place, field.problems), f"{name}.downsample", stride)
+            if self.shape != after:
+                field.fault("stride", f"the branch gives {after}, the shortcut {self.shape}", "`strided` on one convolution")
+            self.shape = after
+
+    def _slide(self, field: Fields, kernel: int, stride: int, padding: int) -> tuple[int, int]:
+        sides = [(side + 2 * padding - kernel) // stride + 1 for side in self.shape[1:]]
+        if min(sides) < 1:
+            allowed = f"a kernel up to {min(self.shape[1:]) + 2 * padding}"
+            field.fault("kernel", f"{kernel} is larger than the padded image of {self.shape[1:]}", allowed)
+        return max(sides[0], 1), max(sides[1], 1)
+
+
+def layers(
+    net: Network, batch: int, *, width: int = 4, gradient_width: int = 4, elementwise: bool = True, group: str = ""
+) -> list[Layer]:
+    """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in `group`.
+
+    `width` and `gradient_width` are bytes of an element. With `elementwise` normalisation and activation are nodes of their own: forward
+    they read their input and write their output, backward they read the gradient and the saved input and write the new gradient.
+    """
+    return [_layer(layer, batch, width, gradient_width, elementwise, group) for layer in net.layers]
+
+
+def _layer(
+    layer: Convolution | Linear, batch: int, width: int, gradient_width: int, elementwise: bool, group: str
+) -> Layer:
+    forward = layer.gemm(batch)
+    elements = batch * layer.output_elements
+    kernel = "normalization" if layer.norm else "elementwise"
+    touch = [Touch(elements, many * elements * width, kernel) if elementwise else None for many in (2, 3)]
+    exchange = Exchange("all_reduce", layer.parameters * gradient_width, group)
+    return Layer(
+        layer.name,
+        Work(forward, touch=touch[0]),
+        Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touch=touch[1]),
+        Work(Gemm(forward.k, forward.n, forward.m, forward.batch), exchange=exchange),
+        width=width,
+    )
+
+
+def operations(net: Network, batch: int) -> int:
+    """Floating-point operations of the matrices of one iteration of `batch` samples: forward and both gradients."""
+    return 6 * batch * net.multiplications - net.layers[0].gemm(batch).operations
+
+
+def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer: str) -> Memory:
+    """Bytes on an NPU: activations are the input of every layer, and its output where a normalisation needs it again."""
+    kept = sum(layer.input_elements + layer.output_elements * int(layer.norm) for layer in net.layers)
+    state = net.parameters * 4 * OPTIMIZERS[optimizer]
+    return Memory(net.parameters * width, net.parameters * gradient_width, state, batch * kept * width)
+
+
+def cnn(
+    model: str | Model = "resnet-50",
+    *,
+    npus: int,
+    local_batch: int = 32,
+    passes: int = 1,
+    width: int = 4,
+    gradient_width: int = 4,
+    optimizer: str = "momentum",
+    elementwise: bool = True,
+) -> Workload:
+    """`passes` data-parallel iterations of a convolutional network on `npus` NPUs, `local_batch` samples each.
+
+    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element, reduced gradients
+    `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam` and counts in memory only. Without `elementwise` only matrix
+    multiplications take time, as in the ISPASS 2020 paper. Raises `InputError` listing every problem.
+    """
+    counts = {"npus": npus, "local_batch": local_batch, "passes": passes, "width": width, "gradient_width": gradient_width}
+    _check(counts, optimizer)
+    net = network(load_model(model))
+    program = Program()
+    train(program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes)
+    used = memory(net, local_batch, width, gradient_width, optimizer)
+    summary = summarize(net.name, program, npus, passes, local_batch * npus, net.parameters, used)
+    return Workload.mesh(net.name, [("dp", npus)], {}, [], [program], summary)
+
+
+def summarize(
+    name: str, program: Program, npus: int, passes: int, batch: int, parameters: int, used: Memory
+) -> Summary:
+    """The summary of `npus` equal ranks: everything of one of the `passes`."""
+    volumes = tuple(
+        replace(volume, count=volume.count // passes, bytes=volume.bytes // passes) for volume in program.volumes
+    )
+    done = program.operations // passes
+    ranks = RankClass("all", npus, done, volumes, used)
+    flops = done * npus
+    return Summary(name, "cnn", npus, parameters, parameters, batch, flops, flops, 0.0, (ranks,), ())
+
+
+def _check(counts: Mapping[str, int], optimizer: str) -> None:
+    problems = [
+        Problem("", key, f"{value} is not a count", "a whole number from 1") for key, value in counts.items() if value < 1
+    ]
+    if optimizer not in OPTIMIZERS:
+        problems.append(Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
+    if problems:
+        raise InputError(problems)
+
+

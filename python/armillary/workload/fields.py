@@ -1,0 +1,115 @@
+"""Reading a model's fields: every value checked for type and range, unknown keys refused, all problems kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import InputError, Problem
+from .models import Model
+
+
+def require_family(model: Model, family: str) -> None:
+    """Refuses a model of another family."""
+    if model.family != family:
+        raise InputError([model.problem("family", f"{model.name} is a {model.family} model", f"a {family} model")])
+
+
+class Fields:
+    """One mapping of a model file and where it stands there. `problems` is shared by all mappings of the file."""
+
+    def __init__(
+        self, values: Mapping[str, Any], file: str, place: str = "", problems: list[Problem] | None = None
+    ) -> None:
+        self.values, self.file, self.place = values, file, place
+        self.problems: list[Problem] = [] if problems is None else problems
+        self.read: set[str] = set()
+
+    def at(self, key: str) -> str:
+        """The place of `key` in the file."""
+        return f"{self.place}.{key}" if self.place else key
+
+    def fault(self, key: str, message: str, allowed: str = "") -> None:
+        """Keeps a problem at `key`."""
+        self.problems.append(Problem(self.file, self.at(key), message, allowed))
+
+    def _take(self, key: str, kind: type, what: str, default: Any) -> Any:
+        self.read.add(key)
+        value = self.values.get(key, default)
+        wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+        if not wrong or (value is default and key not in self.values and default is not None):
+            return value
+        said = "missing" if key not in self.values else f"{value!r} is not {what}"
+        self.fault(key, said, what)
+        return None
+
+    def whole(self, key: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number of at least `least`; required without a `default`."""
+        value = self._take(key, int, f"a whole number from {least}", default)
+        if value is not None and value < least:
+            self.fault(key, f"{value} is too small", f"a whole number from {least}")
+            value = None
+        return least if value is None else int(value)
+
+    def text(self, key: str, default: str | None = None, allowed: tuple[str, ...] = ()) -> str:
+        """A text, one of `allowed` if any are given."""
+        value = self._take(key, str, "one of " + ", ".join(allowed) if allowed else "a text", default)
+        if value is not None and allowed and value not in allowed:
+            self.fault(key, f"{value!r} is unknown", ", ".join(allowed))
+        return "" if value is None else str(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """`true` or `false`."""
+        value = self._take(key, bool, "true or false", default)
+        return default if value is None else bool(value)
+
+    def wholes(self, key: str, least: int = 1, count: int | None = None) -> tuple[int, ...]:
+        """A list of whole numbers, `count` of them."""
+        many = "" if count is None else f"{count} "
+        what = f"a list of {many}whole numbers from {least}"
+        value = self._take(key, list, what, None)
+        if value is None:
+            return ()
+        good = all(isinstance(item, int) and not isinstance(item, bool) and item >= least for item in value)
+        if not good or (count is not None and len(value) != count):
+            self.fault(key, f"{value!r} is not {what}", what)
+            return ()
+        return tuple(value)
+
+    def entries(self, key: str) -> Iterator[Fields]:
+        """The mappings of a list."""
+        self.read.add(key)
+        value = self.values.get(key)
+        if not isinstance(value, list) or not value:
+            self.fault(key, "missing" if value is None else f"{value!r} is not a list of mappings", "a list of mappings")
+            return
+        for index, item in enumerate(value):
+            if isinstance(item, Mapping):
+                yield Fields(item, self.file, f"{self.at(key)}[{index}]", self.problems)
+            else:
+                self.fault(f"{key}[{index}]", f"{item!r} is not a mapping", "a mapping")
+
+    def inner(self, key: str) -> Fields:
+        """The mapping at `key`."""
+        self.read.add(key)
+        value = self.values.get(key)
+        if not isinstance(value, Mapping):
+            self.fault(key, "missing" if value is None else f"{value!r} is not a mapping", "a mapping")
+            value = {}
+        return Fields(value, self.file, self.at(key), self.problems)
+
+    def has(self, key: str) -> bool:
+        """Whether the file gives `key`."""
+        return key in self.values
+
+    def done(self) -> None:
+        """Refuses the keys nobody asked for."""
+        for key in self.values:
+            if key not in self.read:
+                self.fault(key, "unknown key", ", ".join(sorted(self.read)))
+
+    def finish(self) -> None:
+        """`done`, and raises everything found in the file."""
+        self.done()
+        if self.problems:
+            raise InputError(self.problems)
