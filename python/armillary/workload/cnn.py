@@ -2,9 +2,10 @@
 
 Not here: the training loop (`layerwise`), the descriptions (`models/*.yml`), transformers.
 
-Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h` x `w` per channel, for `b` samples
-is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o / g) matrix, `g` times (im2col; Chellapilla et al., 2006). Its gradients
-have the same number of operations, so a step is three times the forward pass less the first layer's input gradient.
+Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h` x `w` per
+channel, for `b` samples is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o / g) matrix, `g` times
+(im2col; Chellapilla et al., 2006). Its gradients have the same number of operations, so a step is three times the
+forward pass less the first layer's input gradient.
 
 Sources: He et al., "Deep Residual Learning", CVPR 2016 (ResNet); parameter counts as torchvision prints them.
 """
@@ -20,7 +21,7 @@ from .layerwise import Exchange, Gemm, Layer, Touch, Work, train
 from .models import Model, load_model
 from .program import Program
 from .summary import Memory, RankClass, Summary
-from .traces import Workload
+from .workload import Workload
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Optimizer -> 32-bit values it keeps for each parameter."""
@@ -146,11 +147,11 @@ class _Walk:
         height, width = self._slide(field, kernel, stride, field.whole("padding", 0, least=0))
         field.done()
         if inputs % groups or outputs % groups:
-            field.fault("groups", f"{groups} groups divide not both {inputs} and {outputs} channels", "a common divisor")
+            field.fault(
+                "groups", f"{groups} groups divide not both {inputs} and {outputs} channels", "a common divisor"
+            )
             return
-        self.layers.append(
-            Convolution(name, inputs, outputs, kernel, groups, bias, norm, height, width, elements)
-        )
+        self.layers.append(Convolution(name, inputs, outputs, kernel, groups, bias, norm, height, width, elements))
         self.shape = (outputs, height, width)
 
     def pool(self, field: Fields) -> None:
@@ -160,7 +161,9 @@ class _Walk:
             self.shape = (self.shape[0], side, side)
         else:
             kernel = field.whole("kernel")
-            height, width = self._slide(field, kernel, field.whole("stride", kernel), field.whole("padding", 0, least=0))
+            height, width = self._slide(
+                field, kernel, field.whole("stride", kernel), field.whole("padding", 0, least=0)
+            )
             self.shape = (self.shape[0], height, width)
         field.done()
 
@@ -191,7 +194,9 @@ class _Walk:
             shape = {"out": after[0], "kernel": 1}
             self.conv(Fields(shape, field.file, field.place, field.problems), f"{name}.downsample", stride)
             if self.shape != after:
-                field.fault("stride", f"the branch gives {after}, the shortcut {self.shape}", "`strided` on one convolution")
+                field.fault(
+                    "stride", f"the branch gives {after}, the shortcut {self.shape}", "`strided` on one convolution"
+                )
             self.shape = after
 
     def _slide(self, field: Fields, kernel: int, stride: int, padding: int) -> tuple[int, int]:
@@ -207,8 +212,9 @@ def layers(
 ) -> list[Layer]:
     """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in `group`.
 
-    `width` and `gradient_width` are bytes of an element. With `elementwise` normalisation and activation are nodes of their own: forward
-    they read their input and write their output, backward they read the gradient and the saved input and write the new gradient.
+    `width` and `gradient_width` are bytes of an element. With `elementwise` normalisation and activation are nodes of
+    their own: forward they read their input and write their output, backward they read the gradient and the saved
+    input and write the new gradient.
     """
     return [_layer(layer, batch, width, gradient_width, elementwise, group) for layer in net.layers]
 
@@ -236,7 +242,7 @@ def operations(net: Network, batch: int) -> int:
 
 
 def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer: str) -> Memory:
-    """Bytes on an NPU: activations are the input of every layer, and its output where a normalisation needs it again."""
+    """Bytes on an NPU. Activations: the input of every layer, and its output where a normalisation needs it again."""
     kept = sum(layer.input_elements + layer.output_elements * int(layer.norm) for layer in net.layers)
     state = net.parameters * 4 * OPTIMIZERS[optimizer]
     return Memory(net.parameters * width, net.parameters * gradient_width, state, batch * kept * width)
@@ -255,15 +261,24 @@ def cnn(
 ) -> Workload:
     """`passes` data-parallel iterations of a convolutional network on `npus` NPUs, `local_batch` samples each.
 
-    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element, reduced gradients
-    `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam` and counts in memory only. Without `elementwise` only matrix
-    multiplications take time, as in the ISPASS 2020 paper. Raises `InputError` listing every problem.
+    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element,
+    reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam` and counts in memory only. Without
+    `elementwise` only matrix multiplications take time, as in the ISPASS 2020 paper. Raises `InputError` listing
+    every problem.
     """
-    counts = {"npus": npus, "local_batch": local_batch, "passes": passes, "width": width, "gradient_width": gradient_width}
+    counts = {
+        "npus": npus,
+        "local_batch": local_batch,
+        "passes": passes,
+        "width": width,
+        "gradient_width": gradient_width,
+    }
     _check(counts, optimizer)
     net = network(load_model(model))
     program = Program()
-    train(program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes)
+    train(
+        program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes
+    )
     used = memory(net, local_batch, width, gradient_width, optimizer)
     summary = summarize(net.name, program, npus, passes, local_batch * npus, net.parameters, used)
     return Workload.mesh(net.name, [("dp", npus)], {}, [], [program], summary)
@@ -284,11 +299,11 @@ def summarize(
 
 def _check(counts: Mapping[str, int], optimizer: str) -> None:
     problems = [
-        Problem("", key, f"{value} is not a count", "a whole number from 1") for key, value in counts.items() if value < 1
+        Problem("", key, f"{value} is not a count", "a whole number from 1")
+        for key, value in counts.items()
+        if value < 1
     ]
     if optimizer not in OPTIMIZERS:
         problems.append(Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
     if problems:
         raise InputError(problems)
-
-

@@ -128,7 +128,11 @@ def _tables(top: Fields) -> tuple[Table, ...]:
     tables: list[Table] = []
     for entry in top.entries("tables"):
         name = entry.text("name", "")
-        count, rows, dim, pooling = (entry.whole("count", 1), *map(entry.whole, ("rows", "dim")), entry.whole("pooling", 1))
+        count, rows, dim, pooling = (
+            entry.whole("count", 1),
+            *map(entry.whole, ("rows", "dim")),
+            entry.whole("pooling", 1),
+        )
         for index in range(count):
             number = f"{name}{index if count > 1 else ''}" if name else f"t{len(tables)}"
             tables.append(Table(number, rows, dim, pooling))

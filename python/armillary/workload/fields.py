@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InputError, Problem
 from .models import Model
@@ -13,6 +13,9 @@ def require_family(model: Model, family: str) -> None:
     """Refuses a model of another family."""
     if model.family != family:
         raise InputError([model.problem("family", f"{model.name} is a {model.family} model", f"a {family} model")])
+
+
+T = TypeVar("T")
 
 
 class Fields:
@@ -33,14 +36,14 @@ class Fields:
         """Keeps a problem at `key`."""
         self.problems.append(Problem(self.file, self.at(key), message, allowed))
 
-    def _take(self, key: str, kind: type, what: str, default: Any) -> Any:
+    def _take(self, key: str, kind: type[T], what: str, default: T | None) -> T | None:
         self.read.add(key)
-        value = self.values.get(key, default)
-        wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
-        if not wrong or (value is default and key not in self.values and default is not None):
+        if key not in self.values and default is not None:
+            return default
+        value = self.values.get(key)
+        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
             return value
-        said = "missing" if key not in self.values else f"{value!r} is not {what}"
-        self.fault(key, said, what)
+        self.fault(key, f"{value!r} is not {what}" if key in self.values else "missing", what)
         return None
 
     def whole(self, key: str, default: int | None = None, least: int = 1) -> int:
@@ -81,7 +84,9 @@ class Fields:
         self.read.add(key)
         value = self.values.get(key)
         if not isinstance(value, list) or not value:
-            self.fault(key, "missing" if value is None else f"{value!r} is not a list of mappings", "a list of mappings")
+            self.fault(
+                key, "missing" if value is None else f"{value!r} is not a list of mappings", "a list of mappings"
+            )
             return
         for index, item in enumerate(value):
             if isinstance(item, Mapping):

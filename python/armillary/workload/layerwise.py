@@ -8,9 +8,9 @@ Model, for the layers 1 ... L of one pass (an iteration), compute in this order,
     weight gradient   l = L ... 1    its exchange starts at once and overlaps with everything after it
     input gradient    l = L ... 2    of the layer 1 nobody needs one
 
-An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data parallelism exchanges weight
-gradients only, model parallelism activations and input gradients, hybrids all three (ASTRA-SIM, ISPASS 2020, Table I and section IV-A).
-Residual branches run one after another, as one NPU does.
+An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data parallelism exchanges
+weight gradients only, model parallelism activations and input gradients, hybrids all three (ASTRA-SIM, ISPASS 2020,
+Table I and section IV-A). Residual branches run one after another, as one NPU does.
 """
 
 from __future__ import annotations
@@ -119,9 +119,11 @@ class _Loop:
         else:
             self.at = [self.program.compute(name, deps, duration_ps=work.duration_ps)]
         if work.touch is not None:
-            touch = work.touch
-            options = {"operations": touch.operations, "bytes": touch.bytes}
-            self.at = [self.program.compute(f"{name}.{touch.kernel}", self.at, kernel=touch.kernel, **options)]
+            self.at = [self._touch(f"{name}.{work.touch.kernel}", work.touch)]
+
+    def _touch(self, name: str, work: Touch) -> int:
+        add = self.program.compute
+        return add(name, self.at, operations=work.operations, bytes=work.bytes, kernel=work.kernel)
 
     def _exchange(self, layer: Layer, step: str, work: Work) -> int | None:
         wanted = work.exchange

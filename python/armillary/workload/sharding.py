@@ -2,26 +2,28 @@
 
 Not here: the tables (`dlrm_model`), the collectives as nodes (`dlrm`).
 
-Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x `dim`, `b` samples an NPU:
+Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x `dim`, `b` samples an
+NPU:
 
     table      whole tables on one NPU each                 pooled rows by all-to-all
     column     `c` shards of dim / c, each as a table       pooled rows by all-to-all, indices sent c times
-    row        rows / n on every NPU                        partial sums by reduce-scatter, their gradients by all-gather
+    row        rows / n on every NPU                        partial sums by reduce-scatter, gradients by all-gather
     table_row  a table to a node, rows / g on its g NPUs    reduce-scatter in the node, all-to-all between nodes
     data       a copy on every NPU                          gradients of the whole table by all-reduce
-    auto       data   where 2 rows gradient_width <= b (forward_width + backward_width): less traffic than the all-to-all
-               table  where it costs no more than an NPU's mean share; else the fewest columns that do so and are at least 16 wide
-               row    otherwise, and where a table is larger than `capacity`
+    auto       data   where 2 rows gradient_width <= b (forward_width + backward_width): less than the all-to-all
+               table  where it costs no more than an NPU's mean share
+               column else, the fewest that cost no more and are at least 16 wide
+               row    otherwise; a shard must also fit into `capacity`
 
-Whole shards go, the costliest first, to the NPU with the least so far (Neo's first heuristic). The cost of a shard is the rows it reads and
-the row it sends for a sample, `(pooling + 1) dim`.
+Whole shards go, the costliest first, to the NPU with the least so far (Neo's first heuristic). The cost of a shard is
+the rows it reads and the row it sends for a sample, `(pooling + 1) dim`.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ..errors import InputError, Problem
 from .dlrm_model import Table
@@ -66,13 +68,12 @@ class Load:
     rows: int = 0
 
     def __add__(self, other: Load) -> Load:
-        mine, theirs = self, other
         return Load(
-            mine.lookups + theirs.lookups,
-            mine.elements + theirs.elements,
-            mine.dims + theirs.dims,
-            mine.parameters + theirs.parameters,
-            mine.rows + theirs.rows,
+            self.lookups + other.lookups,
+            self.elements + other.elements,
+            self.dims + other.dims,
+            self.parameters + other.parameters,
+            self.rows + other.rows,
         )
 
     def bytes(self, width: int, optimizer: str) -> tuple[int, int]:
@@ -123,9 +124,7 @@ class Placement:
 
 
 def _share(load: Load, ways: int) -> Load:
-    dims = load.parameters // max(load.rows, 1)
-    rows = -(-load.rows // ways)
-    return Load(load.lookups, load.elements, load.dims, max(rows * dims, -(-load.parameters // ways)), rows)
+    return replace(load, parameters=-(-load.parameters // ways), rows=-(-load.rows // ways))
 
 
 def place(tables: Sequence[Table], request: Request) -> Placement:
@@ -157,11 +156,8 @@ def _shard(table: Table, ways: int) -> tuple[Load, int]:
     return Load(table.pooling, table.pooling * dim, dim, table.rows * dim, table.rows), ways
 
 
-def _sum(tables: object) -> Load:
-    total = Load()
-    for table in tables:  # type: ignore[attr-defined]
-        total += _shard(table, 1)[0]
-    return total
+def _sum(tables: Iterable[Table]) -> Load:
+    return sum((_shard(table, 1)[0] for table in tables), Load())
 
 
 def _copies(scheme: str, ways: int, request: Request) -> int:
@@ -184,10 +180,10 @@ def _choose(table: Table, tables: Sequence[Table], request: Request) -> tuple[st
     if 2 * table.rows * request.gradient_width <= pooled:
         return "data", 1
     share = sum(_cost(other, other.dim) for other in tables) / request.npus
-    fits = request.capacity is None or table.rows * table.dim * request.embedding_width <= request.capacity
-    for ways in _divisors(table.dim) if fits else []:
+    for ways in _divisors(table.dim):
         dim = table.dim // ways
-        if _cost(table, dim) <= share and (ways == 1 or dim >= NARROWEST):
+        fits = request.capacity is None or table.rows * dim * request.embedding_width <= request.capacity
+        if fits and _cost(table, dim) <= share and (ways == 1 or dim >= NARROWEST):
             return "table", ways
     return ("row", 1) if table.rows >= request.npus else ("table", 1)
 
@@ -254,14 +250,10 @@ def _check_rows(tables: Sequence[Table], request: Request) -> list[Problem]:
 def _check_nodes(tables: Sequence[Table], request: Request) -> list[Problem]:
     each = request.npus_per_node
     if each >= 1 and request.npus % each == 0:
-        return _check_rows(tables, Request(**{**_fields(request), "npus": each}))
+        return _check_rows(tables, replace(request, npus=each))
     near = sorted(sorted(_divisors(request.npus), key=lambda ways: abs(ways - each))[:3])
     message = f"{request.npus} NPUs are no whole number of nodes of {each}"
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
-
-
-def _fields(request: Request) -> dict[str, object]:
-    return {name: getattr(request, name) for name in request.__slots__}
 
 
 def _require_room(placement: Placement, request: Request) -> None:

@@ -1,0 +1,413 @@
+"""Recommendation models: the training flows of the HOTI 2020 paper's Fig. 3 and of Neo.
+
+Not here: what the model consists of (`dlrm_model`), where its tables lie (`sharding`), the presets
+(`models/dlrm-*.yml`).
+
+Model, one iteration on one NPU (MLPs data-parallel, tables shared out):
+
+    lengths, indices     all-to-all (flow `neo`; when pipelined, beside the top MLP of the iteration before)
+    embedding.forward    one fused kernel, then all-to-all and reduce-scatter of pooled rows, beside the bottom MLP
+    interaction, top     forward, then backward; the weight gradients of each layer all-reduced beside what follows
+    interaction          backward, then all-to-all and all-gather of the pooled rows' gradients, beside the bottom MLP
+    embedding.weight_gradient   one fused kernel: gradient and optimizer, after that exchange
+
+The next forward pass of a layer waits for its all-reduce, the next lookup for the update. Fused kernels are bound by
+memory:
+
+    forward  = lookups x (dim x embedding_width + index) + pooled x forward_width
+    backward = pooled x backward_width + lookups x (2 x dim x embedding_width + index) + 2 x state
+
+Sources: Rashidi et al., HOTI 2020, section III-A and Fig. 3; Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4,
+5.1, 7.1 and Eq. 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import InputError, Problem
+from .dlrm_model import Dense, Dlrm, parse
+from .models import Model, load_model
+from .program import Program
+from .sharding import OPTIMIZERS, Load, Placement, Request, place
+from .summary import Memory, RankClass, Summary
+from .workload import Workload
+
+FLOWS = ("hoti", "neo")
+"""Training flows: inputs where they are needed, or distributed by all-to-all."""
+
+EVERYBODY = ("inputs", "pooled", "copies")
+"""Groups of all ranks besides the MLPs' own: ranks with other shards interleave their collectives differently."""
+
+DENSE_OPTIMIZERS = {"sgd": 0, "momentum": 4, "adagrad": 4, "adam": 8}
+"""Optimizer of the MLPs -> bytes of state for each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Everything about a run that all NPUs share. Batches are samples, widths bytes."""
+
+    model: Dlrm
+    placement: Placement
+    npus: int
+    npus_per_node: int
+    local_batch: int
+    passes: int
+    distributed: bool
+    pipelined: bool
+    width: int
+    gradient_width: int
+    embedding_width: int
+    forward_width: int
+    backward_width: int
+    index_width: int
+    length_width: int
+    optimizer: str
+    dense_optimizer: str
+
+    @property
+    def batch(self) -> int:
+        """Samples of an iteration over all NPUs."""
+        return self.local_batch * self.npus
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """NPUs that do the same: the first of them, how many, and what they hold."""
+
+    name: str
+    first: int
+    ranks: int
+    whole: Load
+    node: Load
+
+
+def dlrm(
+    model: str | Model = "dlrm-hoti",
+    *,
+    npus: int,
+    local_batch: int | None = None,
+    global_batch: int | None = None,
+    passes: int = 1,
+    flow: str = "neo",
+    pipelined: bool = True,
+    sharding: str = "auto",
+    column_shards: int | None = None,
+    npus_per_node: int = 8,
+    capacity: int | None = None,
+    width: int | None = None,
+    gradient_width: int | None = None,
+    embedding_width: int | None = None,
+    forward_width: int | None = None,
+    backward_width: int | None = None,
+    index_width: int = 8,
+    length_width: int = 4,
+    optimizer: str = "rowwise_adagrad",
+    dense_optimizer: str = "sgd",
+) -> Workload:
+    """`passes` iterations of a recommendation model on `npus` NPUs.
+
+    The batch is `local_batch` samples an NPU or `global_batch` over all; without either, the model's own. `flow` is
+    `hoti` (inputs are where they are needed) or `neo` (lengths and indices are distributed, `pipelined` beside the
+    top MLP of the iteration before). `sharding` is `table`, `column` (in `column_shards`, or the fewest that give
+    every NPU one), `row`, `table_row` (in nodes of `npus_per_node`), `data` or `auto`; `capacity` bounds the bytes of
+    tables on an NPU. Widths are bytes of an element: `width` of dense weights and activations, `gradient_width` of
+    all-reduced gradients, `embedding_width` of tables, `forward_width` and `backward_width` of pooled rows and their
+    gradients on the wire (quantised all-to-all), `index_width` and `length_width` of inputs; those not given are the
+    model's, and `width` for pooled rows. `optimizer` updates the tables (`rowwise_adagrad`, `adagrad`, `sgd`),
+    `dense_optimizer` counts in memory only. Raises `InputError` listing every problem, with the nearest values that
+    work.
+    """
+    found = parse(load_model(model))
+    width = found.width if width is None else width
+    widths = {
+        "width": width,
+        "gradient_width": found.gradient_width if gradient_width is None else gradient_width,
+        "embedding_width": found.embedding_width if embedding_width is None else embedding_width,
+        "forward_width": width if forward_width is None else forward_width,
+        "backward_width": width if backward_width is None else backward_width,
+        "index_width": index_width,
+        "length_width": length_width,
+    }
+    problems = _check({"npus": npus, "passes": passes, **widths}, {"flow": flow, "dense_optimizer": dense_optimizer})
+    samples = _samples(found, npus, local_batch, global_batch, problems)
+    if problems:
+        raise InputError(problems)
+    wanted = {name: widths[name] for name in ("embedding_width", "gradient_width", "forward_width", "backward_width")}
+    asked = Request(
+        sharding, npus, samples, npus_per_node, column_shards, optimizer=optimizer, capacity=capacity, **wanted
+    )
+    placement = place(found.tables, asked)
+    run = _Run(
+        found,
+        placement,
+        npus,
+        npus_per_node,
+        samples,
+        passes,
+        flow == "neo",
+        pipelined,
+        optimizer=optimizer,
+        dense_optimizer=dense_optimizer,
+        **widths,
+    )
+    return _workload(run)
+
+
+def _samples(model: Dlrm, npus: int, local_batch: int | None, global_batch: int | None, problems: list[Problem]) -> int:
+    """Samples of an iteration on one NPU."""
+    if local_batch is not None and global_batch is not None:
+        problems.append(Problem("", "global_batch", "given together with local_batch", "one of them"))
+    if global_batch is None:
+        samples = model.local_batch if local_batch is None else local_batch
+        if samples < 1:
+            problems.append(Problem("", "local_batch", f"{samples} is not a count", "a whole number from 1"))
+        return samples
+    if npus >= 1 and (global_batch < npus or global_batch % npus):
+        below = global_batch // npus * npus
+        near = ", ".join(str(each) for each in (below, below + npus) if each)
+        message = f"{global_batch} samples do not divide evenly over {npus} NPUs"
+        problems.append(Problem("", "global_batch", message, near))
+    return global_batch // max(npus, 1)
+
+
+def _check(counts: Mapping[str, int], words: Mapping[str, str]) -> list[Problem]:
+    problems = [
+        Problem("", key, f"{value} is not a count", "a whole number from 1")
+        for key, value in counts.items()
+        if value < 1
+    ]
+    allowed: dict[str, Sequence[str]] = {"flow": FLOWS, "dense_optimizer": tuple(DENSE_OPTIMIZERS)}
+    for key, value in words.items():
+        if value not in allowed[key]:
+            problems.append(Problem("", key, f"{value!r} is unknown", ", ".join(allowed[key])))
+    return problems
+
+
+def _workload(run: _Run) -> Workload:
+    """Ranks with equal loads share a program; with tables shared out to nodes, those of a node do."""
+    name, each = run.model.name, run.npus_per_node
+    loads = [run.placement.on(npu) for npu in range(run.npus)]
+    if run.placement.node:
+        kinds = [_Kind(f"node {npu // each}", npu, each, *loads[npu]) for npu in range(0, run.npus, each)]
+    else:
+        first = {load: npu for npu, load in reversed(list(enumerate(loads)))}
+        order = sorted(first, key=first.__getitem__)
+        counts = Counter(loads)
+        kinds = [_Kind(f"shards {index}", first[load], counts[load], *load) for index, load in enumerate(order)]
+    programs = [_program(run, kind.whole, kind.node) for kind in kinds]
+    summary = _summary(run, kinds, programs)
+    if run.placement.node:
+        axes = [("local", each), ("node", run.npus // each)]
+        along = {**{group: ["local", "node"] for group in EVERYBODY}, "node": ["local"], "rail": ["node"]}
+        return Workload.mesh(name, axes, along, ["node"], programs, summary)
+    number = {(kind.whole, kind.node): index for index, kind in enumerate(kinds)}
+    groups = {group: range(run.npus) for group in EVERYBODY}
+    return Workload.listed(name, programs, [number[load] for load in loads], groups, summary)
+
+
+def _program(run: _Run, whole: Load, node: Load) -> Program:
+    """What an NPU with these shards does."""
+    flow = _Flow(run, whole, node)
+    for _ in range(run.passes):
+        flow.iteration()
+    return flow.program
+
+
+class _Flow:
+    """One NPU's program under construction: the nodes the next iteration waits for."""
+
+    def __init__(self, run: _Run, whole: Load, node: Load) -> None:
+        self.run, self.whole, self.node = run, whole, node
+        self.program = Program()
+        self.updated: dict[str, list[int]] = {}
+        self.inputs_after: list[int] = []
+        self.at: list[int] = []
+
+    def iteration(self) -> None:
+        """Forward and backward pass of one batch."""
+        run = self.run
+        inputs = self._inputs()
+        pooled = self._lookup(inputs)
+        for layer in run.model.bottom:
+            self._forward(layer)
+        self._interact(pooled)
+        for layer in run.model.top:
+            self._forward(layer)
+        for layer in reversed(run.model.top):
+            self._backward(layer, first=False)
+        self._interact_backward()
+        self._update(self._gradients())
+        for layer in reversed(run.model.bottom):
+            self._backward(layer, first=layer is run.model.bottom[0])
+        self.inputs_after = self.inputs_after if run.pipelined else [*self.at, *self.updated["embedding"]]
+
+    def _collective(self, name: str, deps: Sequence[int], kind: str, amount: int, group: str = "") -> list[int]:
+        return [self.program.collective(f"{name}.{kind}", deps, kind, amount, group)] if amount else []
+
+    def _embedding(self, name: str, deps: Sequence[int], operations: int, moved: int) -> int:
+        return self.program.compute(name, deps, operations=operations, bytes=moved, kernel="embedding")
+
+    def _inputs(self) -> list[int]:
+        """The input all-to-alls of this batch: lengths first, for they tell how many indices there are."""
+        run, deps = self.run, self.inputs_after
+        if not run.distributed:
+            return []
+        lengths = run.local_batch * run.placement.lengths * run.length_width
+        indices = run.local_batch * run.placement.indices * run.index_width
+        deps = self._collective("lengths.forward", deps, "all_to_all", lengths, "inputs") or deps
+        return self._collective("indices.forward", deps, "all_to_all", indices, "inputs") or deps
+
+    def _lookup(self, inputs: Sequence[int]) -> list[int]:
+        """The fused lookup and the exchange of pooled rows; the nodes after which they are here."""
+        run, placement = self.run, self.run.placement
+        lookups, elements, pooled = _traffic(run, self.whole, self.node)
+        amount = lookups * run.index_width + elements * run.embedding_width + pooled * run.forward_width
+        deps = [*inputs, *self.updated.get("embedding", []), *self.at]
+        done = [self._embedding("embedding.forward", sorted(set(deps)), elements, amount)]
+        self.at = done
+        name, width = "embedding.forward", run.forward_width
+        arrived = self._collective(name, done, "all_to_all", run.batch * placement.widest * width, "pooled")
+        arrived += self._collective(name, done, "reduce_scatter", run.batch * placement.row.dims * width, "pooled")
+        if placement.node:
+            wide = run.batch * placement.widest_node * width
+            inside = self._collective(f"{name}.node", done, "reduce_scatter", wide, "node")
+            arrived += self._collective(f"{name}.rail", inside, "all_to_all", wide // run.npus_per_node, "rail")
+        return arrived
+
+    def _forward(self, layer: Dense) -> None:
+        self._gemm(layer, "forward", (layer.outputs, layer.inputs), self.updated.get(layer.name, []))
+
+    def _gemm(self, layer: Dense, step: str, sides: tuple[int, int], waits: Sequence[int] = ()) -> None:
+        n, k = sides
+        batch, name = self.run.local_batch, f"{layer.name}.{step}"
+        m, n, k = (k, n, batch) if step == "weight_gradient" else (batch, n, k)
+        self.at = [self.program.gemm(name, [*self.at, *waits], m=m, n=n, k=k, width=self.run.width)]
+
+    def _backward(self, layer: Dense, first: bool) -> None:
+        """Weight gradient and its all-reduce, then the input gradient; the first layer needs none."""
+        self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
+        amount = layer.parameters * self.run.gradient_width
+        self.updated[layer.name] = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
+        if not first:
+            self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
+
+    def _interact(self, pooled: Sequence[int]) -> None:
+        """Starts when pooled rows and the bottom MLP's output are here; then the next batch's inputs may travel."""
+        self._meet("interaction.forward", pooled, times=1)
+        self.inputs_after = self.at
+        for layer in self.run.model.interaction.layers:
+            self._forward(layer)
+
+    def _interact_backward(self) -> None:
+        for layer in reversed(self.run.model.interaction.layers):
+            self._backward(layer, first=False)
+        self._meet("interaction.input_gradient", [], times=2)
+
+    def _meet(self, name: str, waits: Sequence[int], times: int) -> None:
+        """The interaction itself: dot products, `times` as many backward, or moving its inputs to its outputs."""
+        run, shape = self.run, self.run.model.interaction
+        deps, dots = [*self.at, *waits], shape.gemm(run.local_batch)
+        if dots is not None:
+            sides = {"m": dots.m, "n": dots.n, "k": dots.k, "batch": dots.batch * times}
+            self.at = [self.program.gemm(name, deps, width=run.width, **sides)]
+            return
+        moved = run.local_batch * (shape.inputs + shape.outputs) * run.width
+        self.at = [self.program.compute(name, deps, operations=0, bytes=moved, kernel="elementwise")]
+
+    def _gradients(self) -> list[int]:
+        """The exchange of the pooled rows' gradients, the way back of `_lookup`."""
+        run, placement = self.run, self.run.placement
+        name, width = "embedding.input_gradient", run.backward_width
+        arrived = self._collective(name, self.at, "all_to_all", run.batch * placement.widest * width, "pooled")
+        arrived += self._collective(name, self.at, "all_gather", run.local_batch * placement.row.dims * width, "pooled")
+        if placement.node:
+            wide = run.batch // run.npus_per_node * placement.widest_node * width
+            across = self._collective(f"{name}.rail", self.at, "all_to_all", wide, "rail")
+            arrived += self._collective(f"{name}.node", across, "all_gather", wide, "node")
+        return arrived
+
+    def _update(self, arrived: Sequence[int]) -> None:
+        """The fused backward and optimizer kernel; copied tables are all-reduced after it."""
+        run = self.run
+        lookups, elements, pooled = _traffic(run, self.whole, self.node)
+        state = lookups * 4 if run.optimizer == "rowwise_adagrad" else elements * OPTIMIZERS[run.optimizer]
+        moved = pooled * run.backward_width + lookups * run.index_width + 2 * elements * run.embedding_width
+        name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
+        node = self._embedding(name, deps, 2 * elements, moved + 2 * state)
+        copies = run.placement.data.parameters * run.gradient_width
+        self.updated["embedding"] = self._collective(name, [node], "all_reduce", copies, "copies") or [node]
+
+
+def _traffic(run: _Run, whole: Load, node: Load) -> tuple[int, int, int]:
+    """Lookups, elements read and pooled elements written by an NPU with these shards in an iteration."""
+    placement, batch = run.placement, run.batch
+    parts = [
+        (whole, batch, 1),
+        (placement.row, batch, run.npus),
+        (node, batch, run.npus_per_node),
+        (placement.data, run.local_batch, 1),
+    ]
+    lookups = sum(-(-samples * load.lookups // ways) for load, samples, ways in parts)
+    elements = sum(-(-samples * load.elements // ways) for load, samples, ways in parts)
+    return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
+
+
+def _summary(run: _Run, kinds: Sequence[_Kind], programs: Sequence[Program]) -> Summary:
+    classes = []
+    for kind, program in zip(kinds, programs, strict=True):
+        volumes = tuple(
+            replace(volume, count=volume.count // run.passes, bytes=volume.bytes // run.passes)
+            for volume in program.volumes
+        )
+        name = "all" if len(kinds) == 1 else kind.name
+        classes.append(RankClass(name, kind.ranks, program.operations // run.passes, volumes, _memory(run, kind.first)))
+    flops = sum(entry.ranks * entry.operations for entry in classes)
+    parameters = run.model.parameters
+    active = run.model.dense_parameters + sum(table.pooling * table.dim for table in run.model.tables)
+    return Summary(
+        run.model.name,
+        "dlrm",
+        run.npus,
+        parameters,
+        active,
+        run.batch,
+        flops,
+        flops,
+        0.0,
+        tuple(classes),
+        _notes(run),
+    )
+
+
+def _memory(run: _Run, npu: int) -> Memory:
+    """Bytes on `npu`. Activations: inputs of every dense layer, pooled rows here and on the wire, and the indices."""
+    model, placement = run.model, run.placement
+    tables, state = placement.memory(npu, run.embedding_width, run.optimizer)
+    dense = model.dense_parameters
+    gradients = (dense + placement.data.parameters) * run.gradient_width
+    kept = sum(layer.inputs for layer in model.dense) + model.interaction.inputs
+    lookups, _, pooled = _traffic(run, *placement.on(npu))
+    buffers = pooled * max(run.forward_width, run.backward_width) + lookups * run.index_width
+    state += dense * DENSE_OPTIMIZERS[run.dense_optimizer]
+    return Memory(tables + dense * run.width, gradients, state, run.local_batch * kept * run.width + buffers)
+
+
+def _notes(run: _Run) -> tuple[str, ...]:
+    tables = ", ".join(f"{count} {scheme}" for scheme, count in run.placement.schemes)
+    held = [sum(run.placement.memory(npu, run.embedding_width, run.optimizer)) for npu in range(run.npus)]
+    notes = [
+        f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to {max(held)}, "
+        f"{sum(held)} over all"
+    ]
+    dims = [load.dims for load in run.placement.whole]
+    if max(dims) > 0 and sum(dims) != max(dims) * len(dims):
+        mean = sum(dims) / len(dims)
+        notes.append(
+            f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the mean is {mean:.1f}"
+        )
+    if max(dims) > 0 and min(dims) == 0:
+        notes.append(f"{dims.count(0)} of {len(dims)} NPUs hold no whole table or column shard")
+    return tuple(notes)

@@ -1,0 +1,118 @@
+"""Convolutional networks against published parameter counts and operations, and closed forms of volume and memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.workload.cnn import Convolution, cnn, network, operations
+from armillary.workload.models import Model, load_model
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "parameters", "giga"),
+    [
+        # pytorch/vision, *_Weights: `num_params` and `_ops`, 10^9 multiply-and-adds
+        ("resnet-50", 54, 25_557_032, 4.089),
+        ("vgg-16", 16, 138_357_544, 15.47),
+        ("alexnet", 8, 61_100_840, 0.714),
+    ],
+)
+def test_published_counts(name: str, layers: int, parameters: int, giga: float) -> None:
+    net = network(load_model(name))
+    assert len(net.layers) == layers
+    assert net.parameters == parameters
+    assert round(net.multiplications / 1e9, 3) == giga
+
+
+def test_resnet_weights_match_the_papers_input_file() -> None:
+    """Bytes of weight gradients in ASTRA-sim's Resnet50_DataParallel.txt: 32 bits, without normalisation."""
+    net = network(load_model("resnet-50"))
+    weights = [layer.parameters - layer.outputs * (2 if isinstance(layer, Convolution) else 1) for layer in net.layers]
+    assert [4 * count for count in weights[:5]] == [37632, 16384, 147456, 65536, 65536]
+    assert sorted(4 * count for count in weights)[-4:] == [8388608, 9437184, 9437184, 9437184]
+    assert 4 * weights[-1] == 8192000
+
+
+def test_volumes_operations_memory() -> None:
+    net = network(load_model("resnet-50"))
+    workload = cnn("resnet-50", npus=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False)
+    summary = workload.summary
+    assert summary is not None
+    assert (summary.ranks, summary.batch, summary.parameters) == (8, 256, 25_557_032)
+    (entry,) = summary.classes
+    (volume,) = entry.volumes
+    assert (volume.group, volume.kind, volume.count, volume.bytes) == ("", "all_reduce", 54, 4 * 25_557_032)
+    # forward and two gradients, less the input gradient of the first layer: 64 x 112 x 112 x 147 multiply-and-adds
+    assert entry.operations == 32 * 2 * (3 * net.multiplications - 64 * 112 * 112 * 147) == operations(net, 32)
+    assert summary.flops == summary.hardware_flops == 8 * entry.operations
+    memory = entry.memory
+    assert (memory.weights, memory.gradients, memory.optimizer) == tuple(25_557_032 * each for each in (2, 4, 8))
+
+
+TINY = {
+    "input": [3, 8, 8],
+    "layers": [
+        {"conv": {"name": "a", "out": 4, "kernel": 3, "padding": 1}},
+        {"pool": {"kernel": 2}},
+        {"residual": {"name": "r", "convs": [{"out": 8, "kernel": 3, "padding": 1, "groups": 2}]}},
+        {"linear": {"name": "z", "out": 10}},
+    ],
+}
+
+
+def test_small_network_by_hand() -> None:
+    net = network(Model("tiny", "cnn", TINY))
+    assert [layer.name for layer in net.layers] == ["a", "r.0.conv1", "r.0.downsample", "z"]
+    # a: 3*3*3*4 + 8; r: 3*3*2*8 + 16 (two groups of two inputs); shortcut 4*8 + 16; z: 8*4*4*10 + 10
+    assert [layer.parameters for layer in net.layers] == [116, 160, 48, 1290]
+    assert net.multiplications == 27 * 4 * 64 + 18 * 8 * 16 + 4 * 8 * 16 + 1280
+    summary = cnn(Model("tiny", "cnn", TINY), npus=2, local_batch=5, width=4).summary
+    assert summary is not None
+    kept = (3 * 64 + 4 * 64) + (4 * 16 + 8 * 16) * 2 + 128  # inputs, and outputs before a normalisation
+    assert summary.classes[0].memory.activations == 5 * 4 * kept
+
+
+def test_it_runs() -> None:
+    result = arm.simulate(cnn("alexnet", npus=8, passes=2), arm.Platform.load("dgx-a100"))
+    compute = 2 * operations(network(load_model("alexnet")), 32) / 312e12 * 1e9
+    assert result.step_time_ns > compute
+
+
+def problems(**options: object) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        cnn(**{"npus": 8, **options})  # type: ignore[arg-type]
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_bad_options_are_all_named() -> None:
+    found = problems(npus=0, local_batch=-1, optimizer="lion")
+    assert found == [
+        "npus: 0 is not a count (allowed: a whole number from 1)",
+        "local_batch: -1 is not a count (allowed: a whole number from 1)",
+        "optimizer: 'lion' is unknown (allowed: sgd, momentum, adam)",
+    ]
+
+
+def test_bad_descriptions_are_all_named() -> None:
+    layers = [
+        {"conv": {"out": 4, "kernel": 9, "colour": 1}},
+        {"conv": {"out": 5, "kernel": 1, "groups": 3}},
+        {"warp": {}},
+        {"pool": {"kernel": True}},
+    ]
+    model = Model("bad", "cnn", {"input": [3, 8, 8], "layers": layers, "depth": 3})
+    found = problems(model=model)
+    assert found == [
+        "bad: layers[0].conv.kernel: 9 is larger than the padded image of (8, 8) (allowed: a kernel up to 8)",
+        "bad: layers[0].conv.colour: unknown key (allowed: bias, groups, kernel, name, norm, out, padding, stride)",
+        "bad: layers[1].conv.groups: 3 groups divide not both 4 and 5 channels (allowed: a common divisor)",
+        "bad: layers[2].: names 0 layers (allowed: one of conv, pool, linear, residual)",
+        "bad: layers[3].pool.kernel: True is not a whole number from 1 (allowed: a whole number from 1)",
+        "bad: depth: unknown key (allowed: bias, input, layers, norm)",
+    ]
+
+
+def test_another_family_is_refused() -> None:
+    assert problems(model="llama-2-7b")[0].endswith("llama-2-7b is a transformer model (allowed: a cnn model)")
