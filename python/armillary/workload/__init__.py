@@ -1,6 +1,9 @@
 """Workloads: what the ranks do."""
 
+from .cnn import cnn
+from .dlrm import dlrm
 from .families import build
+from .layerwise import layerwise
 from .models import Model, load_model, models
 from .moe import moe
 from .program import Program
@@ -17,6 +20,9 @@ __all__ = [
     "Volume",
     "Workload",
     "build",
+    "cnn",
+    "dlrm",
+    "layerwise",
     "load",
     "load_model",
     "models",

@@ -79,6 +79,17 @@ class Fields:
             return ()
         return tuple(value)
 
+    def recorded(self, key: str) -> tuple[int, str, int]:
+        """Cycles, and the collective after them with its bytes: `[1200]` or `[1200, all_reduce, 4096]`."""
+        what = "[cycles] or [cycles, collective, bytes]"
+        value = self._take(key, list, what, None)
+        kinds = (int,) if value is not None and len(value) == 1 else (int, str, int)
+        if value is None or len(value) != len(kinds) or not all(map(isinstance, value, kinds)):
+            if value is not None:
+                self.fault(key, f"{value!r} is not {what}", what)
+            return 0, "", 0
+        return (int(value[0]), "", 0) if len(value) == 1 else (int(value[0]), str(value[1]), int(value[2]))
+
     def entries(self, key: str) -> Iterator[Fields]:
         """The mappings of a list."""
         self.read.add(key)

@@ -18,7 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import InputError, Problem
+from .fields import Fields, require_family
+from .models import Model, load_model
 from .program import Program
+from .workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +147,83 @@ class _Loop:
             node = self.program.compute(name, [node], duration_ps=layer.update_ps, host=True)
         if node is not None:
             self.updated[index] = node
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where a loop runs: data-parallel over `inner_data` and the outermost NPUs, model-parallel between them."""
+
+    npus: int
+    model_parallel: int
+    inner_data: int
+    passes: int
+    compute_scale: float
+
+
+def layerwise(
+    model: str | Model,
+    *,
+    npus: int,
+    model_parallel: int = 1,
+    inner_data: int = 1,
+    passes: int = 1,
+    compute_scale: float = 1.0,
+) -> Workload:
+    """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files have them.
+
+    Ranks are a mesh of `inner_data` x `model_parallel` x the rest, the first fastest. Activations and input gradients
+    are exchanged along the middle axis (group `model`), weight gradients along the other two (`data`).
+    `compute_scale` multiplies the compute power. Raises `InputError` listing every problem.
+    """
+    options = Options(npus, model_parallel, inner_data, passes, compute_scale)
+    found = load_model(model)
+    layers = recorded(found, options)
+    _check(options)
+    program = Program()
+    train(program, layers, passes)
+    axes = [("inner", inner_data), ("model", model_parallel), ("outer", npus // inner_data // model_parallel)]
+    groups = {"model": ["model"], "data": ["inner", "outer"]}
+    return Workload.mesh(found.name, axes, groups, [], [program])
+
+
+def recorded(model: Model, options: Options) -> list[Layer]:
+    """The layers of a model file of the family `layerwise`. Raises `InputError` listing every problem."""
+    require_family(model, "layerwise")
+    top = Fields(model.fields, model.file or model.name)
+    period = top.whole("period_ps", 1000)
+    layers = [_layer(entry, period, options) for entry in top.entries("layers")]
+    top.finish()
+    return layers
+
+
+def _layer(entry: Fields, period: int, options: Options) -> Layer:
+    def work(key: str, group: str, members: int) -> Work:
+        cycles, kind, amount = entry.recorded(key)
+        exchange = Exchange(kind, amount, group) if kind and members > 1 else None
+        return Work(duration_ps=round(cycles * period / max(options.compute_scale, 1e-9)), exchange=exchange)
+
+    name = entry.text("name")
+    among = max(options.model_parallel, 1)
+    passes = [work(key, "model", among) for key in ("forward", "input")]
+    weight = work("weight", "data", options.npus // among)
+    update = round(entry.whole("update", 0, least=0) * period / max(options.compute_scale, 1e-9))
+    entry.done()
+    return Layer(name, passes[0], passes[1], weight, update)
+
+
+def _check(options: Options) -> None:
+    counts = {name: getattr(options, name) for name in ("npus", "model_parallel", "inner_data", "passes")}
+    problems = [
+        Problem("", name, f"{value} is not a count", "a whole number from 1")
+        for name, value in counts.items()
+        if value < 1
+    ]
+    if not options.compute_scale > 0:
+        problems.append(Problem("", "compute_scale", f"{options.compute_scale} is not a factor", "above 0"))
+    inside = options.model_parallel * options.inner_data
+    if not problems and options.npus % inside:
+        message = f"{options.npus} NPUs are no multiple of {options.inner_data} x {options.model_parallel}"
+        near = [each for each in (options.npus // inside * inside, (options.npus // inside + 1) * inside) if each]
+        problems.append(Problem("", "npus", message, ", ".join(map(str, near))))
+    if problems:
+        raise InputError(problems)
