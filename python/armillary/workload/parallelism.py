@@ -250,11 +250,11 @@ def _kinds(given: Parallelism) -> list[Fault]:
     return faults
 
 
-def nearest(total: int, wanted: int) -> str:
-    """The divisors of `total` next to `wanted`: `12 or 16`."""
-    below = next((d for d in range(min(wanted, total), 0, -1) if total % d == 0), 1)
-    above = next((d for d in range(wanted + 1, total + 1) if total % d == 0), None) if wanted < total else None
-    return f"{below} or {above}" if above else str(below)
+def nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> str:
+    """The values up to `most` next to `wanted` that fit: `12 or 16`."""
+    below = next((value for value in range(min(wanted, most), 0, -1) if fits(value)), None)
+    above = next((value for value in range(wanted + 1, most + 1) if fits(value)), None)
+    return " or ".join(str(value) for value in (below, above) if value) or "none"
 
 
 def _multiples(unit: int, value: int) -> str:
@@ -264,37 +264,40 @@ def _multiples(unit: int, value: int) -> str:
 
 
 def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
-    tp, kv = given.tp, model.kv
-    faults = []
-    if model.heads % tp:
-        faults.append(("tp", f"{model.heads} heads don't divide by {tp}", nearest(model.heads, tp)))
+    def fits(tp: int) -> bool:
+        return not _tensor_faults(model, tp)
+
+    faults = _tensor_faults(model, given.tp)
+    allowed = nearest(given.tp, model.heads, fits) if faults else ""
+    return [("tp", fault, allowed) for fault in faults]
+
+
+def _tensor_faults(model: Decoder, tp: int) -> list[str]:
+    """What doesn't divide by `tp`."""
+    kv = model.kv
+    faults = [f"{model.heads} heads don't divide by {tp}"] if model.heads % tp else []
     if not model.kv_rank and kv % tp and tp % kv:
-        said = f"{kv} heads of keys and values neither divide by {tp} nor divide it"
-        faults.append(("tp", said, f"{nearest(kv, tp)}, or a multiple of {kv}"))
-    widths = {"perceptron": model.ffn}
-    if model.experts:
-        widths["expert"] = model.expert_ffn
-    for what, width in widths.items():
-        if width % tp:
-            faults.append(("tp", f"the {what}'s inner width of {width} doesn't divide by {tp}", nearest(width, tp)))
+        faults.append(f"{kv} heads of keys and values neither divide by {tp} nor divide it")
+    widths = {"perceptron": model.ffn, "expert": model.expert_ffn if model.experts else 0}
+    faults += [f"the {what}'s inner width of {n} doesn't divide by {tp}" for what, n in widths.items() if n % tp]
     return faults
 
 
 def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
-    chunks = given.pp * given.virtual_stages
+    pp, chunks = given.pp, given.virtual_stages
     faults = []
-    if not layers_fit(model.layers, chunks):
-        options = {nearest(model.layers, chunks), nearest(model.layers + 2, chunks)}
-        said = f"{model.layers} layers don't divide by {chunks} = pp {given.pp} x virtual_stages {given.virtual_stages}"
-        help_ = f"{' or '.join(sorted(options))}; {model.layers + 2} is divided too, embedding and head as a layer each"
+    if not layers_fit(model.layers, pp * chunks):
+        said = f"{model.layers} layers don't divide by {pp * chunks} = pp {pp} x virtual_stages {chunks}"
+        allowed = nearest(pp, model.layers, lambda value: layers_fit(model.layers, value * chunks))
+        help_ = f"{allowed} ({model.layers + 2} is divided too, embedding and head as a layer each)"
         faults.append(("pp", said, help_))
-    if given.schedule == "interleaved" and given.virtual_stages < 2:
+    if given.schedule == "interleaved" and chunks < 2:
         faults.append(("virtual_stages", "an interleaved schedule of 1 chunk a stage", "2 or more"))
-    if given.schedule != "interleaved" and given.virtual_stages > 1:
-        said = f"{given.virtual_stages} chunks a stage under {given.schedule}"
+    if given.schedule != "interleaved" and chunks > 1:
+        said = f"{chunks} chunks a stage under {given.schedule}"
         faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
-    if given.virtual_stages > 1 and given.pp == 1:
-        faults.append(("virtual_stages", f"{given.virtual_stages} chunks of a single stage", "1, or pp of 2 or more"))
+    if chunks > 1 and pp == 1:
+        faults.append(("virtual_stages", f"{chunks} chunks of a single stage", "1, or pp of 2 or more"))
     return faults
 
 
@@ -329,7 +332,7 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
     elif given.sp and seq // cp % tp:
         said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
-        faults.append(("sp", said, f"tp {nearest(seq // cp, tp)}"))
+        faults.append(("sp", said, f"tp {nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}"))
     if model.positions and seq > model.positions:
         faults.append(("seq", f"{seq} tokens, but {model.positions} learned positions", f"1 to {model.positions}"))
     return faults
@@ -345,13 +348,13 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
         return [
             (key, f"{value} for a model without experts", "leave it out") for key, value, idle in used if value != idle
         ]
+    allowed = nearest(given.ep, given.dp, lambda value: model.experts % value == 0 and given.dp % value == 0)
     faults = []
     if model.experts % given.ep:
-        said = f"{model.experts} experts don't divide by {given.ep}"
-        faults.append(("ep", said, nearest(model.experts, given.ep)))
+        faults.append(("ep", f"{model.experts} experts don't divide by {given.ep}", allowed))
     if given.dp % given.ep:
         said = f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, which it doesn't divide"
-        faults.append(("ep", said, nearest(given.dp, given.ep)))
+        faults.append(("ep", said, allowed))
     if given.tp > 1 and not given.sp:
         faults.append(
             ("sp", f"off, with experts and tp {given.tp}", "on: tokens are sent to experts from where they are")

@@ -1,0 +1,97 @@
+"""Peak memory against the papers' formulas and figures."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armillary.workload import transformer
+from armillary.workload.architecture import Decoder, Weights, decoder
+from armillary.workload.layer import Setting
+from armillary.workload.memory import layer_activations, states
+from armillary.workload.models import load_model
+from armillary.workload.parallelism import Options, Parallelism, parallelism
+
+
+def per_layer(model: Decoder, **options: object) -> int:
+    return layer_activations(Setting(model, parallelism(model, "m", Options(**options))), 0)  # type: ignore[typeddict-item]
+
+
+TABLE_2 = [
+    # Korthikanti et al. 2022, table 2: sequence parallel, recomputation, bytes over s b h given t and 5 a s / h.
+    (False, "none", lambda t, core: 10 + 24 / t + core / t),
+    (True, "none", lambda t, core: 34 / t + core / t),
+    (False, "selective", lambda t, core: 10 + 24 / t),
+    (True, "selective", lambda t, core: 34 / t),
+    (False, "full", lambda t, core: 2),
+]
+
+
+@pytest.mark.parametrize(("sp", "recompute", "formula"), TABLE_2)
+@pytest.mark.parametrize("tp", [1, 2, 8])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_activations_of_a_layer(sp: bool, recompute: str, formula: object, tp: int, batch: int) -> None:
+    a, s, h = 96, 2048, 12288
+    gpt = Decoder(layers=96, hidden=h, heads=a, ffn=4 * h, vocabulary=51200, sequence=s)
+    ours = per_layer(gpt, tp=tp, sp=sp, recompute=recompute, micro_batch=batch, attention="unfused")
+    expected = s * batch * h * formula(tp, 5 * a * s / h)  # type: ignore[operator]
+    print(f"tp={tp} sp={sp} {recompute}: ours {ours:,}, formula {expected:,.0f}")
+    assert ours == expected
+
+
+def test_flash_attention_keeps_what_selective_recomputation_does() -> None:
+    """Less the row sums, 4 bytes a head and token (Dao et al. 2022)."""
+    gpt = decoder(load_model("gpt3-175b"))
+    flash = per_layer(gpt, tp=8, sp=True)
+    selective = per_layer(gpt, tp=8, sp=True, attention="unfused", recompute="selective")
+    assert flash - selective == 4 * 2048 * 96 // 8
+
+
+@given(p=st.sampled_from([2, 4, 8]), waves=st.integers(1, 3))
+def test_first_stage_of_1f1b_holds_a_whole_models_layers(p: int, waves: int) -> None:
+    """Korthikanti et al. 2022, equation 5: s b h L (10 + 24 / t), and s b h p for the dropout after the embedding."""
+    model = load_model("megatron-3.6b")
+    shape = decoder(model)
+    layers = 32 if shape.layers % p else shape.layers
+    model = type(model)(model.name, model.family, {**model.fields, "layers": layers})
+    workload = transformer(model, pp=p, tp=2, global_batch=p * waves, attention="unfused", recompute="selective")
+    assert workload.summary is not None
+    first = workload.summary.classes[0].memory.activations
+    sbh = 2048 * 3072
+    assert first == sbh * layers * 22 + sbh * p
+
+
+def test_zero_figure_1() -> None:
+    """Rajbhandari et al. 2020, figure 1: 7.5 B parameters, 64 ranks, mixed-precision Adam; GB."""
+    published = {0: 120.0, 1: 31.4, 2: 16.6, 3: 1.9}
+    for zero, expected in published.items():
+        ours = states(Weights(7_500_000_000), Parallelism(dp=64, zero=zero)).total / 1e9
+        print(f"ZeRO {zero}: ours {ours:.2f} GB, published {expected}")
+        assert round(ours, 1) == expected
+
+
+@pytest.mark.parametrize(("fp32", "expected"), [(False, 16), (True, 18)])
+def test_bytes_of_a_parameter(fp32: bool, expected: int) -> None:
+    """2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1); Megatron's fp32 gradients make it 18; with its distributed
+    optimizer 6 + 12 / d (NVIDIA/Megatron-LM, docs of the distributed optimizer)."""
+    assert states(Weights(1000), Parallelism(fp32_gradients=fp32)).total == expected * 1000
+    cut = states(Weights(1200), Parallelism(fp32_gradients=fp32, dp=4, distributed_optimizer=True)).total
+    assert cut == (expected - 12) * 1200 + 12 * 1200 // 4
+    assert states(Weights(1000), Parallelism(precision="fp32")).total == 16 * 1000
+
+
+def test_experts_are_cut_by_their_own_replicas() -> None:
+    """With ep 8 of dp 16 each expert has two replicas, everything else sixteen."""
+    ours = states(Weights(1600, 800), Parallelism(dp=16, ep=8, zero=3))
+    assert ours.weights == 2 * (1600 // 16 + 800 // 2)
+
+
+def test_weights_of_stages_sum_to_the_model() -> None:
+    for options in ({"pp": 4}, {"pp": 4, "tp": 2}, {"pp": 2, "virtual_stages": 4}):
+        workload = transformer("llama-3-8b", global_batch=8, **options)  # type: ignore[arg-type]
+        assert workload.summary is not None
+        tp = options.get("tp", 1)
+        total = sum(entry.memory.weights for entry in workload.summary.classes) // 2 * tp
+        norms = (2 * 32 + 1) * 4096 * (tp - 1)
+        assert total - norms == workload.summary.parameters

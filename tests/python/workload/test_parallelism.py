@@ -1,0 +1,123 @@
+"""A parallelisation that doesn't fit is refused with its numbers and the nearest values that work."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+
+import pytest
+
+from armillary.errors import InputError
+from armillary.workload import build, moe, transformer
+from armillary.workload.parallelism import EXPERT_OPTIONS, Options, Parallelism
+
+BAD = [
+    ("gpt3-175b", {"tp": 10}, "tp: 96 heads don't divide by 10 (allowed: 8 or 12)"),
+    ("llama-3-8b", {"tp": 7}, "tp: 32 heads don't divide by 7 (allowed: 4 or 8)"),
+    ("llama-2-13b", {"tp": 3}, "tp: 40 heads don't divide by 3 (allowed: 2 or 4)"),
+    ("gpt3-175b", {"pp": 9}, "pp: 96 layers don't divide by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is"),
+    ("gpt3-175b", {"pp": 8, "virtual_stages": 5}, "pp: 96 layers don't divide by 40 = pp 8 x virtual_stages 5"),
+    (
+        "gpt3-175b",
+        {"dp": 4, "global_batch": 30},
+        "global_batch: 30 samples are no multiple of micro_batch 1 x dp 4 = 4 (allowed: 28 or 32)",
+    ),
+    (
+        "gpt3-175b",
+        {"pp": 8, "dp": 2, "global_batch": 8},
+        "global_batch: 8 samples are 4 micro-batches (micro_batch 1 x dp 2 = 2), fewer than the pipeline's 8 stages "
+        "(allowed: 16 or more, or pp up to 4)",
+    ),
+    (
+        "gpt3-175b",
+        {"pp": 4, "virtual_stages": 2, "global_batch": 6},
+        "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as interleaving needs "
+        "(allowed: 4 or 8)",
+    ),
+    ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens don't divide by 2 x cp = 6"),
+    ("llama-3-8b", {"tp": 8, "sp": True, "seq": 100}, "sp: 100 tokens of a context-parallel rank don't divide by tp 8"),
+    ("gpt3-175b", {"seq": 4096}, "seq: 4096 tokens, but 2048 learned positions (allowed: 1 to 2048)"),
+    ("mixtral-8x7b", {"dp": 6, "ep": 6}, "ep: 8 experts don't divide by 6 (allowed: 2)"),
+    ("mixtral-8x7b", {"dp": 2, "ep": 4}, "ep: expert parallelism of 4 lies inside data parallelism of 2"),
+    ("mixtral-8x7b", {"tp": 2, "sp": False}, "sp: off, with experts and tp 2"),
+    (
+        "gpt3-175b",
+        {"tp": 8, "dp": 4, "ranks": 64},
+        "ranks: 64 ranks, but tp 8 x cp 1 x dp 4 x pp 1 = 32 (allowed: dp 8)",
+    ),
+    (
+        "gpt3-175b",
+        {"tp": 8, "ranks": 63},
+        "ranks: 63 ranks, but tp 8 x cp 1 x dp 1 x pp 1 = 8 (allowed: ranks 56 or 64",
+    ),
+    ("gpt3-175b", {"tp": 0}, "tp: 0 is no count"),
+    ("gpt3-175b", {"dp": 2**24 + 1}, "dp: 16777217 is no count"),
+    ("gpt3-175b", {"dp": 2**24, "tp": 2}, "= 33554432 ranks (allowed: up to 16,777,216)"),
+    ("gpt3-175b", {"zero": 4}, "zero: 4 is not one of them (allowed: 0, 1, 2, 3)"),
+    (
+        "gpt3-175b",
+        {"schedule": "dualpipe"},
+        "schedule: 'dualpipe' is not one of them (allowed: gpipe, 1f1b, interleaved, zb-h1)",
+    ),
+    ("gpt3-175b", {"schedule": "gpipe", "pp": 4, "virtual_stages": 2}, "virtual_stages: 2 chunks a stage under gpipe"),
+    ("gpt3-175b", {"schedule": "interleaved", "pp": 4}, "virtual_stages: an interleaved schedule of 1 chunk a stage"),
+    ("gpt3-175b", {"virtual_stages": 2}, "virtual_stages: 2 chunks of a single stage"),
+    ("mixtral-8x7b", {"imbalance": 0.5}, "imbalance: 0.5 is out of range"),
+    ("mixtral-8x7b", {"capacity_factor": 0}, "capacity_factor: 0 is out of range"),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "said"), BAD)
+def test_refused(model: str, options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        build(model, **options)
+    assert any(said in str(problem) for problem in caught.value.problems), str(caught.value)
+
+
+def test_every_problem_is_listed() -> None:
+    with pytest.raises(InputError) as caught:
+        build("llama-3-405b", tp=24, pp=5, dp=3, global_batch=7, ranks=50)
+    assert [problem.place for problem in caught.value.problems] == ["tp", "tp", "pp", "global_batch", "ranks"]
+
+
+@pytest.mark.parametrize("value", ["tp", "pp"])
+def test_what_is_allowed_works(value: str) -> None:
+    """The values offered are accepted."""
+    for wrong in (5, 7, 9, 11, 13):
+        try:
+            build("llama-3-8b", global_batch=32, **{value: wrong})
+        except InputError as error:
+            offered = error.problems[0].help.split(" (")[0].split(" or ")
+            for good in offered:
+                build("llama-3-8b", global_batch=32, **{value: int(good)})
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(InputError, match=r"micro_batches: is no option.*micro_batch"):
+        transformer("gpt3-175b", micro_batches=4)  # type: ignore[call-arg]
+
+
+def test_the_wrong_family() -> None:
+    with pytest.raises(InputError, match="family 'moe'"):
+        transformer("mixtral-8x7b")
+    with pytest.raises(InputError, match="family 'transformer'"):
+        moe("gpt3-175b")
+
+
+def test_signatures_say_the_options() -> None:
+    """The typed keywords, the fields and what `inspect` (and so the command line) sees are the same."""
+    fields = {field.name: field.default for field in dataclasses.fields(Parallelism)}
+    assert typing.get_type_hints(Options) == typing.get_type_hints(Parallelism)
+    for function, missing in ((moe, ()), (transformer, EXPERT_OPTIONS)):
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        assert {p.name: p.default for p in parameters} == {k: v for k, v in fields.items() if k not in missing}
+
+
+def test_layers_that_need_embedding_and_head_counted() -> None:
+    """Llama 3 405B: 126 layers on 16 stages, 7 on the first and last (Grattafiori et al. 2024, section 3.3.2)."""
+    summary = build("llama-3-405b", tp=8, pp=16, global_batch=16).summary
+    assert summary is not None
+    assert any("126 layers over 16 parts" in note for note in summary.notes)
+    weights = [entry.memory.weights for entry in summary.classes]
+    assert len(set(weights[1:-1])) == 1
