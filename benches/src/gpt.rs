@@ -43,7 +43,7 @@ impl Gpt {
             ranks: (0..ranks).map(|rank| RankBinding { program: rank / line, slots: 2 * rank }).collect(),
             slots: (0..ranks).flat_map(|rank| [rank / tensor, data_group(rank)]).collect(),
             groups: groups.collect(),
-            notes: Vec::new(),
+            ..Workload::default()
         }
     }
 

@@ -188,7 +188,7 @@ fn everything() -> Workload {
             Group { name: "world".into(), members: Members::All },
             Group { name: "tensor".into(), members: Members::List(vec![0, 1, 2, 3]) },
         ],
-        notes: Vec::new(),
+        ..Workload::default()
     }
 }
 
