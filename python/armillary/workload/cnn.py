@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..errors import InputError, Problem
 from .fields import Fields, require_family
@@ -22,6 +23,8 @@ from .models import Model, load_model
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
+
+Optimizer = Literal["sgd", "momentum", "adam"]
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Optimizer -> 32-bit values it keeps for each parameter."""
@@ -251,15 +254,15 @@ def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer:
 def cnn(
     model: str | Model = "resnet-50",
     *,
-    npus: int,
+    dp: int,
     local_batch: int = 32,
     passes: int = 1,
     width: int = 4,
     gradient_width: int = 4,
-    optimizer: str = "momentum",
+    optimizer: Optimizer = "momentum",
     elementwise: bool = True,
 ) -> Workload:
-    """`passes` data-parallel iterations of a convolutional network on `npus` NPUs, `local_batch` samples each.
+    """`passes` data-parallel iterations of a convolutional network on `dp` NPUs, `local_batch` samples each.
 
     `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element,
     reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam` and counts in memory only. Without
@@ -267,7 +270,7 @@ def cnn(
     every problem.
     """
     counts = {
-        "npus": npus,
+        "dp": dp,
         "local_batch": local_batch,
         "passes": passes,
         "width": width,
@@ -280,8 +283,8 @@ def cnn(
         program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes
     )
     used = memory(net, local_batch, width, gradient_width, optimizer)
-    summary = summarize(net.name, program, npus, passes, local_batch * npus, net.parameters, used)
-    return Workload.mesh(net.name, [("dp", npus)], {}, [], [program], summary)
+    summary = summarize(net.name, program, dp, passes, local_batch * dp, net.parameters, used)
+    return Workload.mesh(net.name, [("dp", dp)], {}, [], [program], summary)
 
 
 def summarize(

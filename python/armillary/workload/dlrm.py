@@ -26,17 +26,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from ..errors import InputError, Problem
 from .dlrm_model import Dense, Dlrm, parse
 from .models import Model, load_model
 from .program import Program
-from .sharding import OPTIMIZERS, Load, Placement, Request, place
+from .sharding import OPTIMIZERS, Load, Optimizer, Placement, Request, Scheme, place
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
-FLOWS = ("hoti", "neo")
+Flow = Literal["hoti", "neo"]
 """Training flows: inputs where they are needed, or distributed by all-to-all."""
+
+DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
+
+FLOWS = get_args(Flow)
 
 EVERYBODY = ("inputs", "pooled", "copies")
 """Groups of all ranks besides the MLPs' own: ranks with other shards interleave their collectives differently."""
@@ -87,13 +92,13 @@ class _Kind:
 def dlrm(
     model: str | Model = "dlrm-hoti",
     *,
-    npus: int,
+    dp: int,
     local_batch: int | None = None,
     global_batch: int | None = None,
     passes: int = 1,
-    flow: str = "neo",
+    flow: Flow = "neo",
     pipelined: bool = True,
-    sharding: str = "auto",
+    sharding: Scheme = "auto",
     column_shards: int | None = None,
     npus_per_node: int = 8,
     capacity: int | None = None,
@@ -104,10 +109,10 @@ def dlrm(
     backward_width: int | None = None,
     index_width: int = 8,
     length_width: int = 4,
-    optimizer: str = "rowwise_adagrad",
-    dense_optimizer: str = "sgd",
+    optimizer: Optimizer = "rowwise_adagrad",
+    dense_optimizer: DenseOptimizer = "sgd",
 ) -> Workload:
-    """`passes` iterations of a recommendation model on `npus` NPUs.
+    """`passes` iterations of a recommendation model on `dp` NPUs.
 
     The batch is `local_batch` samples an NPU or `global_batch` over all; without either, the model's own. `flow` is
     `hoti` (inputs are where they are needed) or `neo` (lengths and indices are distributed, `pipelined` beside the
@@ -131,19 +136,19 @@ def dlrm(
         "index_width": index_width,
         "length_width": length_width,
     }
-    problems = _check({"npus": npus, "passes": passes, **widths}, {"flow": flow, "dense_optimizer": dense_optimizer})
-    samples = _samples(found, npus, local_batch, global_batch, problems)
+    problems = _check({"dp": dp, "passes": passes, **widths}, {"flow": flow, "dense_optimizer": dense_optimizer})
+    samples = _samples(found, dp, local_batch, global_batch, problems)
     if problems:
         raise InputError(problems)
     wanted = {name: widths[name] for name in ("embedding_width", "gradient_width", "forward_width", "backward_width")}
     asked = Request(
-        sharding, npus, samples, npus_per_node, column_shards, optimizer=optimizer, capacity=capacity, **wanted
+        sharding, dp, samples, npus_per_node, column_shards, optimizer=optimizer, capacity=capacity, **wanted
     )
     placement = place(found.tables, asked)
     run = _Run(
         found,
         placement,
-        npus,
+        dp,
         npus_per_node,
         samples,
         passes,

@@ -151,11 +151,11 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where a loop runs: data-parallel over `inner_data` and the outermost NPUs, model-parallel between them."""
+    """Where a loop runs: data-parallel `dp` ways, `inner_dp` of them inside the `mp` model-parallel ones."""
 
-    npus: int
-    model_parallel: int
-    inner_data: int
+    dp: int
+    mp: int
+    inner_dp: int
     passes: int
     compute_scale: float
 
@@ -163,25 +163,25 @@ class Options:
 def layerwise(
     model: str | Model,
     *,
-    npus: int,
-    model_parallel: int = 1,
-    inner_data: int = 1,
+    dp: int,
+    mp: int = 1,
+    inner_dp: int = 1,
     passes: int = 1,
     compute_scale: float = 1.0,
 ) -> Workload:
     """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files have them.
 
-    Ranks are a mesh of `inner_data` x `model_parallel` x the rest, the first fastest. Activations and input gradients
+    Ranks are a mesh of `inner_dp` x `mp` x `dp / inner_dp`, the first fastest. Activations and input gradients
     are exchanged along the middle axis (group `model`), weight gradients along the other two (`data`).
     `compute_scale` multiplies the compute power. Raises `InputError` listing every problem.
     """
-    options = Options(npus, model_parallel, inner_data, passes, compute_scale)
+    options = Options(dp, mp, inner_dp, passes, compute_scale)
     found = load_model(model)
     layers = recorded(found, options)
     _check(options)
     program = Program()
     train(program, layers, passes)
-    axes = [("inner", inner_data), ("model", model_parallel), ("outer", npus // inner_data // model_parallel)]
+    axes = [("inner", inner_dp), ("model", mp), ("outer", dp // inner_dp)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
     return Workload.mesh(found.name, axes, groups, [], [program])
 
@@ -203,16 +203,15 @@ def _layer(entry: Fields, period: int, options: Options) -> Layer:
         return Work(duration_ps=round(cycles * period / max(options.compute_scale, 1e-9)), exchange=exchange)
 
     name = entry.text("name")
-    among = max(options.model_parallel, 1)
-    passes = [work(key, "model", among) for key in ("forward", "input")]
-    weight = work("weight", "data", options.npus // among)
+    passes = [work(key, "model", options.mp) for key in ("forward", "input")]
+    weight = work("weight", "data", options.dp)
     update = round(entry.whole("update", 0, least=0) * period / max(options.compute_scale, 1e-9))
     entry.done()
     return Layer(name, passes[0], passes[1], weight, update)
 
 
 def _check(options: Options) -> None:
-    counts = {name: getattr(options, name) for name in ("npus", "model_parallel", "inner_data", "passes")}
+    counts = {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
     problems = [
         Problem("", name, f"{value} is not a count", "a whole number from 1")
         for name, value in counts.items()
@@ -220,10 +219,10 @@ def _check(options: Options) -> None:
     ]
     if not options.compute_scale > 0:
         problems.append(Problem("", "compute_scale", f"{options.compute_scale} is not a factor", "above 0"))
-    inside = options.model_parallel * options.inner_data
-    if not problems and options.npus % inside:
-        message = f"{options.npus} NPUs are no multiple of {options.inner_data} x {options.model_parallel}"
-        near = [each for each in (options.npus // inside * inside, (options.npus // inside + 1) * inside) if each]
-        problems.append(Problem("", "npus", message, ", ".join(map(str, near))))
+    if not problems and options.dp % options.inner_dp:
+        ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
+        near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])
+        message = f"{options.inner_dp} does not divide dp {options.dp}"
+        problems.append(Problem("", "inner_dp", message, ", ".join(map(str, near))))
     if problems:
         raise InputError(problems)

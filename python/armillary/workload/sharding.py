@@ -24,11 +24,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from ..errors import InputError, Problem
 from .dlrm_model import Table
 
-SCHEMES = ("table", "column", "row", "table_row", "data", "auto")
+Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
+
+Optimizer = Literal["sgd", "rowwise_adagrad", "adagrad"]
+
+SCHEMES = get_args(Scheme)
 """Ways to share out tables."""
 
 OPTIMIZERS = {"sgd": 0, "rowwise_adagrad": 0, "adagrad": 4}

@@ -37,7 +37,7 @@ def test_resnet_weights_match_the_papers_input_file() -> None:
 
 def test_volumes_operations_memory() -> None:
     net = network(load_model("resnet-50"))
-    workload = cnn("resnet-50", npus=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False)
+    workload = cnn("resnet-50", dp=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False)
     summary = workload.summary
     assert summary is not None
     assert (summary.ranks, summary.batch, summary.parameters) == (8, 256, 25_557_032)
@@ -68,28 +68,28 @@ def test_small_network_by_hand() -> None:
     # a: 3*3*3*4 + 8; r: 3*3*2*8 + 16 (two groups of two inputs); shortcut 4*8 + 16; z: 8*4*4*10 + 10
     assert [layer.parameters for layer in net.layers] == [116, 160, 48, 1290]
     assert net.multiplications == 27 * 4 * 64 + 18 * 8 * 16 + 4 * 8 * 16 + 1280
-    summary = cnn(Model("tiny", "cnn", TINY), npus=2, local_batch=5, width=4).summary
+    summary = cnn(Model("tiny", "cnn", TINY), dp=2, local_batch=5, width=4).summary
     assert summary is not None
     kept = (3 * 64 + 4 * 64) + (4 * 16 + 8 * 16) * 2 + 128  # inputs, and outputs before a normalisation
     assert summary.classes[0].memory.activations == 5 * 4 * kept
 
 
 def test_it_runs() -> None:
-    result = arm.simulate(cnn("alexnet", npus=8, passes=2), arm.Platform.load("dgx-a100"))
+    result = arm.simulate(cnn("alexnet", dp=8, passes=2), arm.Platform.load("dgx-a100"))
     compute = 2 * operations(network(load_model("alexnet")), 32) / 312e12 * 1e9
     assert result.step_time_ns > compute
 
 
 def problems(**options: object) -> list[str]:
     with pytest.raises(InputError) as caught:
-        cnn(**{"npus": 8, **options})  # type: ignore[arg-type]
+        cnn(**{"dp": 8, **options})  # type: ignore[arg-type]
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_bad_options_are_all_named() -> None:
-    found = problems(npus=0, local_batch=-1, optimizer="lion")
+    found = problems(dp=0, local_batch=-1, optimizer="lion")
     assert found == [
-        "npus: 0 is not a count (allowed: a whole number from 1)",
+        "dp: 0 is not a count (allowed: a whole number from 1)",
         "local_batch: -1 is not a count (allowed: a whole number from 1)",
         "optimizer: 'lion' is unknown (allowed: sgd, momentum, adam)",
     ]

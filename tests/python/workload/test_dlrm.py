@@ -99,7 +99,7 @@ DOTS = 2 * B * 9 * 9 * 4
 
 
 def small(**options: object) -> Workload:
-    return dlrm(Model("small", "dlrm", SMALL), **{"npus": N, "sharding": "table", **options})  # type: ignore[arg-type]
+    return dlrm(Model("small", "dlrm", SMALL), **{"dp": N, "sharding": "table", **options})  # type: ignore[arg-type]
 
 
 def test_table_wise() -> None:
@@ -141,7 +141,7 @@ def test_data_parallel_tables() -> None:
 def test_auto_copies_what_is_smaller_than_its_messages() -> None:
     """2 rows x 4 bytes <= 32 samples x 8 bytes, so up to 32 rows."""
     tables = [{"rows": 32, "dim": 4}, {"rows": 33, "dim": 4}, *[{"rows": 999, "dim": 4}] * 7]
-    workload = dlrm(Model("m", "dlrm", {**SMALL, "tables": tables}), npus=N)
+    workload = dlrm(Model("m", "dlrm", {**SMALL, "tables": tables}), dp=N)
     assert summary(workload).notes[0].startswith("tables: 8 table, 1 data;")
 
 
@@ -174,7 +174,7 @@ def test_model_f_fits_as_the_paper_says() -> None:
     """Section 8.5: 96 TB with 32 bits and state of every element, about 24 TB with 16 bits and state of every row."""
 
     def terabytes(**options: object) -> float:
-        entries = summary(dlrm("dlrm-neo-f", npus=128, sharding="row", **options)).classes  # type: ignore[arg-type]
+        entries = summary(dlrm("dlrm-neo-f", dp=128, sharding="row", **options)).classes  # type: ignore[arg-type]
         return sum(entry.ranks * (entry.memory.weights + entry.memory.optimizer) for entry in entries) / 1e12
 
     assert terabytes(embedding_width=4, optimizer="adagrad") == pytest.approx(96, rel=1e-3)
@@ -185,10 +185,10 @@ def test_pipelining_hides_the_inputs() -> None:
     """With two passes the second batch's input exchange runs beside the first one's top MLP."""
     platform = arm.Platform.load("zionex")
     serial, piped = (
-        arm.simulate(dlrm("dlrm-neo-a", npus=128, passes=3, pipelined=each), platform).step_time_ns
+        arm.simulate(dlrm("dlrm-neo-a", dp=128, passes=3, pipelined=each), platform).step_time_ns
         for each in (False, True)
     )
-    inputs = arm.simulate(dlrm("dlrm-neo-a", npus=128, passes=3, flow="hoti"), platform).step_time_ns
+    inputs = arm.simulate(dlrm("dlrm-neo-a", dp=128, passes=3, flow="hoti"), platform).step_time_ns
     assert inputs < piped < serial
 
 
@@ -198,7 +198,7 @@ EVERY = ("table", "column", "row", "table_row", "data", "auto")
 @pytest.mark.parametrize("sharding", EVERY)
 @pytest.mark.parametrize("name", ["dlrm-hoti", "dlrm-neo-i"])
 def test_every_sharding_runs(name: str, sharding: str) -> None:
-    workload = dlrm(name, npus=16, npus_per_node=4, sharding=sharding, passes=2)
+    workload = dlrm(name, dp=16, npus_per_node=4, sharding=sharding, passes=2)  # type: ignore[arg-type]
     result = arm.simulate(workload, arm.Platform.load("zionex", settings={"topology": "Switch(4)_Switch(4)"}))
     found = summary(workload)
     assert sum(entry.ranks for entry in found.classes) == 16
@@ -219,7 +219,7 @@ def refused(**options: object) -> list[str]:
         ({"global_batch": 64, "local_batch": 16}, "global_batch: given together with local_batch"),
         ({"sharding": "column", "column_shards": 3}, r"3 column shards do not divide .* 4 \(allowed: 1, 2, 4\)"),
         (
-            {"sharding": "row", "npus": 1000},
+            {"sharding": "row", "dp": 1000},
             r"4 tables have fewer rows than 1000 NPUs, wide0 only 500 .*up to 500 NPUs",
         ),
         (

@@ -76,7 +76,7 @@ def test_blocking_exchanges() -> None:
 
 def test_published_files_as_models() -> None:
     """Sums over ASTRA-sim's own ResNet-50 file: 32-bit weights of all convolutions and the fully connected layer."""
-    workload = layerwise("ispass-resnet-50", npus=8)
+    workload = layerwise("ispass-resnet-50", dp=8)
     assert workload.operations == 8 * (54 * 3 - 1 + 54 + 54)
     found = recorded(load_model("ispass-resnet-50"), Options(8, 1, 1, 1, 1.0))
     reduced = [each.weight_gradient.exchange for each in found if each.weight_gradient]
@@ -85,7 +85,7 @@ def test_published_files_as_models() -> None:
 
 def test_compute_scale() -> None:
     slow, fast = (
-        arm.simulate(layerwise("ispass-resnet-50", npus=2, compute_scale=scale), TWO) for scale in (0.001, 0.002)
+        arm.simulate(layerwise("ispass-resnet-50", dp=2, compute_scale=scale), TWO) for scale in (0.001, 0.002)
     )
     compute = [result.breakdown()["compute_ns"][0] for result in (slow, fast)]
     assert compute[0] / compute[1] == pytest.approx(2, rel=1e-6)
@@ -93,17 +93,17 @@ def test_compute_scale() -> None:
 
 def test_hybrid_transformer_runs_on_its_torus() -> None:
     """Model-parallel along the middle dimension, data-parallel along the others."""
-    workload = layerwise("ispass-transformer", npus=8, inner_data=2, model_parallel=2)
+    workload = layerwise("ispass-transformer", dp=4, mp=2, inner_dp=2)
     result = arm.simulate(workload, arm.Platform.load("paper-ispass-torus-2x2x2"))
     assert result.breakdown()["exposed_comm_share"][0] > 0
 
 
 def test_bad_meshes_are_refused() -> None:
-    with pytest.raises(InputError, match=r"8 NPUs are no multiple of 3 x 1 \(allowed: 6, 9\)"):
-        layerwise("ispass-resnet-50", npus=8, inner_data=3)
-    with pytest.raises(InputError, match=r"npus: 0 is not a count"):
-        layerwise("ispass-resnet-50", npus=0)
+    with pytest.raises(InputError, match=r"3 does not divide dp 8 \(allowed: 1, 2, 4\)"):
+        layerwise("ispass-resnet-50", dp=8, inner_dp=3)
+    with pytest.raises(InputError, match=r"dp: 0 is not a count"):
+        layerwise("ispass-resnet-50", dp=0)
     rows = [{"name": "a", "forward": [1], "input": [1, "all_reduce"], "weight": 3}]
     with pytest.raises(InputError) as caught:
-        layerwise(Model("bad", "layerwise", {"layers": rows}), npus=2)
+        layerwise(Model("bad", "layerwise", {"layers": rows}), dp=2)
     assert [problem.place for problem in caught.value.problems] == ["layers[0].input", "layers[0].weight"]
