@@ -110,27 +110,29 @@ def _parse(model: str, family: str, arguments: list[str]) -> dict[str, object]:
     text = inspect.cleandoc(families.builder(family).__doc__ or "").replace("`", "").replace("%", "%%")
     parser = _Parser(
         f"armillary workload {model}",
+        usage=f"armillary workload {model} [OPTIONS] (-o DIR, -p P, --npus N, --format F, --json FILE and:)",
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
+    meaning = families.explanations(family)
     for parameter in families.options(family).values():
-        _add(parser, parameter)
+        _add(parser, parameter, meaning.get(parameter.name, ""))
     return vars(parser.parse_args(arguments))
 
 
-def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, meaning: str) -> None:
     kind, choices = _kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
-    shown = "required" if required else "" if parameter.default is None else f"default {parameter.default}"
+    default = "" if parameter.default is None else f" [{parameter.default}]"
+    text = (meaning + (" [required]" if required else default)).strip().replace("%", "%%")
     if kind is bool:
-        parser.add_argument(_flag(parameter.name), action=argparse.BooleanOptionalAction, help=shown)
+        parser.add_argument(_flag(parameter.name), action=argparse.BooleanOptionalAction, help=text)
     else:
-        metavar = None if choices else kind.__name__.upper()
-        wanted = choices or None
+        name = "|".join(choices) if choices else {int: "N", float: "X", str: "TEXT"}.get(kind, kind.__name__)
         parser.add_argument(
-            _flag(parameter.name), type=kind, choices=wanted, metavar=metavar, required=required, help=shown
+            _flag(parameter.name), type=kind, choices=choices or None, metavar=name, required=required, help=text
         )
 
 

@@ -28,9 +28,9 @@ def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
     )
     yield from _facts(summary)
     kinds = _merged(summary.classes)
-    yield from _heading("A rank, a step")
+    yield from _heading("Operations of a rank in a step, and its peak memory")
     yield Padding(_memory(kinds), (0, 0, 0, 2))
-    yield from _heading("Hands to collectives, a rank and step")
+    yield from _heading("What a rank hands to collectives in a step")
     yield Padding(_volumes(kinds), (0, 0, 0, 2))
     for note in summary.notes:
         yield Text("note: ", "bold yellow").append(note, "default")
@@ -63,7 +63,7 @@ def _merged(classes: Sequence[RankClass]) -> list[tuple[str, int, RankClass]]:
 
 
 def _memory(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
-    table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activations", "Memory")
+    table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activ.", "Memory")
     for name, ranks, item in kinds[:_CLASSES]:
         kept = item.memory
         parts = (kept.weights, kept.gradients, kept.optimizer, kept.activations, kept.total)
@@ -81,7 +81,7 @@ def _volumes(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
 
 
 def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     left = {"Ranks", "Group", "Kind"}
     for head in heads:
         table.add_column(head, justify="left" if head in left else "right", no_wrap=True)

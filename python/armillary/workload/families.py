@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import difflib
 import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from ..errors import InputError, Problem
 from .models import Model, load_model
+from .parallelism import Parallelism
 from .workload import Workload
 
 Builder = Callable[..., Workload]
@@ -26,6 +30,18 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
     """What a family can be told, by name."""
     parameters = inspect.signature(builder(family), eval_str=True).parameters
     return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def explanations(family: str) -> Mapping[str, str]:
+    """What options mean, as the docstrings of `Parallelism`'s fields say it; other families' are in their docstring."""
+    if not set(options(family)) <= {field.name for field in dataclasses.fields(Parallelism)}:
+        return {}
+    (described,) = ast.parse(inspect.getsource(Parallelism)).body
+    texts = {}
+    for before, after in pairwise(getattr(described, "body", [])):
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
+            texts[before.target.id] = " ".join(str(ast.literal_eval(after.value)).split()).replace("`", "")
+    return texts
 
 
 def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:

@@ -129,13 +129,12 @@ def test_what_does_not_fit_is_said_in_the_report(platform: arm.Platform) -> None
 
 def test_programs_are_refused_with_what_is_allowed() -> None:
     program = Program()
-    for wrong, said in (
-        (lambda: program.compute("x", [], kernel="conv"), "convolution"),
-        (lambda: program.collective("x", [], "all_sum", 1), "all_reduce"),
-        (lambda: program.gemm("x", [3], m=1, n=1, k=1), "3"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            wrong()
+    with pytest.raises(ValueError, match="convolution"):
+        program.compute("x", [], kernel="conv")
+    with pytest.raises(ValueError, match="all_reduce"):
+        program.collective("x", [], "all_sum", 1)
+    with pytest.raises(ValueError, match="3"):
+        program.gemm("x", [3], m=1, n=1, k=1)
     assert len(program) == 0
     program.collective("x", [], "all_reduce", 1, "tp")
     with pytest.raises(InputError, match="tp"):
