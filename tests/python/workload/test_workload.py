@@ -60,10 +60,19 @@ def listed() -> Workload:
     return Workload.listed("uneven", [first, second], [0, 1, 0, 1, 0, 1, 0, 1], groups)
 
 
+def machine(**memory: str) -> arm.Platform:
+    settings = {
+        "npu.compute": "roofline",
+        "npu.peak": "100 TFLOPS",
+        "npu.memory.bandwidth": "1 TB/s",
+        **{f"npu.memory.{key}": value for key, value in memory.items()},
+    }
+    return arm.Platform("R(2)_R(4)", bandwidth=["100 GB/s", "50 GB/s"], latency=["1 us", "2 us"], settings=settings)
+
+
 @pytest.fixture
 def platform() -> arm.Platform:
-    settings = {"npu.compute": "roofline", "npu.peak": "100 TFLOPS", "npu.memory.bandwidth": "1 TB/s"}
-    return arm.Platform("R(2)_R(4)", bandwidth=["100 GB/s", "50 GB/s"], latency=["1 us", "2 us"], settings=settings)
+    return machine()
 
 
 def outcome(workload: Workload, platform: arm.Platform, fold: bool = True) -> tuple[float, str]:
@@ -120,7 +129,7 @@ def test_program_counts_what_it_is_told() -> None:
 
 
 def test_what_does_not_fit_is_said_in_the_report(platform: arm.Platform) -> None:
-    small = arm.Platform("R(2)_R(4)", bandwidth="50 GB/s", latency="1 us", settings={"npu.memory.capacity": "99 B"})
+    small = machine(capacity="99 B")
     (warning,) = arm.simulate(pipeline(), small).report["warnings"]
     assert "rank 0 needs" in warning
     assert "does not fit" in warning
