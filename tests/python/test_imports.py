@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "workload": {"_core", "errors", "platform"},
     "result": {"_core", "files", "schema"},
     "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
-    "report": {"schema"},
+    "report": {"schema", "workload"},
     "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "workload"},
     "": {"_core", "api", "errors", "platform", "result", "workload"},
 }
