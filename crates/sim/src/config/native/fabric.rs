@@ -69,7 +69,11 @@ fn sized(mut shape: Topology, at: &At<'_>, findings: &mut Findings) -> Option<To
     if npus % unit != 0 {
         let below = if npus > unit { format!("{}, ", npus / unit * unit) } else { String::new() };
         let allowed = format!("{below}{} or another multiple of {unit}", (npus / unit + 1) * unit);
-        findings.refuse(at, format!("{npus} NPUs can't be had by resizing the outermost dimension of {shape}"), allowed);
+        findings.refuse(
+            at,
+            format!("{npus} NPUs can't be had by resizing the outermost dimension of {shape}"),
+            allowed,
+        );
         return None;
     }
     shape.dims.last_mut()?.1 = npus / unit;

@@ -9,8 +9,19 @@ use device::compute::Compute;
 use device::memory::{RemoteMemory, Sharing};
 use units::{Ratio, Span};
 
-const KEYS: [&str; 11] =
-    ["name", "source", "topology", "npus", "graph", "links", "npu", "remote_memory", "collectives", "scheduler", "logical"];
+const KEYS: [&str; 11] = [
+    "name",
+    "source",
+    "topology",
+    "npus",
+    "graph",
+    "links",
+    "npu",
+    "remote_memory",
+    "collectives",
+    "scheduler",
+    "logical",
+];
 /// Words for `scheduler.policy`.
 pub(super) const POLICIES: [(&str, Policy); 4] = [
     ("lifo", Policy::Lifo),
