@@ -33,6 +33,7 @@ LIBRARIES: dict[str, set[str]] = {
     "typer": {"cli"},
     "polars": {"result", "api"},
     "yaml": {"workload"},
+    "msgspec": {"workload"},
 }
 """Library -> rooms that may import it."""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, platform, run, workload
+from . import check, collective, import_, platform, run, workload
 
 app = typer.Typer(
     name="armillary",
@@ -45,4 +45,5 @@ app.command("collective")(collective.collective)
 app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
 app.command("check")(check.check)
+app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")
