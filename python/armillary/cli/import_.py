@@ -129,8 +129,8 @@ def _table(imported: Imported) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("rank", "step", "recorded", "replayed", "device time", "kernels", "launches", "collectives"):
-        table.add_column(name, justify="right")
+    for name in ("rank", "step", "ms", "replayed", "device time", "kernels", "launches", "collectives"):
+        table.add_column(name, justify="right", no_wrap=True)
     for entry in imported.ranks[:_SHOWN]:
         table.add_row(*_row(entry))
     if len(imported.ranks) > _SHOWN:
@@ -146,7 +146,7 @@ def _row(entry: Coverage) -> list[str]:
     return [
         "all" if entry.rank < 0 else str(entry.rank),
         "whole" if entry.step < 0 else str(entry.step),
-        f"{entry.recorded_ps / 1e9:,.3f} ms",
+        f"{entry.recorded_ps / 1e9:,.3f}",
         f"{entry.deviation:+.2%}" if entry.replayed_ps >= 0 else "",
         f"{entry.device_share:.1%}",
         f"{entry.kernels:,}",
