@@ -23,8 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "result": {"_core", "files", "schema"},
     "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
     "report": {"schema", "workload"},
-    "studies": {"api", "errors", "platform", "workload"},
-    "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "studies", "workload"},
+    "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "workload"},
     "": {"_core", "api", "errors", "platform", "result", "workload"},
 }
 """Room -> rooms it may import; "" is the package itself."""
@@ -34,7 +33,6 @@ LIBRARIES: dict[str, set[str]] = {
     "typer": {"cli"},
     "polars": {"result", "api"},
     "yaml": {"workload"},
-    "msgspec": {"workload"},
 }
 """Library -> rooms that may import it."""
 

@@ -173,10 +173,11 @@ impl Workload {
     #[pyo3(signature = (path, platform = None, groups = None))]
     fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>, groups: Option<String>) -> PyResult<Workload> {
         let npus = platform.map(|p| p.0.fabric.npus());
+        let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
         let read = minded(py, move || {
             let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
-            trace::chakra::read(&path, npus, &groups, &options)
+            trace::read(&path, sizes.as_deref(), &groups, 1, &options)
         })?;
         read.map(Workload).map_err(|problems| errors::input(py, &problems))
     }

@@ -4,7 +4,6 @@
 
 pub mod astra_sim;
 mod backends;
-mod check;
 mod compute;
 pub mod config;
 mod custom_files;

@@ -196,3 +196,10 @@ pub struct Platform {
     /// Warnings that reading the files gave rise to; they stand at the top of the report.
     pub warnings: Vec<String>,
 }
+
+impl Platform {
+    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is one.
+    pub fn sizes(&self) -> Vec<u32> {
+        self.logical.clone().unwrap_or_else(|| self.fabric.sizes())
+    }
+}

@@ -1,12 +1,12 @@
 //! The main path: configuration in, report out. One call a stage.
 //!
-//! read workload -> load algorithms -> check -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
+//! read workload -> check graph -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
 //! Not here: files (`config`, `trace`), what a stage does (the module named by its call).
 
 use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
 use crate::platform::Platform;
-use crate::{backends, check, custom_files, report, settings, symmetry};
+use crate::{backends, custom_files, report, settings, symmetry};
 use graph::Workload;
 use network::Backend;
 use stats::Report;
@@ -26,7 +26,7 @@ pub enum BackendKind {
 /// Where the operations come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Chakra traces, in any form `trace::chakra::find` takes.
+    /// Chakra traces, in any form `trace::chakra::find` takes, or a text workload, which runs once.
     Traces(PathBuf),
     /// Made by a program.
     Built(Box<Workload>),
@@ -108,11 +108,11 @@ fn simulate(
     closed_form: bool,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
-    let (platform, unreadable) = custom_files::load(&config.platform, workload);
+    check(workload, &config.platform)?;
+    let platform = custom_files::load(&config.platform, workload)?;
     let lowering = settings::lowering(&platform);
     let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
     let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, workload) };
-    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), config.backend)?;
     let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts =
@@ -156,19 +156,17 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
         Source::Built(workload) => Ok((**workload).clone()),
         Source::Traces(path) => {
             let options = settings::read_options(&config.platform);
-            let npus = config.platform.fabric.npus();
-            let read = trace::chakra::read(path, Some(npus), &config.groups, &options);
+            let read = trace::read(path, Some(&config.platform.sizes()), &config.groups, 1, &options);
             read.map_err(|problems| Error::from(problems).named(&path.display().to_string()))
         }
     }
 }
 
-/// Refuses what [`run`] would refuse, without running it.
+/// Checks the workload against the platform, without running it.
 ///
 /// # Errors
 /// Every problem found.
-pub fn check(workload: &Workload, platform: &Platform, backend: BackendKind) -> Result<(), Error> {
-    let (platform, unreadable) = custom_files::load(platform, workload);
-    let (lowering, settings) = (settings::lowering(&platform), settings::settings(&platform, workload));
-    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), backend)
+pub fn check(workload: &Workload, platform: &Platform) -> Result<(), Error> {
+    let problems = graph::check(workload, platform.fabric.npus());
+    if problems.is_empty() { Ok(()) } else { Err(Error::from(problems).named(&workload.origin)) }
 }

@@ -7,7 +7,6 @@ use crate::native::NativeLowering;
 use crate::platform::{AstraSimParameters, Platform};
 use graph::Workload;
 use network::LinkCost;
-use topology::Fabric;
 use trace::chakra::ReadOptions;
 
 /// How forgiving the trace reader is.
@@ -15,20 +14,11 @@ pub fn read_options(platform: &Platform) -> ReadOptions {
     ReadOptions { replay: platform.scheduler.replay_only }
 }
 
-/// Sizes of the dimensions that collectives run over.
-pub fn sizes(platform: &Platform) -> Vec<u32> {
-    match (&platform.logical, &platform.fabric) {
-        (Some(logical), _) => logical.clone(),
-        (None, Fabric::Stacked(dims)) => dims.iter().map(|d| d.size).collect(),
-        (None, Fabric::Graph(graph)) => vec![graph.npus],
-    }
-}
-
 /// The lowering of the platform's profile.
 pub fn lowering(platform: &Platform) -> Box<dyn Lowering + '_> {
     match &platform.astra_sim {
-        Some(parameters) => Box::new(AstraSimLowering::new(platform, parameters, sizes(platform))),
-        None => Box::new(NativeLowering::new(platform, sizes(platform))),
+        Some(parameters) => Box::new(AstraSimLowering::new(platform, parameters, platform.sizes())),
+        None => Box::new(NativeLowering::new(platform, platform.sizes())),
     }
 }
 
@@ -38,7 +28,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
     let peer = platform.astra_sim.as_ref();
     Settings {
         ranks: workload.ranks.len() as u32,
-        sizes: sizes(platform),
+        sizes: platform.sizes(),
         aligned_groups: peer.is_none(),
         custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
         queues_per_dim: scheduler.queues_per_dim.max(1),

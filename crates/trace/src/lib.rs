@@ -1,10 +1,15 @@
 //! Readers and writers of traces: files to [`graph::Workload`] and back.
 //!
-//! Here: Chakra execution traces ([`chakra`]), custom collectives as Chakra files ([`custom`]) or MSCCL XML ([`msccl`]).
+//! Here: Chakra execution traces ([`chakra`]), text workloads of ASTRA-sim 1.0 ([`text`]), custom collectives as Chakra files
+//! ([`custom`]) or MSCCL XML ([`msccl`]); [`read`] tells workloads apart by what is in them.
 //! Not here: the checks across ranks (`graph::check`), what a trace means in time (`sim`).
 //! Everything wrong with an input is a [`graph::Problem`]; nothing a file holds can panic a reader.
 
 pub mod chakra;
 pub mod custom;
 pub mod msccl;
+mod read;
+pub mod text;
 mod wire;
+
+pub use read::read;

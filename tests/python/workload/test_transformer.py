@@ -104,11 +104,7 @@ def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) ->
     workload = build(model, **options)
     found = summary(workload)
     assert workload.ranks == found.ranks
-    target = platform(workload.ranks)
-    folded = arm.simulate(workload, target).step_time_ns
-    assert folded > 0
-    if workload.ranks <= 16:
-        assert folded == arm.simulate(workload, target, fold=False).step_time_ns
+    assert arm.simulate(workload, platform(workload.ranks)).step_time_ns > 0
     done = sum(entry.operations * entry.ranks for entry in found.classes)
     if options["attention"] == "unfused" and (model is not LATENT or options["tp"] == 1):
         assert done == found.hardware_flops

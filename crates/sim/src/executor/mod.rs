@@ -21,9 +21,9 @@ pub use recorder::{PhaseTotals, RankTotals};
 pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
-use crate::shape::{Shape, Shapes};
+use crate::shape::Shape;
 use engine::EventQueue;
-use graph::{CollectiveKind, Problem, Workload};
+use graph::{Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
 use rustc_hash::FxHashMap;
 use units::{Span, Time};
@@ -128,13 +128,6 @@ pub struct Settings {
 
 pub use memory::RemoteTiming;
 
-impl Settings {
-    /// Whether a collective takes its recorded time and sends nothing: all do in a replay, broadcasts with the peer.
-    pub fn replays(&self, kind: CollectiveKind) -> bool {
-        self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
-    }
-}
-
 /// Something a rank has registered for an instant.
 #[derive(Clone, Copy, Debug)]
 enum Callback {
@@ -207,7 +200,9 @@ pub struct Executor<'a, B> {
     kinds: Vec<Vec<nodes::Kind>>,
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
-    shapes: Shapes<'a>,
+    /// Distinct shapes of groups.
+    shapes: Vec<Shape>,
+    shape_of: FxHashMap<u32, u32>,
     queues: Vec<phases::Queue>,
     dealt: Vec<phases::Dealt>,
     streams: Vec<phases::Stream>,
@@ -266,7 +261,8 @@ impl<'a, B: Backend> Executor<'a, B> {
                 .collect(),
             deps_left: Vec::new(),
             slots: Vec::new(),
-            shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
+            shapes: Vec::new(),
+            shape_of: FxHashMap::default(),
             queues: Vec::new(),
             dealt: Vec::new(),
             streams: Vec::new(),

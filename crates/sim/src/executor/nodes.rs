@@ -2,7 +2,7 @@
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant};
-use graph::Op;
+use graph::{CollectiveKind, Op};
 use network::Backend;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -152,10 +152,10 @@ impl<B: Backend> Executor<'_, B> {
             Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
-            Op::Collective { kind, .. } if self.settings.replays(kind) => {
+            Op::Collective { kind: CollectiveKind::Broadcast, .. } if self.settings.match_bytes => {
                 self.run_for(rank, index, self.settings.durations[program][index as usize]);
             }
-            Op::Collective { .. } => self.issue_collective(rank, index, &node),
+            Op::Collective { .. } => self.issue_collective(rank, index, &node.op),
         }
     }
 

@@ -27,9 +27,9 @@ mod notes;
 mod pattern;
 #[cfg(test)]
 mod pattern_tests;
-mod problems;
+pub(crate) mod problems;
 mod schema;
-mod source;
+pub(crate) mod source;
 #[cfg(test)]
 mod tests;
 mod write;

@@ -1,0 +1,49 @@
+//! One way into every format of workloads, told apart by content.
+
+use crate::chakra::{self, ReadOptions};
+use crate::text;
+use graph::{Problem, Workload};
+use std::path::Path;
+
+/// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`] takes, for a machine of `sizes`; without
+/// them for as many ranks as it has by itself.
+///
+/// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an explicit graph has one dimension.
+/// `passes` is how often a text workload runs; a trace holds its own steps and has 1. `groups` are those of a communicator group file.
+///
+/// # Errors
+/// Every problem found, and what was given that the format has no use for.
+pub fn read(
+    path: &Path,
+    sizes: Option<&[u32]>,
+    groups: &[(String, Vec<u32>)],
+    passes: u32,
+    options: &ReadOptions,
+) -> Result<Workload, Vec<Problem>> {
+    let name = path.display().to_string();
+    // Whatever can't be opened is for the Chakra reader to find or to miss.
+    if path.is_file() && text::is_text(path).unwrap_or(false) {
+        let faults = unfit_for_text(&name, groups, options);
+        return if faults.is_empty() { text::read(path, passes, sizes) } else { Err(faults) };
+    }
+    if passes != 1 {
+        let help = "1: a trace holds the steps that were recorded";
+        return Err(vec![Problem::new(name, "", format!("{passes} passes of a trace")).help(help)]);
+    }
+    let npus = sizes.map(|sizes| sizes.iter().fold(1u32, |npus, &size| npus.saturating_mul(size)));
+    chakra::read(path, npus, groups, options)
+}
+
+/// What a text workload can't take.
+fn unfit_for_text(name: &str, groups: &[(String, Vec<u32>)], options: &ReadOptions) -> Vec<Problem> {
+    let mut faults = Vec::new();
+    if !groups.is_empty() {
+        let message = "a communicator group file is given for a text workload, which names no groups";
+        faults.push(Problem::new(name, "", message).help("none: the first line of the text says who communicates"));
+    }
+    if options.replay {
+        let message = "a text workload can't be replayed: it holds no durations of collectives";
+        faults.push(Problem::new(name, "", message).help("scheduler.replay_only false"));
+    }
+    faults
+}

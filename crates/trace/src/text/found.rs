@@ -1,0 +1,197 @@
+//! Which layers and training loops the names of nodes suggest.
+//!
+//! Here: guesses. Not here: whether one is right (`recover.rs`).
+
+use super::layers::{Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope};
+use super::recover::{Step, What};
+use graph::Program;
+
+/// What the names of the nodes suggest.
+#[derive(Default)]
+pub(super) struct Found {
+    layers: Vec<Layer>,
+    /// For each layer and pass who takes part in its collective.
+    scopes: Vec<[Option<Scope>; 3]>,
+    /// For each layer and pass how long its update takes; a text has one time for all three.
+    updates: Vec<[Option<u64>; 3]>,
+    recompute: Recompute,
+    /// The first layer whose first forward computation waits for more than the one before.
+    joins: Option<usize>,
+    /// How often they run.
+    pub passes: u32,
+}
+
+impl Found {
+    /// What the nodes may be. The first pass forward shows the layers, but where the last layer starts a recomputation the way back
+    /// begins with forward computations too; then the number of weight gradients and the names tell them apart.
+    pub fn all(steps: &[Step], program: &Program) -> Vec<Found> {
+        let Some(first) = steps.first() else { return Vec::new() };
+        let is_compute = |step: &&Step| matches!(step.what, What::Compute(_));
+        let sweep = steps.iter().take_while(|step| step.pass == Pass::Forward).filter(is_compute);
+        let names: Vec<&str> = sweep.map(|step| step.layer).collect();
+        if names.is_empty() {
+            return vec![Found::micro(first.layer, steps)];
+        }
+        let gradients = steps.iter().filter(is_compute).filter(|step| step.pass == Pass::WeightGradient).count();
+        let all = names.len();
+        let fits = |&count: &usize| {
+            let again = all - count;
+            let from = (count - 1).checked_sub(again);
+            gradients.is_multiple_of(count) && from.is_some_and(|from| names[count..] == names[from..count - 1])
+        };
+        let fewer = (all.div_ceil(2)..all).rev().filter(fits);
+        std::iter::once(all).chain(fewer).map(|count| Found::new(steps, program, count, gradients)).collect()
+    }
+
+    /// With `count` layers.
+    fn new(steps: &[Step], program: &Program, count: usize, gradients: usize) -> Found {
+        let is_forward = |i: &usize| steps[*i].pass == Pass::Forward && matches!(steps[*i].what, What::Compute(_));
+        let mut found =
+            Found { passes: u32::try_from((gradients / count).max(1)).unwrap_or(u32::MAX), ..Found::default() };
+        let sweep = (0..steps.len()).take_while(|&i| steps[i].pass == Pass::Forward).filter(is_forward);
+        found.joins = sweep.take(count).position(|i| program.deps(i).len() > 1);
+        let next = (0..steps.len()).filter(is_forward).nth(count).unwrap_or(steps.len());
+        let backward = steps.iter().position(|step| step.pass != Pass::Forward).unwrap_or(steps.len());
+        let (forward, rest) = steps.split_at(next.min(backward));
+        found.forward(forward);
+        found.backward(rest);
+        found
+    }
+
+    fn add(&mut self, name: &str) {
+        let (name, none) = (name.to_string(), Part::default());
+        self.layers.push(Layer {
+            name,
+            reserved: -1,
+            forward: none,
+            input_gradient: none,
+            weight_gradient: none,
+            update: 0,
+            own: None,
+        });
+        self.scopes.push([None; 3]);
+        self.updates.push([None; 3]);
+    }
+
+    fn forward(&mut self, steps: &[Step]) {
+        for step in steps {
+            if matches!(step.what, What::Compute(_)) {
+                self.add(step.layer);
+            }
+            if let Some(last) = self.layers.len().checked_sub(1) {
+                self.set(last, step);
+            }
+        }
+    }
+
+    /// Nothing but collectives, all of one layer.
+    fn micro(name: &str, steps: &[Step]) -> Found {
+        let collectives = steps.iter().filter(|step| matches!(step.what, What::Collective(..))).count();
+        let mut found = Found { passes: u32::try_from(collectives.max(1)).unwrap_or(u32::MAX), ..Found::default() };
+        found.add(name);
+        steps.iter().take(2).for_each(|step| found.set(0, step));
+        found
+    }
+
+    /// The first pass backwards: the k-th input or weight gradient is that of the k-th layer from the end.
+    fn backward(&mut self, steps: &[Step]) {
+        let (mut done, mut again) = ([0usize; 3], None);
+        for step in steps {
+            let is_compute = matches!(step.what, What::Compute(_));
+            if step.pass == Pass::Forward {
+                if done[Pass::WeightGradient as usize] == self.layers.len() {
+                    return;
+                }
+                // Forward within the way back: a recomputation, that ends where input gradients go on.
+                again = Some(again.unwrap_or(0) + usize::from(is_compute));
+                continue;
+            }
+            let done = &mut done[step.pass as usize];
+            *done += usize::from(is_compute);
+            let Some(layer) = self.layers.len().checked_sub(*done).filter(|_| *done > 0) else { continue };
+            self.set(layer, step);
+            if let (Some(count), true) = (again.take_if(|_| is_compute), step.pass == Pass::InputGradient)
+                && let Some(from) = layer.checked_sub(count)
+            {
+                self.recompute.checkpoints.push(from as u32);
+                self.recompute.starts.push(layer as u32);
+            }
+        }
+    }
+
+    fn set(&mut self, index: usize, step: &Step) {
+        let layer = &mut self.layers[index];
+        let part = match step.pass {
+            Pass::Forward => &mut layer.forward,
+            Pass::InputGradient => &mut layer.input_gradient,
+            Pass::WeightGradient => &mut layer.weight_gradient,
+        };
+        match step.what {
+            What::Compute(ns) => part.compute = ns,
+            What::Update(ns) => self.updates[index][step.pass as usize] = Some(ns),
+            What::Collective(kind, bytes, scope) => {
+                (part.collective, part.bytes) = (Some(kind), bytes);
+                self.scopes[index][step.pass as usize] = Some(scope);
+            }
+        }
+    }
+
+    /// Texts that may be the workload, and the size of the inner groups for each; the commonest first.
+    pub fn candidates(&self, npus: u32, inner: Option<u32>) -> Vec<(Layers, u32)> {
+        let mut all = vec![(self.layers(Parallelism::Data), 1)];
+        let sizes = inner.map_or(vec![npus, 1], |inner| vec![inner]);
+        let recompute = (!self.recompute.starts.is_empty()).then(|| self.recompute.clone());
+        for &size in &sizes {
+            let transformer = Parallelism::Transformer { model_group: size, recompute: recompute.clone() };
+            all.push((self.layers(transformer), size));
+        }
+        all.push((self.layers(Parallelism::Model), 1));
+        for size in sizes {
+            all.push((self.layers(Parallelism::HybridDataModel), size));
+            all.push((self.layers(Parallelism::HybridModelData), size));
+            all.push((self.customized(), size));
+        }
+        all.extend([false, true].into_iter().filter_map(|enhanced| Some((self.dlrm(enhanced)?, 1))));
+        all.push((self.layers(Parallelism::DistributedInference), 1));
+        all.push((self.layers(Parallelism::Micro), 1));
+        all
+    }
+
+    fn layers(&self, parallelism: Parallelism) -> Layers {
+        let with_update = |(layer, updates): (&Layer, &[Option<u64>; 3])| {
+            let update = updates.iter().flatten().next().copied().unwrap_or(0);
+            Layer { update, ..layer.clone() }
+        };
+        Layers { parallelism, layers: self.layers.iter().zip(&self.updates).map(with_update).collect() }
+    }
+
+    fn customized(&self) -> Layers {
+        let mut layers = self.layers(Parallelism::HybridCustomized);
+        for (layer, scopes) in layers.layers.iter_mut().zip(&self.scopes) {
+            let activations = scopes[0].or(scopes[1]);
+            layer.own = Some(match (activations, scopes[2]) {
+                (Some(Scope::Everybody), _) => LayerParallelism::Model,
+                (Some(Scope::Inner), _) | (None, Some(Scope::Outer)) => LayerParallelism::HybridDataModel,
+                (Some(Scope::Outer), _) | (None, Some(Scope::Inner)) => LayerParallelism::HybridModelData,
+                (None, Some(Scope::Everybody) | None) => LayerParallelism::Data,
+            });
+        }
+        layers
+    }
+
+    /// The embedding's gradients are exchanged after the input gradient of the layer above the bottom MLP, where `backward` put them.
+    fn dlrm(&self, enhanced: bool) -> Option<Layers> {
+        let above = self.layers.iter().rposition(|layer| layer.input_gradient.collective.is_some());
+        let top = above.or(self.joins)?;
+        let parallelism = Parallelism::Dlrm { last_bottom: top.checked_sub(1)? as u32, enhanced };
+        if above.is_none() {
+            return Some(self.layers(parallelism));
+        }
+        let mut moved = Found { layers: self.layers.clone(), updates: self.updates.clone(), ..Found::default() };
+        let (compute, pass) = (moved.layers[top].input_gradient.compute, Pass::InputGradient as usize);
+        let exchange = std::mem::replace(&mut moved.layers[top].input_gradient, Part { compute, ..Part::default() });
+        moved.layers[0].input_gradient = Part { compute: 0, ..exchange };
+        moved.updates[0][pass] = moved.updates[top][pass].take();
+        Some(moved.layers(parallelism))
+    }
+}

@@ -1,0 +1,222 @@
+//! The training loops of ASTRA-sim 1.0 as operation graphs.
+//!
+//! Its state machine does one thing after another and looks at collectives where the loop says so. Here "one after another" is a chain
+//! of compute nodes, a collective hangs on the computation before it, and where the loop waits the next computation depends on the
+//! collective too. After each collective the layer's update time passes on the host: the NPU goes on computing.
+//! Left out: the single cycle that each change of state costs there.
+//! Not here: who takes part in a collective (`layers.rs`, `build.rs`). docs/text-workloads.md has each loop in words.
+//! Source: the workload layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
+
+use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
+use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder};
+use units::{Bytes, Span};
+
+/// Of the collectives in the file, which a loop has started.
+pub(super) type Started = Vec<[bool; 3]>;
+
+/// The nodes of `passes` passes. `slot` gives the group slot of a scope, `None` where it has a single member: nothing is run then.
+pub(super) fn run(
+    layers: &Layers,
+    passes: u32,
+    slot: &mut dyn FnMut(Scope) -> Option<u32>,
+) -> (ProgramBuilder, Started) {
+    let count = layers.layers.len();
+    let mut walk = Loop {
+        layers,
+        slot,
+        program: ProgramBuilder::default(),
+        after: Vec::new(),
+        reduced: vec![None; count],
+        started: vec![[false; 3]; count],
+        again: vec![None; count],
+    };
+    if let Parallelism::Transformer { recompute: Some(recompute), .. } = &layers.parallelism {
+        walk.mark(recompute);
+    }
+    for _ in 0..passes {
+        walk.pass();
+    }
+    (walk.program, walk.started)
+}
+
+/// The time as it is counted inside.
+pub(super) fn span(ns: u64) -> Span {
+    Span::from_ns(ns)
+}
+
+struct Loop<'a> {
+    layers: &'a Layers,
+    slot: &'a mut dyn FnMut(Scope) -> Option<u32>,
+    program: ProgramBuilder,
+    /// What the next computation waits for.
+    after: Vec<u64>,
+    /// The end of each layer's last weight gradient collective.
+    reduced: Vec<Option<u64>>,
+    started: Started,
+    /// For each layer that starts a recomputation the first layer of it.
+    again: Vec<Option<usize>>,
+}
+
+impl Loop<'_> {
+    fn mark(&mut self, recompute: &Recompute) {
+        for (start, from) in recompute.ranges() {
+            if let Some(again) = self.again.get_mut(start as usize) {
+                *again = from.map(|from| from as usize);
+            }
+        }
+    }
+
+    fn pass(&mut self) {
+        match self.layers.parallelism {
+            Parallelism::Data => self.data(),
+            Parallelism::Model
+            | Parallelism::HybridDataModel
+            | Parallelism::HybridModelData
+            | Parallelism::HybridCustomized => self.hybrid(),
+            Parallelism::Transformer { .. } => self.transformer(),
+            Parallelism::Dlrm { last_bottom, enhanced } => self.dlrm(last_bottom as usize, enhanced),
+            Parallelism::Micro => drop(self.collective(0, Pass::WeightGradient)),
+            Parallelism::DistributedInference => self.forward_all(),
+        }
+    }
+
+    fn backwards(&self) -> impl Iterator<Item = usize> + use<> {
+        (0..self.layers.layers.len()).rev()
+    }
+
+    /// Weight gradients are reduced beside everything that follows, until the layer's next forward pass.
+    fn data(&mut self) {
+        for layer in 0..self.layers.layers.len() {
+            self.forward(layer);
+        }
+        for layer in self.backwards() {
+            self.weight_gradient(layer);
+            if layer > 0 {
+                self.compute(layer, Pass::InputGradient, None);
+            }
+        }
+    }
+
+    /// Outputs are exchanged before the next layer; input gradients beside the layer's own weight gradients.
+    fn hybrid(&mut self) {
+        self.forward_all();
+        for layer in self.backwards() {
+            self.compute(layer, Pass::InputGradient, None);
+            let exchanged = if layer > 0 { self.collective(layer, Pass::InputGradient) } else { None };
+            self.weight_gradient(layer);
+            self.after.extend(exchanged);
+        }
+    }
+
+    /// As hybrid, but input gradients are exchanged before anything else is computed, even those of the first layer.
+    fn transformer(&mut self) {
+        self.forward_all();
+        for layer in self.backwards() {
+            for again in self.again[layer].map_or(0..0, |from| from..layer) {
+                self.forward_blocking(again);
+            }
+            self.compute(layer, Pass::InputGradient, None);
+            let exchanged = self.collective(layer, Pass::InputGradient);
+            self.after.extend(exchanged);
+            self.weight_gradient(layer);
+        }
+    }
+
+    /// The embedding's all-to-all runs beside the bottom MLP; its gradients' beside the bottom MLP's back-propagation.
+    fn dlrm(&mut self, last_bottom: usize, enhanced: bool) {
+        let all_to_all = self.layers.layers[0].forward.collective == Some(CollectiveKind::AllToAll);
+        let (mut embedded, mut returned) = (None, None);
+        for layer in 0..self.layers.layers.len() {
+            self.forward(layer);
+            if layer == 0 && all_to_all {
+                embedded = self.collective(0, Pass::Forward);
+            }
+            if layer == last_bottom {
+                self.after.extend(embedded);
+            }
+        }
+        for layer in self.backwards() {
+            self.weight_gradient(layer);
+            if layer > 0 {
+                self.compute(layer, Pass::InputGradient, None);
+            }
+            if layer == last_bottom + 1 {
+                returned = self.collective(0, Pass::InputGradient);
+            }
+        }
+        if !enhanced {
+            self.after.extend(returned);
+        }
+    }
+
+    fn forward_all(&mut self) {
+        for layer in 0..self.layers.layers.len() {
+            self.forward_blocking(layer);
+        }
+    }
+
+    fn forward_blocking(&mut self, layer: usize) {
+        self.forward(layer);
+        let exchanged = self.collective(layer, Pass::Forward);
+        self.after.extend(exchanged);
+    }
+
+    /// Computes the layer's outputs once its weights are up to date.
+    fn forward(&mut self, layer: usize) {
+        let reduced = self.reduced[layer].take();
+        self.compute(layer, Pass::Forward, reduced);
+    }
+
+    fn weight_gradient(&mut self, layer: usize) {
+        self.compute(layer, Pass::WeightGradient, None);
+        self.reduced[layer] = self.collective(layer, Pass::WeightGradient);
+    }
+
+    fn compute(&mut self, layer: usize, pass: Pass, reduced: Option<u64>) {
+        let time = self.layers.layers[layer].part(pass).compute;
+        let op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
+        let deps = std::mem::take(&mut self.after);
+        let name = format!("{}.{}", self.layers.layers[layer].name, pass.name());
+        let id = self.push(op, span(time), &name, deps.into_iter().chain(reduced));
+        self.after = vec![id];
+    }
+
+    /// Starts the layer's collective, if it has one and there is somebody to run it with; the node at whose end it is over.
+    fn collective(&mut self, layer: usize, pass: Pass) -> Option<u64> {
+        let line = &self.layers.layers[layer];
+        let part = line.part(pass);
+        let kind = part.collective?;
+        let scope = self.layers.scope(layer, pass)?;
+        self.started[layer][pass as usize] = true;
+        let slot = (self.slot)(scope)?;
+        let urgent = matches!(self.layers.parallelism, Parallelism::Dlrm { .. }) && pass != Pass::WeightGradient;
+        let priority = i32::from(urgent);
+        let op = Op::Collective { kind, bytes: Bytes(part.bytes), slot, priority, dims: u32::MAX, root: 0 };
+        let name = format!("{}.{}", line.name, pass.name());
+        let computed = self.after.clone();
+        let id = self.push(op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
+        if line.update == 0 {
+            return Some(id);
+        }
+        let wait = Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
+        Some(self.push(wait, span(line.update), &format!("{name}.update"), [id]))
+    }
+
+    fn push(&mut self, op: Op, duration: Span, name: &str, deps: impl IntoIterator<Item = u64>) -> u64 {
+        let id = self.program.len() as u64;
+        self.program.push(Node { id, duration, op }, name, deps);
+        id
+    }
+}
+
+/// The collectives that the file names and `started` doesn't.
+pub(super) fn left_out(layers: &Layers, started: &Started) -> u64 {
+    let named = |layer: usize, pass: Pass| layers.layers[layer].part(pass).collective.is_some();
+    let idle = |layer: usize, pass: &Pass| named(layer, *pass) && !started[layer][*pass as usize];
+    (0..layers.layers.len()).map(|layer| Pass::ALL.iter().filter(|pass| idle(layer, pass)).count() as u64).sum()
+}
+
+/// True for a kind that the text has a word for.
+pub(super) fn has_word(kind: CollectiveKind) -> bool {
+    KINDS.iter().any(|(_, known)| *known == Some(kind))
+}
