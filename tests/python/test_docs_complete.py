@@ -70,3 +70,23 @@ def test_every_key_of_a_platform_file() -> None:
     assert not [name for name in names if f"`{name}" not in text]
     assert not [name for name in re.findall(r'"(\w+)"', scheduler[1]) if f"`scheduler.{name}`" not in text]
     assert not [kind for kind in (*OPERATIONS, "barrier") if f"`{kind}`" not in text]
+
+
+def test_every_key_of_compute() -> None:
+    source = (ROOT / "crates/sim/src/config/native/compute.rs").read_text(encoding="utf-8")
+    keys = re.search(r"const KEYS: \[&str; \d+\] =\s*\[(.*?)\];", source, re.S)
+    models = re.search(r"const MODELS.*?\[\((.*?)\];", source, re.S)
+    assert keys
+    assert models
+    words = re.findall(r'"(\w+)"', keys[1])
+    assert len(words) == 10
+    text = page("compute.md")
+    assert not [
+        word
+        for word in words
+        if f"`npu.compute.{word}`" not in text and f"`.{word}`" not in text and f"npu.compute.{word}." not in text
+    ]
+    assert not [word for word in re.findall(r'"(\w+)"', models[1]) if f"| `{word}` |" not in text]
+    options = set(re.findall(r"--[a-z]+", help_of("platform", "import-gemm"))) - {"--help", "--out", "--json"}
+    assert len(options) == 3
+    assert not [option for option in options if option not in page("cli.md")]
