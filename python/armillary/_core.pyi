@@ -197,8 +197,8 @@ def collective(
     `bytes` per NPU: the input buffer, or the contribution of one NPU for `all_gather` and `gather`.
     """
 
-def check(workload: Workload, platform: Platform) -> list[tuple[str, str, str, str]]:
-    """Everything that keeps the two from fitting together, as `(file, place, message, help)`, without simulating."""
+def check(workload: Workload, platform: Platform, backend: str) -> list[tuple[str, str, str, str]]:
+    """Everything that `simulate` would refuse, as `(file, place, message, help)`, without simulating."""
 
 def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
     """Does what ASTRA-sim's analytical front ends do, its lines on stdout, warnings on stderr.

@@ -38,9 +38,9 @@ def simulate(
     return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
 
 
-def check(workload: Workload, platform: Platform) -> list[Problem]:
-    """Everything that keeps the two from fitting together, without simulating."""
-    return [Problem(*parts) for parts in _core.check(workload._core, platform._core)]
+def check(workload: Workload, platform: Platform, *, backend: str = "analytical") -> list[Problem]:
+    """Everything that `simulate` would refuse, without simulating."""
+    return [Problem(*parts) for parts in _core.check(workload._core, platform._core, backend)]
 
 
 def collective_row(

@@ -3,8 +3,8 @@
 use crate::{Plan, PlanError, direct, double_binary_tree, halving_doubling, ring};
 use graph::CollectiveKind;
 
-/// Steps a plan may hold (48 bytes each); beyond it [`PlanError::TooLarge`].
-pub const MAX_STEPS: u64 = 1 << 25;
+/// Steps a plan may hold (48 bytes each, and a message's token has 23 bits for its step); beyond it [`PlanError::TooLarge`].
+pub const MAX_STEPS: u64 = 1 << 23;
 
 /// Positions a plan may have, so that sums of two positions stay in 32 bits.
 const MAX_POSITIONS: u32 = 1 << 30;

@@ -109,7 +109,7 @@ fn nothing_to_run(workload: &Workload, classes: &Classes, problems: &mut Vec<Pro
 fn groups(workload: &Workload, problems: &mut Vec<Problem>) -> Vec<bool> {
     let world = workload.ranks.len() as u32;
     let mut wrong = 0;
-    let sound = workload.groups.iter().map(|group| match group_fault(&group.members, world) {
+    let sound = workload.groups.iter().map(|group| match group.members.fault(world) {
         None => true,
         Some(message) => {
             wrong += 1;
@@ -127,31 +127,34 @@ fn groups(workload: &Workload, problems: &mut Vec<Problem>) -> Vec<bool> {
     sound
 }
 
-fn group_fault(members: &Members, world: u32) -> Option<String> {
-    match members {
-        Members::All => None,
-        Members::Strided { count: 0, .. } => Some("the group has no members".into()),
-        Members::Strided { first, step: 0, count } => (*count > 1).then(|| format!("rank {first} is in it twice")),
-        Members::Strided { first, count, step } => {
-            let last = u64::from(*first) + u64::from(*step) * u64::from(count - 1);
-            (last >= u64::from(world)).then(|| format!("rank {last} is outside the {world} ranks"))
-        }
-        Members::List(list) => {
-            if let Some(rank) = list.iter().find(|&&rank| rank >= world) {
-                return Some(format!("rank {rank} is outside the {world} ranks"));
+impl Members {
+    /// What is wrong with these members of a workload of `world` ranks, if anything is.
+    pub fn fault(&self, world: u32) -> Option<String> {
+        match self {
+            Members::All => None,
+            Members::Strided { count: 0, .. } => Some("the group has no members".into()),
+            Members::Strided { first, step: 0, count } => (*count > 1).then(|| format!("rank {first} is in it twice")),
+            Members::Strided { first, count, step } => {
+                let last = u64::from(*first) + u64::from(*step) * u64::from(count - 1);
+                (last >= u64::from(world)).then(|| format!("rank {last} is outside the {world} ranks"))
             }
-            let mut sorted = list.clone();
-            sorted.sort_unstable();
-            match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                Some(pair) => Some(format!("rank {} is in it twice", pair[0])),
-                None => list.is_empty().then(|| "the group has no members".into()),
+            Members::List(list) => {
+                if let Some(rank) = list.iter().find(|&&rank| rank >= world) {
+                    return Some(format!("rank {rank} is outside the {world} ranks"));
+                }
+                let mut sorted = list.clone();
+                sorted.sort_unstable();
+                match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                    Some(pair) => Some(format!("rank {} is in it twice", pair[0])),
+                    None => list.is_empty().then(|| "the group has no members".into()),
+                }
             }
         }
     }
 }
 
 /// Nodes in an order in which they may run, lower ids first; those in or behind a cycle are left out.
-fn order(program: &Program) -> Vec<u32> {
+pub fn order(program: &Program) -> Vec<u32> {
     let n = program.nodes().len();
     if (0..n).all(|i| program.deps(i).iter().all(|&dep| (dep as usize) < i)) {
         return (0..n as u32).collect();

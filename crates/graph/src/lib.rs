@@ -11,7 +11,7 @@ mod problem;
 mod program;
 mod workload;
 
-pub use check::check;
+pub use check::{check, order};
 pub use mesh::{Axis, Family, Mesh, NamedProgram};
 pub use problem::Problem;
 pub use program::{CollectiveKind, Gemm, Kernel, Node, Op, Program, ProgramBuilder, ProgramError};

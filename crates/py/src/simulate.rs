@@ -109,9 +109,11 @@ pub fn check(
     py: Python<'_>,
     workload: &Workload,
     platform: &Platform,
+    backend: &str,
 ) -> PyResult<Vec<(String, String, String, String)>> {
+    let backend = backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-    match py.detach(|| sim::run::check(&workload.0, &platform.0)) {
+    match py.detach(|| sim::run::check(&workload.0, &platform.0, backend)) {
         Ok(()) => Ok(Vec::new()),
         Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
         Err(error) => Err(errors::run(py, error, None)),

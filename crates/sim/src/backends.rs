@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::platform::Platform;
+use crate::run::BackendKind;
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::LinkCost;
@@ -27,6 +28,15 @@ fn peer_cost(gb_per_s: f64, latency: f64) -> LinkCost {
 
 fn links(platform: &Platform) -> Result<LinkGraph, Error> {
     LinkGraph::new(&platform.fabric).map_err(|e| Problem::new(&platform.name, "topology", e.to_string()).into())
+}
+
+/// Why a backend cannot take the platform's network. Explicit graphs were looked at when their file was read.
+pub fn refusal(platform: &Platform, kind: BackendKind) -> Option<Problem> {
+    if kind == BackendKind::Analytical || matches!(platform.fabric, Fabric::Graph(_)) {
+        return None;
+    }
+    let error = LinkGraph::new(&platform.fabric).err()?;
+    Some(Problem::new(&platform.name, "topology", error.to_string()).help("a smaller network, or --backend analytical"))
 }
 
 /// The analytical backend.

@@ -1,6 +1,5 @@
 //! Collective algorithms from files, loaded for the kinds and nodes a workload calls.
 
-use crate::error::Error;
 use crate::platform::{CustomAlgorithm, Platform};
 use collective::custom::Custom;
 use graph::{Op, Problem, Workload};
@@ -8,11 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use trace::chakra::ReadOptions;
 
-/// The platform with the algorithms its paths name, as far as `workload` needs them.
-///
-/// # Errors
-/// Files that cannot be read or hold no algorithm that can run.
-pub fn load(platform: &Platform, workload: &Workload) -> Result<Platform, Error> {
+/// The platform with the algorithms its paths name, as far as `workload` needs them; and what is wrong with the files that cannot
+/// be read or hold no algorithm that can run.
+pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>) {
     let mut loaded = platform.clone();
     let mut problems = Vec::new();
     let nodes = || workload.programs.iter().flat_map(|p| p.nodes());
@@ -28,7 +25,7 @@ pub fn load(platform: &Platform, workload: &Workload) -> Result<Platform, Error>
             loaded.collectives.custom_nodes.extend(algorithm.map(|a| (id, a)));
         }
     }
-    if problems.is_empty() { Ok(loaded) } else { Err(Error::Input(problems)) }
+    (loaded, problems)
 }
 
 fn keep(result: Result<CustomAlgorithm, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<CustomAlgorithm> {

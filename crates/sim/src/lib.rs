@@ -4,6 +4,7 @@
 
 pub mod astra_sim;
 mod backends;
+mod check;
 mod compute;
 pub mod config;
 mod custom_files;

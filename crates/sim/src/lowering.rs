@@ -2,11 +2,12 @@
 //!
 //! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
 
+use crate::executor::Settings;
 use crate::platform::CustomAlgorithm;
 use crate::shape::{Shape, physical};
 use collective::custom::Custom;
-use collective::{Plan, Step, To};
-use graph::{CollectiveKind, Problem};
+use collective::{Plan, Step, To, is_rooted};
+use graph::{CollectiveKind, Node, Op, Problem};
 use std::sync::Arc;
 use topology::{Block, Fabric};
 use units::{Bytes, Span};
@@ -51,6 +52,21 @@ pub struct Request {
     pub dims: u32,
     /// Position of the root.
     pub root: u32,
+}
+
+impl Request {
+    /// What `node` asks for on a group of this shape; `None` for a node that is no collective, or takes a set time. Members that
+    /// mean the same ask for the same: a barrier has no size, and only some kinds have a root.
+    pub fn of(node: &Node, shape: u32, settings: &Settings) -> Option<Request> {
+        let Op::Collective { kind, bytes, dims, root, .. } = node.op else { return None };
+        if settings.replays(kind) {
+            return None;
+        }
+        let bytes = if kind == CollectiveKind::Barrier { 0 } else { bytes.0 };
+        let root = if is_rooted(kind) { root } else { 0 };
+        let node = settings.custom_nodes.contains(&node.id).then_some(node.id);
+        Some(Request { kind, bytes, shape, node, dims, root })
+    }
 }
 
 /// A plan with its charges in time and, for rendezvous, the way back from a receive to its send.

@@ -204,11 +204,7 @@ struct Named {
 
 impl Lowering for NativeLowering<'_> {
     fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem> {
-        let members = match shape {
-            Shape::World => self.sizes.iter().map(|&s| u64::from(s)).product(),
-            Shape::Lines(lines) => lines.iter().map(|l| u64::from(l.size)).product(),
-            Shape::List { count, .. } => u64::from(*count),
-        };
+        let members = shape.members(&self.sizes);
         if is_rooted(request.kind) && u64::from(request.root) >= members {
             let text =
                 format!("{} has root {}, and the group has {members} members", request.kind.name(), request.root);

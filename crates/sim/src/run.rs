@@ -1,12 +1,12 @@
 //! The main path: configuration in, report out. One call a stage.
 //!
-//! read workload -> check graph -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
+//! read workload -> load algorithms -> check -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
 //! Not here: files (`config`, `trace`), what a stage does (the module named by its call).
 
 use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
 use crate::platform::Platform;
-use crate::{backends, custom_files, report, settings, symmetry};
+use crate::{backends, check, custom_files, report, settings, symmetry};
 use graph::Workload;
 use network::Backend;
 use stats::Report;
@@ -108,11 +108,11 @@ fn simulate(
     closed_form: bool,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
-    check(workload, &config.platform)?;
-    let platform = custom_files::load(&config.platform, workload)?;
+    let (platform, unreadable) = custom_files::load(&config.platform, workload);
     let lowering = settings::lowering(&platform);
     let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
     let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, workload) };
+    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), config.backend)?;
     let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts =
@@ -162,11 +162,12 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
     }
 }
 
-/// Checks the workload against the platform, without running it.
+/// Refuses what [`run`] would refuse, without running it.
 ///
 /// # Errors
 /// Every problem found.
-pub fn check(workload: &Workload, platform: &Platform) -> Result<(), Error> {
-    let problems = graph::check(workload, platform.fabric.npus());
-    if problems.is_empty() { Ok(()) } else { Err(Error::from(problems).named(&workload.origin)) }
+pub fn check(workload: &Workload, platform: &Platform, backend: BackendKind) -> Result<(), Error> {
+    let (platform, unreadable) = custom_files::load(platform, workload);
+    let (lowering, settings) = (settings::lowering(&platform), settings::settings(&platform, workload));
+    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), backend)
 }

@@ -3,7 +3,8 @@
 //! A strided group that fills (an aligned part of) consecutive dimensions is a small machine of its own and runs collectives
 //! dimension by dimension; any other group is one ring-ordered list.
 
-use graph::Members;
+use graph::{Members, Workload};
+use rustc_hash::FxHashMap;
 use topology::{Block, Fabric};
 
 /// Positions along one dimension: `rank / stride % size`, the neighbour `stride` ranks away.
@@ -50,6 +51,49 @@ impl Shape {
             _ => None,
         };
         lines.map_or_else(|| Shape::List { count, dim: innermost(members, count, sizes) }, Shape::Lines)
+    }
+
+    /// Ranks in a group of this shape.
+    pub fn members(&self, sizes: &[u32]) -> u64 {
+        match self {
+            Shape::World => sizes.iter().map(|&s| u64::from(s)).product(),
+            Shape::Lines(lines) => lines.iter().map(|l| u64::from(l.size)).product(),
+            Shape::List { count, .. } => u64::from(*count),
+        }
+    }
+}
+
+/// The distinct shapes of a workload's groups, looked up once a group.
+pub struct Shapes<'a> {
+    sizes: &'a [u32],
+    aligned: bool,
+    distinct: Vec<Shape>,
+    of_group: FxHashMap<u32, u32>,
+}
+
+impl<'a> Shapes<'a> {
+    /// On a machine with dimensions of `sizes`; `aligned` as [`Shape::of`] takes it.
+    pub fn new(sizes: &'a [u32], aligned: bool) -> Shapes<'a> {
+        Shapes { sizes, aligned, distinct: Vec::new(), of_group: FxHashMap::default() }
+    }
+
+    /// The index of the shape of `group`.
+    pub fn index(&mut self, workload: &Workload, group: u32) -> u32 {
+        if let Some(&known) = self.of_group.get(&group) {
+            return known;
+        }
+        let shape = Shape::of(&workload.groups[group as usize].members, self.sizes, self.aligned);
+        let at = self.distinct.iter().position(|s| *s == shape).unwrap_or_else(|| {
+            self.distinct.push(shape);
+            self.distinct.len() - 1
+        }) as u32;
+        self.of_group.insert(group, at);
+        at
+    }
+
+    /// The shape with this index.
+    pub fn get(&self, index: u32) -> &Shape {
+        &self.distinct[index as usize]
     }
 }
 

@@ -11,7 +11,7 @@ use crate::executor::{Folding, Lowering, Settings, SlotClass};
 use crate::lowering::{Geometry, Lowered, PhaseSpec, ReadyPlan, Request};
 use crate::platform::Platform;
 use crate::run::BackendKind;
-use crate::shape::{Shape, physical};
+use crate::shape::{Shape, Shapes, physical};
 use collective::To;
 use device::memory::Sharing;
 use graph::{Op, Workload};
@@ -118,8 +118,7 @@ struct Finder<'a> {
     kind: BackendKind,
     /// Phases that see the same are kept once, although their peers differ.
     merge: bool,
-    shapes: Vec<Shape>,
-    shape_of: FxHashMap<u32, u32>,
+    shapes: Shapes<'a>,
     /// Ports of each first colour.
     ports: Vec<Rc<Vec<Ports>>>,
     /// First colour of each rank.
@@ -152,8 +151,7 @@ impl<'a> Finder<'a> {
             network,
             kind,
             merge: kind == BackendKind::Analytical,
-            shapes: Vec::new(),
-            shape_of: FxHashMap::default(),
+            shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
             colours: Vec::new(),
@@ -178,7 +176,8 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let slots = self.workload.programs[binding.program as usize].slots();
-            let shapes: Vec<u32> = (0..slots).map(|s| self.shape(self.workload.group_of(rank, s))).collect();
+            let shapes: Vec<u32> =
+                (0..slots).map(|s| self.shapes.index(self.workload, self.workload.group_of(rank, s))).collect();
             let next = known.len() as u32;
             let colour = *known.entry((binding.program, shapes.clone())).or_insert(next);
             if colour == next {
@@ -193,33 +192,17 @@ impl<'a> Finder<'a> {
         self.check_links()
     }
 
-    fn shape(&mut self, group: u32) -> u32 {
-        if let Some(&at) = self.shape_of.get(&group) {
-            return at;
-        }
-        let members = &self.workload.groups[group as usize].members;
-        let shape = Shape::of(members, &self.settings.sizes, self.settings.aligned_groups);
-        let at = self.shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
-            self.shapes.push(shape);
-            self.shapes.len() - 1
-        }) as u32;
-        self.shape_of.insert(group, at);
-        at
-    }
-
     fn collect(&self, program: u32, shapes: &[u32]) -> Result<Vec<Ports>, String> {
         let mut seen: FxHashMap<(u32, Request), ()> = FxHashMap::default();
         let mut ports: Vec<Ports> = Vec::new();
         for node in self.workload.programs[program as usize].nodes() {
-            let Op::Collective { kind, bytes, slot, dims, root, .. } = node.op else { continue };
-            let own = self.settings.custom_nodes.contains(&node.id).then_some(node.id);
+            let Op::Collective { kind, slot, .. } = node.op else { continue };
             let shape = shapes[slot as usize];
-            let request = Request { kind, bytes: bytes.0, shape, node: own, dims, root };
-            if self.settings.replay_only || seen.insert((slot, request), ()).is_some() {
+            let Some(request) = Request::of(node, shape, self.settings) else { continue };
+            if seen.insert((slot, request), ()).is_some() {
                 continue;
             }
-            // A request that cannot be lowered is reported when the run comes to it.
-            let lowered = self.lowering.lower(&request, &self.shapes[shape as usize]);
+            let lowered = self.lowering.lower(&request, self.shapes.get(shape));
             let Lowered { shapes: chunks, .. } = lowered.map_err(|p| p.message)?;
             for phase in chunks.into_iter().flatten() {
                 if phase.custom.is_some() {
@@ -500,7 +483,7 @@ impl<'a> Finder<'a> {
         let group = self.workload.group_of(rank, port.slot);
         match port.phase.geometry {
             Geometry::Line { stride, size } if port.homogeneous => {
-                if self.shapes[port.shape as usize] == Shape::World {
+                if *self.shapes.get(port.shape) == Shape::World {
                     return self.world_line(stride, size, port.slot)[rank as usize].checked_sub(1);
                 }
                 let base = rank - rank / stride % size * stride;

@@ -10,7 +10,7 @@ use scratch::Scratch;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::config::native;
 use sim::error::Error;
-use sim::run::{BackendKind, Config, Outcome, Source, run};
+use sim::run::{BackendKind, Config, Outcome, Source, check, read, run};
 use std::sync::Arc;
 use units::{Bytes, Span};
 use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
@@ -51,6 +51,10 @@ impl Files {
     }
 
     fn run(&self, folder: &Scratch) -> Result<Outcome, Error> {
+        run_and_check(&self.config(folder)?)
+    }
+
+    fn config(&self, folder: &Scratch) -> Result<Config, Error> {
         for (rank, bytes) in self.traces.iter().enumerate() {
             bytes.iter().for_each(|bytes| drop(folder.write(&format!("trace.{rank}.et"), bytes)));
         }
@@ -69,9 +73,20 @@ impl Files {
         let args = AstraSimArgs::parse(&flags)?;
         let (platform, groups) = astra_sim::read(&args)?;
         let workload = Source::Traces(args.workload.into());
-        let config = Config { workload, groups, platform, backend: BackendKind::Analytical, fold: true, seed: 0 };
-        run(&config, &mut |_| true)
+        Ok(Config { workload, groups, platform, backend: BackendKind::Analytical, fold: true, seed: 0 })
     }
+}
+
+/// Runs; what the run refuses the check refuses, too, in the same words, and nothing else.
+fn run_and_check(config: &Config) -> Result<Outcome, Error> {
+    let outcome = run(config, &mut |_| true);
+    let checked = read(config).and_then(|workload| check(&workload, &config.platform, config.backend));
+    let refused = |error: &Error| if let Error::Input(problems) = error { problems.clone() } else { Vec::new() };
+    assert_eq!(
+        outcome.as_ref().err().map(refused).unwrap_or_default(),
+        checked.as_ref().err().map(refused).unwrap_or_default()
+    );
+    outcome
 }
 
 type Spoil = fn(&mut Files);
@@ -566,7 +581,116 @@ fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
 fn simulate(platform: &str, workload: Workload, backend: BackendKind) -> Result<Outcome, Error> {
     let platform = native::from_yaml(platform, "p.yml", &[]).expect("a sound platform");
     let workload = Source::Built(Box::new(workload));
-    run(&Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0 }, &mut |_| true)
+    run_and_check(&Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0 })
+}
+
+/// Place and message of every problem.
+fn told(answer: Result<Outcome, Error>) -> Vec<String> {
+    match answer {
+        Err(Error::Input(problems)) => problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect(),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it runs"),
+    }
+}
+
+#[test]
+fn all_that_astra_sims_files_lack_is_told_at_once() {
+    let collective =
+        |id, kind, bytes| node(id, COLLECTIVE, &[], 0, &[("comm_type", kind), ("comm_size", bytes), ("is_cpu_op", 0)]);
+    let load = node(4, 2, &[], 0, &[("tensor_size", 8)]);
+    let rank = trace(&[collective(0, 0, 64), collective(1, 2, 64), collective(2, 6, 64), collective(3, 6, 128), load]);
+    let files = Files { traces: vec![Some(rank); 4], ..Files::sound() };
+    assert_eq!(
+        told(files.run(&Scratch::new("all-at-once"))),
+        [
+            "rank 0 node 4: accesses remote memory, and the platform has none; the same for 3 more operations",
+            "all-gather-implementation: there is no all-gather-implementation, and the workload calls all_gather (rank 0 node 1)",
+            "all-to-all-implementation: there is no all-to-all-implementation, and the workload calls all_to_all (rank 0 node 2); \
+             the same for 1 more call",
+        ]
+    );
+}
+
+#[test]
+fn a_plan_of_too_many_steps_under_astra_sims_files() {
+    let mut files = Files::sound();
+    files.network = Some(NETWORK.replace("[ 4 ]", "[ 5000 ]"));
+    files.system = Some(SYSTEM.replace("all-reduce", "all-to-all"));
+    let config = files.config(&Scratch::new("too-many-steps")).expect("sound files");
+    let calls = everywhere(&[collective(CollectiveKind::AllToAll, 1 << 20, 0)], 5000);
+    one_problem(
+        "steps",
+        run_and_check(&Config { workload: Source::Built(Box::new(calls)), ..config }),
+        ["", "rank 0 node 0", "ring all_to_all on 5000 NPUs takes 12497500 steps", "fewer NPUs"],
+    );
+}
+
+/// An algorithm for one node, which one member of its collective calls by another id.
+#[test]
+fn members_with_different_algorithms_of_their_own() {
+    let folder = Scratch::new("own-algorithm");
+    (0..4).for_each(|rank| drop(folder.write(&format!("own.{rank}.et"), trace(&[compute(0, &[])]))));
+    folder.write("nodes.yml", format!("7: {}\n", folder.file("own")).as_bytes());
+    let key = format!("{{\"per-node-custom-implementation\": \"{}\", ", folder.file("nodes.yml"));
+    let mut files = Files { system: Some(SYSTEM.replacen('{', &key, 1)), ..Files::sound() };
+    files.traces = vec![Some(trace(&[all_reduce(7, 64)])); 4];
+    files.run(&folder).expect("one id on every member");
+    files.traces[3] = Some(trace(&[all_reduce(8, 64)]));
+    assert_eq!(
+        told(files.run(&folder)),
+        ["rank 3 node 8: is the same collective as rank 0 node 7, whose algorithm is another"]
+    );
+}
+
+fn everywhere(ops: &[Op], ranks: u32) -> Workload {
+    let mut builder = ProgramBuilder::default();
+    for (id, op) in ops.iter().enumerate() {
+        builder.push(Node { id: id as u64, duration: Span::from_ns(10), op: *op }, "", []);
+    }
+    Workload::uniform(builder.build().expect("ids are unique"), ranks)
+}
+
+#[test]
+fn all_that_a_native_platform_lacks_is_told_at_once() {
+    use CollectiveKind::{AllReduce, AllToAll};
+    let platform = "topology: Ring(5000)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n\
+                    collectives: {all_reduce: {custom: nothing.xml}}\n";
+    let load = Op::Memory { store: false, bytes: Bytes(8) };
+    let calls = [collective(AllReduce, 8, 0), collective(AllToAll, 8, 0), load, collective(AllToAll, 1 << 20, 0)];
+    for backend in [BackendKind::Analytical, BackendKind::Link] {
+        assert_eq!(
+            told(simulate(platform, everywhere(&calls, 5000), backend)),
+            [
+                ": can't be read: No such file or directory (os error 2)",
+                "rank 0 node 2: accesses remote memory, and the platform has none; the same for 4999 more operations",
+                "rank 0 node 1: ring all_to_all on 5000 NPUs takes 12497500 steps, more than 8388608; the same for 1 more call",
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_network_with_too_many_links_for_queues() {
+    let platform = "topology: FullyConnected(70000)\nlinks: {bandwidth: 50 GB/s, per: link, latency: 500 ns}\n";
+    simulate(platform, everywhere(&[WORK], 70_000), BackendKind::Analytical).expect("no links, no limit");
+    one_problem(
+        "links",
+        simulate(platform, everywhere(&[WORK], 70_000), BackendKind::Link),
+        ["", "topology", "more than 4,294,967,295", "--backend analytical"],
+    );
+}
+
+/// What means nothing to a collective need not be the same on its members.
+#[test]
+fn members_may_differ_in_what_means_nothing() {
+    let call =
+        |kind, bytes, root| Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root };
+    let rank = |n| {
+        [(call(CollectiveKind::Barrier, n, 0), &[] as &[u64]), (call(CollectiveKind::AllReduce, 8, n as u32), &[0])]
+    };
+    for backend in [BackendKind::Analytical, BackendKind::Link] {
+        simulate(PAIR, workload(&[&rank(0), &rank(1)], &[]), backend).expect("they agree in all that counts");
+    }
 }
 
 fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, platform, run, workload
+from . import check, collective, import_, platform, run, study, workload
 
 app = typer.Typer(
     name="armillary",
@@ -44,5 +44,7 @@ app.command("collective")(collective.collective)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
+app.command("study")(study.study)
 app.command("check")(check.check)
+app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

@@ -14,7 +14,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, load
 from . import output
-from .options import Groups, Json, Npus, PlatformName, Settings, settings
+from .options import Backend, BackendName, Groups, Json, Npus, PlatformName, Settings, settings
 
 SCHEMA = "armillary.check/1"
 
@@ -28,6 +28,7 @@ WorkloadName = Annotated[
 def check(
     platform: PlatformName,
     workload: WorkloadName = None,
+    backend: BackendName = Backend.analytical,
     groups: Groups = None,
     json: Json = None,
     npus: Npus = None,
@@ -40,7 +41,7 @@ def check(
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
         source = _attempt(lambda: load(workload, target, groups), problems) if workload else None
         if target and source:
-            problems += api.check(source, target)
+            problems += api.check(source, target, backend=backend)
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}
         output.write_json(
             json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)

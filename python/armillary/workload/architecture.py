@@ -42,6 +42,8 @@ class Decoder:
     """Biases on every linear layer but the head."""
     qkv_bias: bool | None = None
     """Biases on queries, keys and values; as `bias` when not given."""
+    out_bias: bool | None = None
+    """Biases on attention's output matrix; as `bias` when not given."""
     qk_norm: bool = False
     """A norm on each head's queries and keys."""
     dropout: bool = True
@@ -175,7 +177,8 @@ def perceptron_weights(model: Decoder, ffn: int, tp: int = 1) -> int:
 def _attention_weights(model: Decoder, tp: int) -> int:
     h, heads, kv = model.hidden, model.heads // tp, local_kv(model, tp)
     qkv_bias = model.bias if model.qkv_bias is None else model.qkv_bias
-    out = heads * model.value_width * h + (h if model.bias else 0)
+    out_bias = model.bias if model.out_bias is None else model.out_bias
+    out = heads * model.value_width * h + (h if out_bias else 0)
     if model.kv_rank:
         return out + _latent_weights(model, heads)
     width = heads * model.key_width + kv * (model.key_width + model.value_width)

@@ -157,7 +157,6 @@ class Options:
     mp: int
     inner_dp: int
     passes: int
-    compute_scale: float
 
 
 def layerwise(
@@ -167,15 +166,14 @@ def layerwise(
     mp: int = 1,
     inner_dp: int = 1,
     passes: int = 1,
-    compute_scale: float = 1.0,
 ) -> Workload:
     """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files have them.
 
     Ranks are a mesh of `inner_dp` x `mp` x `dp / inner_dp`, the first fastest. Activations and input gradients
     are exchanged along the middle axis (group `model`), weight gradients along the other two (`data`).
-    `compute_scale` multiplies the compute power. Raises `InputError` listing every problem.
+    The platform's `npu.compute.scale` multiplies the compute power. Raises `InputError` listing every problem.
     """
-    options = Options(dp, mp, inner_dp, passes, compute_scale)
+    options = Options(dp, mp, inner_dp, passes)
     found = load_model(model)
     layers = recorded(found, options)
     _check(options)
@@ -200,12 +198,12 @@ def _layer(entry: Fields, period: int, options: Options) -> Layer:
     def work(key: str, group: str, members: int) -> Work:
         cycles, kind, amount = entry.recorded(key)
         exchange = Exchange(kind, amount, group) if kind and members > 1 else None
-        return Work(duration_ps=round(cycles * period / max(options.compute_scale, 1e-9)), exchange=exchange)
+        return Work(duration_ps=cycles * period, exchange=exchange)
 
     name = entry.text("name")
     passes = [work(key, "model", options.mp) for key in ("forward", "input")]
     weight = work("weight", "data", options.dp)
-    update = round(entry.whole("update", 0, least=0) * period / max(options.compute_scale, 1e-9))
+    update = entry.whole("update", 0, least=0) * period
     entry.done()
     return Layer(name, passes[0], passes[1], weight, update)
 
@@ -217,8 +215,6 @@ def _check(options: Options) -> None:
         for name, value in counts.items()
         if value < 1
     ]
-    if not options.compute_scale > 0:
-        problems.append(Problem("", "compute_scale", f"{options.compute_scale} is not a factor", "above 0"))
     if not problems and options.dp % options.inner_dp:
         ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
         near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])

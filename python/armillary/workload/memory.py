@@ -10,7 +10,7 @@ input, 2 s b h. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); K
 
 from __future__ import annotations
 
-from .architecture import Decoder, Weights, local_kv, vocabulary_rows
+from .architecture import Weights, local_kv, vocabulary_rows
 from .experts import share
 from .layer import Setting
 from .parallelism import Parallelism
@@ -93,7 +93,6 @@ def head_activations(at: Setting) -> int:
     return 2 * at.cut + 4 * at.tokens * vocabulary_rows(at.model, at.par.tp)
 
 
-def gathered(model: Decoder, par: Parallelism, largest: Weights) -> int:
+def gathered(par: Parallelism, largest: Weights) -> int:
     """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
-    del model
     return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0

@@ -303,7 +303,7 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
 
 def layers_fit(layers: int, chunks: int) -> bool:
     """Whether layers, or layers with embedding and head as one each, divide into `chunks`."""
-    return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0 and (layers + 2) // chunks > 1)
+    return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0)
 
 
 def _batch(model: Decoder, given: Parallelism) -> list[Fault]:

@@ -129,7 +129,7 @@ class Plan:
         base = states(self.weights(stage), self.at.par)
         largest = max((unit.weights for chunk in chunks for unit in chunk.units), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
-        extra = gathered(self.at.model, self.at.par, largest)
+        extra = gathered(self.at.par, largest)
         return Memory(base.weights + extra, base.gradients, base.optimizer, kept)
 
 

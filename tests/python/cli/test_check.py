@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import et
 import toy
 from conftest import Armillary
 
@@ -32,6 +33,24 @@ def test_problems_of_both_files(armillary: Armillary, tmp_path: Path) -> None:
     assert sum(file == "bad.yml" for file, _ in said) >= 3
     assert run.stderr.endswith(f"{len(said)} problems\n")
     assert all(problem["help"] for problem in result["problems"])
+
+
+def test_what_the_run_would_refuse(armillary: Armillary, tmp_path: Path) -> None:
+    """An algorithm that can't be read, and one of more steps than fit: both at once, and in the words of `run`."""
+    links = "links: {bandwidth: 50 GB/s, latency: 500 ns}\n"
+    (tmp_path / "big.yml").write_text(f"topology: R(5000)\n{links}collectives: {{all_reduce: {{custom: none.xml}}}}\n")
+    all_to_all = 6
+    et.write(tmp_path / "calls", [[et.collective(0, 64), et.collective(1, 64, kind=all_to_all)]])
+    arguments = ("calls/trace.0.et", "-p", "big.yml", "--backend", "link")
+    run = armillary("check", *arguments, "--json", "-")
+    assert run.returncode == 2
+    problems = json.loads(run.stdout)["problems"]
+    assert [(problem["file"], problem["place"]) for problem in problems] == [
+        ("none.xml", ""),
+        ("calls/trace.0.et", "rank 0 node 1"),
+    ]
+    assert "12497500 steps" in problems[1]["message"]
+    assert run.stderr == armillary("run", *arguments).stderr
 
 
 def test_what_does_not_fit_together(armillary: Armillary, tmp_path: Path) -> None:

@@ -58,6 +58,33 @@ TABLE_5 = [
 ]
 """Models as name, layers, hidden width and heads."""
 
+LLAMA = [(8192, 64, 430), (16384, 128, 400)]
+"""Llama 3 405B, 16 M tokens a step: GPUs, replicas, TFLOP/s per GPU."""
+
+
+def llama(gpus: int, replicas: int) -> float:
+    """Simulated TFLOP/s per GPU; a layer a chunk, since the paper's first chunk is the embedding alone (section
+    3.3.2)."""
+    workload = transformer(
+        "llama-3-405b",
+        tp=8,
+        pp=16,
+        dp=replicas,
+        sp=True,
+        global_batch=2048,
+        virtual_stages=8,
+        zero=1,
+        fp32_gradients=True,
+    )
+    assert workload.summary is not None
+    settings = {
+        "topology": f"Switch(8)_Switch({gpus // 8})",
+        "npu.peak": f"{989 * GEMM:.2f} TFLOPS",
+        "npu.memory.bandwidth": f"{3350 * 1300 / 1555:.1f} GB/s",
+    }
+    time = arm.simulate(workload, arm.Platform.load("dgx-h100-16n", settings)).step_time_ns
+    return workload.summary.flops / gpus / time / 1e3
+
 
 def seconds(run: Run, workload: Workload) -> float:
     """Simulated time of a step on DGX A100 nodes."""
@@ -114,6 +141,9 @@ def _step(run: Run, model: Model, *, selective: bool) -> float:
 
 def main() -> None:
     """Prints ours, theirs and the ratio."""
+    for gpus, replicas, measured in LLAMA:
+        ours = llama(gpus, replicas)
+        print(f"llama-3-405b on {gpus:5} {ours:6.1f} TFLOP/s | {measured:6.1f} | {ours / measured:.3f}")
     for run in TABLE_1:
         ours = rate(run)
         print(f"{run.model:14} {ours:6.1f} TFLOP/s | {run.measured:6.1f} | {ours / run.measured:.3f}")

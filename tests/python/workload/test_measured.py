@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from measured import TABLE_1, TABLE_5, Run, rate, steps
+from measured import LLAMA, TABLE_1, TABLE_5, Run, llama, rate, steps
 
 
 @pytest.mark.parametrize("run", [run for run in TABLE_1 if run.pp <= 8], ids=lambda run: run.model)
@@ -23,3 +23,10 @@ def test_step_time(row: tuple[Run, float]) -> None:
     assert 0.85 < full / run.measured < 1.05
     assert 0.85 < selective / better < 1.05
     assert abs(full / selective - run.measured / better) < 0.05
+
+
+def test_twice_the_gpus_for_the_same_batch() -> None:
+    """Llama 3 405B keeps 400 / 430 of its rate from 8,192 to 16,384 GPUs: ours within 3 points of that."""
+    small, large = (llama(gpus, replicas) for gpus, replicas, _ in LLAMA)
+    print(f"ours {large:.0f} / {small:.0f} = {large / small:.3f} | measured 400 / 430 = {400 / 430:.3f}")
+    assert abs(large / small - 400 / 430) < 0.03

@@ -88,6 +88,15 @@ impl<'a> AstraSimLowering<'a> {
         let unsupported = |name: &str, allowed: &str| {
             Problem::new("", "", format!("{name} does not do {}", kind.name())).help(allowed.to_string())
         };
+        let steps = match (algorithm, kind) {
+            (Algorithm::Ring, CollectiveKind::AllToAll) => u64::from(n) * u64::from(n - 1) / 2,
+            _ => 2 * u64::from(n),
+        };
+        if steps > collective::MAX_STEPS {
+            let (name, most) = (kind.name(), collective::MAX_STEPS);
+            let text = format!("{algorithm} {name} on {n} NPUs takes {steps} steps, more than {most}");
+            return Err(Problem::new("", "", text).help("fewer NPUs a dimension, or another algorithm"));
+        }
         let plan = match algorithm {
             Algorithm::Ring => plans::ring(kind, n, bytes),
             Algorithm::Direct { window } => plans::direct(kind, n, bytes, window, local),

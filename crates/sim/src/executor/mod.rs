@@ -21,9 +21,9 @@ pub use recorder::{PhaseTotals, RankTotals};
 pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
-use crate::shape::Shape;
+use crate::shape::{Shape, Shapes};
 use engine::EventQueue;
-use graph::{Problem, Workload};
+use graph::{CollectiveKind, Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
 use rustc_hash::FxHashMap;
 use units::{Span, Time};
@@ -128,6 +128,13 @@ pub struct Settings {
 
 pub use memory::RemoteTiming;
 
+impl Settings {
+    /// Whether a collective takes its recorded time and sends nothing: all do in a replay, broadcasts with the peer.
+    pub fn replays(&self, kind: CollectiveKind) -> bool {
+        self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
+    }
+}
+
 /// Something a rank has registered for an instant.
 #[derive(Clone, Copy, Debug)]
 enum Callback {
@@ -200,9 +207,7 @@ pub struct Executor<'a, B> {
     kinds: Vec<Vec<nodes::Kind>>,
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
-    /// Distinct shapes of groups.
-    shapes: Vec<Shape>,
-    shape_of: FxHashMap<u32, u32>,
+    shapes: Shapes<'a>,
     queues: Vec<phases::Queue>,
     dealt: Vec<phases::Dealt>,
     streams: Vec<phases::Stream>,
@@ -261,8 +266,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 .collect(),
             deps_left: Vec::new(),
             slots: Vec::new(),
-            shapes: Vec::new(),
-            shape_of: FxHashMap::default(),
+            shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             queues: Vec::new(),
             dealt: Vec::new(),
             streams: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant};
-use graph::{CollectiveKind, Op};
+use graph::Op;
 use network::Backend;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -152,10 +152,10 @@ impl<B: Backend> Executor<'_, B> {
             Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
-            Op::Collective { kind: CollectiveKind::Broadcast, .. } if self.settings.match_bytes => {
+            Op::Collective { kind, .. } if self.settings.replays(kind) => {
                 self.run_for(rank, index, self.settings.durations[program][index as usize]);
             }
-            Op::Collective { .. } => self.issue_collective(rank, index, &node.op),
+            Op::Collective { .. } => self.issue_collective(rank, index, &node),
         }
     }
 

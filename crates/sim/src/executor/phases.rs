@@ -136,7 +136,7 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(found) = self.lowered.get(&request) {
             return Ok(found.clone());
         }
-        let lowered = Arc::new(self.lowering.lower(&request, &self.shapes[request.shape as usize])?);
+        let lowered = Arc::new(self.lowering.lower(&request, self.shapes.get(request.shape))?);
         let single = lowered.shapes.iter().all(|s| s.len() == 1);
         let scripts: Arc<[Vec<u32>]> =
             lowered.shapes.iter().map(|phases| phases.iter().map(|p| self.flatten(p, single)).collect()).collect();

@@ -7,8 +7,7 @@ use super::phases::{Dealt, Stream};
 use super::{Executor, NONE, SlotClass};
 use crate::lowering::{Lowered, PhaseSpec, Request};
 use crate::platform::Policy;
-use crate::shape::Shape;
-use graph::{CollectiveKind, Op, Problem};
+use graph::{CollectiveKind, Node, Op, Problem};
 use network::Backend;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,27 +91,13 @@ impl<B: Backend> Executor<'_, B> {
                 None => (group, position, members.len(world)),
             };
             self.group_instances.entry(class).or_default().members = count;
-            let shape = self.shape(group);
+            let shape = self.shapes.index(self.workload, group);
             self.slots.push(SlotState { class, group, shape, position, member, ordinal: 0 });
         }
     }
 
-    fn shape(&mut self, group: u32) -> u32 {
-        if let Some(&known) = self.shape_of.get(&group) {
-            return known;
-        }
-        let members = &self.workload.groups[group as usize].members;
-        let shape = Shape::of(members, &self.settings.sizes, self.settings.aligned_groups);
-        let at = self.shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
-            self.shapes.push(shape);
-            self.shapes.len() - 1
-        });
-        self.shape_of.insert(group, at as u32);
-        at as u32
-    }
-
-    pub(super) fn issue_collective(&mut self, rank: u32, node: u32, op: &Op) {
-        let Op::Collective { kind, bytes, slot, priority, dims, root } = *op else {
+    pub(super) fn issue_collective(&mut self, rank: u32, node: u32, asked: &Node) {
+        let Op::Collective { kind, slot, priority, .. } = asked.op else {
             unreachable!("only collectives are issued here")
         };
         let slot = self.ranks[rank as usize].slots + slot;
@@ -122,9 +107,8 @@ impl<B: Backend> Executor<'_, B> {
             let text = format!("calls {} on group {group:?}, of which it is not a member", kind.name());
             return self.fail(Problem::new("", self.place(rank, node), text));
         }
-        let id = self.workload.programs[self.ranks[rank as usize].program as usize].nodes()[node as usize].id;
-        let own = self.settings.custom_nodes.contains(&id).then_some(id);
-        let request = Request { kind, bytes: bytes.0, shape, node: own, dims, root };
+        let request =
+            Request::of(asked, shape, self.settings).expect("a node that takes a set time is not issued here");
         let Some(at) = self.instance(slot, request, rank, node) else { return };
         self.slots[slot as usize].ordinal += 1;
         let lowered = self.instances[at as usize].lowered.clone();
@@ -189,11 +173,7 @@ impl<B: Backend> Executor<'_, B> {
             Ok((lowered, scripts)) => Some(self.open_instance(slot, request, lowered, scripts)),
             Err(problem) => {
                 let place = self.place(rank, node);
-                // A fault in a file keeps its place there; who ran into it is said in the message.
-                let named = !problem.file.is_empty();
-                let message = if named { format!("{} ({place})", problem.message) } else { problem.message.clone() };
-                let place = if named { problem.place.clone() } else { place };
-                self.fail(Problem { place, message, ..problem });
+                self.fail(Problem { place, ..problem });
                 None
             }
         }

@@ -1,0 +1,161 @@
+"""`armillary import`: recorded PyTorch runs as a workload, and how much of them it covers."""
+
+from __future__ import annotations
+
+import json as json_text
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, Problem
+from . import output
+from .options import Json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..workload.importer import Coverage, Imported
+
+SCHEMA = "armillary.import/1"
+_SHOWN = 16
+"""Ranks in the table; --json has all."""
+
+
+class AllToAll(StrEnum):
+    """What all-to-alls over all ranks do on more ranks."""
+
+    refuse = "refuse"
+    keep = "keep"
+    repeat = "repeat"
+
+
+class Format(StrEnum):
+    """How the workload is written."""
+
+    compact = "compact"
+    chakra = "chakra"
+
+
+Traces = Annotated[
+    list[str],
+    typer.Argument(metavar="TRACE...", help="Execution and Kineto traces of one run: files, directories, archives."),
+]
+Out = Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Where to write the workload.")]
+StepNumber = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="ProfilerStep to take; by default a steady one on every rank.")
+]
+Ranks = Annotated[
+    int | None, typer.Option("--ranks", metavar="N", min=1, help="Make this many ranks of those recorded.")
+]
+Across = Annotated[
+    AllToAll,
+    typer.Option("--all-to-all", help="With --ranks: keep a rank's bytes, repeat in each copy of the run, or refuse."),
+]
+Members = Annotated[
+    str | None, typer.Option("--groups", metavar="FILE", help='Members of process groups, {"name": [0, 1], ...}.')
+]
+Skew = Annotated[bool, typer.Option("--skew", help="Let ranks start as far apart as they were recorded, not together.")]
+As = Annotated[Format, typer.Option("--format", help="compact: one file a program; chakra: one a rank.")]
+
+
+def import_(
+    traces: Traces,
+    out: Out,
+    step: StepNumber = None,
+    ranks: Ranks = None,
+    all_to_all: Across = AllToAll.refuse,
+    groups: Members = None,
+    skew: Skew = False,
+    format_: As = Format.compact,
+    json: Json = None,
+) -> None:
+    """Turn recorded PyTorch runs into a workload."""
+    with output.guard():
+        output.require_writable(json)
+        from ..workload.importer import import_traces
+
+        with output.progress("importing") as update:
+            imported = import_traces(
+                traces,
+                step=step,
+                ranks=ranks,
+                all_to_all=all_to_all.value,
+                skew=skew,
+                groups=_groups(groups),
+                progress=(lambda share, _word: update(share, 0.0)) if update else None,
+            )
+        imported.workload.write(out, format_.value)
+        if json != "-":
+            _show(imported, out)
+        head = {"schema": SCHEMA, "version": __version__, "output": out}
+        output.write_json(json, json_text.dumps({**head, **imported.as_dict()}, indent=2))
+
+
+def _groups(path: str | None) -> dict[str, list[int]] | None:
+    """The file of `--groups`. Raises `InputError` for one that is no mapping from names to ranks."""
+    if path is None:
+        return None
+    try:
+        value = json_text.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError([Problem(path, "", f"can't be read: {error}", '{"name": [0, 1], ...}')]) from None
+    lists = isinstance(value, dict) and all(
+        isinstance(members, list) and members and all(isinstance(rank, int) for rank in members)
+        for members in value.values()
+    )
+    if not lists:
+        raise InputError(
+            [Problem(path, "", "is no mapping from group names to lists of ranks", '{"name": [0, 1], ...}')]
+        )
+    return {str(name): members for name, members in value.items()}
+
+
+def _show(imported: Imported, out: str) -> None:
+    console, workload = output.console(), imported.workload
+    console.print(f"{workload.ranks} ranks, {workload.programs} programs, {workload.operations:,} operations in {out}")
+    if imported.ranks:
+        console.print(_table(imported))
+    for name, count, time, why in _omissions(imported):
+        console.print(f"left out or kept otherwise: {name}, {count:,}{time}: {why}", soft_wrap=True)
+    for note in imported.notes:
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+def _table(imported: Imported) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in ("rank", "step", "ms", "replayed", "device time", "kernels", "launches", "collectives"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in imported.ranks[:_SHOWN]:
+        table.add_row(*_row(entry))
+    if len(imported.ranks) > _SHOWN:
+        table.add_row("...")
+    whole = imported.total
+    if whole is not None and len(imported.ranks) > 1:
+        table.add_row(*_row(whole))
+    return table
+
+
+def _row(entry: Coverage) -> list[str]:
+    """Shares explained, of those in the step."""
+    return [
+        "all" if entry.rank < 0 else str(entry.rank),
+        "whole" if entry.step < 0 else str(entry.step),
+        f"{entry.recorded_ps / 1e9:,.3f}",
+        f"{entry.deviation:+.2%}" if entry.replayed_ps >= 0 else "",
+        f"{entry.device_share:.1%}",
+        f"{entry.kernels:,}",
+        f"{entry.launch_share:.1%}",
+        f"{entry.sized} of {entry.collectives}",
+    ]
+
+
+def _omissions(imported: Imported) -> list[tuple[str, int, str, str]]:
+    whole = imported.total
+    found = whole.omissions if whole else ()
+    return [(o.what, o.count, f" ({o.time_ps / 1e9:,.3f} ms)" if o.time_ps else "", o.why) for o in found]

@@ -1,0 +1,56 @@
+"""What a study is: where its numbers are printed, how ours are made, and rows of both side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+BACKENDS = ("analytical", "link")
+"""Networks a study runs on unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of the paper beside ours."""
+
+    setup: str
+    backend: str
+    paper: float | None
+    """As printed; `None` where the paper shows a figure without numbers."""
+    ours: float
+    unit: str
+    why: str
+    """One sentence: where ours comes from, or why it differs."""
+    relation: Literal["=", "<", ">"] = "="
+    """What the paper says of its number: that it is so, or that it stays below or above."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the paper's."""
+        return self.ours / self.paper if self.paper else None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether ours is below or above as the paper says; `None` where it prints a value, or nothing."""
+        if self.paper is None or self.relation == "=":
+            return None
+        return self.ours < self.paper if self.relation == "<" else self.ours > self.paper
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        keys = ("setup", "backend", "relation", "paper", "ours", "unit", "ratio", "holds", "why")
+        return {key: getattr(self, key) for key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A table or figure that can be rerun."""
+
+    name: str
+    title: str
+    source: str
+    setup: str
+    """What was run, and what had to be assumed, in a few sentences."""
+    rows: Callable[[Sequence[str]], list[Row]]
+    """Runs it on the given backends."""

@@ -1,0 +1,110 @@
+"""The collectives and messages behind each communication kernel of one rank.
+
+Here: asking the places that may tell, the surest first: the kernel's own NCCL metadata, the operators around its launch
+(their metadata, their execution-trace nodes, the shapes of their inputs), at last the kernel's name, which has no size.
+Not here: how those are read (`collectives.py`), group membership (`groups.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from . import collectives
+from .collectives import Call
+from .host_trace import HostNode
+from .kineto import Trace
+from .linking import HostLinks, Launches, Nesting
+
+_NAMED = re.compile(r"^(record_param_comms|nccl:|c10d::|gloo:)|_c10d_functional")
+
+
+@dataclass
+class Communication:
+    """Calls by device operation; host operators that communicate without a kernel in `hosted`."""
+
+    calls: dict[int, Call] = field(default_factory=dict)
+    hosted: list[tuple[int, Call]] = field(default_factory=list)
+    """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device, say)."""
+    told_by: Counter[str] = field(default_factory=Counter)
+
+
+def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
+    """Every communication kernel's call, and operators that have none."""
+    kernels = [i for i, op in enumerate(trace.device) if op.kind == "kernel" and collectives.KERNEL.search(op.name)]
+    found, explained = Communication(), set[int]()
+    nesting = Nesting(trace.ops) if kernels or host.node else None
+    for index in kernels:
+        launch = links.call[index]
+        around: list[int] = []
+        if launch >= 0 and nesting is not None:
+            call = trace.calls[launch]
+            around = [i for i in nesting.enclosing(call.thread, call.start) if _NAMED.search(trace.ops[i].name)]
+        explained.update(around)
+        told = _kernel(trace, index, around, host.node)
+        found.calls[index] = told
+        found.told_by[told.told_by] += 1
+    if not trace.device:
+        found.hosted = _hosted(trace, host.node, explained)
+    return found
+
+
+def _kernel(trace: Trace, index: int, around: list[int], nodes: dict[int, HostNode]) -> Call:
+    op = trace.device[index]
+    candidates = [collectives.from_metadata(op.event.arguments())]
+    candidates += [_operator(trace, i, nodes) for i in around]
+    best = _best(candidates)
+    if best is None:
+        kind = collectives.kind_of(op.name.split("(")[0]) or "unknown"
+        return Call(kind, -1, "", collectives.GroupRef(), "kernel name")
+    root = next((_root(trace, i, nodes) for i in around if "broadcast_" in trace.ops[i].name), 0)
+    return replace(best, root=root)
+
+
+def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | None:
+    op = trace.ops[index]
+    if op.name == "record_param_comms":
+        told = collectives.from_metadata(op.event.arguments())
+        node = nodes.get(index)
+        return told or (collectives.from_host_node(node) if node is not None else None)
+    if op.name.startswith("nccl:") and (message := collectives.from_annotation(op.name)):
+        return message
+    return collectives.from_shapes(op.name, op.event.arguments(), "shapes of host operators")
+
+
+def _best(candidates: Iterable[Call | None]) -> Call | None:
+    """The first that knows a size, else the first; with the group of whoever knows one, uneven if anybody says so."""
+    known = [call for call in candidates if call is not None and call.kind]
+    if not known:
+        return None
+    best = next((call for call in known if call.bytes >= 0), known[0])
+    group = next((call.group for call in known if call.group.ranks), None)
+    group = group or next((call.group for call in known if call.group.name or call.group.size), best.group)
+    peer = next((call.peer for call in known if call.peer >= 0), -1)
+    message = next((call.kind for call in known if call.kind in ("send", "recv")), best.kind)
+    return replace(best, kind=message, group=group, peer=peer, uneven=any(call.uneven for call in known))
+
+
+def _root(trace: Trace, index: int, nodes: dict[int, HostNode]) -> int:
+    """The root of `c10d::broadcast_(tensors, group, root, ...)`, 0 where no trace kept it."""
+    concrete = trace.ops[index].event.arguments().get("Concrete Inputs") or []
+    node = nodes.get(index)
+    values = node.inputs if node is not None else concrete
+    value = str(values[2]) if len(values) > 2 else "0"
+    return int(value) if value.isdigit() else 0
+
+
+def _hosted(trace: Trace, nodes: dict[int, HostNode], explained: set[int]) -> list[tuple[int, Call]]:
+    """Communication of a trace without device operations: one a call, the outermost operator that knows a size."""
+    found: list[tuple[int, Call]] = []
+    until: dict[tuple[str, str], int] = {}
+    for index, op in enumerate(trace.ops):
+        if index in explained or not _NAMED.search(op.name) or op.start < until.get(op.thread, 0):
+            continue
+        told = _operator(trace, index, nodes)
+        if told is not None and told.bytes >= 0:
+            found.append((index, told))
+            until[op.thread] = op.end
+    return found

@@ -1,0 +1,123 @@
+"""PyTorch execution traces: host operators with tensors and process groups, in every schema version alike.
+
+Here: nodes of schema 1.0.1 (fields on the node) and of 1.0.2 to 1.1.1 (`attrs`, `ctrl_deps`, values under `inputs`)
+as one type. Not here: which Kineto operator a node is (`linking.py`). A tensor is `[id, storage, offset, elements,
+width, device]`.
+Source: the execution trace observer of PyTorch (`execution_trace_observer.cpp`), one file a process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import InputError, Problem
+from .reading import HostDocument, Recording
+
+VERSIONS = ("1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
+"""Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter here."""
+
+
+@dataclass(slots=True)
+class HostNode:
+    """One operator. `rf_id` is PyTorch's record-function id, -1 where there is none; `parent` an id."""
+
+    id: int
+    name: str
+    parent: int
+    thread: int
+    rf_id: int
+    inputs: list[Any]
+    types: list[str]
+    shapes: list[Any]
+    outputs: list[Any]
+    results: list[Any]
+    """Shapes of the outputs."""
+
+
+@dataclass
+class HostTrace:
+    """One rank's execution trace, nodes by id (which is the order of their start)."""
+
+    file: str
+    schema: str
+    pid: str
+    nodes: list[HostNode]
+
+    @property
+    def version(self) -> str:
+        """The schema version without its suffix."""
+        return self.schema.partition("-")[0]
+
+
+def host_trace(recording: Recording) -> HostTrace:
+    """The nodes of a document. Raises `InputError` for an empty one and for nodes without id or name."""
+    document = recording.document
+    assert isinstance(document, HostDocument)
+    wrong = [index for index, node in enumerate(document.nodes) if not ("id" in node and "name" in node)]
+    if wrong or not document.nodes:
+        message = f"{len(wrong)} of {len(document.nodes)} nodes have no id or no name" if wrong else "no nodes"
+        place = f"nodes[{wrong[0]}]" if wrong else "nodes"
+        raise InputError([Problem(recording.file, place, message, f"schema {' '.join(VERSIONS)}")])
+    nodes = sorted((_node(node) for node in document.nodes), key=lambda node: node.id)
+    twice = [node.id for node, after in itertools.pairwise(nodes) if node.id == after.id]
+    if twice:
+        raise InputError([Problem(recording.file, f"node {twice[0]}", f"{len(twice)} ids come twice", "unique ids")])
+    return HostTrace(recording.file, document.schema, str(document.pid), nodes)
+
+
+def _node(raw: dict[str, Any]) -> HostNode:
+    inputs, outputs = raw.get("inputs", []), raw.get("outputs", [])
+    if isinstance(inputs, dict):
+        attributes = {entry.get("name"): entry.get("value") for entry in raw.get("attrs", [])}
+    else:
+        inputs = {"values": inputs, "types": raw.get("input_types", []), "shapes": raw.get("input_shapes", [])}
+        outputs = {"values": outputs, "shapes": raw.get("output_shapes", [])}
+        attributes = raw
+    rf_id = attributes.get("rf_id")
+    return HostNode(
+        id=int(raw["id"]),
+        name=str(raw["name"]),
+        parent=int(raw.get("ctrl_deps", raw.get("parent", 0)) or 0),
+        thread=int(attributes.get("tid") or 0),
+        rf_id=-1 if rf_id is None else int(rf_id),
+        inputs=list(inputs.get("values") or []),
+        types=list(inputs.get("types") or []),
+        shapes=list(inputs.get("shapes") or []),
+        outputs=list(outputs.get("values") or []),
+        results=list(outputs.get("shapes") or []),
+    )
+
+
+def tensors(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
+    """Every tensor in a value, however deep in lists."""
+    if isinstance(value, list):
+        if len(value) >= 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5]):
+            yield value
+        else:
+            for inner in value:
+                yield from tensors(inner)
+
+
+def process_groups(trace: HostTrace) -> list[dict[str, Any]]:
+    """What `## process_group:init ##` declares: `pg_name`, `ranks`, `group_size`."""
+    for node in trace.nodes:
+        if "process_group:init" in node.name and node.inputs:
+            try:
+                found = json.loads(str(node.inputs[0]))
+            except json.JSONDecodeError:
+                return []
+            return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return []
+
+
+def threads(trace: HostTrace) -> dict[int, list[HostNode]]:
+    """Operators by thread in the order of their start, without the nodes that stand for process and thread."""
+    found: dict[int, list[HostNode]] = {}
+    for node in trace.nodes:
+        if not node.name.startswith("[pytorch|profiler|"):
+            found.setdefault(node.thread, []).append(node)
+    return found

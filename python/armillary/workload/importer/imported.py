@@ -1,0 +1,37 @@
+"""The result of an import. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..workload import Workload
+from . import coverage
+from .coverage import Coverage
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A workload, what it covers of each recorded rank, and what to know about it."""
+
+    workload: Workload
+    ranks: tuple[Coverage, ...]
+    """Recorded ranks; empty when there were no durations (execution traces alone)."""
+    notes: tuple[str, ...]
+
+    @property
+    def total(self) -> Coverage | None:
+        """All recorded ranks together."""
+        return coverage.total(self.ranks) if self.ranks else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        whole = self.total
+        return {
+            "ranks": self.workload.ranks,
+            "programs": self.workload.programs,
+            "operations": self.workload.operations,
+            "notes": list(self.notes),
+            "total": whole.as_dict() if whole else None,
+            "recorded": [entry.as_dict() for entry in self.ranks],
+        }

@@ -1,0 +1,187 @@
+"""Kineto events to host calls, device operations and annotations of one rank.
+
+Here: what each category of event is and its exact times. Not here: who caused what (`linking.py`), which collective a
+kernel is (`collectives.py`). All times are integer picoseconds on the trace's own clock.
+Source: the categories that libkineto writes (`cpu_op`, `cuda_runtime`, `kernel`, ...), ROCm's and CUDA's alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ...errors import InputError, Problem
+from .reading import Event, KinetoDocument, Recording
+
+Thread = tuple[str, str]
+Args = dict[str, Any]
+
+_CALLS = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime", "privateuse1_runtime"})
+_DEVICE = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "copy", "Memcpy": "copy"}
+_DEVICE |= {"gpu_memset": "set", "Memset": "set"}
+_HOST = frozenset({"cpu_op", "Operator"})
+_UNUSED_PHASES = frozenset({"M", "i", "I", "C"})
+
+
+@dataclass(slots=True)
+class HostOp:
+    """An operator or annotation on a host thread. `number` counts them in the order of their start on the thread."""
+
+    name: str
+    thread: Thread
+    start: int
+    end: int
+    event: Event
+    annotation: bool
+    detail: Args = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call into the CUDA or HIP runtime or driver."""
+
+    name: str
+    thread: Thread
+    start: int
+    end: int
+    correlation: int
+
+
+@dataclass(slots=True)
+class DeviceOp:
+    """A kernel, copy or fill on a stream."""
+
+    name: str
+    kind: str
+    stream: str
+    start: int
+    end: int
+    correlation: int
+    event: Event
+    device: str
+
+
+@dataclass(slots=True)
+class SyncRecord:
+    """What Kineto says a synchronisation waited for; streams are "" and correlations 0 where it does not say."""
+
+    kind: str
+    correlation: int
+    stream: str
+    waits_for: str
+    record: int
+
+
+@dataclass
+class Trace:
+    """One rank's Kineto trace, every list by start."""
+
+    file: str
+    distributed: Args
+    devices: list[Args]
+    clock: int | None
+    ops: list[HostOp] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    device: list[DeviceOp] = field(default_factory=list)
+    syncs: list[SyncRecord] = field(default_factory=list)
+    pids: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    """Events of categories without a meaning here, by category."""
+    untimed: int = 0
+    """Device events without a usable time."""
+
+    @property
+    def device_name(self) -> str:
+        """What the trace calls its accelerator, empty if it does not."""
+        used = {op.device for op in self.device}
+        named = [str(d.get("name", "")) for d in self.devices if not used or str(d.get("id")) in used]
+        return (named or [str(d.get("name", "")) for d in self.devices] or [""])[0]
+
+
+def picoseconds(microseconds: Decimal | int) -> int:
+    """Microseconds to whole picoseconds, exactly as far as the digits go."""
+    return int(microseconds * 1_000_000)
+
+
+def trace(recording: Recording) -> Trace:
+    """Sorts a Kineto document. Raises `InputError` when there is nothing to replay in it."""
+    document = recording.document
+    assert isinstance(document, KinetoDocument)
+    result = Trace(
+        recording.file, document.distributedInfo or {}, document.deviceProperties or [], document.baseTimeNanoseconds
+    )
+    for event in document.traceEvents:
+        _sort(result, event)
+    if not result.ops and not result.device:
+        categories = ", ".join(sorted(result.unread)) or "nothing"
+        raise InputError([Problem(recording.file, "traceEvents", f"no host operation and no kernel in {categories}")])
+    result.ops.sort(key=lambda op: (op.start, -op.end))
+    result.calls.sort(key=lambda call: (call.start, call.end))
+    result.device.sort(key=lambda op: (op.start, op.end))
+    return result
+
+
+def _sort(into: Trace, event: Event) -> None:
+    if event.ph != "X":
+        return
+    category = event.cat
+    if event.ts is None or event.dur is None:
+        into.untimed += category in _DEVICE
+        return
+    if category in _HOST or category == "user_annotation":
+        start = picoseconds(event.ts)
+        thread = (str(event.pid), str(event.tid))
+        into.pids[thread[0]] += 1
+        end = start + picoseconds(event.dur)
+        into.ops.append(HostOp(event.name, thread, start, end, event, category == "user_annotation"))
+    elif category in _CALLS:
+        into.calls.append(_call(event))
+    elif category in _DEVICE:
+        into.device.append(_device_op(event))
+    elif category == "cuda_sync":
+        into.syncs.append(_sync(event))
+    elif category not in _UNUSED_PHASES:
+        into.unread[category or "no category"] += 1
+
+
+def _call(event: Event) -> Call:
+    start = picoseconds(event.ts or 0)
+    correlation = _number(event.arguments().get("correlation"))
+    end = start + picoseconds(event.dur or 0)
+    return Call(event.name, (str(event.pid), str(event.tid)), start, end, correlation)
+
+
+def _device_op(event: Event) -> DeviceOp:
+    arguments = event.arguments()
+    start = picoseconds(event.ts or 0)
+    stream = str(arguments.get("stream", event.tid))
+    device = str(arguments.get("device", event.pid))
+    correlation = _number(arguments.get("correlation"))
+    end = start + picoseconds(event.dur or 0)
+    return DeviceOp(event.name, _DEVICE[event.cat], stream, start, end, correlation, event, device)
+
+
+def _sync(event: Event) -> SyncRecord:
+    arguments = event.arguments()
+    return SyncRecord(
+        str(arguments.get("cuda_sync_kind", event.name)),
+        _number(arguments.get("correlation")),
+        _stream(arguments.get("stream")),
+        _stream(arguments.get("wait_on_stream")),
+        _number(arguments.get("wait_on_cuda_event_record_corr_id")),
+    )
+
+
+def _stream(value: object) -> str:
+    """A stream's name; "" for the marks of no stream."""
+    return "" if value in (None, -1, 4294967295, "-1", "4294967295") else str(value)
+
+
+def _number(value: object) -> int:
+    """A correlation id, 0 where it is missing or not one."""
+    try:
+        return max(0, int(str(value)))
+    except ValueError:
+        return 0

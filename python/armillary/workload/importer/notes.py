@@ -1,0 +1,104 @@
+"""What a user must know about an import, as sentences with numbers. They stand in the workload's summary.
+
+Here: what was assumed, inferred, left out; bounds of an extrapolation. Not here: the counts (`coverage.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .agreement import Agreed, Placed
+from .coverage import Coverage
+from .one_rank import Analysed
+from .ranks import Run
+from .spread import Spread
+
+_BESIDE = 0.05
+
+
+def recorded_notes(run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]) -> list[str]:
+    """About the recorded ranks."""
+    notes = [f"{rank.trace.file}: {text}" for rank in ranks for text in _about(rank)]
+    assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
+    if assumed and run.world > 1:
+        notes.append(f"{assumed} calls in groups without recorded members are taken to be of all {run.world} ranks")
+    if agreed.uneven:
+        worst = max(agreed.uneven, key=lambda entry: entry.most / max(1, entry.least))
+        notes.append(
+            f"{len(agreed.uneven)} collectives are uneven across ranks: each rank gets the mean, which keeps the total "
+            f"(widest: {worst.kind}, {worst.least:,} to {worst.most:,} bytes, mean {worst.mean:,})"
+        )
+    if agreed.borrowed:
+        notes.append(f"{agreed.borrowed} calls without a size take that of another rank's same call")
+    unsized = sum(entry.collectives - entry.sized for entry in covered)
+    if unsized:
+        time = sum(p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("communication"))
+        notes.append(
+            f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels ({time / 1e9:,.3f} ms) "
+            "have no recorded size: barriers that move nothing; only a replay (scheduler.replay_only) times them"
+        )
+    beside, kernels = sum(entry.beside_ps for entry in covered), sum(rank.line.kernels for rank in ranks)
+    if kernels and beside / kernels > _BESIDE:
+        notes.append(f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is counted once")
+    return notes
+
+
+def _about(rank: Analysed) -> list[str]:
+    notes = []
+    window, line = rank.window, rank.line
+    if window.step.number < 0:
+        notes.append("no ProfilerStep annotation: the whole trace is one step")
+    if not rank.trace.device:
+        notes.append("no device operations: host time and collectives only, the device takes no time")
+    if rank.host.nodes and rank.host.share < 0.5:
+        notes.append(f"only {rank.host.share:.1%} of the execution trace's operators were found in the Kineto trace")
+    if line.dropped:
+        notes.append(
+            f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: {line.dropped[0]}"
+        )
+    if window.lag_after > 0.05 * max(1, window.step.span) and window.lag_after > 1.05 * window.head_start:
+        notes.append(
+            f"the device works {window.lag_after / 1e9:,.3f} ms beyond the step's annotation "
+            f"({window.head_start / 1e9:,.3f} ms of it the lag it began with)"
+        )
+    devices = {op.device for op in rank.trace.device}
+    if len(devices) > 1:
+        notes.append(f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken as one NPU")
+    return notes
+
+
+def spread_notes(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]) -> list[str]:
+    """About ranks that were not recorded."""
+    notes = []
+    if len(plan.recorded) < plan.world:
+        notes.append(
+            f"{len(plan.recorded)} of {plan.world} ranks were recorded; the others repeat them (rank r that of index "
+            f"r mod {len(plan.recorded)})"
+        )
+    if plan.grows:
+        notes += _growth(plan, placed, covered)
+    return notes
+
+
+def _growth(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]) -> list[str]:
+    groups = {(entry.members, entry.call.kind) for calls in placed.values() for entry in calls}
+    sources = {entry: next(r for r, calls in placed.items() if any((c.members, c.call.kind) == entry for c in calls))
+               for entry in groups}  # fmt: skip
+    grown = {entry for entry in groups if len(plan.members(sources[entry], *entry)) > len(entry[0])}
+    notes = [
+        f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the run, joined by "
+        f"{len(grown)} of {len(groups)} groups by kind that grow; batch and work of a rank stay (weak scaling)"
+    ]
+    if not grown:
+        notes.append("no group grows: the copies do not communicate, and the step can only be as long as theirs")
+    if any(kind == "all_to_all" for _, kind in grown):
+        notes.append(
+            "all-to-alls go to all ranks with a rank's bytes unchanged: tables or experts spread over all ranks"
+        )
+    times = sorted(entry.recorded_ps for entry in covered)
+    if times:
+        notes.append(
+            f"recorded steps take {times[0] / 1e9:,.3f} to {times[-1] / 1e9:,.3f} ms; every copy repeats one of them: "
+            "stragglers that no recorded rank shows are missing, which bounds the step at more ranks from below"
+        )
+    return notes

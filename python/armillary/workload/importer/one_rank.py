@@ -1,0 +1,136 @@
+"""Everything that is done to one recorded rank: link, choose, order, count.
+
+Here: the order of the stages and the counting. Not here: what needs several ranks (`agreement.py`, `spread.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import communication, groups, host_trace, linking, steps, timeline, waits
+from .agreement import Placed
+from .communication import Communication
+from .coverage import Coverage, Omission
+from .groups import Members, Resolver
+from .kineto import Trace
+from .linking import HostLinks, Launches
+from .ranks import Recorded
+from .steps import Step, Window
+from .timeline import Timeline
+from .waits import Waits
+
+
+@dataclass
+class Analysed:
+    """One rank on its way to a program."""
+
+    rank: int
+    trace: Trace
+    links: Launches
+    host: HostLinks
+    communication: Communication
+    window: Window
+    waits: Waits
+    line: Timeline
+    resolver: Resolver
+    placed: list[Placed]
+
+
+def analyse(recorded: Recorded, step: Step, world: int, given: Mapping[str, Members]) -> Analysed:
+    """Links and orders a rank with a Kineto trace. Raises `InputError` for groups that can't be known."""
+    trace = recorded.trace
+    assert trace is not None
+    links = linking.launches(trace)
+    host = linking.host_links(trace, recorded.host) if recorded.host else HostLinks()
+    communicated = communication.find(trace, links, host)
+    window = steps.window(trace, links, step)
+    found = waits.find(trace, links)
+    line = timeline.build(trace, links, found, window, [op for op, _ in communicated.hosted])
+    declared = groups.declared(trace.distributed, host_trace.process_groups(recorded.host) if recorded.host else [])
+    resolver = Resolver(recorded.file, recorded.rank, world, declared, given)
+    result = Analysed(recorded.rank, trace, links, host, communicated, window, found, line, resolver, [])
+    result.placed = _place(result)
+    return result
+
+
+def _place(rank: Analysed) -> list[Placed]:
+    """The step's calls in the order of issue, with members."""
+    kernels, hosted = rank.communication.calls, rank.communication.hosted
+    placed = []
+    for number, item in enumerate(rank.line.items):
+        call = hosted[-2 - item.op][1] if item.op < -1 else kernels.get(item.op)
+        if call is not None:
+            placed.append(Placed(call, rank.resolver.members(call.group), number))
+    return placed
+
+
+def report(rank: Analysed, operations: int) -> Coverage:
+    """The rank's counts."""
+    trace, window, line = rank.trace, rank.window, rank.line
+    own = [trace.device[i] for i in window.device]
+    linked = [trace.device[i] for i in window.device if rank.links.call[i] >= 0]
+    messages = [p for p in rank.placed if p.call.kind in ("send", "recv")]
+    return Coverage(
+        rank=rank.rank,
+        file=trace.file,
+        device=trace.device_name,
+        step=window.step.number,
+        span_ps=window.step.span,
+        recorded_ps=window.recorded,
+        skew_ps=0,
+        replayed_ps=-1,
+        lag_before_ps=window.lag_before,
+        lag_after_ps=window.lag_after,
+        operations=operations,
+        device_ops=len(trace.device),
+        device_ps=sum(op.end - op.start for op in trace.device),
+        step_ops=len(own),
+        step_ps=sum(op.end - op.start for op in own),
+        kernels=sum(op.kind == "kernel" for op in own),
+        launched_ops=len(linked),
+        launched_ps=sum(op.end - op.start for op in linked),
+        collectives=len(rank.placed) - len(messages),
+        sized=sum(p.call.bytes >= 0 for p in rank.placed if p.call.kind not in ("send", "recv")),
+        messages=len(messages),
+        host_ops=rank.host.nodes,
+        matched_ops=len(rank.host.node),
+        matched_by=rank.host.how,
+        waits_recorded=rank.waits.recorded,
+        waits_inferred=line.inferred,
+        dropped=len(line.dropped),
+        host_ps=line.host,
+        waited_ps=line.waited,
+        late_ps=line.late,
+        beside_ps=line.beside,
+        omissions=tuple(entry for entry in _omissions(rank) if entry.count),
+    )
+
+
+def _omissions(rank: Analysed) -> list[Omission]:
+    trace, window, line = rank.trace, rank.window, rank.line
+    inside = set(window.device)
+    outside = [op for i, op in enumerate(trace.device) if i not in inside]
+    unknown = [trace.device[i] for i in window.device if rank.links.call[i] < 0]
+    unsized = [p for p in rank.placed if p.call.bytes < 0]
+    items = line.items
+    return [
+        Omission("device operations of other steps", len(outside), sum(op.end - op.start for op in outside),
+                 "launched before the step or after it; --step N imports another one"),
+        Omission("device operations without a known launch", len(unknown), sum(op.end - op.start for op in unknown),
+                 "no call with their correlation id was recorded; kept in the order of their stream"),
+        Omission("communication of unknown size", len(unsized),
+                 sum(items[p.item].end - items[p.item].start for p in unsized),
+                 "no NCCL metadata, shapes or execution trace; a barrier with its recorded duration, for replay only"),
+        Omission("dependencies against the recorded order", len(line.dropped), 0,
+                 "; ".join(line.dropped[:3]) + ("; ..." if len(line.dropped) > 3 else "")),
+        Omission("waits for the step before", int(line.waited_before > 0), line.waited_before,
+                 "kept as host work: nothing in this step explains them"),
+        Omission("launches that waited for room in the queue", int(line.blocked > 0), line.blocked,
+                 "calls of more than 100 us; where the device explains them they wait for it, else they are host work"),
+        Omission("kernels beside other kernels", int(line.beside > 0), line.beside,
+                 "an NPU runs one compute node at a time: counted once, so that the device's busy time is as recorded"),
+        Omission("idling before device operations", int(line.late > 0), line.late,
+                 "no recorded cause; kept in the duration of what came after"),
+        Omission("device events without a time", trace.untimed, 0, "no ts or dur"),
+    ]  # fmt: skip

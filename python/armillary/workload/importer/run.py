@@ -1,0 +1,159 @@
+"""Recordings in, a workload and what it covers out: the main path of the importer.
+
+read -> ranks -> step -> each rank: link, order -> agree on collectives -> spread over all ranks -> programs -> workload
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...errors import InputError, Problem
+from ..program import Program
+from ..summary import Memory, RankClass, Summary
+from . import agreement, assembly, building, groups, host_only, one_rank, ranks, reading, replay, spread, steps
+from .agreement import Placed
+from .building import Source
+from .coverage import Coverage
+from .groups import Members
+from .imported import Imported
+from .notes import recorded_notes, spread_notes
+from .one_rank import Analysed
+from .ranks import Run
+from .spread import Spread
+
+Progress = Callable[[float, str], None]
+
+SHOWN = 16
+"""Programs whose volumes the summary lists."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be asked of an import; see `import_traces`."""
+
+    step: int | None = None
+    ranks: int | None = None
+    all_to_all: str = "refuse"
+    skew: bool = False
+    groups: Mapping[str, Members] = field(default_factory=dict)
+
+
+def import_traces(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    step: int | None = None,
+    ranks: int | None = None,
+    all_to_all: str = "refuse",
+    skew: bool = False,
+    groups: Mapping[str, Sequence[int]] | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """Reads PyTorch execution traces and Kineto traces of one run: files, directories, gzip, tar, in any order.
+
+    `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the whole trace. `ranks`
+    makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or `refuse` (`docs/import.md`). With `skew`
+    ranks start as far apart as they were recorded, else together. `groups` gives the members of process groups by the
+    name in the traces. `progress` is called with the finished share and a word.
+    Raises `InputError` listing every problem.
+    """
+    told = progress or (lambda _share, _word: None)
+    recordings = _read([Path(path) for path in paths], told)
+    run = _matched(recordings, told)
+    given = {name: tuple(members) for name, members in (groups or {}).items()}
+    options = Options(step, ranks, all_to_all, skew, given)
+    if run.ranks[0].trace is None:
+        return _without_durations(run, options)
+    return _with_durations(run, options, told)
+
+
+def _read(paths: list[Path], told: Progress) -> list[reading.Recording]:
+    recordings, problems = [], []
+    files = reading.expand(paths)
+    sizes = [max(1, file.stat().st_size) for file in files]
+    for number, file in enumerate(files):
+        told(0.5 * sum(sizes[:number]) / sum(sizes), "reading")
+        try:
+            recordings += reading.read(file)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return recordings
+
+
+def _matched(recordings: list[reading.Recording], told: Progress) -> Run:
+    return ranks.match(recordings, lambda share: told(0.5 + 0.2 * share, "reading"))
+
+
+def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
+    traces = [entry.trace for entry in run.ranks if entry.trace is not None]
+    chosen = steps.choose(traces, options.step)
+    analysed: list[Analysed] = []
+    problems: list[Problem] = []
+    for number, (entry, step) in enumerate(zip(run.ranks, chosen, strict=True)):
+        told(0.7 + 0.2 * number / len(chosen), f"rank {entry.rank}")
+        try:
+            analysed.append(one_rank.analyse(entry, step, run.world, options.groups))
+            problems += groups.check_assumptions(analysed[-1].resolver)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    calls = {rank.rank: rank.placed for rank in analysed}
+    agreed = agreement.agree(calls, {rank.rank: rank.trace.file for rank in analysed})
+    told(0.9, "building")
+    first = min(step.start for step in chosen)
+    late = {entry.rank: step.start - first for entry, step in zip(run.ranks, chosen, strict=True)}
+    sources = [_source(rank, late[rank.rank] if options.skew else 0) for rank in analysed]
+    covered = [replace(one_rank.report(rank, len(rank.line.items)), skew_ps=late[rank.rank]) for rank in analysed]
+    notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))
+    result = _finish(run, options, sources, tuple(covered), notes)
+    told(0.95, "replaying")
+    return replay.check(result, options.skew)
+
+
+def _source(rank: Analysed, skew: int) -> Source:
+    return Source(rank.rank, rank.line.items, _by_item(rank.placed), skew=skew)
+
+
+def _by_item(placed: list[Placed]) -> dict[int, list[Placed]]:
+    found: dict[int, list[Placed]] = {}
+    for entry in placed:
+        found.setdefault(entry.item, []).append(entry)
+    return found
+
+
+def _without_durations(run: Run, options: Options) -> Imported:
+    """Execution traces alone."""
+    found, problems = host_only.analyse(run, options.groups)
+    if problems:
+        raise InputError(problems)
+    agreement.agree({rank.rank: rank.placed for rank in found}, {entry.rank: entry.file for entry in run.ranks})
+    sources = [host_only.source(rank) for rank in found]
+    return _finish(run, options, sources, (), (*run.notes, host_only.note(found)))
+
+
+def _finish(
+    run: Run, options: Options, sources: list[Source], covered: tuple[Coverage, ...], told: tuple[str, ...]
+) -> Imported:
+    """Programs for all ranks, recorded or not."""
+    wanted = run.world if options.ranks is None else options.ranks
+    placed = {source.rank: [entry for entries in source.calls.values() for entry in entries] for source in sources}
+    kinds = [(building.effective(entry.call)[0], entry.members) for entry in next(iter(placed.values()))]
+    spread.check(run.world, wanted, kinds, options.all_to_all)
+    plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
+    notes = (*told, *spread_notes(plan, placed, covered))
+    workload = assembly.assemble(plan, sources, summary=lambda programs: _summary(run, plan, programs, notes))
+    return Imported(workload, covered, notes)
+
+
+def _summary(run: Run, plan: Spread, programs: list[Program], notes: tuple[str, ...]) -> Summary:
+    name = Path(run.ranks[0].file.split(": ")[-1]).name
+    classes = tuple(
+        RankClass(f"program {number}", 1, program.operations, program.volumes, Memory())
+        for number, program in enumerate(programs[:SHOWN])
+    )
+    return Summary(name, "recorded", plan.ranks, 0, 0, 0, 0, 0, 0.0, classes, notes)

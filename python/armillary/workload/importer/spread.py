@@ -1,0 +1,90 @@
+"""From the recorded ranks to all ranks: those that were not recorded, and more of them than there were.
+
+Here: whose program a rank runs, who its groups' members are, how sizes change. Model: N ranks are N / W blocks of the
+W of the run; rank r does what rank r mod W did. A group of everybody grows to everybody; so does a group along the
+outermost stride that reduces or gathers (data parallelism); every other group repeats in each block. With g members
+grown to h, an all-gather's contribution is a shard and shrinks by g / h; what all-reduce and reduce-scatter hand in
+stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import InputError, Problem
+from .groups import Members
+
+_GROW = frozenset({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier", "unknown"})
+
+
+@dataclass(frozen=True)
+class Spread:
+    """`world` ranks in the run, `ranks` wanted; `all_to_all` is `refuse`, `keep` or `repeat`."""
+
+    world: int
+    ranks: int
+    recorded: tuple[int, ...]
+    all_to_all: str = "refuse"
+
+    @property
+    def grows(self) -> bool:
+        """True when there are to be more ranks than there were."""
+        return self.ranks > self.world
+
+    def source(self, rank: int) -> int:
+        """The recorded rank that `rank` repeats."""
+        inside = rank % self.world
+        return inside if inside in self.recorded else self.recorded[inside % len(self.recorded)]
+
+    def members(self, rank: int, group: Members, kind: str) -> Members:
+        """What `rank` is in where the rank it repeats was in `group`. Raises `InputError` for irregular groups."""
+        source = self.source(rank)
+        if rank == source and not self.grows:
+            return group
+        if group == tuple(range(self.world)):
+            start = rank - rank % self.world
+            return tuple(range(start, start + self.world)) if self._repeats(kind) else tuple(range(self.ranks))
+        stride = self._stride(source, group)
+        size = len(group)
+        if self.grows and stride * size == self.world and kind in _GROW:
+            size = self.ranks // stride
+        block = stride * size
+        first = rank - rank % block + rank % stride
+        return tuple(range(first, first + block, stride))
+
+    def _repeats(self, kind: str) -> bool:
+        return self.grows and kind == "all_to_all" and self.all_to_all == "repeat"
+
+    def _stride(self, source: int, group: Members) -> int:
+        steps = {after - before for before, after in itertools.pairwise(group)} or {1}
+        stride = min(steps)
+        block = stride * len(group)
+        regular = len(steps) == 1 and stride > 0 and group[0] == source - source % block + source % stride
+        if not regular or self.world % block:
+            message = f"group {list(group)} of rank {source} has no pattern to continue"
+            help_ = "traces of every rank, and no --ranks; groups of equal stride that tile the ranks can be continued"
+            raise InputError([Problem("", "--ranks", message, help_)])
+        return stride
+
+    def bytes(self, kind: str, size: int, before: int, after: int) -> int:
+        """A rank's bytes in a group grown from `before` members to `after`."""
+        return -(-size * before // after) if kind == "all_gather" else size
+
+
+def check(world: int, ranks: int, kinds: Sequence[tuple[str, Members]], all_to_all: str) -> None:
+    """Raises `InputError` when `ranks` can't be made of `world`."""
+    if ranks % world or ranks < world:
+        below, above = max(world, ranks - ranks % world), ranks - ranks % world + world
+        near = f"{below} or {above}, multiples of {world}"
+        raise InputError([Problem("", "--ranks", f"{ranks} ranks are no multiple of the {world} of the run", near)])
+    everybody = tuple(range(world))
+    hit = sum(kind == "all_to_all" and members == everybody for kind, members in kinds)
+    if ranks > world and hit and all_to_all == "refuse":
+        message = f"{hit} all-to-alls run over all {world} ranks, and the traces don't say what they do on {ranks}"
+        help_ = (
+            "--all-to-all keep: a rank's bytes stay and go to more ranks (tables or experts spread over all of them, "
+            f"batch a rank the same); --all-to-all repeat: each {world} ranks keep their own"
+        )
+        raise InputError([Problem("", "--ranks", message, help_)])

@@ -1,0 +1,148 @@
+"""Which part of a trace is one training step.
+
+Here: `ProfilerStep#n` annotations, a steady one among them, the operations that belong to it. Not here: dependencies.
+A device may lag behind its host: work of the step before still runs when the annotation begins, its own after it
+ends. The host is ahead by what is common to both (its head start), and a step that leaves more behind than it found
+took longer:
+step time = span of the annotation + lag at its end - head start, head start = min(lag at its start, lag at its end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import InputError, Problem
+from .kineto import Trace
+from .linking import Launches
+
+PREFIX = "ProfilerStep#"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A window on the host, picoseconds on the trace's clock. `number` -1 is the whole trace."""
+
+    number: int
+    start: int
+    end: int
+
+    @property
+    def span(self) -> int:
+        """Length of the annotation."""
+        return self.end - self.start
+
+
+def annotated(trace: Trace) -> dict[int, Step]:
+    """The host's `ProfilerStep` annotations by number."""
+    found: dict[int, Step] = {}
+    for op in trace.ops:
+        number = op.name.removeprefix(PREFIX)
+        if op.annotation and op.name.startswith(PREFIX) and number.isdigit():
+            found.setdefault(int(number), Step(int(number), op.start, op.end))
+    return found
+
+
+def whole(trace: Trace) -> Step:
+    """Everything from the first event to the last."""
+    starts = [found[0].start for found in (trace.ops, trace.calls, trace.device) if found]
+    ends = [op.end for op in trace.ops] + [call.end for call in trace.calls] or [op.end for op in trace.device]
+    return Step(-1, min(starts), max(ends))
+
+
+def choose(traces: Sequence[Trace], wanted: int | None) -> list[Step]:
+    """One step a rank, the same number on all: the wanted one, else a steady one, else everything.
+
+    Steady: of the steps on every rank, without the first when there are others, the one of median length.
+    Raises `InputError` when the wanted step is not on every rank, naming those that are.
+    """
+    steps = [annotated(trace) for trace in traces]
+    common = sorted(set.intersection(*map(set, steps))) if steps else []
+    if wanted is not None and wanted not in common:
+        raise InputError(_missing(traces, steps, wanted, common))
+    if not common:
+        without = [trace.file for trace, found in zip(traces, steps, strict=True) if not found]
+        if any(steps):
+            raise InputError([_mixed(traces, steps, len(without))])
+        return [whole(trace) for trace in traces]
+    number = wanted if wanted is not None else _steady(steps, common)
+    return [found[number] for found in steps]
+
+
+def _steady(steps: list[dict[int, Step]], common: list[int]) -> int:
+    candidates = common[1:] or common
+    lengths = sorted((sum(found[number].span for found in steps), number) for number in candidates)
+    return lengths[len(lengths) // 2][1]
+
+
+def _missing(traces: Sequence[Trace], steps: list[dict[int, Step]], wanted: int, common: list[int]) -> list[Problem]:
+    works = "steps on every rank: " + (" ".join(map(str, common)) or "none; leave --step out for the whole trace")
+    return [
+        Problem(trace.file, f"step {wanted}", f"no annotation {PREFIX}{wanted}; it has {_numbers(found)}", works)
+        for trace, found in zip(traces, steps, strict=True)
+        if wanted not in found
+    ]
+
+
+def _mixed(traces: Sequence[Trace], steps: list[dict[int, Step]], without: int) -> Problem:
+    told = "; ".join(f"{t.file}: {_numbers(found)}" for t, found in list(zip(traces, steps, strict=True))[:4])
+    message = f"no step is on all {len(traces)} ranks ({without} have none at all): {told}"
+    return Problem("", "ranks", message, "traces of the same run, recorded over the same steps")
+
+
+def _numbers(found: dict[int, Step]) -> str:
+    return " ".join(map(str, sorted(found))) or "no steps"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A step with its device work. `before` is the end of the device work that was launched earlier, 0 without any."""
+
+    step: Step
+    device: tuple[int, ...]
+    """Indices into `Trace.device`, by start."""
+    before: int
+    until: int
+    """End of the step's own device work, 0 without any."""
+
+    @property
+    def recorded(self) -> int:
+        """The recorded step time, picoseconds."""
+        return self.step.span + self.lag_after - self.head_start
+
+    @property
+    def head_start(self) -> int:
+        """How far the host was ahead of its device, at the step's start and again at its end."""
+        return min(self.lag_before, self.lag_after)
+
+    @property
+    def lag_before(self) -> int:
+        """How long after the step's start device work of before still ran."""
+        return max(0, self.before - self.step.start)
+
+    @property
+    def lag_after(self) -> int:
+        """How long after the step's end its device work still ran."""
+        return max(0, self.until - self.step.end)
+
+
+def window(trace: Trace, links: Launches, step: Step) -> Window:
+    """The device operations that `step` launched, and those without a known launch that ran among them."""
+    own, earlier, unknown = [], [0], []
+    for index, op in enumerate(trace.device):
+        call = links.call[index]
+        if call < 0:
+            unknown.append(index)
+        elif step.start <= trace.calls[call].start < step.end or step.number < 0:
+            own.append(index)
+        elif trace.calls[call].start < step.start:
+            earlier.append(op.end)
+    begin = min((trace.device[i].start for i in own), default=step.start)
+    end = max((trace.device[i].end for i in own), default=step.end)
+    if step.number < 0:
+        begin, end = 0, 1 << 63
+    own += [i for i in unknown if begin <= trace.device[i].start < end]
+    earlier += [trace.device[i].end for i in unknown if trace.device[i].start < begin]
+    own.sort()
+    before = max(earlier)
+    return Window(step, tuple(own), before, max((trace.device[i].end for i in own), default=0))
