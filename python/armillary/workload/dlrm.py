@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from ..errors import InputError, Problem
-from .dlrm_model import Dense, Dlrm, parse
+from .dlrm_model import FLOWS, Dense, Dlrm, parse
 from .models import Model, load_model
 from .program import Program
 from .sharding import OPTIMIZERS, Load, Optimizer, Placement, Request, Scheme, place
@@ -41,7 +41,6 @@ Flow = Literal["hoti", "neo"]
 
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
 
-FLOWS = get_args(Flow)
 
 EVERYBODY = ("inputs", "pooled", "copies")
 """Groups of all ranks besides the MLPs' own: ranks with other shards interleave their collectives differently."""
@@ -96,7 +95,7 @@ def dlrm(
     local_batch: int | None = None,
     global_batch: int | None = None,
     passes: int = 1,
-    flow: Flow = "neo",
+    flow: Flow | None = None,
     pipelined: bool = True,
     sharding: Scheme = "auto",
     column_shards: int | None = None,
@@ -136,7 +135,9 @@ def dlrm(
         "index_width": index_width,
         "length_width": length_width,
     }
-    problems = _check({"dp": dp, "passes": passes, **widths}, {"flow": flow, "dense_optimizer": dense_optimizer})
+    problems = _check(
+        {"dp": dp, "passes": passes, **widths}, {"flow": flow or found.flow, "dense_optimizer": dense_optimizer}
+    )
     samples = _samples(found, dp, local_batch, global_batch, problems)
     if problems:
         raise InputError(problems)
@@ -152,7 +153,7 @@ def dlrm(
         npus_per_node,
         samples,
         passes,
-        flow == "neo",
+        (flow or found.flow) == "neo",
         pipelined,
         optimizer=optimizer,
         dense_optimizer=dense_optimizer,

@@ -21,6 +21,9 @@ from .models import Model
 INTERACTIONS = ("concat", "dot", "cross", "given")
 """Kinds of interaction."""
 
+FLOWS = ("hoti", "neo")
+"""Training flows: inputs where they are needed, or distributed by all-to-all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -81,6 +84,8 @@ class Dlrm:
     bottom: tuple[Dense, ...]
     interaction: Interaction
     top: tuple[Dense, ...]
+    flow: str
+    """Training flow of its source: one of `FLOWS`."""
     local_batch: int
     width: int
     gradient_width: int
@@ -119,7 +124,8 @@ def parse(model: Model) -> Dlrm:
     over = _mlp("top", interaction.outputs, top.wholes("top"), bias)
     width = top.whole("width", 4)
     widths = (width, top.whole("gradient_width", width), top.whole("embedding_width", width))
-    result = Dlrm(model.name, tables, bottom, interaction, over, top.whole("local_batch", 512), *widths)
+    flow = top.text("flow", "neo", FLOWS)
+    result = Dlrm(model.name, tables, bottom, interaction, over, flow, top.whole("local_batch", 512), *widths)
     top.finish()
     return result
 

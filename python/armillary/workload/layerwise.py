@@ -16,12 +16,13 @@ Table I and section IV-A). Residual branches run one after another, as one NPU d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import InputError, Problem
 from .fields import Fields, require_family
 from .models import Model, load_model
 from .program import Program
+from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
 
@@ -181,7 +182,19 @@ def layerwise(
     train(program, layers, passes)
     axes = [("inner", inner_dp), ("model", mp), ("outer", dp // inner_dp)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
-    return Workload.mesh(found.name, axes, groups, [], [program])
+    return Workload.mesh(found.name, axes, groups, [], [program], _summary(found.name, program, options))
+
+
+def _summary(name: str, program: Program, options: Options) -> Summary:
+    """Volumes of one iteration; a list of recorded times says neither operations nor memory."""
+    volumes = tuple(
+        replace(volume, count=volume.count // options.passes, bytes=volume.bytes // options.passes)
+        for volume in program.volumes
+    )
+    ranks = options.dp * options.mp
+    entry = RankClass("all", ranks, 0, volumes, Memory())
+    note = "times are recorded: parameters, operations, batch and memory are not in the file"
+    return Summary(name, "layerwise", ranks, 0, 0, 0, 0, 0, 0.0, (entry,), (note,))
 
 
 def recorded(model: Model, options: Options) -> list[Layer]:

@@ -83,6 +83,19 @@ def test_published_files_as_models() -> None:
     assert sum(exchange.bytes for exchange in reduced if exchange) == 4 * (25_557_032 - 2 * 26_560 - 1000)
 
 
+def test_volumes_of_a_hybrid() -> None:
+    """Along `model` the activations and input gradients of the file, along `data` its weight gradients, once a pass."""
+    summary = layerwise("ispass-transformer", dp=4, mp=2, inner_dp=2, passes=2).summary
+    assert summary is not None
+    found = {(volume.group, volume.kind): (volume.count, volume.bytes) for volume in summary.classes[0].volumes}
+    activation, gathered = 8388608, 134217728
+    # six layers: forward all-reduces of Concat and X W2, backward ones of Q and Relu; fc reduces backward, too
+    assert found[("model", "all_reduce")] == (25, 25 * activation)
+    assert found[("model", "all_gather")] == (1 + 6 + 1, activation + 6 * gathered + 73728000)
+    # six layers: Q, K, V, Concat of 32 MiB, two of 128 MiB; fc
+    assert found[("data", "all_reduce")] == (37, 6 * (4 * 33554432 + 2 * 134217728) + 18432000)
+
+
 def test_hybrid_transformer_runs_on_its_torus() -> None:
     """Model-parallel along the middle dimension, data-parallel along the others."""
     workload = layerwise("ispass-transformer", dp=4, mp=2, inner_dp=2)
