@@ -77,7 +77,7 @@ def import_(
         output.require_writable(json)
         from ..workload.importer import import_traces
 
-        with output.progress("importing") as update:
+        with output.progress("importing", clock=False) as update:
             imported = import_traces(
                 traces,
                 step=step,

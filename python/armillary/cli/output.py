@@ -97,8 +97,11 @@ def require_writable(path: str | None) -> None:
 
 
 @contextlib.contextmanager
-def progress(label: str) -> Iterator[Callable[[float, float], None] | None]:
-    """A bar with an estimate on stderr for work of more than a second; nothing when stderr is not a terminal."""
+def progress(label: str, clock: bool = True) -> Iterator[Callable[[float, float], None] | None]:
+    """A bar with an estimate on stderr for work of more than a second; nothing when stderr is not a terminal.
+
+    `clock` shows the simulated time beside it.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -119,8 +122,9 @@ def progress(label: str) -> Iterator[Callable[[float, float], None] | None]:
     def update(done: float, simulated_ns: float) -> None:
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
+        at = f"at {simulated_ns / 1e6:,.3f} ms" if clock else ""
         # Before the first operation ends nobody can tell how long it takes: the bar only shows that something moves.
-        bar.update(task, total=1.0 if done else None, completed=done, at=f"at {simulated_ns / 1e6:,.3f} ms")
+        bar.update(task, total=1.0 if done else None, completed=done, at=at)
 
     try:
         yield update

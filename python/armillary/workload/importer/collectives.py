@@ -8,7 +8,7 @@ membership of groups (`groups.py`). Bytes are those of the operator's input on o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .host_trace import HostNode, tensors
@@ -166,7 +166,8 @@ def _elements(shape: list[Any]) -> int:
     return product
 
 
-def from_annotation(name: str) -> Call | None:
-    """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are those in the group."""
+def from_annotation(name: str, arguments: Args) -> Call | None:
+    """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are positions in the group."""
     found = re.fullmatch(r"nccl:(send|recv) (\d+)(?:->|<-)(\d+)", name)
-    return Call(found[1], -1, "", GroupRef(), "annotation", peer=int(found[3])) if found else None
+    shaped = from_shapes(name, arguments, "annotation") if found else None
+    return replace(shaped, kind=found[1], peer=int(found[3])) if found and shaped else None

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from . import collectives
 from .collectives import Call
 from .host_trace import HostNode
-from .kineto import Trace
+from .kineto import Call as RuntimeCall
+from .kineto import Thread, Trace
 from .linking import HostLinks, Launches, Nesting
 
 _NAMED = re.compile(r"^(record_param_comms|nccl:|c10d::|gloo:)|_c10d_functional")
@@ -23,9 +24,9 @@ _NAMED = re.compile(r"^(record_param_comms|nccl:|c10d::|gloo:)|_c10d_functional"
 
 @dataclass
 class Communication:
-    """Calls by device operation; host operators that communicate without a kernel in `hosted`."""
+    """Calls by device operation (messages may share a kernel); operators without a kernel are in `hosted`."""
 
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, list[Call]] = field(default_factory=dict)
     hosted: list[tuple[int, Call]] = field(default_factory=list)
     """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device, say)."""
     told_by: Counter[str] = field(default_factory=Counter)
@@ -35,20 +36,42 @@ def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
     """Every communication kernel's call, and operators that have none."""
     kernels = [i for i, op in enumerate(trace.device) if op.kind == "kernel" and collectives.KERNEL.search(op.name)]
     found, explained = Communication(), set[int]()
-    nesting = Nesting(trace.ops) if kernels or host.node else None
-    for index in kernels:
+    nesting = Nesting(trace.ops) if kernels else None
+    messages = _Messages(trace) if kernels else None
+    for index in sorted(kernels, key=lambda i: trace.calls[links.call[i]].start if links.call[i] >= 0 else 0):
         launch = links.call[index]
         around: list[int] = []
         if launch >= 0 and nesting is not None:
             call = trace.calls[launch]
             around = [i for i in nesting.enclosing(call.thread, call.start) if _NAMED.search(trace.ops[i].name)]
         explained.update(around)
-        told = _kernel(trace, index, around, host.node)
+        told = [_kernel(trace, index, around, host.node)]
+        batch = messages.before(trace.calls[launch]) if messages is not None and launch >= 0 else []
+        if batch and told[0].kind in ("unknown", "send_recv"):
+            told = batch
         found.calls[index] = told
-        found.told_by[told.told_by] += 1
+        found.told_by[told[0].told_by] += 1
     if not trace.device:
         found.hosted = _hosted(trace, host.node, explained)
     return found
+
+
+class _Messages:
+    """Sends and receives by thread, for the kernel that carries a batch and is launched after the last of them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._waiting: dict[Thread, list[tuple[int, Call]]] = {}
+        for op in reversed(trace.ops):
+            call = collectives.from_annotation(op.name, op.event.arguments()) if op.name.startswith("nccl:") else None
+            if call is not None:
+                self._waiting.setdefault(op.thread, []).append((op.start, call))
+
+    def before(self, launch: RuntimeCall) -> list[Call]:
+        """The messages of the launching thread that no earlier kernel carried."""
+        waiting, batch = self._waiting.get(launch.thread, []), []
+        while waiting and waiting[-1][0] <= launch.start:
+            batch.append(waiting.pop()[1])
+        return batch
 
 
 def _kernel(trace: Trace, index: int, around: list[int], nodes: dict[int, HostNode]) -> Call:
@@ -69,7 +92,7 @@ def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | No
         told = collectives.from_metadata(op.event.arguments())
         node = nodes.get(index)
         return told or (collectives.from_host_node(node) if node is not None else None)
-    if op.name.startswith("nccl:") and (message := collectives.from_annotation(op.name)):
+    if op.name.startswith("nccl:") and (message := collectives.from_annotation(op.name, op.event.arguments())):
         return message
     return collectives.from_shapes(op.name, op.event.arguments(), "shapes of host operators")
 

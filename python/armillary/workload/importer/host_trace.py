@@ -62,11 +62,25 @@ def host_trace(recording: Recording) -> HostTrace:
         message = f"{len(wrong)} of {len(document.nodes)} nodes have no id or no name" if wrong else "no nodes"
         place = f"nodes[{wrong[0]}]" if wrong else "nodes"
         raise InputError([Problem(recording.file, place, message, f"schema {' '.join(VERSIONS)}")])
-    nodes = sorted((_node(node) for node in document.nodes), key=lambda node: node.id)
+    nodes = sorted(_nodes(recording.file, document), key=lambda node: node.id)
     twice = [node.id for node, after in itertools.pairwise(nodes) if node.id == after.id]
     if twice:
         raise InputError([Problem(recording.file, f"node {twice[0]}", f"{len(twice)} ids come twice", "unique ids")])
     return HostTrace(recording.file, document.schema, str(document.pid), nodes)
+
+
+def _nodes(file: str, document: HostDocument) -> list[HostNode]:
+    """Every node. Raises `InputError` for those whose fields are of the wrong kind."""
+    nodes, problems = [], []
+    for index, raw in enumerate(document.nodes):
+        try:
+            nodes.append(_node(raw))
+        except (TypeError, ValueError, AttributeError) as error:
+            known = f"nodes as in schema {' '.join(VERSIONS)}"
+            problems.append(Problem(file, f"nodes[{index}]", f"a field is of the wrong kind: {error}", known))
+    if problems:
+        raise InputError(problems)
+    return nodes
 
 
 def _node(raw: dict[str, Any]) -> HostNode:

@@ -22,6 +22,10 @@ _CALLS = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xp
 _DEVICE = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "copy", "Memcpy": "copy"}
 _DEVICE |= {"gpu_memset": "set", "Memset": "set"}
 _HOST = frozenset({"cpu_op", "Operator"})
+_LONGEST = 86_400_000_000
+"""Microseconds (a day) beyond which a duration is taken for damage."""
+_LATEST = 10**17
+"""Microseconds (3,000 years) beyond which a time is."""
 _UNUSED_PHASES = frozenset({"M", "i", "I", "C"})
 
 
@@ -90,7 +94,7 @@ class Trace:
     unread: Counter[str] = field(default_factory=Counter)
     """Events of categories without a meaning here, by category."""
     untimed: int = 0
-    """Device events without a usable time."""
+    """Device events without a usable time, or with one beyond a day."""
 
     @property
     def device_name(self) -> str:
@@ -127,7 +131,7 @@ def _sort(into: Trace, event: Event) -> None:
     if event.ph != "X":
         return
     category = event.cat
-    if event.ts is None or event.dur is None:
+    if event.ts is None or event.dur is None or not 0 <= event.dur <= _LONGEST or abs(event.ts) > _LATEST:
         into.untimed += category in _DEVICE
         return
     if category in _HOST or category == "user_annotation":

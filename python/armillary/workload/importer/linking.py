@@ -24,8 +24,8 @@ class Launches:
     call: list[int]
     launched: dict[int, list[int]]
     """Call -> device operations, by start; a graph launch has many."""
-    without_correlation: int = 0
-    without_call: int = 0
+    paired: int = 0
+    """Kernels without an id that were paired with launches without a kernel, by order."""
 
 
 def launches(trace: Trace) -> Launches:
@@ -40,11 +40,22 @@ def launches(trace: Trace) -> Launches:
         if found >= 0 and trace.calls[found].start <= op.start:
             result.call[index] = found
             result.launched.setdefault(found, []).append(index)
-        elif op.correlation:
-            result.without_call += 1
-        else:
-            result.without_correlation += 1
+    _pair_by_order(trace, result)
     return result
+
+
+def _pair_by_order(trace: Trace, result: Launches) -> None:
+    """Kernels with id 0 (ROCm before 6.3 wrote it for communication) and launches that have none, if as many."""
+    kernels = [i for i, op in enumerate(trace.device) if not op.correlation and op.kind == "kernel"]
+    idle = [i for i, call in enumerate(trace.calls) if "Launch" in call.name and i not in result.launched]
+    if len(kernels) != len(idle):
+        return
+    pairs = list(zip(kernels, idle, strict=True))
+    if all(trace.calls[call].start <= trace.device[op].start for op, call in pairs):
+        for op, call in pairs:
+            result.call[op] = call
+            result.launched[call] = [op]
+        result.paired = len(pairs)
 
 
 class Nesting:

@@ -57,11 +57,10 @@ def analyse(recorded: Recorded, step: Step, world: int, given: Mapping[str, Memb
 def _place(rank: Analysed) -> list[Placed]:
     """The step's calls in the order of issue, with members."""
     kernels, hosted = rank.communication.calls, rank.communication.hosted
-    placed = []
+    placed: list[Placed] = []
     for number, item in enumerate(rank.line.items):
-        call = hosted[-2 - item.op][1] if item.op < -1 else kernels.get(item.op)
-        if call is not None:
-            placed.append(Placed(call, rank.resolver.members(call.group), number))
+        calls = [hosted[-2 - item.op][1]] if item.op < -1 else kernels.get(item.op, [])
+        placed += [Placed(call, rank.resolver.members(call.group), number) for call in calls]
     return placed
 
 
@@ -114,7 +113,9 @@ def _omissions(rank: Analysed) -> list[Omission]:
     unknown = [trace.device[i] for i in window.device if rank.links.call[i] < 0]
     unsized = [p for p in rank.placed if p.call.bytes < 0]
     items = line.items
+    paired = rank.links.paired
     return [
+        Omission("kernels without a correlation id", paired, 0, "paired with launches that have no kernel, in order"),
         Omission("device operations of other steps", len(outside), sum(op.end - op.start for op in outside),
                  "launched before the step or after it; --step N imports another one"),
         Omission("device operations without a known launch", len(unknown), sum(op.end - op.start for op in unknown),

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 _SURE = (re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"worker[-_ ]?(\d+)", re.IGNORECASE))
 _LOOSE = re.compile(r"[-_.](\d{1,6})(?:[._](?:et|eg|kineto|trace|pt))*\.json(?:\.gz)?$", re.IGNORECASE)
+MOST = 16_777_216
+"""Ranks of a machine."""
 _APART = 60_000_000_000_000
 """Picoseconds between two ranks' traces from which they are not taken to be of one run."""
 
@@ -116,7 +118,7 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
         pids = " ".join(host.pid for host in free[:8])
         notes.append(f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): not used")
     world = max([*map(_world, ranks), ranks[-1].rank + 1, len(ranks)])
-    problems = _apart(ranks)
+    problems = _apart(ranks) + _too_many(world)
     if problems:
         raise InputError(problems)
     return Run(ranks, world, notes)
@@ -182,6 +184,12 @@ def _host_of(rank: int, trace: Trace, free: list[HostTrace], notes: list[str]) -
         )
     free.remove(chosen)
     return chosen
+
+
+def _too_many(world: int) -> list[Problem]:
+    if world <= MOST:
+        return []
+    return [Problem("", "world_size", f"{world:,} ranks", f"{MOST:,} at most")]
 
 
 def _apart(ranks: Sequence[Recorded]) -> list[Problem]:

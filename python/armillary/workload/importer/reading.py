@@ -40,7 +40,10 @@ class Event(msgspec.Struct, gc=False):
 
     def arguments(self) -> Args:
         """The decoded `args`, empty where there are none."""
-        found = msgspec.json.decode(self.args)
+        try:
+            found = msgspec.json.decode(self.args)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return {}
         return found if isinstance(found, dict) else {}
 
 
@@ -104,7 +107,7 @@ def _members(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
             for member in archive:
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and not _is_clutter(member.name):
-                    yield f"{name}: {member.name}", file.read()
+                    yield from _members(f"{name}: {member.name}", file.read())
     else:
         yield name, data
 
@@ -149,7 +152,7 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
     wanted: type[KinetoDocument | HostDocument] = KinetoDocument if b'"traceEvents"' in data else HostDocument
     try:
         return msgspec.json.decode(data, type=wanted)
-    except msgspec.DecodeError as fast:
+    except (msgspec.DecodeError, UnicodeDecodeError) as fast:
         return _decode_leniently(name, data, wanted, str(fast))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import InputError, Problem
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
-from . import agreement, assembly, building, groups, host_only, one_rank, ranks, reading, replay, spread, steps
+from . import agreement, assembly, groups, host_only, one_rank, ranks, reading, replay, spread, steps
 from .agreement import Placed
 from .building import Source
 from .coverage import Coverage
@@ -142,8 +142,8 @@ def _finish(
     """Programs for all ranks, recorded or not."""
     wanted = run.world if options.ranks is None else options.ranks
     placed = {source.rank: [entry for entries in source.calls.values() for entry in entries] for source in sources}
-    kinds = [(building.effective(entry.call)[0], entry.members) for entry in next(iter(placed.values()))]
-    spread.check(run.world, wanted, kinds, options.all_to_all)
+    kinds = [(entry.call.kind, entry.members) for entry in next(iter(placed.values()))]
+    spread.check(run.world, wanted, len(sources), kinds, options.all_to_all)
     plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
     notes = (*told, *spread_notes(plan, placed, covered))
     workload = assembly.assemble(plan, sources, summary=lambda programs: _summary(run, plan, programs, notes))

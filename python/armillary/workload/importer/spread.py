@@ -73,12 +73,16 @@ class Spread:
         return -(-size * before // after) if kind == "all_gather" else size
 
 
-def check(world: int, ranks: int, kinds: Sequence[tuple[str, Members]], all_to_all: str) -> None:
+def check(world: int, ranks: int, recorded: int, kinds: Sequence[tuple[str, Members]], all_to_all: str) -> None:
     """Raises `InputError` when `ranks` can't be made of `world`."""
     if ranks % world or ranks < world:
         below, above = max(world, ranks - ranks % world), ranks - ranks % world + world
         near = f"{below} or {above}, multiples of {world}"
         raise InputError([Problem("", "--ranks", f"{ranks} ranks are no multiple of the {world} of the run", near)])
+    messages = sum(kind in ("send", "recv") for kind, _ in kinds)
+    if messages and recorded < world:
+        message = f"{messages} sends and receives on one rank, and {recorded} of {world} ranks were recorded"
+        raise InputError([Problem("", "ranks", message, "traces of every rank: who does not send can't be repeated")])
     everybody = tuple(range(world))
     hit = sum(kind == "all_to_all" and members == everybody for kind, members in kinds)
     if ranks > world and hit and all_to_all == "refuse":

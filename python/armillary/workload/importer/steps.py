@@ -17,6 +17,7 @@ from .kineto import Trace
 from .linking import Launches
 
 PREFIX = "ProfilerStep#"
+_LONGEST = 86_400 * 10**12
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,11 @@ def whole(trace: Trace) -> Step:
     """Everything from the first event to the last."""
     starts = [found[0].start for found in (trace.ops, trace.calls, trace.device) if found]
     ends = [op.end for op in trace.ops] + [call.end for call in trace.calls] or [op.end for op in trace.device]
-    return Step(-1, min(starts), max(ends))
+    step = Step(-1, min(starts), max(ends))
+    if step.span > _LONGEST:
+        message = f"its events are spread over {step.span / 1e12:,.0f} s"
+        raise InputError([Problem(trace.file, "ts", message, "times of one clock, a day at most from first to last")])
+    return step
 
 
 def choose(traces: Sequence[Trace], wanted: int | None) -> list[Step]:

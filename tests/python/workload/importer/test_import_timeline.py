@@ -182,7 +182,9 @@ def test_communication_overlaps_and_its_wait_comes_from_the_simulation(tmp_path:
 
 
 gaps = st.lists(
-    st.tuples(st.integers(1, 200), st.integers(1, 400), st.sampled_from([7, 20]), st.booleans()), min_size=1, max_size=25
+    st.tuples(st.integers(1, 200), st.integers(1, 400), st.sampled_from([7, 20]), st.booleans()),
+    min_size=1,
+    max_size=25,
 )
 
 

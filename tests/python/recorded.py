@@ -45,7 +45,9 @@ class Recording:
         cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
         self._add(cat, name, stream, start, end - start, stream=stream, device=0, correlation=correlation, **args)
 
-    def kernel(self, name: str, launch: float, start: float, end: float, stream: int = 7, tid: int = 1, **args: object) -> None:
+    def kernel(
+        self, name: str, launch: float, start: float, end: float, stream: int = 7, tid: int = 1, **args: object
+    ) -> None:
         """A launch of 5 us at `launch` and its kernel."""
         self.device(self.call("cudaLaunchKernel", launch, launch + 5, tid), name, start, end, stream, **args)
 
@@ -55,7 +57,9 @@ class Recording:
 
     def write(self, path: Path) -> Path:
         """The trace as JSON, gzip if the name says so."""
-        text = json.dumps({"schemaVersion": 1, "distributedInfo": self.distributed, "traceEvents": self.events}).encode()
+        text = json.dumps(
+            {"schemaVersion": 1, "distributedInfo": self.distributed, "traceEvents": self.events}
+        ).encode()
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
         return path
 

@@ -1,0 +1,104 @@
+"""Files of every kind: unpacked, told apart, refused with their reason; damaged ones never with a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import tarfile
+from pathlib import Path
+
+import pytest
+from recorded import Recording, nccl
+
+from armillary.errors import InputError
+from armillary.workload.importer import import_traces
+
+REFUSED = {
+    "empty.json": (b"", "is empty"),
+    "list.json": (b"[[-1, 1, 37888, 7]]", "memory timeline"),
+    "t.csv": (b"name,duration\na,1\n", "comma-separated"),
+    "chakra.json": (b'{"workload_graph": []}', "Chakra trace"),
+    "chakra.et": (b"\x1e\x12\x10\n\x06schema\xea\x01\x051.0.1", "Chakra trace"),
+    "npkit.json": (b'{"NPKIT_EVENT_GPU_SEND": {}}', "NPKit"),
+    "other.json": (b'{"a": 1}', "without traceEvents and without nodes"),
+    "cut.json": (b'{"traceEvents": [{"ph": "X"', "is no trace"),
+    "nothing.json": (b'{"traceEvents": []}', "no host operation and no kernel"),
+    "nodes.json": (b'{"nodes": [{"a": 1}], "schema": "1.1.1"}', "have no id or no name"),
+    "cut.gz": (gzip.compress(b'{"traceEvents": []}')[:-9], "can't be read"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(tmp_path: Path, name: str) -> None:
+    content, reason = REFUSED[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=reason) as caught:
+        import_traces([path])
+    assert caught.value.problems[0].file.startswith(str(path))
+
+
+def small(rank: int, world: int) -> Recording:
+    trace = Recording(rank, world)
+    trace.step(1, 0, 100)
+    members = list(range(world))
+    trace.kernel("ncclDevKernel_AllReduce", 10, 20, 30, stream=20, **nccl("allreduce", 100, members))
+    return trace
+
+
+def test_archives_and_directories(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    files = [small(rank, 2).write(tmp_path / "run" / f"rank{rank}.json{'.gz' * rank}") for rank in range(2)]
+    archive = tmp_path / "run.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for file in files:
+            tar.add(file, arcname=f"run/{file.name}")
+    digests = {import_traces([path]).workload.operations for path in (archive, tmp_path / "run")}
+    assert digests == {import_traces(files).workload.operations}
+
+
+def test_every_problem_is_listed(tmp_path: Path) -> None:
+    for name in ("list.json", "other.json"):
+        (tmp_path / name).write_bytes(REFUSED[name][0])
+    with pytest.raises(InputError) as caught:
+        import_traces([tmp_path])
+    assert len(caught.value.problems) == 2
+    with pytest.raises(InputError, match="no such file"):
+        import_traces([tmp_path / "missing.json"])
+
+
+def test_lenient_where_it_is_harmless(tmp_path: Path) -> None:
+    """NaN and control characters, as some exporters write them."""
+    path = small(0, 1).write(tmp_path / "t.json")
+    text = path.read_text(encoding="utf-8").replace('"stream": 20', '"stream": 20, "occupancy": NaN, "note": "a\tb"')
+    path.write_text(text, encoding="utf-8")
+    assert import_traces([path]).ranks[0].kernels == 1
+
+
+JUNK: list[object] = [None, -1, 0, 2**70, 1e300, "", "x", [], {}, [1], {"a": 1}, True, "[0, 1, ...]", 1e-20]
+
+
+def damaged(value: object, chance: random.Random) -> object:
+    if chance.random() < 0.01:
+        return chance.choice(JUNK)
+    if isinstance(value, dict):
+        return {key: damaged(inner, chance) for key, inner in value.items() if chance.random() > 0.005}
+    return [damaged(inner, chance) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_is_imported_or_refused(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    path = small(0, 2).write(tmp_path / "t.json")
+    data = path.read_bytes()
+    if seed % 3:
+        data = json.dumps(damaged(json.loads(data), chance)).encode()
+    else:
+        at = chance.randrange(len(data))
+        data = data[:at] + bytes([chance.randrange(256)]) + data[at + chance.randint(0, 9) :]
+    path.write_bytes(data)
+    try:
+        assert import_traces([path]).workload.operations > 0
+    except InputError as error:
+        assert error.problems
