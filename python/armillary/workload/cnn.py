@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import InputError, Problem
-from .fields import Fields, require_family
+from .fields import LARGEST, Fields, check_counts, require_family
 from .layerwise import Exchange, Gemm, Layer, Touch, Work, train
 from .models import Model, load_model
 from .program import Program
@@ -118,6 +118,14 @@ def network(model: Model) -> Network:
     walk = _Walk(top, top.wholes("input", count=3), top.flag("bias", False), top.flag("norm", True))
     for entry in top.entries("layers"):
         walk.entry(entry)
+    for layer in walk.layers:
+        shape = layer.gemm(1)
+        if max(shape.m, shape.n, shape.k) > LARGEST:
+            top.fault(
+                "layers", f"{layer.name} multiplies matrices of {shape.m}, {shape.n} and {shape.k}", f"up to {LARGEST}"
+            )
+    if not walk.layers:
+        top.fault("layers", "no layer has weights", "at least one conv or linear")
     top.finish()
     return Network(model.name, tuple(walk.layers))
 
@@ -276,8 +284,8 @@ def cnn(
         "width": width,
         "gradient_width": gradient_width,
     }
-    _check(counts, optimizer)
     net = network(load_model(model))
+    _check(net, counts, optimizer)
     program = Program()
     train(
         program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes
@@ -300,12 +308,9 @@ def summarize(
     return Summary(name, "cnn", npus, parameters, parameters, batch, flops, flops, 0.0, (ranks,), ())
 
 
-def _check(counts: Mapping[str, int], optimizer: str) -> None:
-    problems = [
-        Problem("", key, f"{value} is not a count", "a whole number from 1")
-        for key, value in counts.items()
-        if value < 1
-    ]
+def _check(net: Network, counts: Mapping[str, int], optimizer: str) -> None:
+    positions = max(layer.gemm(1).m for layer in net.layers)
+    problems = check_counts(counts, local_batch=LARGEST // positions)
     if optimizer not in OPTIMIZERS:
         problems.append(Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
     if problems:

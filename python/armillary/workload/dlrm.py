@@ -23,13 +23,13 @@ Sources: Rashidi et al., HOTI 2020, section III-A and Fig. 3; Mudigere et al., N
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import InputError, Problem
 from .dlrm_model import FLOWS, Dense, Dlrm, parse
+from .fields import LARGEST, check_counts
 from .models import Model, load_model
 from .program import Program
 from .sharding import OPTIMIZERS, Load, Optimizer, Placement, Request, Scheme, place
@@ -41,6 +41,9 @@ Flow = Literal["hoti", "neo"]
 
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
 
+
+MOST_SAMPLES = 2**36
+"""Samples of the largest batch over all NPUs."""
 
 EVERYBODY = ("inputs", "pooled", "copies")
 """Groups of all ranks besides the MLPs' own: ranks with other shards interleave their collectives differently."""
@@ -75,17 +78,6 @@ class _Run:
     def batch(self) -> int:
         """Samples of an iteration over all NPUs."""
         return self.local_batch * self.npus
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """NPUs that do the same: the first of them, how many, and what they hold."""
-
-    name: str
-    first: int
-    ranks: int
-    whole: Load
-    node: Load
 
 
 def dlrm(
@@ -139,6 +131,8 @@ def dlrm(
         {"dp": dp, "passes": passes, **widths}, {"flow": flow or found.flow, "dense_optimizer": dense_optimizer}
     )
     samples = _samples(found, dp, local_batch, global_batch, problems)
+    if samples * dp > MOST_SAMPLES:
+        problems.append(Problem("", "local_batch", f"{samples * dp} samples over all are too many", f"{MOST_SAMPLES}"))
     if problems:
         raise InputError(problems)
     wanted = {name: widths[name] for name in ("embedding_width", "gradient_width", "forward_width", "backward_width")}
@@ -168,23 +162,19 @@ def _samples(model: Dlrm, npus: int, local_batch: int | None, global_batch: int 
         problems.append(Problem("", "global_batch", "given together with local_batch", "one of them"))
     if global_batch is None:
         samples = model.local_batch if local_batch is None else local_batch
-        if samples < 1:
-            problems.append(Problem("", "local_batch", f"{samples} is not a count", "a whole number from 1"))
+        problems += check_counts({"local_batch": samples}, local_batch=LARGEST // 2)
         return samples
     if npus >= 1 and (global_batch < npus or global_batch % npus):
         below = global_batch // npus * npus
         near = ", ".join(str(each) for each in (below, below + npus) if each)
         message = f"{global_batch} samples do not divide evenly over {npus} NPUs"
         problems.append(Problem("", "global_batch", message, near))
+    problems += check_counts({"global_batch": global_batch}, global_batch=LARGEST // 2)
     return global_batch // max(npus, 1)
 
 
 def _check(counts: Mapping[str, int], words: Mapping[str, str]) -> list[Problem]:
-    problems = [
-        Problem("", key, f"{value} is not a count", "a whole number from 1")
-        for key, value in counts.items()
-        if value < 1
-    ]
+    problems = check_counts(counts)
     allowed: dict[str, Sequence[str]] = {"flow": FLOWS, "dense_optimizer": tuple(DENSE_OPTIMIZERS)}
     for key, value in words.items():
         if value not in allowed[key]:
@@ -194,24 +184,16 @@ def _check(counts: Mapping[str, int], words: Mapping[str, str]) -> list[Problem]
 
 def _workload(run: _Run) -> Workload:
     """Ranks with equal loads share a program; with tables shared out to nodes, those of a node do."""
-    name, each = run.model.name, run.npus_per_node
-    loads = [run.placement.on(npu) for npu in range(run.npus)]
-    if run.placement.node:
-        kinds = [_Kind(f"node {npu // each}", npu, each, *loads[npu]) for npu in range(0, run.npus, each)]
-    else:
-        first = {load: npu for npu, load in reversed(list(enumerate(loads)))}
-        order = sorted(first, key=first.__getitem__)
-        counts = Counter(loads)
-        kinds = [_Kind(f"shards {index}", first[load], counts[load], *load) for index, load in enumerate(order)]
+    name, each, kinds = run.model.name, run.npus_per_node, run.placement.kinds
     programs = [_program(run, kind.whole, kind.node) for kind in kinds]
-    summary = _summary(run, kinds, programs)
+    summary = _summary(run, programs)
     if run.placement.node:
         axes = [("local", each), ("node", run.npus // each)]
         along = {**{group: ["local", "node"] for group in EVERYBODY}, "node": ["local"], "rail": ["node"]}
         return Workload.mesh(name, axes, along, ["node"], programs, summary)
-    number = {(kind.whole, kind.node): index for index, kind in enumerate(kinds)}
+    number = {kind.whole: index for index, kind in enumerate(kinds)}
     groups = {group: range(run.npus) for group in EVERYBODY}
-    return Workload.listed(name, programs, [number[load] for load in loads], groups, summary)
+    return Workload.listed(name, programs, [number[load] for load in run.placement.whole], groups, summary)
 
 
 def _program(run: _Run, whole: Load, node: Load) -> Program:
@@ -361,14 +343,14 @@ def _traffic(run: _Run, whole: Load, node: Load) -> tuple[int, int, int]:
     return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
 
 
-def _summary(run: _Run, kinds: Sequence[_Kind], programs: Sequence[Program]) -> Summary:
-    classes = []
-    for kind, program in zip(kinds, programs, strict=True):
+def _summary(run: _Run, programs: Sequence[Program]) -> Summary:
+    kinds, classes = run.placement.kinds, []
+    for index, (kind, program) in enumerate(zip(kinds, programs, strict=True)):
         volumes = tuple(
             replace(volume, count=volume.count // run.passes, bytes=volume.bytes // run.passes)
             for volume in program.volumes
         )
-        name = "all" if len(kinds) == 1 else kind.name
+        name = "all" if len(kinds) == 1 else f"node {index}" if run.placement.node else f"shards {index}"
         classes.append(RankClass(name, kind.ranks, program.operations // run.passes, volumes, _memory(run, kind.first)))
     flops = sum(entry.ranks * entry.operations for entry in classes)
     parameters = run.model.parameters
@@ -403,10 +385,11 @@ def _memory(run: _Run, npu: int) -> Memory:
 
 def _notes(run: _Run) -> tuple[str, ...]:
     tables = ", ".join(f"{count} {scheme}" for scheme, count in run.placement.schemes)
-    held = [sum(run.placement.memory(npu, run.embedding_width, run.optimizer)) for npu in range(run.npus)]
+    kinds, sizes = run.placement.kinds, (run.embedding_width, run.optimizer)
+    held = [sum(run.placement.memory(kind.first, *sizes)) for kind in kinds]
+    whole = sum(each * kind.ranks for each, kind in zip(held, kinds, strict=True))
     notes = [
-        f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to {max(held)}, "
-        f"{sum(held)} over all"
+        f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to {max(held)}, {whole} over all"
     ]
     dims = [load.dims for load in run.placement.whole]
     if max(dims) > 0 and sum(dims) != max(dims) * len(dims):

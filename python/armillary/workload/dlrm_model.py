@@ -21,6 +21,12 @@ from .models import Model
 INTERACTIONS = ("concat", "dot", "cross", "given")
 """Kinds of interaction."""
 
+MOST_ROWS = 2**40
+"""Rows of the largest table."""
+
+MOST_TABLES = 2**16
+"""Tables of one kind, their width, and lookups of a sample, at most."""
+
 FLOWS = ("hoti", "neo")
 """Training flows: inputs where they are needed, or distributed by all-to-all."""
 
@@ -134,11 +140,8 @@ def _tables(top: Fields) -> tuple[Table, ...]:
     tables: list[Table] = []
     for entry in top.entries("tables"):
         name = entry.text("name", "")
-        count, rows, dim, pooling = (
-            entry.whole("count", 1),
-            *map(entry.whole, ("rows", "dim")),
-            entry.whole("pooling", 1),
-        )
+        count, rows = entry.whole("count", 1, most=MOST_TABLES), entry.whole("rows", most=MOST_ROWS)
+        dim, pooling = entry.whole("dim", most=MOST_TABLES), entry.whole("pooling", 1, most=MOST_TABLES)
         for index in range(count):
             number = f"{name}{index if count > 1 else ''}" if name else f"t{len(tables)}"
             tables.append(Table(number, rows, dim, pooling))

@@ -17,6 +17,27 @@ def require_family(model: Model, family: str) -> None:
 
 T = TypeVar("T")
 
+NPUS = 2**24
+"""NPUs of the largest machine."""
+
+LARGEST = 2**31
+"""Side of the largest matrix."""
+
+LIMITS = {"dp": NPUS, "mp": NPUS, "passes": 10_000}
+"""Largest value of an option; what is called a width has 16 bytes at most."""
+
+
+def check_counts(counts: Mapping[str, int], **limits: int) -> list[Problem]:
+    """What is no whole number from 1 up to the option's limit, which `limits` may tell."""
+    problems = []
+    for key, value in counts.items():
+        most = limits.get(key, LIMITS.get(key, 16 if key.endswith("width") else LARGEST))
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not 1 <= value <= most:
+            said = f"{value!r} is not a count" if not whole or value < 1 else f"{value} is too much"
+            problems.append(Problem("", key, said, f"a whole number from 1 to {most}"))
+    return problems
+
 
 class Fields:
     """One mapping of a model file and where it stands there. `problems` is shared by all mappings of the file."""
@@ -46,11 +67,12 @@ class Fields:
         self.fault(key, f"{value!r} is not {what}" if key in self.values else "missing", what)
         return None
 
-    def whole(self, key: str, default: int | None = None, least: int = 1) -> int:
-        """A whole number of at least `least`; required without a `default`."""
+    def whole(self, key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
+        """A whole number from `least` to `most`; required without a `default`."""
         value = self._take(key, int, f"a whole number from {least}", default)
-        if value is not None and value < least:
-            self.fault(key, f"{value} is too small", f"a whole number from {least}")
+        if value is not None and not least <= value <= most:
+            said = f"{value} is too small" if value < least else f"{value} is too large"
+            self.fault(key, said, f"a whole number from {least} to {most}")
             value = None
         return least if value is None else int(value)
 
@@ -73,7 +95,7 @@ class Fields:
         value = self._take(key, list, what, None)
         if value is None:
             return ()
-        good = all(isinstance(item, int) and not isinstance(item, bool) and item >= least for item in value)
+        good = all(isinstance(item, int) and not isinstance(item, bool) and least <= item <= LARGEST for item in value)
         if not good or (count is not None and len(value) != count):
             self.fault(key, f"{value!r} is not {what}", what)
             return ()

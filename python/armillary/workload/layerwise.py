@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputError, Problem
-from .fields import Fields, require_family
+from .fields import NPUS, Fields, check_counts, require_family
 from .models import Model, load_model
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -222,12 +222,9 @@ def _layer(entry: Fields, period: int, options: Options) -> Layer:
 
 
 def _check(options: Options) -> None:
-    counts = {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
-    problems = [
-        Problem("", name, f"{value} is not a count", "a whole number from 1")
-        for name, value in counts.items()
-        if value < 1
-    ]
+    problems = check_counts({name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")})
+    if not problems and options.dp * options.mp > NPUS:
+        problems.append(Problem("", "dp", f"dp {options.dp} x mp {options.mp} NPUs are too many", f"{NPUS} in all"))
     if not problems and options.dp % options.inner_dp:
         ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
         near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])

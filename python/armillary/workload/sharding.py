@@ -24,6 +24,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 from ..errors import InputError, Problem
@@ -88,6 +89,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """NPUs that hold the same: the first of them, how many, their whole shards, and their node's tables."""
+
+    first: int
+    ranks: int
+    whole: Load
+    node: Load
+
+
+@dataclass(frozen=True)
 class Placement:
     """All tables shared out. Loads are per NPU; those of `row` and `data` are the same on every NPU."""
 
@@ -109,6 +120,15 @@ class Placement:
     def on(self, npu: int) -> tuple[Load, Load]:
         """The whole shards of `npu`, and the tables of its node."""
         return self.whole[npu], self.node[npu // self.npus_per_node] if self.node else Load()
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """NPUs with equal loads, in the order of their first; those of a node where tables are shared out to nodes."""
+        found: dict[tuple[Load, Load, int], list[int]] = {}
+        for npu, load in enumerate(map(self.on, range(len(self.whole)))):
+            node = npu // self.npus_per_node if self.node else 0
+            found.setdefault((*load, node), [npu, 0])[1] += 1
+        return tuple(Kind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items())
 
     @property
     def widest(self) -> int:
@@ -265,11 +285,11 @@ def _require_room(placement: Placement, request: Request) -> None:
     if request.capacity is None:
         return
     width, optimizer = request.embedding_width, request.optimizer
-    used = [sum(placement.memory(npu, width, optimizer)) for npu in range(request.npus)]
-    worst = max(used)
+    used = [(sum(placement.memory(kind.first, width, optimizer)), kind) for kind in placement.kinds]
+    worst, at = max(used, key=lambda each: (each[0], -each[1].first))
     if worst <= request.capacity:
         return
-    needed = -(-sum(used) // request.capacity)
-    message = f"NPU {used.index(worst)} holds {worst} bytes of tables and optimizer state, {request.capacity} are there"
+    needed = -(-sum(each * kind.ranks for each, kind in used) // request.capacity)
+    message = f"NPU {at.first} holds {worst} bytes of tables and optimizer state, {request.capacity} are there"
     allowed = f"at least {needed} NPUs; sharding auto or row; an embedding_width below {width}; rowwise_adagrad or sgd"
     raise InputError([Problem("", "capacity", message, allowed)])

@@ -89,9 +89,18 @@ def problems(**options: object) -> list[str]:
 def test_bad_options_are_all_named() -> None:
     found = problems(dp=0, local_batch=-1, optimizer="lion")
     assert found == [
-        "dp: 0 is not a count (allowed: a whole number from 1)",
-        "local_batch: -1 is not a count (allowed: a whole number from 1)",
+        "dp: 0 is not a count (allowed: a whole number from 1 to 16777216)",
+        "local_batch: -1 is not a count (allowed: a whole number from 1 to 171196)",
         "optimizer: 'lion' is unknown (allowed: sgd, momentum, adam)",
+    ]
+
+
+def test_too_much_is_refused() -> None:
+    found = problems(local_batch=10**9, width=300, passes=1.5)
+    assert found == [
+        "local_batch: 1000000000 is too much (allowed: a whole number from 1 to 171196)",
+        "passes: 1.5 is not a count (allowed: a whole number from 1 to 10000)",
+        "width: 300 is too much (allowed: a whole number from 1 to 16)",
     ]
 
 

@@ -229,6 +229,8 @@ def refused(**options: object) -> list[str]:
         ({"sharding": "diagonal"}, "'diagonal' is unknown .*table, column, row, table_row, data, auto"),
         ({"capacity": 50000}, r"NPU 0 holds 90000 bytes .* 50000 are there \(allowed: at least 8 NPUs"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),
+        ({"local_batch": 10**10}, "local_batch: 10000000000 is too much"),
+        ({"forward_width": 10**9}, "forward_width: 1000000000 is too much .*from 1 to 16"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, object], said: str) -> None:
