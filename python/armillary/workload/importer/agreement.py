@@ -1,7 +1,8 @@
 """Whether the recorded ranks' collectives meet, and what sizes they agree on.
 
 Here: the k-th call on a group on one rank is the k-th on every other. Kinds and counts must agree; sizes may differ
-where a collective is uneven (an all-to-all by splits): then each member gets the mean, which keeps the total. A size
+where a collective is uneven (an all-to-all by splits): then each member gets the mean, which keeps the total (of a
+rooted one the largest, for only the root may have data). A size
 that only some ranks know holds for all. Not here: ranks that were not recorded (`spread.py`).
 """
 
@@ -84,7 +85,8 @@ def _settle(row: tuple[Placed, ...], agreed: Agreed) -> None:
     sizes = [entry.call.bytes for entry in row if entry.call.bytes >= 0]
     if not sizes:
         return
-    mean = -(-sum(sizes) // len(sizes))
+    rooted = row[0].call.kind in ("broadcast", "reduce", "scatter", "gather")
+    mean = max(sizes) if rooted else -(-sum(sizes) // len(sizes))
     if min(sizes) != max(sizes):
         agreed.uneven.append(Uneven(row[0].call.kind, min(sizes), max(sizes), mean))
     kind = next(entry.call.kind for entry in row if entry.call.bytes >= 0)

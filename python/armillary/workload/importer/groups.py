@@ -102,7 +102,9 @@ def name_of(members: Members, world: int) -> str:
 def distinct(groups: set[Members], world: int) -> dict[Members, str]:
     """Names of groups, made distinct where long ones would share one."""
     names: dict[Members, str] = {}
+    taken: set[str] = set()
     for members in sorted(groups):
         name = name_of(members, world)
-        names[members] = name if name not in names.values() else f"{name}#{len(names)}"
+        names[members] = name if name not in taken else f"{name}#{len(names)}"
+        taken.add(name)
     return names

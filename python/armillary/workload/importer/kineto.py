@@ -97,6 +97,11 @@ class Trace:
     """Device events without a usable time, or with one beyond a day."""
 
     @property
+    def epoch(self) -> int:
+        """What to add to this trace's times to compare them with those of others, picoseconds."""
+        return (self.clock or 0) * 1000
+
+    @property
     def device_name(self) -> str:
         """What the trace calls its accelerator, empty if it does not."""
         used = {op.device for op in self.device}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import one_rank
 from .agreement import Agreed, Placed
 from .coverage import Coverage
 from .one_rank import Analysed
@@ -61,6 +62,11 @@ def _about(rank: Analysed) -> list[str]:
             f"the device works {window.lag_after / 1e9:,.3f} ms beyond the step's annotation "
             f"({window.head_start / 1e9:,.3f} ms of it the lag it began with)"
         )
+    together = one_rank.overlap(rank)
+    if together > _BESIDE:
+        notes.append(
+            f"{together:.1%} of the host operators' time two threads were busy at once: taken one after another"
+        )
     devices = {op.device for op in rank.trace.device}
     if len(devices) > 1:
         notes.append(f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken as one NPU")
@@ -81,13 +87,16 @@ def spread_notes(plan: Spread, placed: dict[int, list[Placed]], covered: Sequenc
 
 
 def _growth(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]) -> list[str]:
-    groups = {(entry.members, entry.call.kind) for calls in placed.values() for entry in calls}
-    sources = {entry: next(r for r, calls in placed.items() if any((c.members, c.call.kind) == entry for c in calls))
-               for entry in groups}  # fmt: skip
-    grown = {entry for entry in groups if len(plan.members(sources[entry], *entry)) > len(entry[0])}
+    found = {
+        (entry.members, entry.call.kind): plan.extent(rank, entry.members, entry.call.kind)
+        for rank, calls in placed.items()
+        for entry in calls
+    }
+    extents = {(extent, kind) for (_, kind), extent in found.items()}
+    grown = {entry for entry in extents if entry[0].grown}
     notes = [
         f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the run, joined by "
-        f"{len(grown)} of {len(groups)} groups by kind that grow; batch and work of a rank stay (weak scaling)"
+        f"{len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a rank stay (weak scaling)"
     ]
     if not grown:
         notes.append("no group grows: the copies do not communicate, and the step can only be as long as theirs")

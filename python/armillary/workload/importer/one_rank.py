@@ -13,7 +13,7 @@ from .agreement import Placed
 from .communication import Communication
 from .coverage import Coverage, Omission
 from .groups import Members, Resolver
-from .kineto import Trace
+from .kineto import Thread, Trace
 from .linking import HostLinks, Launches
 from .ranks import Recorded
 from .steps import Step, Window
@@ -62,6 +62,24 @@ def _place(rank: Analysed) -> list[Placed]:
         calls = [hosted[-2 - item.op][1]] if item.op < -1 else kernels.get(item.op, [])
         placed += [Placed(call, rank.resolver.members(call.group), number) for call in calls]
     return placed
+
+
+def overlap(rank: Analysed) -> float:
+    """Share of the step's host operators' time that two threads were in operators at once."""
+    step, threads = rank.window.step, dict[Thread, list[tuple[int, int]]]()
+    for op in rank.trace.ops:
+        if op.annotation or op.end <= step.start or op.start >= step.end:
+            continue
+        spans = threads.setdefault(op.thread, [])
+        if not spans or op.start >= spans[-1][1]:
+            spans.append((op.start, op.end))
+    edges = sorted(edge for spans in threads.values() for start, end in spans for edge in ((start, 1), (end, -1)))
+    some = several = depth = before = 0
+    for moment, change in edges:
+        some += (moment - before) * (depth > 0)
+        several += (moment - before) * (depth > 1)
+        depth, before = depth + change, moment
+    return several / some if some else 0.0
 
 
 def report(rank: Analysed, operations: int) -> Coverage:

@@ -15,14 +15,15 @@ from .imported import Imported
 BOUND = 0.05
 """Deviation from which an import warns."""
 _MOST = 20_000_000
-"""Operations above which the check is left out."""
+"""Operations in programs above which the check is left out; ranks that share one are simulated once."""
 
 
 def check(imported: Imported, skew: bool) -> Imported:
     """The same with `replayed_ps`, and a note for ranks beyond the bound."""
     workload = imported.workload
-    if workload.operations > _MOST:
-        return replace(imported, notes=(*imported.notes, f"not replayed: {workload.operations:,} operations"))
+    distinct = workload.operations // workload.ranks * workload.programs
+    if distinct > _MOST:
+        return replace(imported, notes=(*imported.notes, f"not replayed: {distinct:,} operations in its programs"))
     settings = {"scheduler.replay_only": True}
     platform = Platform(f"Switch({workload.ranks})", bandwidth="100 GB/s", latency="1 us", settings=settings)
     finish = _core.simulate(workload._core, platform._core, "analytical", True, 0, None).finish_ps()

@@ -105,8 +105,8 @@ def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
     calls = {rank.rank: rank.placed for rank in analysed}
     agreed = agreement.agree(calls, {rank.rank: rank.trace.file for rank in analysed})
     told(0.9, "building")
-    first = min(step.start for step in chosen)
-    late = {entry.rank: step.start - first for entry, step in zip(run.ranks, chosen, strict=True)}
+    begins = [step.start + trace.epoch for trace, step in zip(traces, chosen, strict=True)]
+    late = {entry.rank: begin - min(begins) for entry, begin in zip(run.ranks, begins, strict=True)}
     sources = [_source(rank, late[rank.rank] if options.skew else 0) for rank in analysed]
     covered = [replace(one_rank.report(rank, len(rank.line.items)), skew_ps=late[rank.rank]) for rank in analysed]
     notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))

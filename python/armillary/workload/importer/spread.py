@@ -20,6 +20,20 @@ _GROW = frozenset({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "r
 
 
 @dataclass(frozen=True)
+class Extent:
+    """Groups of every `stride`-th rank within each `end` ranks; `grown` goes on over all copies of the run."""
+
+    stride: int
+    end: int
+    grown: bool
+
+    @property
+    def size(self) -> int:
+        """Members in the run."""
+        return self.end // self.stride
+
+
+@dataclass(frozen=True)
 class Spread:
     """`world` ranks in the run, `ranks` wanted; `all_to_all` is `refuse`, `keep` or `repeat`."""
 
@@ -38,24 +52,28 @@ class Spread:
         inside = rank % self.world
         return inside if inside in self.recorded else self.recorded[inside % len(self.recorded)]
 
-    def members(self, rank: int, group: Members, kind: str) -> Members:
-        """What `rank` is in where the rank it repeats was in `group`. Raises `InputError` for irregular groups."""
-        source = self.source(rank)
-        if rank == source and not self.grows:
-            return group
-        if group == tuple(range(self.world)):
-            start = rank - rank % self.world
-            return tuple(range(start, start + self.world)) if self._repeats(kind) else tuple(range(self.ranks))
-        stride = self._stride(source, group)
-        size = len(group)
-        if self.grows and stride * size == self.world and kind in _GROW:
-            size = self.ranks // stride
-        block = stride * size
-        first = rank - rank % block + rank % stride
-        return tuple(range(first, first + block, stride))
+    @property
+    def copies(self) -> int:
+        """How often the run is repeated."""
+        return self.ranks // self.world
 
-    def _repeats(self, kind: str) -> bool:
-        return self.grows and kind == "all_to_all" and self.all_to_all == "repeat"
+    def extent(self, source: int, group: Members, kind: str) -> Extent:
+        """Along which stretch of ranks the group of recorded rank `source` lies, and whether it grows.
+
+        Raises `InputError` for a group without a pattern.
+        """
+        if group == tuple(range(self.world)):
+            repeats = kind == "all_to_all" and self.all_to_all == "repeat"
+            return Extent(1, self.world, self.grows and not repeats)
+        stride = self._stride(source, group)
+        end = stride * len(group)
+        return Extent(stride, end, self.grows and end == self.world and kind in _GROW)
+
+    def members(self, rank: int, extent: Extent) -> range:
+        """The group of that extent that `rank` is in."""
+        end = self.ranks if extent.grown else extent.end
+        first = rank - rank % end + rank % extent.stride
+        return range(first, first + end, extent.stride)
 
     def _stride(self, source: int, group: Members) -> int:
         steps = {after - before for before, after in itertools.pairwise(group)} or {1}

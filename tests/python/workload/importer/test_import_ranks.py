@@ -135,9 +135,11 @@ def test_growth_is_consistent(inner: int, outer: int, copies: int) -> None:
 
     for rank in range(plan.ranks):
         for group, kind, size in ((data, "all_reduce", outer * copies), (model, "all_to_all", inner)):
-            members = plan.members(rank, group(plan.source(rank)), kind)
+            extent = plan.extent(plan.source(rank), group(plan.source(rank)), kind)
+            members = plan.members(rank, extent)
             assert rank in members
-            assert all(plan.members(other, group(plan.source(other)), kind) == members for other in members)
+            assert all(plan.members(other, extent) == members for other in members)
+            assert all(plan.extent(plan.source(other), group(plan.source(other)), kind) == extent for other in members)
             if 1 < inner < world:
                 assert len(set(members)) == size
 
@@ -148,7 +150,7 @@ def test_all_to_alls_need_a_word(tmp_path: Path) -> None:
     kept = import_traces(paths, ranks=8, all_to_all="keep")
     assert volumes(kept)[0] == Volume("", "all_to_all", 1, 3200)
     repeated = import_traces(paths, ranks=8, all_to_all="repeat")
-    assert volumes(repeated)[0] == Volume("0-1-2-3", "all_to_all", 1, 3200)
+    assert volumes(repeated)[0] == Volume("4 ranks, every 1", "all_to_all", 1, 3200)
 
 
 def test_ranks_that_do_not_divide(tmp_path: Path) -> None:
