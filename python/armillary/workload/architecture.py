@@ -10,10 +10,13 @@ appendix); DeepSeek-V2 (arXiv:2405.04434).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from ..errors import InputError
 from .models import Model, parse
+
+MOST_PARAMETERS = 175 * 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,15 @@ class Decoder:
     @property
     def expert_layers(self) -> int:
         """Layers with experts."""
-        return sum(map(self.has_experts, range(self.layers)))
+        return max(0, self.layers - self.first_dense) // self.every if self.experts else 0
+
+    def over_layers(self, count: Callable[[int], int]) -> int:
+        """The sum of `count(layer)` over all layers, of which there are two kinds."""
+        mixed = self.expert_layers
+        dense = self.layers - mixed
+        # Where some are dense the first one is.
+        total = dense * count(0) if dense else 0
+        return total + (mixed * count(self.first_dense + self.every - 1) if mixed else 0)
 
 
 def decoder(model: Model) -> Decoder:
@@ -115,8 +126,8 @@ def decoder(model: Model) -> Decoder:
     for item in fields(Decoder):
         value = getattr(shape, item.name)
         least = 0 if item.name in allowed_zero else 1
-        if isinstance(value, int) and not isinstance(value, bool) and not least <= value < 2**31:
-            problems.append(model.problem(item.name, f"{value} is out of range", f"{least} to 2^31 - 1"))
+        if isinstance(value, int) and not isinstance(value, bool) and not least <= value <= 2**24:
+            problems.append(model.problem(item.name, f"{value} is out of range", f"{least} to 16,777,216"))
     if shape.norm not in ("layer", "rms"):
         problems.append(model.problem("norm", f"{shape.norm!r} is no norm", "layer, rms"))
     if not problems and not shape.kv_rank:
@@ -129,6 +140,9 @@ def decoder(model: Model) -> Decoder:
     if shape.experts and not (shape.expert_ffn and shape.top_k <= shape.experts):
         said = f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for each token"
         problems.append(model.problem("experts", said, "an expert_ffn, and top_k up to experts"))
+    if not problems and parameters(shape) > MOST_PARAMETERS:
+        said = f"{parameters(shape)} parameters"
+        problems.append(model.problem("layers", said, f"up to {MOST_PARAMETERS}, a million times GPT-3's"))
     if problems:
         raise InputError(problems)
     return shape
@@ -217,7 +231,7 @@ def head_weights(model: Decoder, tp: int = 1) -> int:
 
 def parameters(model: Decoder) -> int:
     """All parameters."""
-    layers = sum(layer_weights(model, layer).total for layer in range(model.layers))
+    layers = model.over_layers(lambda layer: layer_weights(model, layer).total)
     return layers + embedding_weights(model) + norm_weights(model) + (0 if model.tied else head_weights(model))
 
 
@@ -245,7 +259,7 @@ def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none
     """
     tokens = batch * sequence
     core = model.layers * attention_flops(model, tokens, sequence)
-    linear = 2 * tokens * sum(_multiplied(model, layer) for layer in range(model.layers))
+    linear = 2 * tokens * model.over_layers(lambda layer: _multiplied(model, layer))
     total = 3 * (core + linear + 2 * tokens * model.hidden * model.vocabulary)
     again = {"none": 0, "selective": core, "full": core + linear}[recompute]
     return Flops(total, total + again)

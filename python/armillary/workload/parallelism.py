@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, TypeVar, get_args, get_type_hints
 
 from ..errors import InputError, Problem
-from .architecture import Decoder
+from .architecture import Decoder, step_flops
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1"]
 Recompute = Literal["none", "selective", "full"]
@@ -243,6 +243,10 @@ def _kinds(given: Parallelism) -> list[Fault]:
     ):
         if getattr(given, key) not in allowed:
             faults.append((key, f"{getattr(given, key)!r} is not one of them", ", ".join(map(str, allowed))))
+    for key in ("sp", "distributed_optimizer", "fp32_gradients", "overlap_grad_reduce", "overlap_param_gather"):
+        value = getattr(given, key)
+        if not isinstance(value, bool) and not (key == "sp" and value is None):
+            faults.append((key, f"{value!r} is neither on nor off", "true or false"))
     for key, least in (("capacity_factor", 0.0), ("imbalance", 1.0)):
         value = getattr(given, key)
         if value is not None and not (isinstance(value, (int, float)) and least <= value <= 1e6 and value > 0):
@@ -306,14 +310,25 @@ def layers_fit(layers: int, chunks: int) -> bool:
     return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0)
 
 
+MOST_PASSES = 500_000
+"""Layers x micro-batches of a step that are generated: about 15 million operations, 4 GB."""
+
+MOST_WORK = 2**63
+"""Floating-point operations of a rank in a step: more than an hour at a petaflop a second."""
+
+
 def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
-    del model
     unit, batch = given.micro_batch * given.dp, given.global_batch or 0
     product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
     if batch % unit:
         said = f"{batch} samples are no multiple of {product}"
         return [("global_batch", said, _multiples(unit, batch))]
     count = batch // unit
+    if count * model.layers > MOST_PASSES:
+        most = MOST_PASSES // model.layers
+        said = f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
+        allowed = f"up to {unit * most}, {most} micro-batches" if most else f"up to {MOST_PASSES} layers"
+        return [("global_batch", said, allowed)]
     if count < given.pp:
         said = f"{batch} samples are {count} micro-batches ({product}), fewer than the pipeline's {given.pp} stages"
         return [("global_batch", said, f"{unit * given.pp} or more, or pp up to {count}")]
@@ -333,6 +348,12 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
     elif given.sp and seq // cp % tp:
         said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
         faults.append(("sp", said, f"tp {nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}"))
+    tokens = given.micro_batch * seq // cp
+    if tokens >= 2**31:
+        faults.append(("micro_batch", f"{tokens} tokens of a rank at once", "up to 2,147,483,647"))
+    work = 2 * step_flops(model, given.global_batch or 0, seq).model // given.world
+    if work > MOST_WORK:
+        faults.append(("global_batch", f"{work:.1e} operations of a rank in a step", f"up to {MOST_WORK:.1e}"))
     if model.positions and seq > model.positions:
         faults.append(("seq", f"{seq} tokens, but {model.positions} learned positions", f"1 to {model.positions}"))
     return faults

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.errors import InputError
-from armillary.workload.architecture import Decoder, active_parameters, decoder, parameters, step_flops
+from armillary.workload.architecture import Decoder, active_parameters, decoder, layer_weights, parameters, step_flops
 from armillary.workload.models import Model, load_model
 
 EXACT = {
@@ -57,6 +59,15 @@ def test_parameters_to_the_printed_digit(name: str, published: float) -> None:
 def test_parameters_in_billions(name: str, published: int) -> None:
     """Brown et al. 2020 (table 2.1, "175.0B") and Rosset 2020 ("17 billion"), who don't say what they count."""
     assert round(parameters(shape(name)) / 1e9) == published
+
+
+@given(layers=st.integers(1, 40), first=st.integers(0, 45), every=st.integers(1, 5))
+def test_kinds_of_layers(layers: int, first: int, every: int) -> None:
+    base = shape("mixtral-8x7b")
+    model = dataclasses.replace(base, layers=layers, first_dense=first, every=every)
+    one_by_one = [layer_weights(model, layer).total for layer in range(layers)]
+    assert model.over_layers(lambda layer: layer_weights(model, layer).total) == sum(one_by_one)
+    assert model.expert_layers == sum(map(model.has_experts, range(layers)))
 
 
 def test_gpt3_by_hand() -> None:

@@ -63,6 +63,14 @@ BAD = [
     ("gpt3-175b", {"schedule": "gpipe", "pp": 4, "virtual_stages": 2}, "virtual_stages: 2 chunks a stage under gpipe"),
     ("gpt3-175b", {"schedule": "interleaved", "pp": 4}, "virtual_stages: an interleaved schedule of 1 chunk a stage"),
     ("gpt3-175b", {"virtual_stages": 2}, "virtual_stages: 2 chunks of a single stage"),
+    ("gpt3-175b", {"sp": "yes"}, "sp: 'yes' is neither on nor off (allowed: true or false)"),
+    (
+        "gpt3-175b",
+        {"global_batch": 2**24},
+        "global_batch: 16777216 micro-batches of 96 layers are more than is generated",
+    ),
+    ("llama-3-8b", {"micro_batch": 2**24, "seq": 2**24}, "micro_batch: 281474976710656 tokens of a rank at once"),
+    ("llama-3-8b", {"seq": 2**24, "tp": 8}, "operations of a rank in a step (allowed: up to 9.2e+18)"),
     ("mixtral-8x7b", {"imbalance": 0.5}, "imbalance: 0.5 is out of range"),
     ("mixtral-8x7b", {"capacity_factor": 0}, "capacity_factor: 0 is out of range"),
 ]
@@ -121,3 +129,9 @@ def test_layers_that_need_embedding_and_head_counted() -> None:
     assert any("126 layers over 16 parts" in note for note in summary.notes)
     weights = [entry.memory.weights for entry in summary.classes]
     assert len(set(weights[1:-1])) == 1
+
+
+def test_nothing_overflows_below_the_limits() -> None:
+    found = build("llama-3-405b", seq=2**20, tp=8, sp=True).summary
+    assert found is not None
+    assert 2**60 < found.classes[0].operations < 2**63
