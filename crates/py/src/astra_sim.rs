@@ -113,7 +113,7 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
     let backend = match ours.backend.as_deref().map(backend_kind).transpose() {
         Ok(kind) => kind.unwrap_or(BackendKind::Analytical),
         Err(problem) => {
-            problems.push(problem);
+            problems.push(Problem { place: "--backend".into(), ..problem });
             BackendKind::Analytical
         }
     };

@@ -7,6 +7,10 @@
 //! On link queues ranks must also not share links: every transfer takes one link from NPU to NPU.
 //! Not here: how a folded run delivers a message (`executor`).
 
+mod private_links;
+
+pub use private_links::private_links;
+
 use crate::executor::{Folding, Lowering, Settings, SlotClass};
 use crate::lowering::{Geometry, Lowered, PhaseSpec, ReadyPlan, Request};
 use crate::platform::Platform;
@@ -59,37 +63,6 @@ pub fn find(
     }
     Classes { folding: finder.folding(), reason }
 }
-
-/// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it is not taken, or where there
-/// are too many routes to look at.
-pub fn private_links(
-    workload: &Workload,
-    platform: &Platform,
-    settings: &Settings,
-    lowering: &dyn Lowering,
-) -> Vec<bool> {
-    if settings.canonical || !settings.closed_form || settings.ranks > RANKS {
-        return Vec::new();
-    }
-    // Collectives of one phase: on one dimension, or of a communicator group.
-    let single = settings.sizes.iter().filter(|&&s| s > 1).count() == 1 || workload.groups.len() > 1;
-    if !single || settings.per_queue > 1 || settings.queues_per_dim > 1 || settings.rendezvous {
-        return Vec::new();
-    }
-    let links = crate::backends::analytical(platform).ok().zip(topology::LinkGraph::new(&platform.fabric).ok());
-    let Some((network, graph)) = links else { return Vec::new() };
-    let mut finder = Finder::new(workload, platform, settings, lowering, &network, BackendKind::Analytical);
-    finder.merge = false;
-    if finder.look_at_collectives().is_err() {
-        return Vec::new();
-    }
-    finder.private_links(&graph).unwrap_or_default()
-}
-
-/// Most ranks for which [`private_links`] looks.
-const RANKS: u32 = 1 << 16;
-/// Most hops it looks at.
-const HOPS: u64 = 1 << 22;
 
 fn uses_memory(workload: &Workload) -> bool {
     workload.programs.iter().any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { .. })))
@@ -257,60 +230,6 @@ impl<'a> Finder<'a> {
             }
         }
         self.check_message_links(dims)
-    }
-
-    /// Goes over every route of every transfer and notes who uses each link; `None` when there are too many.
-    fn private_links(&self, graph: &topology::LinkGraph) -> Option<Vec<bool>> {
-        const FREE: u32 = u32::MAX;
-        const SHARED: u32 = u32::MAX - 1;
-        let mut user = vec![FREE; graph.len() as usize];
-        let mut hops = 0;
-        let mut mark = |src: u32, dst: u32| {
-            for hop in graph.route(src, dst) {
-                hops += 1;
-                let user = &mut user[hop.link as usize];
-                *user = if *user == FREE || *user == src { src } else { SHARED };
-            }
-            hops <= HOPS
-        };
-        for (rank, binding) in (0..).zip(&self.workload.ranks) {
-            for ports in self.ports[self.first[rank as usize] as usize].iter() {
-                if !self.mark_ports(rank, ports, &mut mark) {
-                    return None;
-                }
-            }
-            let peers = self.messages[binding.program as usize].iter();
-            // Both ends see a message; the route is the sender's.
-            for other in peers.map(|&(peer, _)| rank.wrapping_add_signed(peer)).filter(|&p| p < graph.npus()) {
-                if !(mark(rank, other) && mark(other, rank)) {
-                    return None;
-                }
-            }
-        }
-        Some(user.into_iter().map(|u| u != SHARED).collect())
-    }
-
-    /// Marks the routes of one rank's sends in a phase.
-    fn mark_ports(&self, rank: u32, ports: &Ports, mark: &mut impl FnMut(u32, u32) -> bool) -> bool {
-        let group = self.workload.group_of(rank, ports.slot);
-        let members = &self.workload.groups[group as usize].members;
-        let (position, base, stride) = match ports.phase.geometry {
-            Geometry::Line { stride, size } => (rank / stride % size, rank - rank / stride % size * stride, stride),
-            Geometry::Group => (members.position(rank, self.settings.ranks).unwrap_or(0), 0, 0),
-        };
-        let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
-        let plans = ports.phase.plans.iter().flat_map(|d| [&d.forward.plan, &d.backward.plan]);
-        plans.into_iter().all(|plan| {
-            let mut peers: Vec<u32> = plan
-                .script(position)
-                .steps
-                .iter()
-                .filter_map(|s| s.to.map(|to| to.position(position, plan.n)))
-                .collect();
-            peers.sort_unstable();
-            peers.dedup();
-            peers.into_iter().filter(|&p| p != position).all(|p| mark(rank, at(p)))
-        })
     }
 
     fn check_message_links(&self, dims: &[topology::Dim]) -> Result<(), String> {

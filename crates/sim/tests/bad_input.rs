@@ -1,17 +1,19 @@
 //! Wrong inputs: each gets one problem that names file, place, value and what is allowed; none panics, hangs or passes.
 
+#[path = "common/built.rs"]
+mod built;
 #[path = "common/scratch.rs"]
 mod scratch;
 #[path = "common/wire.rs"]
 mod wire;
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use built::{WORK, collective, config, recv, send, workload};
+use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use scratch::Scratch;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::config::native;
 use sim::error::Error;
 use sim::run::{BackendKind, Config, Outcome, Source, check, read, run};
-use std::sync::Arc;
 use units::{Bytes, Span};
 use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
 
@@ -554,34 +556,8 @@ fn native_platforms() {
     }
 }
 
-/// A workload of a program for each rank, equal ones stored once, with groups 0 (everybody) and the given ones in every rank's slots.
-fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
-    let mut built = Workload::default();
-    for nodes in programs {
-        let mut builder = ProgramBuilder::default();
-        for (id, (op, after)) in nodes.iter().enumerate() {
-            let node = Node { id: id as u64, duration: Span::from_ns(10), op: *op };
-            builder.push(node, &format!("n{id}"), after.iter().copied());
-        }
-        let program = builder.build().expect("ids are unique");
-        let known = built.programs.iter().position(|p| **p == program);
-        let index = known.unwrap_or(built.programs.len());
-        if known.is_none() {
-            built.programs.push(Arc::new(program));
-        }
-        built.ranks.push(RankBinding { program: index as u32, slots: 0 });
-    }
-    built.slots = (0..=groups.len() as u32).collect();
-    built.groups = vec![Group { name: "world".into(), members: Members::All }];
-    let named = |(i, ranks): (usize, &&[u32])| Group { name: format!("g{i}"), members: Members::List(ranks.to_vec()) };
-    built.groups.extend(groups.iter().enumerate().map(named));
-    built
-}
-
 fn simulate(platform: &str, workload: Workload, backend: BackendKind) -> Result<Outcome, Error> {
-    let platform = native::from_yaml(platform, "p.yml", &[]).expect("a sound platform");
-    let workload = Source::Built(Box::new(workload));
-    run_and_check(&Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0 })
+    run_and_check(&config(platform, workload, backend))
 }
 
 /// Place and message of every problem.
@@ -693,19 +669,6 @@ fn members_may_differ_in_what_means_nothing() {
     }
 }
 
-fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {
-    Op::Collective { kind, bytes: Bytes(bytes), slot, priority: 0, dims: u32::MAX, root: 0 }
-}
-
-fn send(peer: i32, bytes: u64) -> Op {
-    Op::Send { peer, bytes: Bytes(bytes), tag: 0 }
-}
-
-fn recv(peer: i32, bytes: u64) -> Op {
-    Op::Recv { peer, bytes: Bytes(bytes), tag: 0 }
-}
-
-const WORK: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 
 #[test]
@@ -766,52 +729,5 @@ fn workloads_that_cannot_run() {
         for backend in [BackendKind::Analytical, BackendKind::Link] {
             one_problem(name, simulate(PAIR, workload.clone(), backend), parts);
         }
-    }
-}
-
-/// Faults that only running shows: the run ends at once and names who waits for whom.
-#[test]
-fn stalled_runs_end_and_name_the_circle() {
-    use CollectiveKind::AllReduce;
-    let head_to_head =
-        workload(&[&[(recv(1, 8), &[]), (send(1, 8), &[0])], &[(recv(-1, 8), &[]), (send(-1, 8), &[0])]], &[]);
-    let (first, second) = (collective(AllReduce, 8, 1), collective(AllReduce, 8, 2));
-    let crossed = workload(&[&[(first, &[]), (second, &[0])], &[(second, &[]), (first, &[0])]], &[&[0, 1], &[1, 0]]);
-    for backend in [BackendKind::Analytical, BackendKind::Link] {
-        for (name, workload, what) in
-            [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")]
-        {
-            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else {
-                panic!("{name}: no stall")
-            };
-            assert_eq!(stall.unfinished, 4, "{name}: {stall}");
-            let waiting: Vec<_> =
-                stall.waiting.iter().map(|w| (w.rank, w.node, w.what.as_str(), w.on.clone())).collect();
-            assert_eq!(waiting, vec![(0, 0, what, vec![1]), (1, 0, what, vec![0])], "{name}");
-            let mut circle = stall.cycle.clone();
-            circle.sort_unstable();
-            assert_eq!(circle, vec![0, 1], "{name}");
-            let text = stall.to_string();
-            assert!(
-                text.contains("rank 0 node 0") && text.contains("waits for rank 1") && text.contains("circle"),
-                "{text}"
-            );
-        }
-    }
-}
-
-/// Three ranks in a circle beside a fourth that is not to blame.
-#[test]
-fn a_stall_names_the_ranks_of_the_circle_only() {
-    let waits = |from: i32, to: i32| -> Vec<(Op, &[u64])> { vec![(recv(from, 8), &[]), (send(to, 8), &[0])] };
-    let (zero, one, two) = (waits(2, 1), waits(-1, 1), waits(-1, -2));
-    let innocent: Vec<(Op, &[u64])> = vec![(WORK, &[])];
-    let built = workload(&[&zero, &one, &two, &innocent], &[]);
-    for backend in [BackendKind::Analytical, BackendKind::Link] {
-        let Err(Error::Stalled(stall)) = simulate(PLATFORM, built.clone(), backend) else { panic!("no stall") };
-        let mut circle = stall.cycle.clone();
-        circle.sort_unstable();
-        assert_eq!(circle, vec![0, 1, 2], "{stall}");
-        assert_eq!(stall.unfinished, 6, "{stall}");
     }
 }

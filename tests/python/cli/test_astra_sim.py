@@ -82,6 +82,7 @@ def test_wrong_flags(wrong: str, flags: dict[str, str], armillary: Armillary) ->
     assert run.returncode == 2
     assert run.stdout == ""
     assert run.stderr.startswith("error: ")
+    assert f"in: {wrong.partition('=')[0]}\n" in run.stderr
 
 
 def test_every_missing_file_is_named(armillary: Armillary) -> None:

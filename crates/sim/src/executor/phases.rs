@@ -219,26 +219,33 @@ impl<B: Backend> Executor<'_, B> {
         self.start_phase(stream);
     }
 
-    /// Tells the other members of a line that a phase has begun, if this one is the first.
-    fn invite(&mut self, stream: u32, script: &FlatScript) {
+    /// Tells the other members of a line that a phase has begun, if this one is the first; without a script, all members.
+    fn invite(&mut self, stream: u32, script: Option<&FlatScript>) {
         let state = self.streams[stream as usize];
-        if state.begun & bit(state.phase) != 0 {
+        let begun = bit(state.phase);
+        if state.begun & begun != 0 {
             return;
         }
-        self.streams[stream as usize].begun |= bit(state.phase);
-        let mut peers: Vec<u32> = Vec::with_capacity(script.n as usize);
-        for position in 0..script.n {
-            let rank = self.rank_at(&state, script, position);
-            let peer = stream - state.member + self.member_at(&state, script, position, rank);
-            let peer_state = &mut self.streams[peer as usize];
-            if peer_state.begun & bit(state.phase) == 0 {
-                peer_state.begun |= bit(state.phase);
-                peers.push(peer);
-            }
-        }
+        self.streams[stream as usize].begun |= begun;
+        let mut peers = self.line(stream, &state, script);
         // A peer that is in this very phase of its chunk joins now; the others when they come to it.
-        peers.retain(|&p| self.streams[p as usize].phase == state.phase);
+        peers.retain(|&peer| {
+            let peer = &mut self.streams[peer as usize];
+            let news = peer.begun & begun == 0;
+            peer.begun |= begun;
+            news && peer.phase == state.phase
+        });
         peers.into_iter().for_each(|p| self.join(p));
+    }
+
+    /// The streams of a chunk that run a phase together.
+    fn line(&self, stream: u32, state: &Stream, script: Option<&FlatScript>) -> Vec<u32> {
+        let row = stream - state.member;
+        let Some(script) = script else {
+            return (row..row + self.instances[state.instance as usize].members.len() as u32).collect();
+        };
+        let at = |position| row + self.member_at(state, script, position, self.rank_at(state, script, position));
+        (0..script.n).map(at).collect()
     }
 
     /// Goes past the phases that this rank does not enter; true when none is left.
@@ -322,6 +329,9 @@ impl<B: Backend> Executor<'_, B> {
         self.recorder.phase_started(state.rank, phase.dim, self.now);
         self.streams[stream as usize] = state;
         if let Some(custom) = custom {
+            if self.settings.canonical {
+                self.invite(stream, None);
+            }
             return self.start_custom(stream, state.rank, state.slot, state.position, custom);
         }
         let script = self.scripts[state.script as usize];
@@ -335,7 +345,7 @@ impl<B: Backend> Executor<'_, B> {
             self.fire(stream);
         }
         if self.settings.canonical {
-            self.invite(stream, &script);
+            self.invite(stream, Some(&script));
         }
     }
 

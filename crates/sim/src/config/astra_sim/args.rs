@@ -62,6 +62,9 @@ const FLAGS: [&str; 13] = [
     "logging-folder",
 ];
 
+/// Flags of our own, which are taken out before these are read.
+const OURS: [&str; 3] = ["backend", "json", "no-fold"];
+
 impl AstraSimArgs {
     /// Reads `--flag=value` and `--flag value`; the four files are required, a flag without meaning is refused.
     ///
@@ -140,7 +143,7 @@ fn refused(name: &str, value: &str, allowed: &str) -> Problem {
 }
 
 fn unknown(flag: &str) -> Problem {
-    let dashed: Vec<String> = FLAGS.iter().map(|name| format!("--{name}")).collect();
+    let dashed: Vec<String> = FLAGS.iter().chain(&OURS).map(|name| format!("--{name}")).collect();
     let message = format!("unknown flag{}", did_you_mean(flag, dashed.iter().map(String::as_str)));
     Problem::new("", flag, message).help(dashed.join(", "))
 }

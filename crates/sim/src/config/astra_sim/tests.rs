@@ -375,6 +375,9 @@ fn broken_flags_give_their_messages() {
         ),
         "{text}"
     );
+    assert!(text.ends_with("--backend, --json, --no-fold)"), "{text}");
+    let text = AstraSimArgs::parse(&["--bakend=link"]).unwrap_err()[0].to_string();
+    assert!(text.starts_with("--bakend: unknown flag; did you mean \"--backend\"?"), "{text}");
     assert_eq!(AstraSimArgs::parse::<&str>(&[]).unwrap_err().len(), 4);
 }
 

@@ -56,7 +56,10 @@ fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
             None
         }
         Err(error) => {
-            findings.refuse(at, format!("\"{text}\": {} at character {}", error.message, error.column), NOTATION);
+            // A fault that concerns all of the value shows it already.
+            let all = format!("\"{}\"", text.trim());
+            let value = if error.message.contains(&all) { String::new() } else { format!("{all}: ") };
+            findings.refuse(at, format!("{value}{} at character {}", error.message, error.column), NOTATION);
             None
         }
     }

@@ -181,6 +181,21 @@ fn broken_text_gives_its_message() {
             "line 6, links: 2 entries for 1 dimension (allowed: one mapping a dimension, or a single mapping for all)".into(),
         ),
         (
+            ("_Switch(16)", "_Switch(16"),
+            format!(
+                "line 4, topology: \"FullyConnected(8)_Switch(16\": \"Switch(16\" has no size in parentheses at character 26 \
+                                                 (allowed: {})",
+                topology::NOTATION
+            ),
+        ),
+        (
+            ("FullyConnected(8)_Switch(16)", "Ring(8"),
+            format!(
+                "line 4, topology: \"Ring(8\" has no size in parentheses at character 6 (allowed: {})",
+                topology::NOTATION
+            ),
+        ),
+        (
             ("_Switch(16)", "_Swich(16)"),
             format!(
                 "line 4, topology: \"FullyConnected(8)_Swich(16)\": unknown block \"Swich\" at character 19 \

@@ -1,0 +1,107 @@
+//! Standstills: a run that cannot go on ends at once and says who waits for whom; and what looks like one but is none goes on.
+
+#[path = "common/built.rs"]
+mod built;
+
+use built::{WORK, collective, config, recv, send, workload};
+use collective::custom::Custom;
+use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
+use sim::error::Error;
+use sim::platform::CustomAlgorithm;
+use sim::run::{BackendKind, Outcome, run};
+use std::sync::Arc;
+use units::Span;
+
+const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
+const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
+
+fn simulate(platform: &str, workload: Workload, backend: BackendKind) -> Result<Outcome, Error> {
+    run(&config(platform, workload, backend), &mut |_| true)
+}
+
+#[test]
+fn stalled_runs_end_and_name_the_circle() {
+    use CollectiveKind::AllReduce;
+    let head_to_head =
+        workload(&[&[(recv(1, 8), &[]), (send(1, 8), &[0])], &[(recv(-1, 8), &[]), (send(-1, 8), &[0])]], &[]);
+    let (first, second) = (collective(AllReduce, 8, 1), collective(AllReduce, 8, 2));
+    let crossed = workload(&[&[(first, &[]), (second, &[0])], &[(second, &[]), (first, &[0])]], &[&[0, 1], &[1, 0]]);
+    for backend in BACKENDS {
+        for (name, workload, what) in
+            [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")]
+        {
+            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else {
+                panic!("{name}: no stall")
+            };
+            assert_eq!(stall.unfinished, 4, "{name}: {stall}");
+            let waiting: Vec<_> =
+                stall.waiting.iter().map(|w| (w.rank, w.node, w.what.as_str(), w.on.clone())).collect();
+            assert_eq!(waiting, vec![(0, 0, what, vec![1]), (1, 0, what, vec![0])], "{name}");
+            let mut circle = stall.cycle.clone();
+            circle.sort_unstable();
+            assert_eq!(circle, vec![0, 1], "{name}");
+            let text = stall.to_string();
+            assert!(
+                text.contains("rank 0 node 0") && text.contains("waits for rank 1") && text.contains("circle"),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// Three ranks in a circle beside a fourth that is not to blame.
+#[test]
+fn a_stall_names_the_ranks_of_the_circle_only() {
+    let waits = |from: i32, to: i32| -> Vec<(Op, &[u64])> { vec![(recv(from, 8), &[]), (send(to, 8), &[0])] };
+    let (zero, one, two) = (waits(2, 1), waits(-1, 1), waits(-1, -2));
+    let innocent: Vec<(Op, &[u64])> = vec![(WORK, &[])];
+    let built = workload(&[&zero, &one, &two, &innocent], &[]);
+    for backend in BACKENDS {
+        let Err(Error::Stalled(stall)) = simulate(PLATFORM, built.clone(), backend) else { panic!("no stall") };
+        let mut circle = stall.cycle.clone();
+        circle.sort_unstable();
+        assert_eq!(circle, vec![0, 1, 2], "{stall}");
+        assert_eq!(stall.unfinished, 6, "{stall}");
+    }
+}
+
+/// An exchange between two members, each sending and receiving at once.
+fn exchange() -> CustomAlgorithm {
+    let position = |peer: i32| -> Arc<Program> {
+        let mut builder = ProgramBuilder::default();
+        for (id, op) in [send(peer, 64), recv(peer, 64)].into_iter().enumerate() {
+            builder.push(Node { id: id as u64, duration: Span::ZERO, op }, "", []);
+        }
+        Arc::new(builder.build().expect("ids are unique"))
+    };
+    CustomAlgorithm::Chakra(Arc::new(Custom { name: "exchange".into(), positions: vec![position(1), position(-1)] }))
+}
+
+/// Two ranks issue two collectives in opposite orders, with room for one at a time: whoever begins one draws the other in, whether
+/// its algorithm is built in or from a file.
+#[test]
+fn collectives_in_opposite_orders_do_not_hold_each_other_up() {
+    use CollectiveKind::{AllGather, AllReduce};
+    let (first, second): ((Op, &[u64]), (Op, &[u64])) =
+        ((collective(AllReduce, 64, 1), &[]), (collective(AllGather, 32, 2), &[]));
+    let programs: [&[(Op, &[u64])]; 3] = [&[first, second], &[second, first], &[(WORK, &[])]];
+    for (ranks, backend) in [2u32, 3].into_iter().flat_map(|n| BACKENDS.map(|b| (n, b))) {
+        let workload = workload(&programs[..ranks as usize], &[&[0, 1], &[1, 0]]);
+        for (from_file, active) in [(false, 1), (true, 1), (true, 2)] {
+            let platform = format!(
+                "topology: Ring({ranks})\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n\
+                 scheduler: {{policy: fifo, active_chunks: {active}, comm_streams: unlimited}}\n"
+            );
+            let mut config = config(&platform, workload.clone(), backend);
+            if from_file {
+                [AllReduce, AllGather].map(|kind| config.platform.collectives.custom[kind as usize] = Some(exchange()));
+            }
+            let outcome = run(&config, &mut |_| true);
+            let outcome = outcome
+                .unwrap_or_else(|error| panic!("{ranks} ranks, from a file {from_file}, {active} at once: {error}"));
+            let latency = units::Time::ZERO + Span::from_ns(500);
+            assert!(outcome.finish(0) > latency && outcome.finish(1) > latency);
+        }
+    }
+}
