@@ -510,8 +510,6 @@ fn unreadable_files() {
     }
 }
 
-const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
-
 /// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the exact words of many more.
 const NATIVE: &[(&str, &str, [&str; 3])] = &[
     (

@@ -66,6 +66,56 @@ fn a_stall_names_the_ranks_of_the_circle_only() {
     }
 }
 
+/// Ranks 0 and 1 issue two collectives in opposite orders on their only stream: as with NCCL, each waits in one for the other.
+#[test]
+fn opposite_orders_on_one_stream_are_a_standstill() {
+    use CollectiveKind::{AllGather, AllReduce};
+    let (first, second): ((Op, &[u64]), (Op, &[u64])) =
+        ((collective(AllReduce, 64, 1), &[]), (collective(AllGather, 32, 2), &[]));
+    let built = workload(&[&[first, second], &[second, first]], &[&[0, 1], &[1, 0]]);
+    for (policy, backend) in ["fifo", "lifo"].into_iter().flat_map(|p| BACKENDS.map(|b| (p, b))) {
+        let platform = format!("{PAIR}scheduler: {{policy: {policy}, comm_streams: 1}}\n");
+        let Err(Error::Stalled(stall)) = simulate(&platform, built.clone(), backend) else { panic!("no stall") };
+        let mut circle = stall.cycle.clone();
+        circle.sort_unstable();
+        assert_eq!((circle, stall.unfinished), (vec![0, 1], 4), "{stall}");
+        simulate(&platform.replace("comm_streams: 1", "comm_streams: 2"), built.clone(), backend)
+            .expect("room for both");
+    }
+}
+
+/// A circle through places in queues, which no order of the workload asks for: all ranks issue H < K < J < L in this order.
+///
+/// The world's K has ended its first phase on ranks 0, 1, 4 and 5 and waits there for 2 and 3, whose place in dimension 1 is held by
+/// the later L. L waits for a stream of 0 and 1, which K and J hold, and J for K's place in dimension 2.
+#[test]
+fn places_in_queues_never_stop_a_run() {
+    use CollectiveKind::AllReduce;
+    let call = |bytes, slot| collective(AllReduce, bytes, slot);
+    let (h, k) = (call(1 << 22, 1), call(64, 0));
+    let ahead = |j, l| -> Vec<(Op, &[u64])> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1]), (call(64, l), &[1])] };
+    let behind = |l| -> Vec<(Op, &[u64])> { vec![(h, &[]), (k, &[]), (call(64, l), &[])] };
+    let last = |j| -> Vec<(Op, &[u64])> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1])] };
+    let programs = [ahead(2, 5), ahead(3, 4), behind(4), behind(5), last(2), last(3)];
+    let programs: Vec<&[(Op, &[u64])]> = programs.iter().map(Vec::as_slice).collect();
+    let mut built = workload(&programs, &[&[2, 3], &[0, 4], &[1, 5], &[2, 1], &[3, 0]]);
+    // The work before J takes longer than K's first phase and less than H.
+    for program in &mut built.programs {
+        let mut slow = ProgramBuilder::default();
+        for (i, node) in program.nodes().iter().enumerate() {
+            let deps: Vec<u64> = program.deps(i).iter().map(|&d| u64::from(d)).collect();
+            slow.push(Node { duration: Span::from_ns(10_000), ..*node }, program.name(i), deps);
+        }
+        *program = Arc::new(slow.build().expect("the same nodes"));
+    }
+    let platform = "topology: Ring(2)_Ring(3)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n\
+                    scheduler: {policy: lifo, chunks: 1, active_chunks: 1, queues_per_dim: 1, comm_streams: 2}\n";
+    for backend in BACKENDS {
+        let outcome = simulate(platform, built.clone(), backend).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(outcome.report.counts.operations, 20);
+    }
+}
+
 /// An exchange between two members, each sending and receiving at once.
 fn exchange() -> CustomAlgorithm {
     let position = |peer: i32| -> Arc<Program> {

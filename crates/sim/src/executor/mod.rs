@@ -306,7 +306,13 @@ impl<'a, B: Backend> Executor<'a, B> {
             self.issue_ready(rank);
         }
         let mut finished = Vec::new();
-        while let Some(ours) = self.step(&mut finished) {
+        loop {
+            let Some(ours) = self.step(&mut finished) else {
+                if self.failed.is_none() && self.done < self.total && self.relieve() {
+                    continue;
+                }
+                break;
+            };
             self.events += 1;
             if !ours {
                 finished.drain(..).for_each(|delivery| self.delivered(delivery));

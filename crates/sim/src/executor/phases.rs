@@ -212,11 +212,29 @@ impl<B: Backend> Executor<'_, B> {
         if state.rank == NONE || state.script != NONE || state.begun & bit(state.phase) == 0 {
             return;
         }
+        self.start_waiting(stream);
+    }
+
+    /// Starts a chunk that waits in its queue, whether there is room or not.
+    fn start_waiting(&mut self, stream: u32) {
+        let state = self.streams[stream as usize];
         let queue = self.queue_mut(state.rank, state.queue);
         let Some(at) = queue.waiting.iter().position(|&(_, s)| s == stream) else { return };
         queue.waiting.remove(at);
         queue.running += 1;
         self.start_phase(stream);
+    }
+
+    /// When nothing else can happen: lets the first chunk that waits in each queue begin. Places limit what runs at once; they are
+    /// never what stops a run for ever. False when no chunk waits for a place.
+    pub(super) fn relieve(&mut self) -> bool {
+        if !self.settings.canonical {
+            return false;
+        }
+        // All are chosen before one begins and draws others in, so that ranks that are alike do alike.
+        let first: Vec<u32> = self.queues.iter().filter_map(|q| q.waiting.front().map(|&(_, s)| s)).collect();
+        first.iter().for_each(|&stream| self.start_waiting(stream));
+        !first.is_empty()
     }
 
     /// Tells the other members of a line that a phase has begun, if this one is the first; without a script, all members.
