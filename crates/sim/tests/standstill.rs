@@ -145,7 +145,9 @@ fn collectives_in_opposite_orders_do_not_hold_each_other_up() {
             );
             let mut config = config(&platform, workload.clone(), backend);
             if from_file {
-                [AllReduce, AllGather].map(|kind| config.platform.collectives.custom[kind as usize] = Some(exchange()));
+                for kind in [AllReduce, AllGather] {
+                    config.platform.collectives.custom[kind as usize] = Some(exchange());
+                }
             }
             let outcome = run(&config, &mut |_| true);
             let outcome = outcome
