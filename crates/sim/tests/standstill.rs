@@ -12,6 +12,9 @@ use sim::run::{BackendKind, Outcome, run};
 use std::sync::Arc;
 use units::Span;
 
+/// An operation and what it waits for.
+type Call<'a> = (Op, &'a [u64]);
+
 const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
 const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
@@ -53,9 +56,9 @@ fn stalled_runs_end_and_name_the_circle() {
 /// Three ranks in a circle beside a fourth that is not to blame.
 #[test]
 fn a_stall_names_the_ranks_of_the_circle_only() {
-    let waits = |from: i32, to: i32| -> Vec<(Op, &[u64])> { vec![(recv(from, 8), &[]), (send(to, 8), &[0])] };
+    let waits = |from: i32, to: i32| -> Vec<Call<'_>> { vec![(recv(from, 8), &[]), (send(to, 8), &[0])] };
     let (zero, one, two) = (waits(2, 1), waits(-1, 1), waits(-1, -2));
-    let innocent: Vec<(Op, &[u64])> = vec![(WORK, &[])];
+    let innocent: Vec<Call<'_>> = vec![(WORK, &[])];
     let built = workload(&[&zero, &one, &two, &innocent], &[]);
     for backend in BACKENDS {
         let Err(Error::Stalled(stall)) = simulate(PLATFORM, built.clone(), backend) else { panic!("no stall") };
@@ -70,7 +73,7 @@ fn a_stall_names_the_ranks_of_the_circle_only() {
 #[test]
 fn opposite_orders_on_one_stream_are_a_standstill() {
     use CollectiveKind::{AllGather, AllReduce};
-    let (first, second): ((Op, &[u64]), (Op, &[u64])) =
+    let (first, second): (Call<'_>, Call<'_>) =
         ((collective(AllReduce, 64, 1), &[]), (collective(AllGather, 32, 2), &[]));
     let built = workload(&[&[first, second], &[second, first]], &[&[0, 1], &[1, 0]]);
     for (policy, backend) in ["fifo", "lifo"].into_iter().flat_map(|p| BACKENDS.map(|b| (p, b))) {
@@ -93,11 +96,11 @@ fn places_in_queues_never_stop_a_run() {
     use CollectiveKind::AllReduce;
     let call = |bytes, slot| collective(AllReduce, bytes, slot);
     let (h, k) = (call(1 << 22, 1), call(64, 0));
-    let ahead = |j, l| -> Vec<(Op, &[u64])> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1]), (call(64, l), &[1])] };
-    let behind = |l| -> Vec<(Op, &[u64])> { vec![(h, &[]), (k, &[]), (call(64, l), &[])] };
-    let last = |j| -> Vec<(Op, &[u64])> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1])] };
+    let ahead = |j, l| -> Vec<Call<'_>> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1]), (call(64, l), &[1])] };
+    let behind = |l| -> Vec<Call<'_>> { vec![(h, &[]), (k, &[]), (call(64, l), &[])] };
+    let last = |j| -> Vec<Call<'_>> { vec![(k, &[]), (WORK, &[]), (call(64, j), &[1])] };
     let programs = [ahead(2, 5), ahead(3, 4), behind(4), behind(5), last(2), last(3)];
-    let programs: Vec<&[(Op, &[u64])]> = programs.iter().map(Vec::as_slice).collect();
+    let programs: Vec<&[Call<'_>]> = programs.iter().map(Vec::as_slice).collect();
     let mut built = workload(&programs, &[&[2, 3], &[0, 4], &[1, 5], &[2, 1], &[3, 0]]);
     // The work before J takes longer than K's first phase and less than H.
     for program in &mut built.programs {
@@ -133,9 +136,9 @@ fn exchange() -> CustomAlgorithm {
 #[test]
 fn collectives_in_opposite_orders_do_not_hold_each_other_up() {
     use CollectiveKind::{AllGather, AllReduce};
-    let (first, second): ((Op, &[u64]), (Op, &[u64])) =
+    let (first, second): (Call<'_>, Call<'_>) =
         ((collective(AllReduce, 64, 1), &[]), (collective(AllGather, 32, 2), &[]));
-    let programs: [&[(Op, &[u64])]; 3] = [&[first, second], &[second, first], &[(WORK, &[])]];
+    let programs: [&[Call<'_>]; 3] = [&[first, second], &[second, first], &[(WORK, &[])]];
     for (ranks, backend) in [2u32, 3].into_iter().flat_map(|n| BACKENDS.map(|b| (n, b))) {
         let workload = workload(&programs[..ranks as usize], &[&[0, 1], &[1, 0]]);
         for (from_file, active) in [(false, 1), (true, 1), (true, 2)] {
