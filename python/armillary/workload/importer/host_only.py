@@ -44,12 +44,14 @@ class Skeleton:
     cycles: list[str] = field(default_factory=list)
 
 
-def skeleton(trace: HostTrace) -> Skeleton:
-    """Products and collectives in the order of the host."""
-    result = Skeleton(operators=sum(map(len, host_trace.threads(trace).values())), cycles=cycle(trace))
+def skeleton(trace: HostTrace, step: int | None) -> Skeleton:
+    """Products and collectives in the order of the host, of one step or (None) of everything."""
+    first, last_id = host_trace.steps(trace)[step] if step is not None else (0, trace.nodes[-1].id + 1)
+    nodes = [node for node in trace.nodes if first <= node.id < last_id]
+    result = Skeleton(operators=len(nodes), cycles=cycle(trace))
     by_sequence: dict[int, int] = {}
     last, pending = -1, list[int]()
-    for node in trace.nodes:
+    for node in nodes:
         if node.name == "record_param_comms":
             awaited = by_sequence.get(_sequence(node, 0), -1) if "wait" in node.inputs else -1
             result.waits += awaited >= 0
@@ -137,12 +139,26 @@ class Outlined:
     placed: list[Placed]
 
 
-def analyse(run: Run, given: Mapping[str, Members]) -> tuple[list[Outlined], list[Problem]]:
+def choose(run: Run, wanted: int | None) -> int | None:
+    """The step to take: the wanted one, else the middle of those on every rank without the first; None for everything.
+
+    Raises `InputError` when the wanted one is not on every rank.
+    """
+    steps = [host_trace.steps(entry.host) for entry in run.ranks if entry.host is not None]
+    common = sorted(set.intersection(*map(set, steps)))
+    if wanted is not None and wanted not in common:
+        works = "steps on every rank: " + (" ".join(map(str, common)) or "none; leave --step out for everything")
+        raise InputError([Problem(run.ranks[0].file, f"step {wanted}", f"no annotation ProfilerStep#{wanted}", works)])
+    candidates = common[1:] or common
+    return wanted if wanted is not None or not candidates else candidates[len(candidates) // 2]
+
+
+def analyse(run: Run, given: Mapping[str, Members], step: int | None) -> tuple[list[Outlined], list[Problem]]:
     """Every rank's skeleton, and everything that is wrong with them."""
     found, problems = [], list[Problem]()
     for entry in run.ranks:
         assert entry.host is not None
-        outline = skeleton(entry.host)
+        outline = skeleton(entry.host, step)
         problems += _faults(entry.host, outline)
         declared = groups.declared({}, host_trace.process_groups(entry.host))
         resolver = Resolver(entry.file, entry.rank, run.world, declared, given)
@@ -176,12 +192,13 @@ def source(rank: Outlined) -> Source:
     return Source(rank.rank, items, calls, shapes)
 
 
-def note(ranks: list[Outlined]) -> str:
+def note(ranks: list[Outlined], step: int | None) -> str:
     """What such an import is good for."""
+    part = "everything in them" if step is None else f"ProfilerStep {step}"
     operators = sum(rank.skeleton.operators for rank in ranks)
     calls = sum(len(rank.placed) for rank in ranks)
     products = sum(len(rank.skeleton.work) for rank in ranks) - calls
     return (
-        f"execution traces alone have no durations: of {operators:,} operators {calls:,} collectives with sizes and "
-        f"{products:,} matrix products with shapes were taken, the rest takes no time; simulate with npu.peak"
+        f"execution traces alone have no durations: of {operators:,} operators ({part}) {calls:,} collectives with "
+        f"sizes and {products:,} matrix products with shapes were taken, the rest takes no time; simulate with npu.peak"
     )

@@ -17,6 +17,7 @@ from typing import Any
 from ...errors import InputError, Problem
 from .reading import HostDocument, Recording
 
+STEP = "ProfilerStep#"
 VERSIONS = ("1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
 """Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter here."""
 
@@ -126,6 +127,13 @@ def process_groups(trace: HostTrace) -> list[dict[str, Any]]:
                 return []
             return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
     return []
+
+
+def steps(trace: HostTrace) -> dict[int, tuple[int, int]]:
+    """`ProfilerStep#n` annotations as ranges of ids (ids count operators of all threads by start)."""
+    marks = [(node.id, node.name.removeprefix(STEP)) for node in trace.nodes if node.name.startswith(STEP)]
+    ends = [*(identity for identity, _ in marks[1:]), trace.nodes[-1].id + 1]
+    return {int(number): (start, end) for (start, number), end in zip(marks, ends, strict=False) if number.isdigit()}
 
 
 def threads(trace: HostTrace) -> dict[int, list[HostNode]]:

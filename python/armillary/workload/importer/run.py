@@ -128,12 +128,13 @@ def _by_item(placed: list[Placed]) -> dict[int, list[Placed]]:
 
 def _without_durations(run: Run, options: Options) -> Imported:
     """Execution traces alone."""
-    found, problems = host_only.analyse(run, options.groups)
+    step = host_only.choose(run, options.step)
+    found, problems = host_only.analyse(run, options.groups, step)
     if problems:
         raise InputError(problems)
     agreement.agree({rank.rank: rank.placed for rank in found}, {entry.rank: entry.file for entry in run.ranks})
     sources = [host_only.source(rank) for rank in found]
-    return _finish(run, options, sources, (), (*run.notes, host_only.note(found)))
+    return _finish(run, options, sources, (), (*run.notes, host_only.note(found, step)))
 
 
 def _finish(

@@ -110,11 +110,18 @@ class _Builder:
             call = self.links.call[index]
             if call < 0:
                 self.line.unlaunched += 1
+                self._cut_unlaunched(index)
                 continue
             launch, first = self.trace.calls[call], self.links.launched[call][0]
             cut = self.cut.get(first) if index != first else None
             self.cut[index] = cut if cut is not None else self._cut(launch, self.trace.device[index])
             self.line.blocked += max(0, launch.end - launch.start - LONG_LAUNCH) if index == first else 0
+
+    def _cut_unlaunched(self, index: int) -> None:
+        """The first operation of a stream hangs on the host at its own start, if nobody knows who launched it."""
+        start, step = self.trace.device[index].start, self.window.step
+        if self.previous[index] < 0 and step.start < start < step.end and not self.window.lag_before:
+            self.cut[index] = start
 
     def _cut(self, launch: Call, op: DeviceOp) -> int:
         """When the host had done its part. A call that waits for its own copy had done it soon after it began."""
@@ -157,8 +164,8 @@ class _Builder:
         return rows
 
     def _launching(self, op: int) -> str:
-        call = self.trace.calls[self.links.call[op]]
-        return f"host until {call.name}"
+        call = self.links.call[op]
+        return f"host until {self.trace.calls[call].name if call >= 0 else self.trace.device[op].name}"
 
     def _after_wait(self, now: int, moment: int, awaited: tuple[int, ...]) -> int:
         """Where host work begins again, at most `moment`: after the wait for this step's device work, if any."""

@@ -265,5 +265,10 @@ def test_an_execution_trace_alone(tmp_path: Path) -> None:
     assert volumes(result) == (Volume("", "all_reduce", 1, 4096),)
     assert summary.classes[0].operations == 2 * (2 * 8 * 128 * 16)
     assert any("no durations" in note for note in result.notes)
+    marks: list[dict[str, object]] = [{"id": k, "name": f"ProfilerStep#{k}", "parent": 1} for k in (2, 5)]
+    stepped = host_trace(tmp_path / "steps.json", "1.0.1", [*marks, *(node for node in nodes if node["id"] != 5)])
+    assert import_traces([stepped]).workload.operations == 1  # step 5: the product with id 6
+    assert import_traces([stepped], step=2).workload.operations == 2
+    assert "steps on every rank: 2 5" in problems([stepped], step=3)[0]
     empty = host_trace(tmp_path / "alone.json", "1.0.1", [{"id": 3, "name": "aten::add", "parent": 2}])
     assert "nothing has a size or a duration" in problems([empty])[0]

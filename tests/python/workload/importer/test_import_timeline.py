@@ -152,6 +152,18 @@ def test_missing_correlation_ids_are_counted(tmp_path: Path) -> None:
     assert "device operations without a known launch" in {entry.what for entry in row.omissions}
 
 
+def test_a_trace_without_any_call(tmp_path: Path) -> None:
+    """Kernels alone, with gaps: order and gaps are kept, the first hangs on the host; nothing counts as launched."""
+    trace = Recording()
+    trace.step(1, 0, 500)
+    for k in range(4):
+        trace.device(0, f"k{k}", 100 + 100 * k, 170 + 100 * k)
+    result = imported(trace, tmp_path)
+    assert result.ranks[0].launched_ops == 0
+    assert result.ranks[0].late_ps == 3 * 30_000_000
+    assert step_us(result) == 500
+
+
 def test_contradictory_dependencies_are_dropped_and_named(tmp_path: Path) -> None:
     """An event of a kernel that starts after the one said to wait for it: a circle, if it were kept."""
     trace = Recording()
