@@ -67,6 +67,7 @@ class Options(TypedDict, total=False):
     fp32_gradients: bool
     overlap_grad_reduce: bool
     overlap_param_gather: bool
+    scatter_gather: bool
     capacity_factor: float | None
     imbalance: float
     ranks: int | None
@@ -115,6 +116,8 @@ class Parallelism:
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
+    scatter_gather: bool = False
+    """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
     capacity_factor: float | None = None
     """Experts take this multiple of an even share of tokens, padded; none are dropped when not given."""
     imbalance: float = 1.0
@@ -243,7 +246,14 @@ def _kinds(given: Parallelism) -> list[Fault]:
     ):
         if getattr(given, key) not in allowed:
             faults.append((key, f"{getattr(given, key)!r} is not one of them", ", ".join(map(str, allowed))))
-    for key in ("sp", "distributed_optimizer", "fp32_gradients", "overlap_grad_reduce", "overlap_param_gather"):
+    for key in (
+        "sp",
+        "distributed_optimizer",
+        "fp32_gradients",
+        "overlap_grad_reduce",
+        "overlap_param_gather",
+        "scatter_gather",
+    ):
         value = getattr(given, key)
         if not isinstance(value, bool) and not (key == "sp" and value is None):
             faults.append((key, f"{value!r} is neither on nor off", "true or false"))

@@ -140,6 +140,8 @@ class Builder:
         self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
         self.weights = plan.weights(stage)
+        self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
+        """Bytes of a message between stages."""
         self.program = Program()
         self.stream = Stream(self.program, self.par.bytes.gemm)
         self.chain: dict[str, list[int]] = {"dp": [], "edp": []}
@@ -220,7 +222,10 @@ class Builder:
             tag = self._tag(each, each.chunk, backward)
             name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
             peer = self._peer(1 if backward else -1)
-            self.stream.wait(self.program.recv(name, posted, peer, self.at.cut, tag))
+            node = self.program.recv(name, posted, peer, self.message, tag)
+            if self.message < self.at.cut:
+                node = self.program.collective(f"{name}.gather", [node], "all_gather", self.message, "tp")
+            self.stream.wait(node)
 
     def _send(self, each: Pass, backward: int, needed: bool) -> None:
         if needed:
@@ -228,7 +233,7 @@ class Builder:
             chunk = each.chunk + (wraps if not backward else -wraps)
             name = f"{each.micro_batch}.send{'_grad' * backward}.{each.chunk}"
             peer = self._peer(-1 if backward else 1)
-            self.program.send(name, self.stream.after, peer, self.at.cut, self._tag(each, chunk, backward))
+            self.program.send(name, self.stream.after, peer, self.message, self._tag(each, chunk, backward))
 
     def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
         """ZeRO 3: starts gathering a unit's parameters."""

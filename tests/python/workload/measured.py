@@ -110,6 +110,7 @@ def rate(run: Run) -> float:
         attention="unfused",
         precision="fp16",
         overlap_grad_reduce=False,
+        scatter_gather=True,
     )
     assert workload.summary is not None
     return workload.summary.hardware_flops / run.gpus / seconds(run, workload) / 1e12
@@ -132,6 +133,7 @@ def _step(run: Run, model: Model, *, selective: bool) -> float:
         global_batch=run.batch,
         virtual_stages=run.chunks,
         sp=selective,
+        scatter_gather=not selective,
         recompute="selective" if selective else "full",
         attention="unfused",
         precision="fp16",

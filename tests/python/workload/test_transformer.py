@@ -86,6 +86,7 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "recompute": draw(st.sampled_from(["none", "selective", "full"])),
         "overlap_grad_reduce": draw(st.booleans()),
         "overlap_param_gather": draw(st.booleans()),
+        "scatter_gather": draw(st.booleans()),
         "micro_batch": draw(st.sampled_from([1, 2])),
         "attention": draw(st.sampled_from(["flash", "unfused"])),
     }
@@ -159,6 +160,8 @@ def test_pipeline_volume() -> None:
     assert volumes(transformer("megatron-7.5b", pp=4, global_batch=16), 1)["", "send"] == (32, 32 * bsh)
     cut = transformer("megatron-7.5b", pp=4, tp=8, sp=True, global_batch=16)
     assert volumes(cut, 1)["", "send"] == (32, 32 * bsh // 8)
+    scattered = volumes(transformer("megatron-7.5b", pp=4, tp=8, scatter_gather=True, global_batch=16), 1)
+    assert scattered["", "send"] == scattered["tp", "all_gather"] == (32, 32 * bsh // 8)
     interleaved = transformer("megatron-7.5b", pp=4, virtual_stages=3, global_batch=16)
     assert volumes(interleaved, 1)["", "send"] == (3 * 32, 3 * 32 * bsh)
     # First and last stage: one direction, and the tied embedding's gradient.
