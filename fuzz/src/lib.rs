@@ -2,7 +2,7 @@
 //!
 //! A crash is a panic (overflow and debug assertions are on), more than [`LIMIT`] of CPU time for one input, or more memory
 //! than the address space `.ci/fuzz` allows. What a reader takes must also survive the next stage: the checks across ranks for traces,
-//! printing and reading again for platforms, expansion for custom collectives.
+//! printing and reading again for platforms and text workloads, expansion for custom collectives.
 //! Not here: mutation, coverage and the corpus (libFuzzer), seeds (`bin/seeds.rs`).
 
 use cpu_time::ThreadTime;
@@ -122,6 +122,25 @@ fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("the temporary folder can be written");
 }
 
+/// Text workloads. What is taken is printed and read again, and must be the same; laid out for eight NPUs it passes the checks
+/// across ranks and is recognised as layers again.
+pub fn text(data: &[u8]) -> bool {
+    let Ok(layers) = trace::text::parse(data, "workload.txt") else {
+        return false;
+    };
+    assert_eq!(trace::text::parse(layers.to_string().as_bytes(), "workload.txt"), Ok(layers.clone()));
+    let passes = 1 + data.len() as u32 % 3;
+    let Ok(workload) = layers.workload(passes, Some(&[2, 4]), "workload.txt") else {
+        return false;
+    };
+    if !workload.program(0).nodes().is_empty() {
+        assert_eq!(graph::check(&workload, 8), []);
+        let recovered = trace::text::recover(&workload, &|node| node.duration);
+        assert!(recovered.is_ok(), "{recovered:?}\n{layers}");
+    }
+    true
+}
+
 /// MSCCL XML, expanded for a size.
 pub fn msccl(data: &[u8]) -> bool {
     let Ok(algorithm) = trace::msccl::parse(data, "algorithm.xml") else {
@@ -214,7 +233,8 @@ pub fn simulate(data: &[u8]) -> bool {
 fn every_collective(npus: u32) -> Workload {
     let collective =
         |kind| Op::Collective { kind, bytes: Bytes(10_000), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
-    let compute = Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other };
+    let compute =
+        Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other };
     let ops = CollectiveKind::ALL.into_iter().map(collective).chain([compute]);
     let mut builder = ProgramBuilder::default();
     for (id, op) in (0u64..).zip(ops) {

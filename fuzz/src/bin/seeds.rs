@@ -4,7 +4,7 @@
 // Linked for the instrumentation's hooks, which the readers call here too.
 use libfuzzer_sys as _;
 
-use graph::{CollectiveKind, Group, Members, Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -91,6 +91,11 @@ impl Seeds {
         self.add("simulate", GRAPH.as_bytes())?;
         self.add("platform", GRAPH.as_bytes())?;
         self.add("msccl", MSCCL.as_bytes())?;
+        for first in TEXT_HEADS {
+            let own = if first == "HYBRID_CUSTOMIZED" { " HYBRID_DATA_MODEL" } else { "" };
+            let layers: String = TEXT_LAYERS.map(|layer| format!("{layer}{own}\n")).concat();
+            self.add("text", format!("{first}\n{}\n{layers}", TEXT_LAYERS.len()).as_bytes())?;
+        }
         self.add("astra_sim", ASTRA_SIM.join(fuzz::CUT).as_bytes())?;
         self.add("astra_sim", ASTRA_SIM[..3].join(fuzz::CUT).as_bytes())
     }
@@ -240,4 +245,26 @@ const ASTRA_SIM: [&str; 5] = [
     r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 1000, "remote-mem-bw": 100, "num-nodes": 2, "num-npus-per-node": 4}"#,
     r#"{"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}"#,
     r#"{"logical-dims": ["4", "2"]}"#,
+];
+
+/// First lines of text workloads, one of every kind.
+const TEXT_HEADS: [&str; 11] = [
+    "DATA",
+    "MODEL",
+    "HYBRID_DATA_MODEL",
+    "HYBRID_MODEL_DATA",
+    "HYBRID_CUSTOMIZED",
+    "HYBRID_TRANSFORMER\tmodel_parallel_NPU_group: 4",
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD\tmodel_parallel_NPU_group: 4 checkpoints: 2 0 2 checkpoint_initiates: 2 3 1",
+    "HYBRID_DLRM\t1",
+    "HYBRID_DLRM_ENHANCED\t1",
+    "MICRO",
+    "DISTRIBUTED_INFERENCE",
+];
+
+const TEXT_LAYERS: [&str; 4] = [
+    "embedding -1 300 ALLTOALL 98304 300 ALLTOALL 98304 300 NONE 0 98",
+    "a -1 1280 ALLGATHER 512 794 REDUCESCATTER 512 896 ALLREDUCE 13312 13",
+    "a -1 6400 NONE 0 6400 ALLREDUCE 64 4480 ALLREDUCE 1064960 0",
+    "b -1 0 NONE 0 0 NONE 0 1792 NONE 0 524",
 ];
