@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import armillary as arm
 from armillary.workload import Model, Summary, Workload, build, moe, transformer
-from armillary.workload.models import load_model
+from armillary.workload.models import load_model, models
 
 GPT = Model(
     "small-gpt",
@@ -273,3 +273,9 @@ def test_huggingface_model() -> None:
     """A configuration is as good as a preset."""
     model = load_model("llama-3-8b")
     assert summary(build(model, tp=2)).parameters == 8_030_261_248
+
+
+@pytest.mark.parametrize("name", [name for name in models() if load_model(name).family in ("transformer", "moe")])
+def test_every_preset_runs(name: str) -> None:
+    workload = build(name, dp=2, zero=3)
+    assert arm.simulate(workload, platform(2)).step_time_ns > 0
