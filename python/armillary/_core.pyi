@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import final
 
+from typing_extensions import disjoint_base
+
 __all__ = [
     "Outcome",
     "PanicException",
@@ -56,6 +58,7 @@ class Platform:
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""
 
+@disjoint_base
 class Program:
     """One operation graph under construction, seen from its rank: peers are offsets, groups are names.
 
