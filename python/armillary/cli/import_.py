@@ -129,7 +129,7 @@ def _table(imported: Imported) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("rank", "step", "ms", "replayed", "device time", "kernels", "launches", "collectives"):
+    for name in ("rank", "step", "ms", "replay", "device", "kernels", "launches", "collectives"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in imported.ranks[:_SHOWN]:
         table.add_row(*_row(entry))

@@ -57,10 +57,11 @@ def _about(rank: Analysed) -> list[str]:
         notes.append(
             f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: {line.dropped[0]}"
         )
-    if window.lag_after > 0.05 * max(1, window.step.span) and window.lag_after > 1.05 * window.head_start:
+    if window.drift > _BESIDE * window.step.span:
+        before, after = window.lag_before / 1e9, window.lag_after / 1e9
         notes.append(
-            f"the device works {window.lag_after / 1e9:,.3f} ms beyond the step's annotation "
-            f"({window.head_start / 1e9:,.3f} ms of it the lag it began with)"
+            f"not a steady step: the device lagged by {before:,.3f} ms when it began and by {after:,.3f} ms when it "
+            "ended; what the host waited for the step before is in its time, and its replay may be shorter"
         )
     together = one_rank.overlap(rank)
     if together > _BESIDE:

@@ -37,11 +37,10 @@ class Analysed:
     placed: list[Placed]
 
 
-def analyse(recorded: Recorded, step: Step, world: int, given: Mapping[str, Members]) -> Analysed:
+def analyse(recorded: Recorded, links: Launches, step: Step, world: int, given: Mapping[str, Members]) -> Analysed:
     """Links and orders a rank with a Kineto trace. Raises `InputError` for groups that can't be known."""
     trace = recorded.trace
     assert trace is not None
-    links = linking.launches(trace)
     host = linking.host_links(trace, recorded.host) if recorded.host else HostLinks()
     communicated = communication.find(trace, links, host)
     window = steps.window(trace, links, step)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import InputError, Problem
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
-from . import agreement, assembly, groups, host_only, one_rank, ranks, reading, replay, spread, steps
+from . import agreement, assembly, groups, host_only, linking, one_rank, ranks, reading, replay, spread, steps
 from .agreement import Placed
 from .building import Source
 from .coverage import Coverage
@@ -90,13 +90,14 @@ def _matched(recordings: list[reading.Recording], told: Progress) -> Run:
 
 def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
     traces = [entry.trace for entry in run.ranks if entry.trace is not None]
-    chosen = steps.choose(traces, options.step)
+    links = [linking.launches(trace) for trace in traces]
+    chosen = steps.choose(traces, links, options.step)
     analysed: list[Analysed] = []
     problems: list[Problem] = []
-    for number, (entry, step) in enumerate(zip(run.ranks, chosen, strict=True)):
+    for number, (entry, link, step) in enumerate(zip(run.ranks, links, chosen, strict=True)):
         told(0.7 + 0.2 * number / len(chosen), f"rank {entry.rank}")
         try:
-            analysed.append(one_rank.analyse(entry, step, run.world, options.groups))
+            analysed.append(one_rank.analyse(entry, link, step, run.world, options.groups))
             problems += groups.check_assumptions(analysed[-1].resolver)
         except InputError as error:
             problems += error.problems

@@ -55,10 +55,11 @@ def whole(trace: Trace) -> Step:
     return step
 
 
-def choose(traces: Sequence[Trace], wanted: int | None) -> list[Step]:
+def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | None) -> list[Step]:
     """One step a rank, the same number on all: the wanted one, else a steady one, else everything.
 
-    Steady: of the steps on every rank, without the first when there are others, the one of median length.
+    Steady: of the steps on every rank, without the first when there are others, the one whose devices lag at its end as
+    they did at its start (to a twentieth of its length), and of those the one of median length.
     Raises `InputError` when the wanted step is not on every rank, naming those that are.
     """
     steps = [annotated(trace) for trace in traces]
@@ -70,14 +71,24 @@ def choose(traces: Sequence[Trace], wanted: int | None) -> list[Step]:
         if any(steps):
             raise InputError([_mixed(traces, steps, len(without))])
         return [whole(trace) for trace in traces]
-    number = wanted if wanted is not None else _steady(steps, common)
-    return [found[number] for found in steps]
+    if wanted is not None:
+        return [found[wanted] for found in steps]
+    rows = [[found[number] for found in steps] for number in common[1:] or common]
+    return _steady(traces, links, rows)
 
 
-def _steady(steps: list[dict[int, Step]], common: list[int]) -> int:
-    candidates = common[1:] or common
-    lengths = sorted((sum(found[number].span for found in steps), number) for number in candidates)
-    return lengths[len(lengths) // 2][1]
+def _steady(traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[Step]]) -> list[Step]:
+    lengths = [sum(step.span for step in row) for row in rows]
+    median = sorted(lengths)[len(lengths) // 2]
+    drifts = [
+        sum(window(trace, link, step).drift for trace, link, step in zip(traces, links, row, strict=True))
+        for row in (rows if len(rows) > 1 else [])
+    ]
+    ranked = [
+        (20 * drift // max(1, length), abs(length - median), place)
+        for place, (drift, length) in enumerate(zip(drifts, lengths, strict=False))
+    ]
+    return rows[min(ranked)[2] if ranked else 0]
 
 
 def _missing(traces: Sequence[Trace], steps: list[dict[int, Step]], wanted: int, common: list[int]) -> list[Problem]:
@@ -119,6 +130,11 @@ class Window:
     def head_start(self) -> int:
         """How far the host was ahead of its device, at the step's start and again at its end."""
         return min(self.lag_before, self.lag_after)
+
+    @property
+    def drift(self) -> int:
+        """By how much the device's lag at the end differs from that at the start; about zero for a steady step."""
+        return abs(self.lag_after - self.lag_before)
 
     @property
     def lag_before(self) -> int:

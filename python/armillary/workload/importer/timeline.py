@@ -179,7 +179,8 @@ class _Builder:
     def _device(self) -> list[_Row]:
         neighbours = Neighbours(self.trace, self.window.device)
         rows: list[_Row] = []
-        busy = 0
+        # Until then the device worked for steps before: that explains any start, and what ran beside it is counted there.
+        busy = self.window.before
         for index in self.window.device:
             op = self.trace.device[index]
             deps = self._deps(index)

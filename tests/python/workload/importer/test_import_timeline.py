@@ -21,7 +21,7 @@ def lines(recording: Recording, tmp_path: Path, step: int = 1) -> timeline.Timel
     trace = run.ranks[0].trace
     assert trace is not None
     links = linking.launches(trace)
-    window = steps.window(trace, links, steps.choose([trace], step)[0])
+    window = steps.window(trace, links, steps.choose([trace], [links], step)[0])
     return timeline.build(trace, links, waits.find(trace, links), window)
 
 
@@ -125,6 +125,29 @@ def test_a_lagging_device_bounds_the_step(tmp_path: Path) -> None:
     row = result.ranks[0]
     assert (row.span_ps, row.recorded_ps) == (100_000_000, 300_000_000)
     assert step_us(result) == pytest.approx(300, rel=0.05)
+
+
+def test_work_of_the_step_before_is_no_idling(tmp_path: Path) -> None:
+    """A copy on another stream waits, for a reason nobody recorded, until the device has done the step before."""
+    trace = Recording()
+    for step in range(3):
+        trace.step(step, 100 * step, 100 * (step + 1))
+        trace.kernel(f"k{step}", 100 * step + 5, 90 + 100 * step, 185 + 100 * step)
+        trace.kernel(f"side{step}", 100 * step + 12, 86 + 100 * step, 88 + 100 * step, stream=20)
+    row = imported(trace, tmp_path, step=1).ranks[0]
+    assert row.late_ps <= 5_000_000
+    assert row.deviation == pytest.approx(0, abs=0.05)
+
+
+def test_a_steady_step_is_chosen(tmp_path: Path) -> None:
+    """Of steps of 100 us, one that leaves the lag it found: the device falls behind in 2 and catches up in 4."""
+    trace = Recording()
+    ends = {0: 90, 1: 190, 2: 350, 3: 450, 4: 490}
+    for step, end in ends.items():
+        trace.step(step, 100 * step, 100 * (step + 1))
+        trace.kernel(f"k{step}", 100 * step + 5, max(100 * step + 10, ends.get(step - 1, 0)), end)
+    assert imported(trace, tmp_path).ranks[0].step in (1, 3)
+    assert any("not a steady step" in note for note in imported(trace, tmp_path, step=4).notes)
 
 
 def test_graph_launches_hang_on_one_call(tmp_path: Path) -> None:
