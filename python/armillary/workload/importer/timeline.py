@@ -179,7 +179,7 @@ class _Builder:
     def _device(self) -> list[_Row]:
         neighbours = Neighbours(self.trace, self.window.device)
         rows: list[_Row] = []
-        # Until then the device worked for steps before: that explains any start, and what ran beside it is counted there.
+        # Until then the device worked for steps before: that explains any start, and holds what ran beside it.
         busy = self.window.before
         for index in self.window.device:
             op = self.trace.device[index]
