@@ -213,6 +213,15 @@ impl Axis {
         self.first_port + within as usize
     }
 
+    /// [`Axis::port`], numbered alike by NPUs at which it leads the same way.
+    fn port_seen_from(&self, x: u32, y: u32) -> u32 {
+        let within = match self.block {
+            Block::FullyConnected => ((y + self.size - x) % self.size) as usize,
+            Block::Ring | Block::Switch => self.port(x, y) - self.first_port,
+        };
+        (self.first_port + within) as u32
+    }
+
     /// Links leaving an NPU on the way: every hop of a ring, the first of a switch.
     #[inline]
     fn leaving(&self, hops: u32) -> u64 {
@@ -292,6 +301,23 @@ impl Backend for Analytical {
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
         self.paths.span(src, dst, bytes)
+    }
+
+    fn departure(&self, src: u32, dst: u32) -> u32 {
+        match &self.paths {
+            Paths::Stack { axes, .. } => {
+                let (mut a, mut b) = (src, dst);
+                for axis in axes {
+                    let ((x, next_a), (y, next_b)) = (axis.split(a), axis.split(b));
+                    if x != y {
+                        return axis.port_seen_from(x, y);
+                    }
+                    (a, b) = (next_a, next_b);
+                }
+                u32::MAX
+            }
+            Paths::Graph { graph, .. } => graph.next(src, dst).map_or(u32::MAX, |hop| hop.link),
+        }
     }
 
     fn usage(&self) -> Usage {

@@ -254,6 +254,10 @@ impl Backend for LinkQueues {
         self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()
     }
 
+    fn departure(&self, src: u32, dst: u32) -> u32 {
+        self.graph.departure(src, dst)
+    }
+
     fn usage(&self) -> Usage {
         let mut links = Vec::with_capacity(self.states.len());
         for (id, &at) in self.state_of.iter().enumerate().filter(|&(_, &at)| at != NONE) {

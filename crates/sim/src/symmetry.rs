@@ -190,7 +190,16 @@ impl<'a> Finder<'a> {
     /// Adds a phase unless one with the same ports is there.
     fn add(&self, ports: &mut Vec<Ports>, slot: u32, shape: u32, phase: PhaseSpec) {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
-        let homogeneous = phase.regular;
+        // Exchanges on a ring leave by one way or the other, and wait for different ones of the NPU's own.
+        let exchange = |s: &collective::Step| matches!(s.to, Some(To::Xor(_)));
+        let steps = || phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
+        let ring = match phase.geometry {
+            Geometry::Line { stride, size } => {
+                physical(&self.platform.fabric, stride, size).is_some_and(|p| p.0 == Block::Ring)
+            }
+            Geometry::Group => false,
+        };
+        let homogeneous = phase.regular && !(self.settings.canonical && ring && steps().any(exchange));
         let same = |p: &Ports| {
             let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry && self.merge;
             p.slot == slot
@@ -322,10 +331,17 @@ impl<'a> Finder<'a> {
         for &(peer, bytes) in &self.messages[program] {
             let other = rank.wrapping_add_signed(peer);
             hash.add(u64::from(self.colours.get(other as usize).copied().unwrap_or(u32::MAX)));
+            hash.add(self.departure(rank, other));
             hash.add(self.path(rank, other, bytes));
             hash.add(self.path(other, rank, bytes));
         }
         hash.value()
+    }
+
+    /// By which of its links a rank sends to another: which of its messages wait for each other hangs on it.
+    fn departure(&self, src: u32, dst: u32) -> u64 {
+        let there = (dst as usize) < self.colours.len();
+        u64::from(if there { self.network.departure(src, dst) } else { u32::MAX })
     }
 
     fn path(&self, src: u32, dst: u32, bytes: u64) -> u64 {
@@ -363,6 +379,7 @@ impl<'a> Finder<'a> {
             for &(to, bytes) in peers {
                 let peer = at(to.position(position, plan.n));
                 let back = at(to.inverse(plan.n).position(position, plan.n));
+                hash.add(self.departure(rank, peer));
                 for (src, dst, other) in [(rank, peer, peer), (back, rank, back)] {
                     hash.add(u64::from(self.colours[other as usize]));
                     hash.add(u64::from(self.slot(other, group)));

@@ -100,6 +100,19 @@ fn cases_that_once_failed() {
     }
 }
 
+/// A receive posted after its send counts as communication once, with rendezvous, too: not during the computation after it.
+#[test]
+fn a_message_is_communication_once() {
+    let text = "topology: Switch(2)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nscheduler: {rendezvous: true}\n";
+    let platform = RandomPlatform { text: text.into(), sizes: vec![2] };
+    let steps = [(Step::Shift { by: 1, bytes: 0 }, false), (Step::Compute(1000), false)];
+    for fold in [false, true] {
+        let outcome = run(&config(&platform, &steps, BackendKind::Analytical, fold), &mut |_| true).expect("it runs");
+        // Both announcements cross at once, 8,192 bytes at 50 GB/s; the messages are empty.
+        assert!(outcome.report.classes.iter().all(|class| class.comm_ns == 163.84), "{:#?}", outcome.report.classes);
+    }
+}
+
 /// Ranks that enter an all-reduce of several chunks and phases at different times must not block each other's slots.
 #[test]
 fn late_ranks_do_not_stall_a_collective() {

@@ -143,6 +143,15 @@ impl LinkGraph {
         })
     }
 
+    /// The first link from NPU `src` to NPU `dst` among those of `src`: on a stack NPUs number a link alike that leads the same way, on a
+    /// graph it is the link's own number. `u32::MAX` when they are the same.
+    pub fn departure(&self, src: u32, dst: u32) -> u32 {
+        match &self.0 {
+            Kind::Stack(stack) => stack.departure(src, dst),
+            Kind::Graph(graph) => graph.next(src, dst).map_or(u32::MAX, |hop| hop.link),
+        }
+    }
+
     /// Number of links from NPU `src` to NPU `dst`.
     pub fn hops(&self, src: u32, dst: u32) -> u32 {
         match &self.0 {

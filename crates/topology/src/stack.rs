@@ -136,6 +136,24 @@ impl StackLinks {
         None
     }
 
+    pub(crate) fn departure(&self, src: u32, dst: u32) -> u32 {
+        let (mut from, mut to, mut first) = (src, dst, 0);
+        for layer in &self.layers {
+            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
+            if a != b {
+                return first
+                    + match layer.block {
+                        Block::Ring => ring::slot(layer.size, a, b),
+                        Block::FullyConnected => (b + layer.size - a) % layer.size,
+                        Block::Switch => switch::UP,
+                    };
+            }
+            (from, to) = (from_rest, to_rest);
+            first += layer.size.max(2);
+        }
+        u32::MAX
+    }
+
     /// From a switch to its NPU with the destination's coordinate.
     fn down(&self, node: u32, dst: u32) -> Option<Hop> {
         let dim = self.layers.iter().rposition(|l| l.block == Block::Switch && l.first_switch <= node)?;

@@ -25,6 +25,7 @@ use crate::shape::{Shape, Shapes};
 use engine::EventQueue;
 use graph::{CollectiveKind, Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
+use point_to_point::Owner;
 use rustc_hash::FxHashMap;
 use units::{Span, Time};
 
@@ -135,6 +136,9 @@ impl Settings {
     }
 }
 
+/// The place of a callback among those of its rank at one instant.
+type Order = (u8, u32, u32, u32);
+
 /// Something a rank has registered for an instant.
 #[derive(Clone, Copy, Debug)]
 enum Callback {
@@ -150,6 +154,10 @@ enum Callback {
     LastReceived(u32, Span),
     /// A timed operation of an algorithm from a file is over: run and operation.
     Custom(u32, u32),
+    /// The receiver of a held step has announced itself: stream, phase and step in one word (see [`Token`]).
+    Cleared(u32, u32),
+    /// The receiver of a posted message has announced itself: channel and ordinal.
+    Announced(u32, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -200,7 +208,12 @@ pub struct Executor<'a, B> {
     queue: EventQueue<u32>,
     callbacks: Vec<Registered>,
     free_callback: u32,
-    batch: Vec<((u8, u32, u32), Callback)>,
+    batch: Vec<(Order, Callback)>,
+    /// Of the round that runs.
+    invitations: Vec<phases::Invitation>,
+    /// Instants registered before this one, at its time, run before the network hears of anything new: so no rank of an instant sees
+    /// what another does in it.
+    round: Stamp,
     ranks: Vec<nodes::Rank>,
     limits: [u32; nodes::RESOURCES],
     /// Kind of every node, by program.
@@ -257,6 +270,8 @@ impl<'a, B: Backend> Executor<'a, B> {
             callbacks: Vec::new(),
             free_callback: NONE,
             batch: Vec::new(),
+            invitations: Vec::new(),
+            round: Stamp { time: Time::ZERO, order: 0 },
             ranks: Vec::new(),
             limits: nodes::limits(settings.comm_streams),
             kinds: workload
@@ -347,6 +362,13 @@ impl<'a, B: Backend> Executor<'a, B> {
     #[inline]
     fn step(&mut self, finished: &mut Vec<Delivery>) -> Option<bool> {
         let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
+        if ours.is_some_and(|ours| ours < self.round && ours.time == self.round.time) {
+            return self.run_next();
+        }
+        if !self.invitations.is_empty() {
+            self.hand_out_invitations();
+            return Some(true);
+        }
         let theirs = self.backend.next_event();
         let until = match ours {
             Some(ours) if self.settings.canonical => Stamp { order: u64::MAX, ..ours },
@@ -357,8 +379,17 @@ impl<'a, B: Backend> Executor<'a, B> {
             self.backend.advance(until, &mut self.sequence, finished);
             return Some(false);
         }
+        if let (Some(ours), true) = (ours, self.settings.canonical) {
+            self.round = Stamp { order: self.sequence.draw(), ..ours };
+        }
         ours?;
-        let (time, rank) = self.queue.pop().expect("peeked");
+        self.run_next()
+    }
+
+    /// Runs the first registered instant.
+    #[inline]
+    fn run_next(&mut self) -> Option<bool> {
+        let (time, rank) = self.queue.pop().expect("there is one");
         self.now = time;
         if time == Time::MAX {
             self.fail(too_long());
@@ -447,16 +478,24 @@ impl<'a, B: Backend> Executor<'a, B> {
     }
 
     /// What a callback is about: nodes by index, then operations from files, then chunks by node and chunk.
-    fn rank_of(&self, callback: Callback) -> (u8, u32, u32) {
+    fn rank_of(&self, callback: Callback) -> Order {
         match callback {
-            Callback::Node(node) => (0, node, 0),
-            Callback::Custom(run, node) => (1, run, node),
+            Callback::Node(node) => (0, node, 0, 0),
+            Callback::Custom(run, node) => (1, run, node, 0),
+            Callback::Announced(channel, ordinal) => match self.sender(channel, ordinal) {
+                Owner { run: NONE, node, .. } => (0, node, 0, 1),
+                Owner { run, node, .. } => (1, run, node, 1),
+            },
+            Callback::Cleared(stream, step) => {
+                let (node, chunk) = self.node_and_chunk(stream);
+                (2, node, chunk, 1 + step)
+            }
             Callback::Start(stream)
             | Callback::Usable(stream)
             | Callback::Over(stream)
             | Callback::LastReceived(stream, _) => {
                 let (node, chunk) = self.node_and_chunk(stream);
-                (2, node, chunk)
+                (2, node, chunk, 0)
             }
         }
     }
@@ -470,6 +509,10 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
             Callback::Node(node) => self.complete(rank, node),
             Callback::Custom(run, node) => self.custom_done(run, node),
+            Callback::Cleared(stream, word) => {
+                self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))
+            }
+            Callback::Announced(channel, ordinal) => self.start_message(channel, ordinal),
         }
     }
 

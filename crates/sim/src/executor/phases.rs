@@ -26,6 +26,13 @@ pub(super) type LaidOut = (Arc<Lowered>, Arc<[Vec<u32>]>);
 /// In the place of a script: an algorithm from a file is running.
 const CUSTOM: u32 = u32::MAX - 1;
 
+/// To the streams of a line whose phase one of them has begun.
+pub(super) struct Invitation {
+    instance: u32,
+    phase: u32,
+    peers: Vec<u32>,
+}
+
 /// One queue of one dimension of one rank.
 #[derive(Default)]
 pub(super) struct Queue {
@@ -237,7 +244,7 @@ impl<B: Backend> Executor<'_, B> {
         !first.is_empty()
     }
 
-    /// Tells the other members of a line that a phase has begun, if this one is the first; without a script, all members.
+    /// Will tell the other members of a line that a phase has begun, if this one is the first; without a script, all members.
     fn invite(&mut self, stream: u32, script: Option<&FlatScript>) {
         let state = self.streams[stream as usize];
         let begun = bit(state.phase);
@@ -245,15 +252,27 @@ impl<B: Backend> Executor<'_, B> {
             return;
         }
         self.streams[stream as usize].begun |= begun;
-        let mut peers = self.line(stream, &state, script);
-        // A peer that is in this very phase of its chunk joins now; the others when they come to it.
-        peers.retain(|&peer| {
-            let peer = &mut self.streams[peer as usize];
-            let news = peer.begun & begun == 0;
-            peer.begun |= begun;
-            news && peer.phase == state.phase
-        });
-        peers.into_iter().for_each(|p| self.join(p));
+        let peers = self.line(stream, &state, script);
+        self.invitations.push(Invitation { instance: state.instance, phase: state.phase, peers });
+    }
+
+    /// Hands out the invitations of a round, once all its ranks have done what they do in it.
+    pub(super) fn hand_out_invitations(&mut self) {
+        let mut joining = Vec::new();
+        for Invitation { instance, phase, peers } in std::mem::take(&mut self.invitations) {
+            for peer in peers {
+                let state = &mut self.streams[peer as usize];
+                let news = state.instance == instance && state.begun & bit(phase) == 0;
+                state.begun |= if news { bit(phase) } else { 0 };
+                // A peer that is in this very phase of its chunk joins now; the others when they come to it.
+                if news && state.phase == phase && state.rank != NONE {
+                    let (rank, (node, chunk)) = (state.rank, self.node_and_chunk(peer));
+                    joining.push((rank, node, chunk, peer));
+                }
+            }
+        }
+        joining.sort_unstable();
+        joining.into_iter().for_each(|(.., peer)| self.join(peer));
     }
 
     /// The streams of a chunk that run a phase together.
@@ -519,9 +538,20 @@ impl<B: Backend> Executor<'_, B> {
 
     /// A receiver's announcement for `step` has arrived at the sender.
     pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
-        let Some(state) = self.held.remove(&(stream, phase, step)) else {
+        let Some(state) = self.held.get(&(stream, phase, step)) else {
             return self.keep_early(stream, phase, SENDER | step);
         };
+        if self.settings.canonical {
+            // In its turn, for announcements of one instant arrive in an order that depends on the numbers of ranks.
+            let (rank, word) = (state.rank, phase << super::SLOT_BITS | step);
+            return self.register(rank, self.now, Callback::Cleared(stream, word));
+        }
+        self.start_held(stream, phase, step);
+    }
+
+    /// Sends what a step has held back for its receiver.
+    pub(super) fn start_held(&mut self, stream: u32, phase: u32, step: u32) {
+        let state = self.held.remove(&(stream, phase, step)).expect("held until its receiver is there");
         let script = self.scripts[state.script as usize];
         let step = self.steps[(script.first + step) as usize];
         let to = step.to.expect("an announcement names a step that sends");

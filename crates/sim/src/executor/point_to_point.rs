@@ -84,7 +84,8 @@ impl<B: Backend> Executor<'_, B> {
         if flag(&channel.arrived, ordinal) {
             return self.owner_done(owner);
         }
-        if channel.sends.len() as u32 > ordinal {
+        // With rendezvous the message leaves later, when this receive has been announced to it.
+        if !self.settings.rendezvous && channel.sends.len() as u32 > ordinal {
             self.under_way(owner);
         }
         if self.settings.rendezvous {
@@ -96,7 +97,7 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    fn start_message(&mut self, at: u32, ordinal: u32) {
+    pub(super) fn start_message(&mut self, at: u32, ordinal: u32) {
         let channel = &self.channels[at as usize];
         let Posted { owner, bytes } = channel.sends[ordinal as usize];
         let src = self.folding.representatives[owner.rank as usize];
@@ -145,9 +146,17 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn announced(&mut self, at: u32, ordinal: u32) {
         let channel = &mut self.channels[at as usize];
         raise(&mut channel.announced, ordinal);
-        if channel.sends.len() as u32 > ordinal {
-            self.start_message(at, ordinal);
+        match channel.sends.get(ordinal as usize).map(|send| send.owner.rank) {
+            // In its turn, for announcements of one instant arrive in an order that depends on the numbers of ranks.
+            Some(rank) if self.settings.canonical => self.register(rank, self.now, Callback::Announced(at, ordinal)),
+            Some(_) => self.start_message(at, ordinal),
+            None => {}
         }
+    }
+
+    /// Who sends message `ordinal` of a channel; it has been posted.
+    pub(super) fn sender(&self, at: u32, ordinal: u32) -> Owner {
+        self.channels[at as usize].sends[ordinal as usize].owner
     }
 }
 
