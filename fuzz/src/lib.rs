@@ -135,7 +135,7 @@ pub fn text(data: &[u8]) -> bool {
     };
     if !workload.program(0).nodes().is_empty() {
         assert_eq!(graph::check(&workload, 8), []);
-        let recovered = trace::text::recover(&workload, &|node| node.duration);
+        let recovered = trace::text::recover(&workload, None, &|node| node.duration);
         assert!(recovered.is_ok(), "{recovered:?}\n{layers}");
     }
     true

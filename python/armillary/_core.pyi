@@ -119,10 +119,11 @@ class Workload:
     """A workload, read and checked by itself (not yet against a platform)."""
 
     @staticmethod
-    def load(path: str, platform: Platform | None = None, groups: str | None = None) -> Workload:
-        """Reads `prefix.%d.et`, a prefix, a directory, one trace or an archive, as many ranks as `platform` has.
+    def load(path: str, platform: Platform | None = None, groups: str | None = None, passes: int = 1) -> Workload:
+        """Reads `prefix.%d.et`, a prefix, a directory, a trace, an archive or a text, as many ranks as `platform` has.
 
-        `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order.
+        `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order. `passes` is how often the layers
+        of a text run; anything else is refused with more than one.
         """
     @staticmethod
     def mesh(
@@ -150,6 +151,11 @@ class Workload:
         """Binds programs to ranks by index, and the group names they use to members."""
     def write(self, path: str, chakra: bool) -> None:
         """Writes into the directory `path`: the compact form, or one Chakra trace a rank."""
+    @staticmethod
+    def is_text(path: str) -> bool:
+        """Whether `path` is a text workload of ASTRA-sim 1.0."""
+    def text(self, platform: Platform) -> tuple[str, int, list[str]]:
+        """As a text workload of ASTRA-sim 1.0 with the times on `platform`: the text, its passes, warnings."""
     @property
     def ranks(self) -> int: ...
     @property

@@ -170,14 +170,20 @@ pub struct Workload(pub graph::Workload);
 #[pymethods]
 impl Workload {
     #[staticmethod]
-    #[pyo3(signature = (path, platform = None, groups = None))]
-    fn load(py: Python<'_>, path: PathBuf, platform: Option<&Platform>, groups: Option<String>) -> PyResult<Workload> {
+    #[pyo3(signature = (path, platform = None, groups = None, passes = 1))]
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        platform: Option<&Platform>,
+        groups: Option<String>,
+        passes: u32,
+    ) -> PyResult<Workload> {
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
         let read = minded(py, move || {
             let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
-            trace::read(&path, sizes.as_deref(), &groups, 1, &options)
+            trace::read(&path, sizes.as_deref(), &groups, passes, &options)
         })?;
         read.map(Workload).map_err(|problems| errors::input(py, &problems))
     }
@@ -226,6 +232,19 @@ impl Workload {
         let form = if chakra { trace::chakra::write_ranks } else { trace::chakra::write_compact };
         let wrote = py.detach(|| fs::create_dir_all(&path).and_then(|()| form(&self.0, &path)));
         wrote.map_err(|error| errors::input(py, &[unwritable(&path, &error)]))
+    }
+
+    /// Whether `path` is a text workload of ASTRA-sim 1.0.
+    #[staticmethod]
+    fn is_text(path: PathBuf) -> bool {
+        path.is_file() && trace::text::is_text(&path).unwrap_or(false)
+    }
+
+    /// As a text workload: the file, how often its layers run, warnings.
+    fn text(&self, py: Python<'_>, platform: &Platform) -> PyResult<(String, u32, Vec<String>)> {
+        let made = py.detach(|| sim::text::text(&self.0, &platform.0));
+        let text = made.map_err(|problems| errors::input(py, &problems))?;
+        Ok((text.layers.to_string(), text.passes, text.warnings))
     }
 
     #[getter]

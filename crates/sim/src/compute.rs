@@ -9,12 +9,19 @@ use crate::platform::Platform;
 use device::compute::{Compute, Estimate, Validity, Work};
 use graph::{Node, Op, Workload};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use units::Span;
 
 /// Durations by program and node.
 pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let mut clock = Clock::new(platform);
     workload.programs.iter().map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect()).collect()
+}
+
+/// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded duration would have to be.
+pub(crate) fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
+    let clock = RefCell::new(Clock::new(platform));
+    move |node| clock.borrow_mut().unscaled(node)
 }
 
 /// What the report warns of: computations without any time, and a model beyond what it covers.
@@ -96,6 +103,11 @@ impl<'a> Clock<'a> {
         Clock { platform, known: FxHashMap::default() }
     }
 
+    /// What a computation on the NPU takes before the platform's factor on compute.
+    fn unscaled(&mut self, node: &Node) -> Span {
+        self.estimate(node).map_or(node.duration, |estimate| estimate.time)
+    }
+
     /// What the model says; nothing for a node whose recorded duration counts.
     fn estimate(&mut self, node: &Node) -> Option<Estimate> {
         if self.platform.scheduler.replay_only {
@@ -115,10 +127,7 @@ impl<'a> Clock<'a> {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }
         match node.op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) => {
-                let time = self.estimate(node).map_or(node.duration, |estimate| estimate.time);
-                time.over(self.platform.npu.compute_scale)
-            }
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) => self.unscaled(node).over(self.platform.npu.compute_scale),
             _ => node.duration,
         }
     }

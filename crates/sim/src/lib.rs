@@ -19,3 +19,4 @@ pub mod run;
 pub mod settings;
 pub mod shape;
 mod symmetry;
+pub mod text;

@@ -143,7 +143,8 @@ fn text_out_and_in_again_runs_the_same() {
             machines.iter().flat_map(|machine| BACKENDS.map(|backend| (machine, backend)))
         {
             let workload = layers.workload(2, Some(sizes), "t.txt").expect("it fits");
-            let (back, passes) = recover(&workload, &|node| node.duration).unwrap_or_else(|p| panic!("{text}\n{p:#?}"));
+            let (back, passes) =
+                recover(&workload, None, &|node| node.duration).unwrap_or_else(|p| panic!("{text}\n{p:#?}"));
             let again = parse(back.to_string().as_bytes(), "t.txt").expect("printed text reads");
             let (before, after) =
                 (report(&layers, 2, sizes, platform, backend), report(&again, passes, sizes, platform, backend));

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, import_, platform, run, study, workload
+from . import check, collective, convert, import_, platform, run, study, workload
 
 app = typer.Typer(
     name="armillary",
@@ -44,6 +44,7 @@ app.command("collective")(collective.collective)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
+app.command("convert")(convert.convert)
 app.command("study")(study.study)
 app.command("check")(check.check)
 app.command("import")(import_.import_)

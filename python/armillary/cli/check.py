@@ -14,14 +14,15 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, load
 from . import output
-from .options import Backend, BackendName, Groups, Json, Npus, PlatformName, Settings, settings
+from .options import Backend, BackendName, Groups, Json, Npus, Passes, PlatformName, Settings, settings
 
 SCHEMA = "armillary.check/1"
 
 Input = TypeVar("Input", Platform, Workload)
 
 WorkloadName = Annotated[
-    str | None, typer.Argument(metavar="WORKLOAD", help="Chakra traces; leave it out to check a platform alone.")
+    str | None,
+    typer.Argument(metavar="WORKLOAD", help="Traces or a text workload; leave it out to check a platform alone."),
 ]
 
 
@@ -33,13 +34,16 @@ def check(
     json: Json = None,
     npus: Npus = None,
     set_: Settings = None,
+    passes: Passes = 1,
 ) -> None:
     """List all that is wrong, without simulating."""
     with output.guard():
         output.require_writable(json)
         problems: list[Problem] = []
+        if passes != 1 and workload is None:
+            problems.append(Problem("", f"--passes {passes}", "there is no workload", "a text workload with it"))
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
-        source = _attempt(lambda: load(workload, target, groups), problems) if workload else None
+        source = _attempt(lambda: load(workload, target, groups, passes), problems) if workload else None
         if target and source:
             problems += api.check(source, target, backend=backend)
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}

@@ -29,6 +29,9 @@ Groups = Annotated[
         "--groups", metavar="FILE", help='Communicator groups, {"1": [0, 1], ...}, if the traces only name them.'
     ),
 ]
+Passes = Annotated[
+    int, typer.Option("--passes", metavar="N", min=1, help="Iterations of an ASTRA-sim 1.0 text workload.")
+]
 Json = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the machine-readable result here; - for standard output."),

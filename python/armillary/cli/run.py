@@ -10,10 +10,11 @@ from .. import api
 from ..platform import Platform
 from ..workload import load
 from . import output
-from .options import Backend, BackendName, Groups, Json, NoFold, Npus, PlatformName, Seed, Settings, settings
+from .options import Backend, BackendName, Groups, Json, NoFold, Npus, Passes, PlatformName, Seed, Settings, settings
 
 WorkloadName = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et.")
+    str,
+    typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et; or a text workload."),
 ]
 
 
@@ -27,12 +28,13 @@ def run(
     npus: Npus = None,
     set_: Settings = None,
     seed: Seed = 0,
+    passes: Passes = 1,
 ) -> None:
     """Simulate a workload: where the step time goes."""
     with output.guard():
         output.require_writable(json)
         target = Platform.load(platform, settings(set_, npus))
-        source = load(workload, target, groups)
+        source = load(workload, target, groups, passes)
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
         if json != "-":

@@ -7,25 +7,23 @@ import inspect
 import json as json_
 import types
 import typing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
 from ..errors import InputError, Problem
-from . import output
+from . import forms, output
+from .forms import Form
 from .options import Json, Npus, settings
 
 if TYPE_CHECKING:
+    from ..platform import Platform
     from ..workload import Workload
 
 SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 """A family's options are known when the model is: they, and --help, are parsed then."""
 
-_FORMS = {"compact": "workload.json, one file a program", "chakra": "one Chakra trace a rank, as ASTRA-sim reads them"}
-
-Out = Annotated[str | None, typer.Option("--output", "-o", metavar="DIR", help="Write the workload here.")]
-Form = Annotated[str, typer.Option("--format", metavar="|".join(_FORMS), help="What is written.")]
+Out = Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the workload here.")]
 Target = Annotated[
     str | None, typer.Option("--platform", "-p", metavar="P", help="Refuse a workload that does not fit its NPUs.")
 ]
@@ -48,13 +46,13 @@ def workload(
             typer.echo(_help())
             return
         output.require_writable(json)
-        _check_form(format_)
+        forms.check(format_, platform, out)
         found = workloads.load_model(str(model))
         chosen = _parse(found.name, found.family, context.args)
         made = workloads.build(found, **chosen)
-        _check_fit(made, platform, npus)
+        target = _check_fit(made, platform, npus)
         if out is not None:
-            _write(made, Path(out), format_)
+            forms.write(made, out, format_, target)
         summary = made.summary
         if summary is not None and json != "-":
             from ..report import summary as report
@@ -74,8 +72,8 @@ def _help() -> str:
         "MODEL is a preset, a model file, or a Hugging Face config.json; armillary workload MODEL --help",
         "explains the options of its family.",
         "",
-        "  -o, --output DIR     write the workload here",
-        *(f"  --format {form:<11} {text}" for form, text in _FORMS.items()),
+        "  -o, --output OUT     write the workload here",
+        *(f"  --format {form:<11} {text}" for form, text in forms.FORMS.items()),
         "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
         "  --npus N             resize the platform's outermost dimension to N NPUs in all",
         "  --json FILE          write the summary here; - for standard output",
@@ -110,7 +108,7 @@ def _parse(model: str, family: str, arguments: list[str]) -> dict[str, object]:
     text = inspect.cleandoc(families.builder(family).__doc__ or "").replace("`", "").replace("%", "%%")
     parser = _Parser(
         f"armillary workload {model}",
-        usage=f"armillary workload {model} [OPTIONS] (-o DIR, -p P, --npus N, --format F, --json FILE and:)",
+        usage=f"armillary workload {model} [OPTIONS] (-o OUT, -p P, --npus N, --format F, --json FILE and:)",
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
@@ -146,17 +144,12 @@ def _kind(annotation: object) -> tuple[type, tuple[str, ...]]:
     return (annotation if isinstance(annotation, type) else str), ()
 
 
-def _check_form(form: str) -> None:
-    if form not in _FORMS:
-        raise InputError([Problem("", f"--format {form}", "is no form of a workload", ", ".join(_FORMS))])
-
-
-def _check_fit(made: Workload, platform: str | None, npus: int | None) -> None:
-    """Refuses what needs more memory than the NPUs of `platform` have."""
+def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platform | None:
+    """The platform, if one is named; refuses what needs more memory than its NPUs have."""
     from ..platform import Platform
 
     if platform is None:
-        return
+        return None
     target = Platform.load(platform, settings(None, npus))
     problems = []
     if made.ranks != target.npus:
@@ -170,15 +163,9 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> None:
             problems.append(_too_large(entry.name, entry.memory.total, capacity or 0, target.name))
     if problems:
         raise InputError(problems)
+    return target
 
 
 def _too_large(name: str, need: int, capacity: int, platform: str) -> Problem:
     message = f"{name} needs {need / 1e9:.1f} GB of the {capacity / 1e9:.1f} GB on an NPU of {platform}"
     return Problem("", "memory", message, "more parallelism, ZeRO, recomputation, or a smaller micro-batch")
-
-
-def _write(made: Workload, folder: Path, form: str) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "workload.json").is_file():
-        raise InputError([Problem(str(folder), "", "is not empty and holds no workload", "a new or empty directory")])
-    made.write(folder, "chakra" if form == "chakra" else "compact")
-    output.log(f"workload written to {folder}")

@@ -5,14 +5,30 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from .. import _core
+from .. import _core, files
+from ..errors import InputError, Problem
 from ..platform import Platform
 from .program import Program
 from .summary import Summary
 
-Format = Literal["compact", "chakra"]
+Format = Literal["compact", "chakra", "text"]
+
+_MOST_PASSES = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A workload as a text of ASTRA-sim 1.0 (docs/text-workloads.md)."""
+
+    text: str
+    """What the file holds: a line for each layer, times in whole ns."""
+    passes: int
+    """How often the layers run, which the file does not say: `load(path, platform, passes=...)`."""
+    warnings: tuple[str, ...]
+    """Why a time is to be doubted."""
 
 
 class Workload:
@@ -81,31 +97,61 @@ class Workload:
         text = self._core.summary
         return None if text is None else Summary.from_dict(json.loads(text))
 
-    def write(self, path: str | os.PathLike[str], format: Format = "compact") -> None:
+    def as_text(self, platform: Platform) -> Text:
+        """As a text workload of ASTRA-sim 1.0 that takes on `platform` what this one takes there.
+
+        The time of each pass of a layer is rounded up to whole ns. Raises `InputError` with the first operation that
+        stands otherwise in every training loop a text can say, and where the platform has another number of NPUs.
+        """
+        text, passes, warnings = self._core.text(platform._core)
+        return Text(text, passes, tuple(warnings))
+
+    def write(self, path: str | os.PathLike[str], format: Format = "compact", platform: Platform | None = None) -> None:
         """Writes into the directory `path`: `workload.json` and one Chakra file a program, or (`chakra`) one a rank.
 
-        One trace a rank, `trace.<rank>.et` with `comm_group.json`, is what ASTRA-sim reads.
+        One trace a rank, `trace.<rank>.et` with `comm_group.json`, is what ASTRA-sim reads. `text` writes the file
+        `path` as ASTRA-sim 1.0 reads it, with the times on `platform`, which the other formats have no use for; see
+        `as_text`, which also says how often it runs. Raises `InputError`.
         """
-        self._core.write(os.fspath(path), format == "chakra")
+        if (format == "text") != (platform is not None):
+            have = (
+                "no platform, whose times it would hold" if platform is None else "a platform, which it does not need"
+            )
+            raise InputError([Problem("", "platform", f"the format {format} is given {have}", "one for text only")])
+        if platform is not None:
+            files.write_text(path, self.as_text(platform).text)
+        else:
+            self._core.write(os.fspath(path), format == "chakra")
 
     def __repr__(self) -> str:
         return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
 
 
 def load(
-    path: str | os.PathLike[str], platform: Platform | None = None, groups: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    platform: Platform | None = None,
+    groups: str | os.PathLike[str] | None = None,
+    passes: int = 1,
 ) -> Workload:
-    """Reads a workload: what `Workload.write` wrote, or Chakra execution traces, one a rank.
+    """Reads a workload: what `Workload.write` wrote, Chakra execution traces, one a rank, or a text of ASTRA-sim 1.0.
 
     `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, the directory when it
     holds one such set, or an archive of it. Protobuf and JSON, plain and gzip are told apart by their content. With
     `platform` the number of ranks must be that of its NPUs; without, it is checked when the workload is simulated.
     `groups` is a JSON file of communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them.
+    `passes` is how often the layers of a text run; everything else has its own steps and takes no other than 1.
     Raises `InputError` listing every problem.
     """
     name = os.fspath(path)
-    core = _core.Workload.load(name, platform._core if platform else None, os.fspath(groups) if groups else None)
-    return Workload(core, name)
+    if not 1 <= passes <= _MOST_PASSES:
+        raise InputError([Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")])
+    target = platform._core if platform else None
+    return Workload(_core.Workload.load(name, target, os.fspath(groups) if groups else None, passes), name)
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is a text workload of ASTRA-sim 1.0, by its content."""
+    return _core.Workload.is_text(os.fspath(path))
 
 
 def _declared(summary: Summary | None, programs: int) -> tuple[list[tuple[int, int, int, int]], str | None]:

@@ -40,14 +40,22 @@ impl Found {
             gradients.is_multiple_of(count) && from.is_some_and(|from| names[count..] == names[from..count - 1])
         };
         let fewer = (all.div_ceil(2)..all).rev().filter(fits);
-        std::iter::once(all).chain(fewer).map(|count| Found::new(steps, program, count, gradients)).collect()
+        let counts = std::iter::once(all).chain(fewer);
+        let forwards = steps.iter().filter(is_compute).filter(|step| step.pass == Pass::Forward).count();
+        // Each layer has a weight gradient a pass; where some have none, a forward computation.
+        let guesses = |count: usize| {
+            let by = [gradients, forwards].map(|nodes| (nodes / count).max(1));
+            by.into_iter().take(if by[0] == by[1] { 1 } else { 2 }).map(move |passes| (count, passes))
+        };
+        counts.flat_map(guesses).map(|(count, passes)| Found::new(steps, program, count, passes)).collect()
     }
 
     /// With `count` layers.
-    fn new(steps: &[Step], program: &Program, count: usize, gradients: usize) -> Found {
+    fn new(steps: &[Step], program: &Program, count: usize, passes: usize) -> Found {
+        // Passes are alike.
+        let steps = &steps[..steps.len() / passes];
         let is_forward = |i: &usize| steps[*i].pass == Pass::Forward && matches!(steps[*i].what, What::Compute(_));
-        let mut found =
-            Found { passes: u32::try_from((gradients / count).max(1)).unwrap_or(u32::MAX), ..Found::default() };
+        let mut found = Found { passes: u32::try_from(passes).unwrap_or(u32::MAX), ..Found::default() };
         let sweep = (0..steps.len()).take_while(|&i| steps[i].pass == Pass::Forward).filter(is_forward);
         found.joins = sweep.take(count).position(|i| program.deps(i).len() > 1);
         let next = (0..steps.len()).filter(is_forward).nth(count).unwrap_or(steps.len());
@@ -93,22 +101,28 @@ impl Found {
         found
     }
 
-    /// The first pass backwards: the k-th input or weight gradient is that of the k-th layer from the end.
+    /// The first pass backwards: each input or weight gradient is that of the next layer of its name.
     fn backward(&mut self, steps: &[Step]) {
-        let (mut done, mut again) = ([0usize; 3], None);
+        // The layers not yet reached by each pass, and how many were computed forward once more.
+        let (mut below, mut again) = ([self.layers.len(); 3], None);
         for step in steps {
             let is_compute = matches!(step.what, What::Compute(_));
             if step.pass == Pass::Forward {
-                if done[Pass::WeightGradient as usize] == self.layers.len() {
-                    return;
-                }
-                // Forward within the way back: a recomputation, that ends where input gradients go on.
+                // A recomputation, that ends where input gradients go on.
                 again = Some(again.unwrap_or(0) + usize::from(is_compute));
                 continue;
             }
-            let done = &mut done[step.pass as usize];
-            *done += usize::from(is_compute);
-            let Some(layer) = self.layers.len().checked_sub(*done).filter(|_| *done > 0) else { continue };
+            let below = &mut below[step.pass as usize];
+            if is_compute {
+                let named = self.layers[..*below].iter().rposition(|layer| layer.name == step.layer);
+                // No layer of that name is left: it is no loop from here on.
+                let Some(named) = named else { return };
+                *below = named;
+            }
+            let layer = *below;
+            if layer == self.layers.len() {
+                continue;
+            }
             self.set(layer, step);
             if let (Some(count), true) = (again.take_if(|_| is_compute), step.pass == Pass::InputGradient)
                 && let Some(from) = layer.checked_sub(count)

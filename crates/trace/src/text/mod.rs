@@ -18,6 +18,8 @@
 //! the workload inputs and the behaviour of the workload layer of ASTRA-sim 1.0.
 
 mod build;
+mod compare;
+mod fold;
 mod found;
 mod layers;
 mod loops;

@@ -3,25 +3,32 @@
 //! Nodes are named `<layer>.<pass>` (computation), `<layer>.<pass>.<collective>` and `<layer>.<pass>.update`, the passes being `forward`,
 //! `input_gradient` and `weight_gradient`. Names and groups suggest layers and a training loop; whether that loop is the
 //! workload is then seen by running it and comparing node by node. So what is recovered reads back to the same workload, and what
-//! isn't is refused at the first node that differs.
-//! Not here: which layers and loops the names suggest (`found.rs`). Not recovered: what no loop uses (the input gradient of the first layer under DATA, say), the reserved column.
+//! isn't is refused at the first node that differs. Two things may differ, because they change no time: a pass of a layer in several
+//! computations is one (`fold.rs`), and a gradient that nobody computes is one of 0 ns.
+//! Here: what the nodes say, one by one. Not here: which layers and loops they suggest (`found.rs`), whether they are one (`compare.rs`).
+//! Not recovered: what no loop uses (the input gradient of the first layer under DATA, say), the reserved column.
 
-use super::found::Found;
+use super::compare::Target;
+use super::fold::{fold, layer_and_pass};
 use super::layers::{Layers, Pass, Scope};
 use super::loops::has_word;
-use crate::chakra::problems::Problems;
 use graph::{CollectiveKind, Members, Node, Op, Problem, Program, Workload};
 use units::Span;
 
 /// The layers of `workload` and the number of passes; `time` gives what each computation takes.
 ///
 /// A recorded time is `node.duration`; for operations counted in FLOPs it is what the platform says. Parts of a nanosecond are rounded up:
-/// the text has none.
+/// the text has none. `sizes` are those of the machine it is to run on again, as for [`Layers::workload`]; without them any
+/// that has the workload's groups.
 ///
 /// # Errors
-/// Why the workload is no layers in a training loop of ASTRA-sim 1.0: every node that can't be one of a layer's, or the first that
+/// Why the workload is no layers in a training loop of ASTRA-sim 1.0: the first node that can't be one of a layer's, or that
 /// stands elsewhere in the nearest loop.
-pub fn recover(workload: &Workload, time: &dyn Fn(&Node) -> Span) -> Result<(Layers, u32), Vec<Problem>> {
+pub fn recover(
+    workload: &Workload,
+    sizes: Option<&[u32]>,
+    time: &dyn Fn(&Node) -> Span,
+) -> Result<(Layers, u32), Vec<Problem>> {
     let refuse = |message: String, help: &str| vec![Problem::new("", "", message).help(help)];
     if workload.programs.len() != 1 {
         let message = format!("the ranks run {} different programs", workload.programs.len());
@@ -30,22 +37,14 @@ pub fn recover(workload: &Workload, time: &dyn Fn(&Node) -> Span) -> Result<(Lay
     if workload.ranks.is_empty() {
         return Err(refuse("no rank runs the program".into(), "one rank or more"));
     }
-    let program = &*workload.programs[0];
-    let (scopes, inner) = scopes(workload, program)?;
-    let steps = steps(program, &scopes, time)?;
-    let npus = workload.ranks.len() as u32;
-    let mut nearest: Option<(usize, Problem)> = None;
-    for found in Found::all(&steps, program) {
-        for (layers, inner) in found.candidates(npus, inner) {
-            match differs(&layers, found.passes, [inner, npus / inner], program, &steps) {
-                None => return Ok((layers, found.passes)),
-                // Of equally near ones the first, which is the commonest.
-                Some(fault) if nearest.as_ref().is_none_or(|(at, _)| fault.0 > *at) => nearest = Some(fault),
-                Some(_) => {}
-            }
-        }
-    }
-    Err(nearest.map_or_else(|| refuse("there is no layer".into(), NAMES), |(_, problem)| vec![problem]))
+    let (scopes, inner) = scopes(workload, &workload.programs[0])?;
+    let program = fold(&workload.programs[0], time).map_err(|problem| vec![problem])?;
+    let steps = steps(&program, &scopes)?;
+    let target = Target { program: &program, steps: &steps, inner, npus: workload.ranks.len() as u32, sizes };
+    target.layers().map_err(|nearest| match nearest {
+        Some(problem) => vec![problem],
+        None => refuse("there is no layer".into(), NAMES),
+    })
 }
 
 /// What a node does, in the words of the text.
@@ -64,7 +63,7 @@ pub(super) struct Step<'p> {
 }
 
 /// What stands behind each slot on every rank, and the size of the inner groups if there are any.
-fn scopes(workload: &Workload, program: &Program) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
+pub(super) fn scopes(workload: &Workload, program: &Program) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
     let npus = workload.ranks.len() as u32;
     let members: Vec<Members> = workload.groups.iter().map(|group| plain(&group.members, npus)).collect();
     let group = |rank: u32, slot: u32| &members[workload.group_of(rank, slot) as usize];
@@ -109,40 +108,37 @@ fn odd_group(workload: &Workload, rank: u32, slot: u32) -> Problem {
     Problem::new("", format!("rank {rank}"), format!("group {name} is none that a text workload can have")).help(help)
 }
 
-fn steps<'p>(
-    program: &'p Program,
-    scopes: &[Scope],
-    time: &dyn Fn(&Node) -> Span,
-) -> Result<Vec<Step<'p>>, Vec<Problem>> {
-    let (mut steps, mut problems) = (Vec::with_capacity(program.nodes().len()), Problems::default());
+pub(super) fn steps<'p>(program: &'p Program, scopes: &[Scope]) -> Result<Vec<Step<'p>>, Vec<Problem>> {
+    let mut steps = Vec::with_capacity(program.nodes().len());
+    // A foreign program is wrong nearly everywhere: of each kind of fault the first node, and how many more.
+    let mut faults: Vec<(Problem, usize)> = Vec::new();
     for (i, node) in program.nodes().iter().enumerate() {
-        match step(program.name(i), node, scopes, time) {
+        match step(program.name(i), node, scopes) {
             Ok(step) => steps.push(step),
-            Err((message, help)) => problems.push(Problem::new("", place(program, i), message).help(help)),
-        }
-        if problems.is_full() {
-            break;
+            Err((message, help)) => match faults.iter_mut().find(|(problem, _)| problem.help == help) {
+                Some((_, more)) => *more += 1,
+                None => faults.push((Problem::new("", place(program, i), message).help(help), 0)),
+            },
         }
     }
-    if problems.is_empty() { Ok(steps) } else { Err(problems.into_list()) }
+    let counted = |(problem, more): (Problem, usize)| match more {
+        0 => problem,
+        _ => Problem { message: format!("{}, and so at {more} further nodes", problem.message), ..problem },
+    };
+    if faults.is_empty() { Ok(steps) } else { Err(faults.into_iter().map(counted).collect()) }
 }
 
-fn place(program: &Program, i: usize) -> String {
+pub(super) fn place(program: &Program, i: usize) -> String {
     format!("node {} ({})", program.nodes()[i].id, program.name(i))
 }
 
 const NAMES: &str = "<layer>.<pass> for a computation, <layer>.<pass>.<collective> for a collective, <layer>.<pass>.update for time on \
                      the host after it; the passes are forward, input_gradient and weight_gradient";
 
-fn step<'p>(
-    name: &'p str,
-    node: &Node,
-    scopes: &[Scope],
-    time: &dyn Fn(&Node) -> Span,
-) -> Result<Step<'p>, (String, &'static str)> {
+fn step<'p>(name: &'p str, node: &Node, scopes: &[Scope]) -> Result<Step<'p>, (String, &'static str)> {
     let (what, stem) = match node.op {
         Op::Compute { cpu: true, .. } => (What::Update(whole_ns(node.duration)), name.strip_suffix(".update")),
-        Op::Compute { .. } | Op::Gemm(_) => (What::Compute(whole_ns(time(node))), Some(name)),
+        Op::Compute { .. } | Op::Gemm(_) => (What::Compute(whole_ns(node.duration)), Some(name)),
         Op::Collective { kind, bytes, slot, .. } if has_word(kind) => {
             let stem = name.strip_suffix(kind.name()).and_then(|stem| stem.strip_suffix('.'));
             (What::Collective(kind, bytes.0, scopes[slot as usize]), stem)
@@ -155,8 +151,7 @@ fn step<'p>(
         }
         _ => return Err(("this is neither computation nor collective".into(), "a text workload has only these")),
     };
-    let of = |pass: Pass| stem?.strip_suffix(pass.name())?.strip_suffix('.').map(|layer| (layer, pass));
-    let Some((layer, pass)) = Pass::ALL.into_iter().find_map(of) else {
+    let Some((layer, pass)) = stem.and_then(layer_and_pass) else {
         return Err(("the name doesn't say which layer and pass this is".into(), NAMES));
     };
     if layer.is_empty() || layer.chars().any(char::is_whitespace) {
@@ -167,55 +162,4 @@ fn step<'p>(
 
 fn whole_ns(span: Span) -> u64 {
     span.0.div_ceil(1000)
-}
-
-/// Where `layers` make another program than `program`: the first node's index, and how it differs.
-fn differs(
-    layers: &Layers,
-    passes: u32,
-    sizes: [u32; 2],
-    program: &Program,
-    steps: &[Step],
-) -> Option<(usize, Problem)> {
-    let word = layers.parallelism.word();
-    let made = match layers.workload(passes, Some(&sizes), "") {
-        Ok(made) => made,
-        Err(problems) => {
-            let problem = problems.into_iter().next().unwrap_or_default();
-            return Some((0, problem));
-        }
-    };
-    let other = &*made.programs[0];
-    let recorded = |node: &Node| node.duration;
-    let again = scopes(&made, other).and_then(|(scopes, _)| self::steps(other, &scopes, &recorded)).ok()?;
-    let differs =
-        |i: &usize| again.get(*i) != steps.get(*i) || (*i < steps.len() && waits(other, *i) != waits(program, *i));
-    let at = (0..steps.len().max(again.len())).find(differs)?;
-    let (place, message) = match (steps.get(at), again.get(at)) {
-        (None, _) => (String::new(), format!("the nodes end where the {word} loop goes on with {}", other.name(at))),
-        (Some(_), None) => (place(program, at), format!("the {word} loop ends before this node")),
-        (Some(mine), Some(its)) if mine == its => {
-            let (mine, its) = (names(program, at), names(other, at));
-            (place(program, at), format!("this waits for {mine}; in the {word} loop for {its}"))
-        }
-        (Some(mine), Some(its)) if (mine.layer, mine.pass) == (its.layer, its.pass) => {
-            (place(program, at), format!("this is {:?}; in the {word} loop it is {:?}", mine.what, its.what))
-        }
-        (Some(_), Some(_)) => (place(program, at), format!("in the {word} loop {} stands here", other.name(at))),
-    };
-    let help = "a training loop of ASTRA-sim 1.0, see docs/text-workloads.md";
-    Some((at, Problem::new("", place, message).help(help)))
-}
-
-/// The nodes that node `at` waits for, ascending.
-fn waits(program: &Program, at: usize) -> Vec<u32> {
-    let mut deps = program.deps(at).to_vec();
-    deps.sort_unstable();
-    deps
-}
-
-/// The same by name.
-fn names(program: &Program, at: usize) -> String {
-    let names: Vec<&str> = waits(program, at).iter().map(|&dep| program.name(dep as usize)).collect();
-    if names.is_empty() { "nothing".into() } else { names.join(", ") }
 }

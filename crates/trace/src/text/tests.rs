@@ -282,7 +282,7 @@ fn a_machine_that_does_not_fit_is_refused() {
 
 #[test]
 fn a_foreign_program_is_refused_where_it_differs() {
-    let recovered = |workload: &Workload| recover(workload, &|node| node.duration);
+    let recovered = |workload: &Workload| recover(workload, None, &|node| node.duration);
     let mut workload = workload("DATA", BODY, 1, &[4]);
     assert!(recovered(&workload).is_ok());
     let rebuilt = |rename: &dyn Fn(&str) -> String, drop: usize| {
@@ -294,10 +294,16 @@ fn a_foreign_program_is_refused_where_it_differs() {
         vec![std::sync::Arc::new(builder.build().expect("the ids are the same"))]
     };
     let renamed = rebuilt(&|name| name.replace("input", "x"), usize::MAX);
+    let nameless = rebuilt(&|name| name.replace("gradient", "x"), usize::MAX);
     let loose = rebuilt(&|name| name.to_string(), 4);
     workload.programs = renamed;
-    let said = recovered(&workload).expect_err("no such pass")[0].to_string();
-    assert!(said.starts_with("node 4 (b.x_gradient): the name doesn't say which layer and pass this is"), "{said}");
+    let problems = recovered(&workload).expect_err("no such pass");
+    let said = problems[0].to_string();
+    let expected = "node 4 (b.x_gradient): the name doesn't say which layer and pass this is (allowed";
+    assert!(problems.len() == 1 && said.starts_with(expected), "{said}");
+    workload.programs = nameless;
+    let said = recovered(&workload).expect_err("no such passes")[0].to_string();
+    assert!(said.contains("which layer and pass this is, and so at 5 further nodes"), "{said}");
     workload.programs = loose;
     let said = recovered(&workload).expect_err("it waits for nothing")[0].to_string();
     assert!(
@@ -309,8 +315,91 @@ fn a_foreign_program_is_refused_where_it_differs() {
 #[test]
 fn times_come_from_the_caller_and_are_rounded_up() {
     let workload = workload("DATA", BODY, 3, &[4]);
-    let (layers, passes) = recover(&workload, &|_| Span(1_500)).expect("a DATA loop");
+    let (layers, passes) = recover(&workload, None, &|_| Span(1_500)).expect("a DATA loop");
     assert_eq!((passes, layers.layers[1].forward.compute, layers.layers[0].weight_gradient.compute), (3, 2, 2));
+}
+
+/// A program of computations on the NPU, by name, ps and what they wait for.
+fn computations(nodes: &[(&str, u64, &[u64])]) -> Workload {
+    let mut builder = graph::ProgramBuilder::default();
+    for (id, (name, duration, deps)) in nodes.iter().enumerate() {
+        let op = graph::Op::Compute { operations: None, bytes: None, cpu: false, kernel: graph::Kernel::Other };
+        let node = graph::Node { id: id as u64, duration: Span(*duration), op };
+        builder.push(node, name, deps.iter().copied());
+    }
+    Workload::uniform(builder.build().expect("the ids count up"), 4)
+}
+
+const IN_PARTS: [(&str, u64, &[u64]); 6] = [
+    ("a.forward", 1_200, &[]),
+    ("a.forward.normalization", 300, &[0]),
+    ("a.forward.elementwise", 600, &[1]),
+    ("b.forward", 1_000, &[2]),
+    ("b.weight_gradient", 2_000, &[3]),
+    ("a.weight_gradient", 3_000, &[4]),
+];
+
+/// Parts add up before they are rounded: 1.2 + 0.3 + 0.6 ns; the input gradient of b, which nobody computes, is one of 0 ns.
+#[test]
+fn parts_of_a_pass_are_one_and_a_missing_gradient_takes_no_time() {
+    let (layers, passes) = recover(&computations(&IN_PARTS), None, &|node| node.duration).expect("a DATA loop");
+    let expected =
+        "DATA\n2\na\t-1\t3\tNONE\t0\t0\tNONE\t0\t3\tNONE\t0\t0\nb\t-1\t1\tNONE\t0\t0\tNONE\t0\t2\tNONE\t0\t0\n";
+    assert_eq!((layers.to_string().as_str(), passes), (expected, 1));
+    let mut twice = IN_PARTS.to_vec();
+    let again: Vec<Vec<u64>> = (5..11).map(|dep| vec![dep]).collect();
+    twice.extend(IN_PARTS.iter().zip(&again).map(|((name, time, _), deps)| (*name, *time, deps.as_slice())));
+    let found = recover(&computations(&twice), None, &|node| node.duration).expect("a DATA loop of two passes");
+    assert_eq!(found, (layers, 2));
+}
+
+#[test]
+fn a_part_that_something_else_waits_for_is_refused() {
+    let mut nodes = IN_PARTS;
+    nodes[3].2 = &[1, 2];
+    let problems =
+        recover(&computations(&nodes), None, &|node| node.duration).expect_err("b starts beside a part of a");
+    assert!(problems[0].to_string().starts_with("node 2 (a.forward.elementwise): the name"), "{problems:?}");
+}
+
+#[test]
+fn groups_of_another_size_than_the_first_dimension_are_refused() {
+    let workload = workload("HYBRID_DATA_MODEL", BODY, 1, &[4, 3]);
+    let onto = |sizes: &[u32]| recover(&workload, Some(sizes), &|node| node.duration);
+    assert_eq!(onto(&[4, 3]).expect("the same machine").0.parallelism, Parallelism::HybridDataModel);
+    let said = onto(&[6, 2]).expect_err("another machine")[0].to_string();
+    assert!(said.contains("of ranks by 4") && said.contains("which is 6 here"), "{said}");
+    // A text that says its groups itself runs on both.
+    let text = self::workload("HYBRID_TRANSFORMER model_parallel_NPU_group: 4", BODY, 1, &[4, 3]);
+    let back = recover(&text, Some(&[6, 2]), &|node| node.duration).expect("it fits").0;
+    assert_eq!(back.parallelism, Parallelism::Transformer { model_group: 4, recompute: None });
+}
+
+#[test]
+fn a_collective_that_runs_otherwise_is_refused() {
+    let changed = |change: &dyn Fn(&mut graph::Op)| {
+        let mut workload = workload("DATA", BODY, 1, &[4]);
+        let (program, mut builder) = (workload.program(0).clone(), graph::ProgramBuilder::default());
+        for (i, node) in program.nodes().iter().enumerate() {
+            let mut node = *node;
+            change(&mut node.op);
+            builder.push(node, program.name(i), program.deps(i).iter().map(|&dep| u64::from(dep)));
+        }
+        workload.programs = vec![std::sync::Arc::new(builder.build().expect("the ids are the same"))];
+        recover(&workload, None, &|node| node.duration).expect_err("no text says that")[0].message.clone()
+    };
+    let urgent = |op: &mut graph::Op| {
+        if let graph::Op::Collective { priority, .. } = op {
+            *priority = 7;
+        }
+    };
+    let partly = |op: &mut graph::Op| {
+        if let graph::Op::Collective { dims, .. } = op {
+            *dims = 1;
+        }
+    };
+    assert_eq!(changed(&urgent), "this has priority 7; in the DATA loop 0");
+    assert!(changed(&partly).starts_with("this runs over some dimensions only"));
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -380,7 +469,7 @@ proptest! {
         if workload.program(0).nodes().is_empty() {
             return Ok(());
         }
-        let recovered = recover(&workload, &|node| node.duration);
+        let recovered = recover(&workload, None, &|node| node.duration);
         let (back, passes) = recovered.unwrap_or_else(|problems| panic!("{layers}\n{problems:#?}"));
         let text = back.to_string();
         let again = parse(text.as_bytes(), "").unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));

@@ -1,0 +1,68 @@
+"""`armillary convert`: a workload in another form."""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, Problem
+from . import forms, output
+from .forms import Form
+from .options import Groups, Json, Npus, Passes, Settings, settings
+
+SCHEMA = "armillary.convert/1"
+
+WorkloadName = Annotated[str, typer.Argument(metavar="WORKLOAD", help="What `armillary run` takes.")]
+Out = Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Where to write it.")]
+Target = Annotated[
+    str | None,
+    typer.Option("--platform", "-p", metavar="P", help="Gives a text workload NPUs, and the times to write into one."),
+]
+
+
+def convert(
+    workload: WorkloadName,
+    out: Out,
+    format_: Form = "compact",
+    platform: Target = None,
+    groups: Groups = None,
+    passes: Passes = 1,
+    npus: Npus = None,
+    set_: Settings = None,
+    json: Json = None,
+) -> None:
+    """Write a workload in another form."""
+    from ..platform import Platform
+    from ..workload import load
+
+    with output.guard():
+        output.require_writable(json)
+        forms.check(format_, platform, out)
+        _check(workload, platform, npus, set_)
+        target = Platform.load(platform, settings(set_, npus)) if platform else None
+        source = load(workload, target, groups, passes)
+        runs = forms.write(source, out, format_, target)
+        counts = {"ranks": source.ranks, "programs": source.programs, "operations": source.operations, "passes": runs}
+        if json != "-":
+            typer.echo(f"{source.ranks:,} ranks, {source.programs:,} programs, {source.operations:,} operations")
+        head = {"schema": SCHEMA, "version": __version__, "workload": workload, "output": out, "format": format_}
+        output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
+
+
+def _check(workload: str, platform: str | None, npus: int | None, set_: list[str] | None) -> None:
+    """Refuses what needs a platform where there is none."""
+    from ..workload.workload import is_text
+
+    if platform is not None:
+        return
+    problems = []
+    if is_text(workload):
+        problems.append(Problem(workload, "", "a text workload does not say how many NPUs it runs on", "-p P with it"))
+    if npus is not None or set_:
+        flag = "--set" if npus is None else "--npus"
+        problems.append(Problem("", flag, "changes a platform, and none is given", "-p P with it"))
+    if problems:
+        raise InputError(problems)
