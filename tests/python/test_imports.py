@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"errors"},
     "nccl": {"errors"},
     "platform": {"_core", "errors"},
-    "workload": {"_core", "errors", "platform"},
+    "workload": {"_core", "errors", "files", "platform"},
     "result": {"_core", "files", "schema"},
     "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
     "report": {"schema", "workload"},

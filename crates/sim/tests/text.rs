@@ -205,3 +205,29 @@ fn what_a_text_cannot_take_is_refused() {
         said(trace::read(other.as_ref(), None, &[], 1, &ReadOptions::default())).contains("no Chakra trace but text")
     );
 }
+
+/// The factor on compute is left out of a text, because a simulation divides by it; what takes no time is said.
+#[test]
+fn a_text_has_the_times_of_its_platform() {
+    let layers = parse(format!("DATA\n{BODY}").as_bytes(), "t.txt").expect("it is right");
+    let mut workload = layers.workload(2, Some(&[4]), "t.txt").expect("it runs");
+    let on = |more: &str| config("", &format!("{RING}{more}"), BackendKind::Analytical, true).platform;
+    let text = sim::text::text(&workload, &on("npu: {compute: {model: recorded, scale: 7}}\n")).expect("a DATA loop");
+    // What the loop doesn't use is not written back.
+    let again = text.layers.workload(text.passes, Some(&[4]), "").expect("it runs");
+    assert_eq!(*again.programs[0], *workload.programs[0]);
+    assert_eq!((text.passes, text.warnings.len()), (2, 0));
+    let timeless = parse(b"DATA\n1\na -1 0 NONE 0 1 NONE 0 1 NONE 0 0\n", "t.txt").expect("it is right");
+    let timeless = timeless.workload(1, Some(&[4]), "").expect("it runs");
+    let warnings = sim::text::text(&timeless, &on("")).expect("a DATA loop").warnings;
+    assert!(warnings.len() == 1 && warnings[0].contains("a.forward"), "{warnings:?}");
+
+    workload.origin = "folder".into();
+    let mut replayed = on("");
+    replayed.scheduler.replay_only = true;
+    let problems = sim::text::text(&workload, &replayed).expect_err("durations would be lost");
+    assert!(problems.len() == 1 && problems[0].place == "scheduler.replay_only", "{problems:#?}");
+    let small = config("", &RING.replace("Ring(4)", "Ring(2)"), BackendKind::Analytical, true).platform;
+    let problems = sim::text::text(&workload, &small).expect_err("too few NPUs");
+    assert!(problems[0].to_string().contains("has 2 NPUs, the workload 4 ranks"), "{problems:#?}");
+}
