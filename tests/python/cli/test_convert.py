@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Armillary
+from conftest import ROOT, Armillary
 
 import armillary as arm
 from armillary.errors import InputError
@@ -57,6 +57,23 @@ def test_text_to_chakra_and_back(armillary: Armillary, folder: Path, form: str) 
     assert back.returncode == 0, back.stderr
     assert "--passes 2" in back.stderr
     assert (folder / "back.txt").read_text() == TEXT
+
+
+def test_chakra_out_and_in(armillary: Armillary) -> None:
+    """Traces as they are, as one file a program and as one file a rank again: the same events."""
+    example = ROOT / "examples/gpt-64"
+    source = (str(example), "--groups", str(example / "comm_group.json"))
+    platform = ("-p", str(example / "platform.yml"))
+    for arguments in ((*source, "-o", "compact"), ("compact", "-o", "chakra", "--format", "chakra")):
+        done = armillary("convert", *arguments)
+        assert done.returncode == 0, done.stderr
+    original = simulated(armillary, *source, *platform)
+    assert simulated(armillary, "compact", *platform) == original
+    assert simulated(armillary, "chakra", "--groups", "chakra/comm_group.json", *platform) == original
+    # Two stages do different things, which no text can say.
+    refused = armillary("convert", "compact", "-o", "x", "--format", "text", *platform)
+    assert refused.returncode == 2
+    assert "the ranks run 2 different programs" in refused.stderr
 
 
 def test_passes(armillary: Armillary, folder: Path) -> None:
