@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json as json_
+import re
 import types
 import typing
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -93,12 +94,24 @@ def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
 
 
+_VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
+
+
 class _Parser(argparse.ArgumentParser):
     """Raises what is wrong as every verb does."""
 
     def error(self, message: str) -> NoReturn:
-        flags = ", ".join(action.option_strings[0] for action in self._actions)
-        raise InputError([Problem("", self.prog, message, flags)])
+        raise InputError([Problem("", self.prog, message, self._allowed(message))])
+
+    def _allowed(self, message: str) -> str:
+        """The values of the option that `message` is about, else all options."""
+        named = re.match(r"argument (--[a-z0-9-]+)", message)
+        about = next((action for action in self._actions if named and named[1] in action.option_strings), None)
+        if about is None:
+            return ", ".join(action.option_strings[0] for action in self._actions)
+        if about.choices:
+            return ", ".join(about.choices)
+        return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
 
 
 def _parse(model: str, family: str, arguments: list[str]) -> dict[str, object]:

@@ -271,10 +271,10 @@ def nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> str:
     return " or ".join(str(value) for value in (below, above) if value) or "none"
 
 
-def _multiples(unit: int, value: int) -> str:
-    """The multiples of `unit` next to `value`."""
-    below = value // unit * unit
-    return f"{below} or {below + unit}" if below else str(unit)
+def _multiples(unit: int, value: int, least: int = 1) -> str:
+    """The multiples of `unit` next to `value`, from `least` on."""
+    below, first = value // unit * unit, -(-least // unit) * unit
+    return f"{below} or {below + unit}" if below >= first else str(first)
 
 
 def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
@@ -332,7 +332,8 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
     product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
     if batch % unit:
         said = f"{batch} samples are no multiple of {product}"
-        return [("global_batch", said, _multiples(unit, batch))]
+        step = unit * given.pp if given.schedule == "interleaved" else unit
+        return [("global_batch", said, _multiples(step, batch, unit * given.pp))]
     count = batch // unit
     if count * model.layers > MOST_PASSES:
         most = MOST_PASSES // model.layers

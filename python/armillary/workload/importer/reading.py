@@ -175,13 +175,24 @@ def _foreign(name: str, data: bytes, head: bytes) -> Problem:
     wanted = "Kineto traces (traceEvents) and PyTorch execution traces (nodes), plain, gzip or tar"
     if not data.strip():
         return Problem(name, "", "is empty", wanted)
-    if b'"workload_graph"' in data or (head[:1] not in b"[{" and b"schema" in head[:64]):
+    if b'"workload_graph"' in data or _is_protobuf(head):
         return Problem(name, "", "is a Chakra trace, linked and converted already", "armillary run reads it as it is")
     if b"NPKIT_EVENT" in head:
         return Problem(name, "", "is a summary of NPKit events inside NCCL kernels, no run of a model", wanted)
     if head[:1] == b"[":
         return Problem(name, "", "is a list: a memory timeline holds bytes over time, no operations", wanted)
     if head[:1] != b"{":
-        what = "a table of comma-separated values" if b"," in head.split(b"\n")[0] else "no JSON"
+        what = "a table of comma-separated values" if _is_table(head) else "no JSON"
         return Problem(name, "", f"is {what}", wanted)
     return Problem(name, "", "is JSON without traceEvents and without nodes", wanted)
+
+
+def _is_protobuf(head: bytes) -> bool:
+    """Whether a file begins as Chakra's binary traces do: a short message, with a version or the word schema first."""
+    return head[:1] not in b"[{" and (head[1:2] == b"\n" or b"schema" in head[:64]) and min(head[:16], default=9) < 9
+
+
+def _is_table(head: bytes) -> bool:
+    """Whether the first line separates words by commas alone, as prose and YAML don't."""
+    first = head.split(b"\n")[0]
+    return b"," in first and b", " not in first

@@ -13,6 +13,7 @@ started earlier was running, because an NPU runs one compute node at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -68,6 +69,13 @@ class Timeline:
     inferred: int = 0
     dropped: list[str] = field(default_factory=list)
     """Dependencies that contradict the recorded order, as `waiting <- awaited`."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many operations or calls the times `waited_before`, `late`, `beside` and `blocked` come from."""
+
+    def tally(self, what: str, time: int) -> None:
+        """Adds to one of those times."""
+        setattr(self, what, getattr(self, what) + time)
+        self.counts[what] += time > 0
 
 
 _Row = tuple[tuple[int, int], Item, tuple[str, int], list[tuple[str, int]]]
@@ -115,7 +123,7 @@ class _Builder:
             launch, first = self.trace.calls[call], self.links.launched[call][0]
             cut = self.cut.get(first) if index != first else None
             self.cut[index] = cut if cut is not None else self._cut(launch, self.trace.device[index])
-            self.line.blocked += max(0, launch.end - launch.start - LONG_LAUNCH) if index == first else 0
+            self.line.tally("blocked", max(0, launch.end - launch.start - LONG_LAUNCH) if index == first else 0)
 
     def _cut_unlaunched(self, index: int) -> None:
         """The first operation of a stream hangs on the host at its own start, if nobody knows who launched it."""
@@ -173,7 +181,7 @@ class _Builder:
         begin = min(max(now, ended), moment)
         self.line.waited += max(0, begin - now)
         if awaited and not ended:
-            self.line.waited_before += max(0, moment - now)
+            self.line.tally("waited_before", max(0, moment - now))
         return begin
 
     def _device(self) -> list[_Row]:
@@ -198,10 +206,10 @@ class _Builder:
         return rows
 
     def _count(self, op: DeviceOp, communicates: bool, late: int, alone: int) -> None:
-        self.line.late += late
+        self.line.tally("late", late)
         if not communicates:
             self.line.kernels += op.end - op.start
-            self.line.beside += op.end - op.start - alone
+            self.line.tally("beside", op.end - op.start - alone)
 
     def _deps(self, index: int) -> list[tuple[str, int]]:
         deps = [("host", self.cut[index])] if index in self.cut else []

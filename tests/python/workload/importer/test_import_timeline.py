@@ -104,14 +104,17 @@ def test_two_host_threads_take_turns(tmp_path: Path) -> None:
 
 
 def test_kernels_side_by_side_keep_the_busy_time(tmp_path: Path) -> None:
-    """100..500 and 300..600 on two streams: an NPU that runs one at a time is busy for 500, not for 700."""
+    """100..500 and 300..600 on two streams: one at a time is busy for 500, not for 700; again from 700 on."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("a", 90, 100, 500, stream=7)
     trace.kernel("b", 290, 300, 600, stream=20)
+    trace.kernel("c", 690, 700, 800, stream=7)
+    trace.kernel("d", 740, 750, 800, stream=20)
     result = imported(trace, tmp_path)
-    assert result.ranks[0].beside_ps == 200_000_000
-    assert any(entry.what == "kernels beside other kernels" for entry in result.ranks[0].omissions)
+    assert result.ranks[0].beside_ps == 250_000_000
+    found = {entry.what: entry.count for entry in result.ranks[0].omissions}
+    assert found["kernels beside other kernels"] == 2
     assert step_us(result) == 1000
 
 
