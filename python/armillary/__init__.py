@@ -14,6 +14,7 @@ from .api import collective, simulate
 from .errors import ArmillaryError, InputError, Problem, StalledError
 from .platform import Platform
 from .result import Result
+from .sweep import Sweep, sweep
 from .workload import Workload, load
 
 __version__ = _version()
@@ -25,11 +26,13 @@ __all__ = [
     "Problem",
     "Result",
     "StalledError",
+    "Sweep",
     "Workload",
     "__version__",
     "collective",
     "load",
     "platform",
     "simulate",
+    "sweep",
     "workload",
 ]

@@ -17,12 +17,17 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
     Devices and pipes (`/dev/stdout`) are written straight through. Raises `InputError` naming path and reason.
     """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """As `write_text`, for what is no text."""
     target = Path(path)
     try:
         if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(content)
         else:
-            _replace(target.resolve(), text)
+            _replace(target.resolve(), content)
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -41,11 +46,11 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         raise _unwritable(path, error) from None
 
 
-def _replace(target: Path, text: str) -> None:
+def _replace(target: Path, content: bytes) -> None:
     scratch = _scratch(target)
     try:
-        with scratch.open("x", encoding="utf-8") as stream:
-            stream.write(text)
+        with scratch.open("xb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         scratch.replace(target)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, convert, import_, platform, run, study, workload
+from . import check, collective, convert, import_, platform, run, study, sweep, workload
 
 app = typer.Typer(
     name="armillary",
@@ -46,6 +46,7 @@ app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
 app.command("convert")(convert.convert)
 app.command("study")(study.study)
+app.command("sweep")(sweep.sweep)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

@@ -90,8 +90,17 @@ def write_json(path: str | None, text: str) -> None:
         log(f"result written to {path}")
 
 
+def write_csv(path: str, text: str) -> None:
+    """Writes a table to `path`, or to stdout when it is `-`."""
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        files.write_text(path, text)
+        log(f"table written to {path}")
+
+
 def require_writable(path: str | None) -> None:
-    """Refuses a `--json` path that can't be written, before the work and not after it."""
+    """Refuses an output path that can't be written, before the work and not after it."""
     if path is not None and path != "-":
         files.require_writable(path)
 

@@ -1,0 +1,251 @@
+"""A sweep from study to table: points -> workers -> journal -> table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, Problem
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from .executor import Executor
+    from .journal import Journal
+    from .points import Point
+    from .runner import Finished
+    from .study import Study
+
+Given = str | os.PathLike[str] | Mapping[str, Any]
+
+_SAMPLE = 16
+"""Points of which at least one must be runnable, or the study is wrong rather than some of its points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a sweep is. `best_ns` is the shortest step time so far."""
+
+    done: int
+    total: int
+    failed: int
+    resumed: int
+    """Points that the journal had already."""
+    best_ns: float | None
+
+
+Progress = Callable[[Status], None]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep found."""
+
+    name: str
+    table: pl.DataFrame
+    """One row a point: parameters, results with units in the column names, `error`."""
+    failed: int
+    """Points that could not be run; `error` says why."""
+    refused: int
+    """Combinations that the constraints left out."""
+    folder: Path | None = None
+    """Where `table.parquet` and the journal are."""
+
+    def __repr__(self) -> str:
+        return f"<Sweep {self.name}: {self.table.height} points, {self.failed} failed>"
+
+
+def sweep(
+    study: Given,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | None = None,
+    executor: str = "processes",
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Runs every point of a study, a YAML file or a mapping of the same form (docs/sweep.md).
+
+    With `output`, every finished point is on the disk at once, in `journal.jsonl` of that directory, and the table in
+    `table.parquet` at the end; `resume=True` goes on where an earlier run of the same study ended. `workers` is as many
+    as there are cores when not given; `executor` is `processes` or `ray`. `progress` is called as points end. A point
+    that can't be run has its error in the table and ends nothing. Raises `InputError` listing every problem.
+    """
+    from . import executor as executors
+    from .runner import opening
+
+    found = _read(study)
+    chosen = executors.executor(executor, opening(found), workers)
+    started = _Run(found, output, resume, progress)
+    try:
+        with chosen as pool:
+            started.all(pool)
+        return started.ended()
+    finally:
+        started.close()
+
+
+def check(study: Given, progress: Progress | None = None) -> list[Problem]:
+    """Everything wrong with a study and its points (of an Optuna search: the first ones), without simulating."""
+    from .runner import Runner
+
+    try:
+        found = _read(study)
+        points = list(_first(found))
+    except InputError as error:
+        return error.problems
+    runner = Runner(found)
+    seen: dict[Problem, list[int]] = {}
+    for done, point in enumerate(points, 1):
+        for problem in runner.check(point):
+            seen.setdefault(problem, []).append(point[0])
+        if progress is not None:
+            progress(Status(done, len(points), len({index for some in seen.values() for index in some}), 0, None))
+    return [
+        _of_points(found, problem, [points[index] for index in some], len(points)) for problem, some in seen.items()
+    ]
+
+
+def _of_points(study: Study, problem: Problem, points: list[Point], total: int) -> Problem:
+    """A problem of points as one of the study."""
+    shown = ", ".join(f"{name}={value}" for name, value in zip(study.columns, points[0][1], strict=True))
+    many = f"{len(points):,} of {total:,} points, the first" if len(points) > 1 else "point"
+    where = ": ".join(part for part in (problem.file, problem.place) if part)
+    return Problem(study.source.file, f"{many} {shown}", f"{where}: {problem.message}".lstrip(": "), problem.help)
+
+
+def _read(study: Given) -> Study:
+    from .source import read
+    from .study import study as parse
+
+    return parse(read(study))
+
+
+def _first(study: Study) -> list[Point]:
+    from .points import points
+    from .search import Proposals
+
+    return Proposals(study).batch() if study.search.kind == "optuna" else points(study)[0]
+
+
+class _Run:
+    """The state of a sweep under way."""
+
+    def __init__(
+        self, study: Study, output: str | os.PathLike[str] | None, resume: bool, progress: Progress | None
+    ) -> None:
+        from .points import points
+        from .search import Proposals
+
+        self.study, self.progress = study, progress
+        self.proposals = Proposals(study) if study.search.kind == "optuna" else None
+        self.points, self.refused = ([], 0) if self.proposals else points(study)
+        self.total = study.search.points if self.proposals else len(self.points)
+        if self.proposals is None:
+            _require_runnable(study, self.points[:_SAMPLE])
+        self.finished: dict[int, Finished] = {}
+        self.journal: Journal | None = None
+        self.folder = None if output is None else Path(output)
+        self.failed, self.best = 0, None
+        if self.folder is not None:
+            self._open(self.folder, resume)
+        self.resumed = len(self.finished)
+
+    def _open(self, folder: Path, resume: bool) -> None:
+        from .journal import Journal
+
+        self.journal = Journal(folder, self.study, resume)
+        for each in self.journal.finished.values():
+            self._keep(each)
+
+    failed: int
+    best: float | None
+
+    def _keep(self, each: Finished) -> None:
+        self.finished[each.index] = each
+        self.failed += each.error is not None
+        step = each.results.get("step_time_ns")
+        if step is not None and (self.best is None or step < self.best):
+            self.best = step
+
+    def all(self, pool: Executor) -> None:
+        """Runs what is not finished yet."""
+        if self.proposals is None:
+            self.some(pool, self.points)
+            return
+        while batch := self.proposals.batch():
+            if not self.finished:
+                _require_runnable(self.study, batch)
+            self.some(pool, batch)
+            self.proposals.tell(batch, self.finished.__getitem__)
+        self.refused = self.proposals.refused
+
+    def some(self, pool: Executor, points: list[Point]) -> None:
+        """Runs those of `points` that are not finished yet, points of one workload together."""
+        from .runner import DECODER
+
+        self._require_same(points)
+        left = [point for point in points if point[0] not in self.finished]
+        self._tell()
+        for lines in pool.run(list(_by_workload(self.study, left))):
+            if self.journal is not None and lines:
+                self.journal.append(lines)
+            for line in lines:
+                self._keep(DECODER.decode(line))
+            self._tell()
+
+    def _require_same(self, points: list[Point]) -> None:
+        """A journal whose points are not those of the study is not its journal."""
+        for index, values in points:
+            kept = self.finished.get(index)
+            if kept is not None and kept.values != list(values) and self.journal is not None:
+                said = f"has {kept.values} as point {index}, the study {list(values)}"
+                raise InputError([Problem(str(self.journal.path), "", said, "the journal of this study")])
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(Status(len(self.finished), self.total, self.failed, self.resumed, self.best))
+
+    def ended(self) -> Sweep:
+        """The table, written if there is a directory for it."""
+        from .. import files
+        from .table import parquet, table
+
+        frame = table(self.study.columns, self.finished.values())
+        if self.folder is not None:
+            files.write_bytes(self.folder / "table.parquet", parquet(frame))
+        return Sweep(self.study.name, frame, self.failed, self.refused, self.folder)
+
+    def close(self) -> None:
+        """Lets the journal go."""
+        if self.journal is not None:
+            self.journal.close()
+
+
+def _require_runnable(study: Study, points: list[Point]) -> None:
+    """Refuses a study none of whose first points can be set up: a wrong key is wrong in all of them."""
+    from .runner import Runner
+
+    runner = Runner(study)
+    problems: list[Problem] = []
+    for point in points:
+        wrong = runner.check(point)
+        if not wrong:
+            return
+        problems += [_of_points(study, each, [point], len(points)) for each in wrong if not problems]
+    raise InputError(problems)
+
+
+def _by_workload(study: Study, points: list[Point]) -> Iterator[Point]:
+    """The points of one workload one after the other, so that workers build each seldom."""
+    of_workload = [
+        place for place, some in enumerate(study.targets) if any(target.startswith("workload.") for target in some)
+    ]
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(repr([point[1][place] for place in of_workload]), []).append(point)
+    for group in groups.values():
+        yield from group

@@ -1,0 +1,135 @@
+"""One point: build workload and platform, or take those already built, simulate, keep the columns.
+
+A runner lives in a worker. Workloads and platforms are kept by what they are made of, the least recently used dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from .. import api
+from .._core import PanicException
+from ..errors import ArmillaryError, InputError, Problem
+from ..platform import Platform
+from ..workload import Workload, build, load
+from .columns import Claims, columns
+from .points import Point
+from .source import Source
+from .study import Study, located, study
+
+WORKLOADS = 8
+"""Workloads kept: one may be large."""
+PLATFORMS = 256
+
+T = TypeVar("T")
+
+
+class Finished(msgspec.Struct):
+    """A point that was run: its columns, or what went wrong."""
+
+    index: int
+    values: list[Any]
+    error: str | None
+    results: dict[str, Any]
+
+
+ENCODER = msgspec.json.Encoder()
+DECODER = msgspec.json.Decoder(Finished)
+
+
+class Kept(Generic[T]):
+    """The last few things made."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.found = most, OrderedDict[str, T]()
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """What is kept under `key`, made when it is not there."""
+        if key in self.found:
+            self.found.move_to_end(key)
+            return self.found[key]
+        made = self.found[key] = make()
+        if len(self.found) > self.most:
+            self.found.popitem(last=False)
+        return made
+
+
+class Runner:
+    """Runs points of one study."""
+
+    def __init__(self, of: Study) -> None:
+        self.study = of
+        self.workloads: Kept[tuple[Workload, Claims]] = Kept(WORKLOADS)
+        self.platforms: Kept[Platform] = Kept(PLATFORMS)
+
+    @classmethod
+    def opened(cls, opening: bytes) -> Runner:
+        """The runner that `opening` of another process describes."""
+        told = json.loads(opening)
+        return cls(study(Source(told["values"], told["file"], told["folder"])))
+
+    def run(self, point: Point) -> Finished:
+        """Simulates a point. Whatever goes wrong with it is its result."""
+        index, values = point
+        try:
+            wanted = self.study.at(values)
+            workload, claims = self.workload(wanted)
+            seed = wanted["seed"]
+            result = api.simulate(
+                workload, self.platform(wanted), backend=wanted["backend"], fold=wanted["fold"], seed=seed
+            )
+            return Finished(index, list(values), None, columns(result.to_json(), claims))
+        except ArmillaryError as error:
+            return Finished(index, list(values), _said(error), {})
+        except PanicException as error:
+            return Finished(index, list(values), f"Armillary contradicts itself: {error}", {})
+        except Exception as error:  # one point must not end the others
+            return Finished(index, list(values), f"{type(error).__name__}: {error}", {})
+
+    def check(self, point: Point) -> list[Problem]:
+        """Everything that keeps a point from running, without simulating."""
+        wanted = self.study.at(point[1])
+        try:
+            return api.check(self.workload(wanted)[0], self.platform(wanted), backend=wanted["backend"])
+        except ArmillaryError as error:
+            return error.problems
+
+    def workload(self, wanted: Mapping[str, Any]) -> tuple[Workload, Claims]:
+        """The workload of a point and what is said of it."""
+        chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("workload.")}
+        return self.workloads.get(json.dumps(chosen, sort_keys=True), lambda: self._workload(chosen))
+
+    def _workload(self, chosen: dict[str, Any]) -> tuple[Workload, Claims]:
+        names = {key: self._path(chosen.pop(key)) for key in ("path", "groups", "model") if key in chosen}
+        made = load(names["path"], groups=names.get("groups")) if "path" in names else build(names["model"], **chosen)
+        return made, Claims.of(made)
+
+    def platform(self, wanted: Mapping[str, Any]) -> Platform:
+        """The platform of a point."""
+        chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("platform.")}
+        return self.platforms.get(json.dumps(chosen, sort_keys=True), lambda: self._platform(chosen))
+
+    def _platform(self, chosen: dict[str, Any]) -> Platform:
+        return Platform.load(self._path(chosen.pop("file")), chosen)
+
+    def _path(self, name: object) -> str:
+        if not isinstance(name, str):
+            raise InputError([Problem(self.study.source.file, "", f"{name!r} is no name", "a preset or a path")])
+        return located(name, self.study.source.folder)
+
+
+def opening(of: Study) -> bytes:
+    """What another process needs to make the same runner, on one line."""
+    source = of.source
+    return ENCODER.encode({"values": source.values, "file": source.file, "folder": source.folder})
+
+
+def _said(error: ArmillaryError) -> str:
+    """The first problems on one line, the rest counted."""
+    shown = "; ".join(str(problem).replace("\n", " ") for problem in error.problems[:3])
+    return shown + (f"; and {len(error.problems) - 3} more" if len(error.problems) > 3 else "")

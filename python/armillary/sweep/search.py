@@ -1,0 +1,95 @@
+"""Points that Optuna proposes: it is told what the last ones gave, and proposes better ones.
+
+Points are asked for in batches of a fixed size (`search.batch`) and told in order, so that the same study asks for the
+same points however many workers there are; going on after a kill asks again and answers from the journal. Optuna's TPE
+sampler, seeded by the study. What constraints refuse is told as failed and asked for again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+from ..errors import InputError, Problem
+from . import domain
+from .points import Point, Values, admits
+from .runner import Finished
+from .study import Study
+
+_TRIES = 1000
+
+
+def _optuna() -> ModuleType:
+    try:
+        return importlib.import_module("optuna")
+    except ImportError:
+        help_ = "pip install 'armillary[sweep]', or search: grid or random"
+        raise InputError([Problem("", "search.kind: optuna", "Optuna is not installed", help_)]) from None
+
+
+class Proposals:
+    """An Optuna study over the parameters of ours."""
+
+    def __init__(self, study: Study) -> None:
+        self.study, self.optuna = study, _optuna()
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)
+        directions = ["maximize" if more else "minimize" for _, more in study.search.objectives]
+        sampler = self.optuna.samplers.TPESampler(seed=study.base["seed"] % 2**32)
+        self.trials = self.optuna.create_study(directions=directions, sampler=sampler)
+        self.asked: dict[int, Any] = {}
+        self.refused = 0
+
+    def batch(self) -> list[Point]:
+        """The next points; none when there are as many as the study wants."""
+        first = len(self.asked)
+        size = min(self.study.search.batch, self.study.search.points - first)
+        return [self._ask(first + place) for place in range(size)]
+
+    def _ask(self, index: int) -> Point:
+        failed = self.optuna.trial.TrialState.FAIL
+        for _ in range(_TRIES):
+            trial = self.trials.ask()
+            values: Values = tuple(_suggest(trial, each.name, each.domain) for each in self.study.parameters)
+            if admits(self.study, values):
+                self.asked[index] = trial
+                return index, values
+            self.refused += 1
+            self.trials.tell(trial, state=failed)
+        place = self.study.source.place(("constraints",))
+        message = f"the constraints refused {_TRIES:,} proposals in a row"
+        raise InputError([Problem(self.study.source.file, place, message, "constraints that more points fulfil")])
+
+    def tell(self, points: Sequence[Point], finished: Callable[[int], Finished]) -> None:
+        """What the points gave, in order."""
+        failed = self.optuna.trial.TrialState.FAIL
+        for index, _ in points:
+            results = finished(index).results
+            values = [results.get(name) for name, _ in self.study.search.objectives]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if None in values:
+                    self.trials.tell(self.asked[index], state=failed)
+                else:
+                    self.trials.tell(self.asked[index], values)
+
+
+class Trial(Protocol):
+    """What Optuna asks with."""
+
+    suggest_int: Any
+    suggest_float: Any
+    suggest_categorical: Any
+
+
+def _suggest(trial: Trial, name: str, found: domain.Domain) -> object:
+    if isinstance(found, domain.Range) and found.steps is None:
+        if found.whole:
+            return trial.suggest_int(name, int(found.low), int(found.high), log=found.log)
+        return found.shown(trial.suggest_float(name, float(found.low), float(found.high), log=found.log))
+    grid = () if isinstance(found, domain.Normal) else found.grid()
+    if isinstance(found, domain.Range):
+        return grid[trial.suggest_int(name, 0, len(grid) - 1)]
+    return grid[trial.suggest_categorical(name, list(range(len(grid))))]

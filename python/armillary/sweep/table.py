@@ -1,0 +1,68 @@
+"""The table of a sweep: one row a point, in the order of points, whatever order they ended in.
+
+Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`), `error`. The same study
+gives the same bytes, as Parquet and as CSV.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .columns import COUNTS, NUMBERS, TEXTS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from .runner import Finished
+
+_LARGEST = 2**63
+
+
+def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFrame:
+    """The table of what is finished; what a point has no value for is null."""
+    import polars as pl
+
+    rows = sorted(finished, key=lambda each: each.index)
+    series = [pl.Series("index", [each.index for each in rows], dtype=pl.Int64)]
+    series += [_parameter(name, [each.values[place] for each in rows]) for place, name in enumerate(columns)]
+    kinds = {
+        **dict.fromkeys(NUMBERS, pl.Float64),
+        **dict.fromkeys(COUNTS, pl.Int64),
+        **dict.fromkeys(TEXTS, pl.String),
+    }
+    most = max((sum(name.endswith("_utilisation") for name in each.results) for each in rows), default=0)
+    for number in range(1, most + 1):
+        kinds |= {
+            f"dim{number}_utilisation": pl.Float64,
+            f"dim{number}_busy_ns": pl.Float64,
+            f"dim{number}_bytes": pl.Int64,
+        }
+    series += [pl.Series(name, [each.results.get(name) for each in rows], dtype=kind) for name, kind in kinds.items()]
+    series.append(pl.Series("error", [each.error for each in rows], dtype=pl.String))
+    return pl.DataFrame(series)
+
+
+def _parameter(name: str, values: list[Any]) -> pl.Series:
+    """Whole numbers, numbers, flags or texts; anything mixed as JSON text."""
+    import polars as pl
+
+    kinds = {type(value) for value in values}
+    if kinds <= {bool}:
+        return pl.Series(name, values, dtype=pl.Boolean)
+    if kinds <= {int} and all(-_LARGEST <= value < _LARGEST for value in values):
+        return pl.Series(name, values, dtype=pl.Int64)
+    if kinds <= {int, float}:
+        return pl.Series(name, [float(value) for value in values], dtype=pl.Float64)
+    if kinds <= {str}:
+        return pl.Series(name, values, dtype=pl.String)
+    return pl.Series(name, [each if isinstance(each, str) else json.dumps(each) for each in values], dtype=pl.String)
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    """The table as a Parquet file."""
+    stream = io.BytesIO()
+    frame.write_parquet(stream, compression="zstd")
+    return stream.getvalue()

@@ -1,0 +1,110 @@
+"""Ray and Optuna: skipped, saying so, where they are not installed; what can be tested without them is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_studies
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.sweep import ray_executor
+
+OPTUNA: dict[str, Any] = {
+    "parameters": {
+        "outer": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "400 GB/s", "scale": "log"},
+        "chunks": {"set": "platform.scheduler.chunks", "from": 1, "to": 64},
+    },
+    "search": {"kind": "optuna", "points": 20, "batch": 4, "minimize": "step_time_ns"},
+}
+
+
+class FakeRay:
+    """Ray's calls, in this process."""
+
+    def __init__(self) -> None:
+        self.killed = 0
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 3.0}
+
+    def remote(self, **_: object) -> Callable[[type], type]:
+        def decorate(cls: type) -> type:
+            class Remote:
+                @staticmethod
+                def remote(*arguments: object) -> object:
+                    inner = cls(*arguments)
+                    call = type(
+                        "Call", (), {"remote": staticmethod(lambda share: (id(share), tuple(inner.work(share))))}
+                    )
+                    return type("Handle", (), {"work": call})()
+
+            return Remote
+
+        return decorate
+
+    def wait(self, refs: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        return refs[-num_returns:], refs[:-num_returns]
+
+    def get(self, ref: tuple[int, tuple[bytes, ...]]) -> list[bytes]:
+        return list(ref[1])
+
+    def kill(self, actor: object) -> None:
+        self.killed += 1
+
+
+def test_ray_through_its_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay()
+    monkeypatch.setattr(ray_executor, "_ray", lambda: fake)
+    path = toy_studies.write(tmp_path, toy_studies.study())
+    assert arm.sweep(path, executor="ray").table.equals(arm.sweep(path).table)
+    assert fake.killed == 3
+
+
+def test_ray_itself(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: only its calls are tested")
+    path = toy_studies.write(tmp_path, toy_studies.study())
+    assert arm.sweep(path, executor="ray", workers=2).table.equals(arm.sweep(path).table)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("ray", "armillary[ray]"), ("optuna", "armillary[sweep]")])
+def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, extra: str) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    content = toy_studies.study(**(OPTUNA if name == "optuna" else {}))
+    with pytest.raises(InputError) as raised:
+        arm.sweep(
+            toy_studies.write(tmp_path, content), tmp_path / "r", executor="ray" if name == "ray" else "processes"
+        )
+    assert extra in str(raised.value)
+    assert not (tmp_path / "r").exists()
+
+
+def test_optuna_finds_the_fast_end_the_same_with_any_workers(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="Optuna is not installed")
+    path = toy_studies.write(tmp_path, toy_studies.study(**OPTUNA))
+    found = [arm.sweep(path, tmp_path / f"r{workers}", workers=workers) for workers in (1, 3)]
+    assert (tmp_path / "r1/table.parquet").read_bytes() == (tmp_path / "r3/table.parquet").read_bytes()
+    table = found[0].table
+    assert table.height == 20
+    assert table["step_time_ns"][8:].min() <= table["step_time_ns"][:8].min()  # type: ignore[operator]
+
+
+def test_optuna_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="Optuna is not installed")
+    content = toy_studies.study(**{**OPTUNA, "constraints": ["chunks % 2 == 0"]})
+    content["search"] = {**OPTUNA["search"], "maximize": "dim1_utilisation"}
+    path = toy_studies.write(tmp_path, content)
+    whole = arm.sweep(path, tmp_path / "r", workers=2)
+    assert whole.refused
+    assert all(chunks % 2 == 0 for chunks in whole.table["chunks"])
+    journal = tmp_path / "r/journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:11]))
+    assert arm.sweep(path, tmp_path / "r", resume=True).table.equals(whole.table)
