@@ -134,16 +134,15 @@ def _show(found: Sweep) -> None:
     console.print(f"{found.name}: {frame.height:,} points, {found.failed:,} failed{refused}")
     best = frame.filter(frame["step_time_ns"].is_not_null()).sort("step_time_ns", "index").head(_SHOWN)
     parameters = frame.columns[1 : frame.columns.index("step_time_ns")]
+    times = ("step_time_ns", "exposed_comm_ns")
+    last = [name.rpartition(".")[2] for name in parameters]
+    short = [each if last.count(each) == 1 else name for each, name in zip(last, parameters, strict=True)]
     shown = Table(box=None, pad_edge=False, title="fastest", title_justify="left")
-    for name in ("index", *parameters, "step_time_ns", "exposed_comm_ns"):
+    for name in ("index", *short, *(time.replace("_ns", "_ms") for time in times)):
         shown.add_column(name, justify="right", overflow="fold")
-    for row in best.select("index", *parameters, "step_time_ns", "exposed_comm_ns").iter_rows():
-        shown.add_row(
-            *(
-                f"{cell:,.3f}" if isinstance(cell, float) and index > len(parameters) else str(cell)
-                for index, cell in enumerate(row)
-            )
-        )
+    for index, *row in best.select("index", *parameters, *times).iter_rows():
+        values = [str(cell) for cell in row[: len(parameters)]]
+        shown.add_row(str(index), *values, *(f"{cell / 1e6:,.3f}" for cell in row[len(parameters) :]))
     console.print(shown)
     console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}")
 

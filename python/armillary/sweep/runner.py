@@ -17,6 +17,7 @@ from .._core import PanicException
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, build, load
+from ..workload.workload import is_text
 from .columns import Claims, columns
 from .points import Point
 from .source import Source
@@ -102,12 +103,23 @@ class Runner:
     def workload(self, wanted: Mapping[str, Any]) -> tuple[Workload, Claims]:
         """The workload of a point and what is said of it."""
         chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("workload.")}
-        return self.workloads.get(json.dumps(chosen, sort_keys=True), lambda: self._workload(chosen))
+        text = "path" in chosen and is_text(self._path(chosen["path"]))
+        on = self.platform(wanted) if text else None  # a text says what each rank does, the platform how many there are
+        key = json.dumps([chosen, wanted if text else None], sort_keys=True)
+        return self.workloads.get(key, lambda: self._workload(chosen, on))
 
-    def _workload(self, chosen: dict[str, Any]) -> tuple[Workload, Claims]:
+    def _workload(self, chosen: dict[str, Any], on: Platform | None) -> tuple[Workload, Claims]:
         names = {key: self._path(chosen.pop(key)) for key in ("path", "groups", "model") if key in chosen}
-        made = load(names["path"], groups=names.get("groups")) if "path" in names else build(names["model"], **chosen)
+        if "path" in names:
+            made = load(names["path"], on, names.get("groups"), self._passes(chosen.pop("passes", 1)))
+        else:
+            made = build(names["model"], **chosen)
         return made, Claims.of(made)
+
+    def _passes(self, passes: object) -> int:
+        if isinstance(passes, int) and not isinstance(passes, bool):
+            return passes
+        raise InputError([Problem(self.study.source.file, "passes", f"{passes!r} is no whole number")])
 
     def platform(self, wanted: Mapping[str, Any]) -> Platform:
         """The platform of a point."""

@@ -144,9 +144,11 @@ class _Reader:
         """`workload: traces/gpt.%d.et`, `{path, groups}`, or `{model, options}`."""
         raw = self.values.get("workload", {})
         raw = {"path": raw} if isinstance(raw, str) else raw
-        raw = _mapping(self.source, ("workload",), raw, ("path", "groups", "model", "options"))
-        base = {f"workload.{key}": raw[key] for key in ("path", "groups", "model") if key in raw}
+        raw = _mapping(self.source, ("workload",), raw, ("path", "groups", "passes", "model", "options"))
+        base = {f"workload.{key}": raw[key] for key in ("path", "groups", "passes", "model") if key in raw}
         for key, each in base.items():
+            if key == "workload.passes":
+                continue
             if not isinstance(each, str) or not each:
                 self.source.fault(("workload", key.partition(".")[2]), f"{each!r} is no name", "text")
         chosen = raw.get("options", {})
@@ -286,7 +288,7 @@ class _Reader:
         """What may be set of the workload, or nothing when that can't be told."""
         keys = {"workload.path", "workload.groups", "workload.model"}
         if "workload.path" in base or any("workload.path" in some for some in targets):
-            return {"workload.path", "workload.groups"}
+            return {"workload.path", "workload.groups", "workload.passes"}
         found: list[Any] = [base["workload.model"]] if "workload.model" in base else []
         for each in parameters:
             if "workload.model" in each.targets and isinstance(each.domain, domain.Values):

@@ -20,7 +20,8 @@ READY = b"ready\n"
 def _listen(lines: queue.SimpleQueue[bytes]) -> None:
     """Hands lines on; runs beside the simulation, so that a closed pipe is noticed during a long run."""
     for line in sys.stdin.buffer:
-        lines.put(line)
+        if line.endswith(b"\n"):  # the last one may be cut off
+            lines.put(line)
     os._exit(0)
 
 
@@ -32,9 +33,9 @@ def main() -> None:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     runner = Runner.opened(lines.get())
-    answers.write(READY)
-    answers.flush()
     try:
+        answers.write(READY)
+        answers.flush()
         while True:
             for index, values in json.loads(lines.get()):
                 answers.write(ENCODER.encode(runner.run((index, tuple(values)))) + b"\n")
