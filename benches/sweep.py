@@ -15,9 +15,9 @@ from pathlib import Path
 
 import armillary as arm
 from armillary.sweep.points import points
+from armillary.sweep.reader import study
 from armillary.sweep.runner import Runner
 from armillary.sweep.source import Source
-from armillary.sweep.study import study
 
 
 def small(folder: Path) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """What a parameter may be: values, a range, a normal distribution. Grid values, and draws from a number in [0, 1).
 
 A range with units keeps them: from 25 GB/s to 400 GB/s gives `25 GB/s`, `106.25 GB/s`, ... with six significant digits.
-Not here: which parameter it is and who draws (`study.py`, `points.py`, `search.py`).
+Not here: which parameter it is and who draws (`reader.py`, `points.py`, `search.py`).
 """
 
 from __future__ import annotations

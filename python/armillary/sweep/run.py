@@ -57,6 +57,10 @@ class Sweep:
     def __repr__(self) -> str:
         return f"<Sweep {self.name}: {self.table.height} points, {self.failed} failed>"
 
+    def _repr_html_(self) -> str:
+        """The table, in a notebook."""
+        return str(self.table._repr_html_())
+
 
 def sweep(
     study: Given,
@@ -118,8 +122,8 @@ def _of_points(study: Study, problem: Problem, points: list[Point], total: int) 
 
 
 def _read(study: Given) -> Study:
+    from .reader import study as parse
     from .source import read
-    from .study import study as parse
 
     return parse(read(study))
 

@@ -20,8 +20,9 @@ from ..workload import Workload, build, load
 from ..workload.workload import is_text
 from .columns import Claims, columns
 from .points import Point
+from .reader import study
 from .source import Source
-from .study import Study, located, study
+from .study import Study, located
 
 WORKLOADS = 8
 """Workloads kept: one may be large."""
@@ -99,6 +100,10 @@ class Runner:
             return api.check(self.workload(wanted)[0], self.platform(wanted), backend=wanted["backend"])
         except ArmillaryError as error:
             return error.problems
+        except PanicException as error:
+            return [Problem("", "", f"Armillary contradicts itself: {error}")]
+        except Exception as error:  # a value of a type that nothing expects
+            return [Problem("", "", f"{type(error).__name__}: {error}")]
 
     def workload(self, wanted: Mapping[str, Any]) -> tuple[Workload, Claims]:
         """The workload of a point and what is said of it."""

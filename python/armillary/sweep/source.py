@@ -1,4 +1,4 @@
-"""A study as text or mapping: values, and the line of each key. Not here: what the keys mean (`study.py`)."""
+"""A study as text or mapping: values, and the line of each key. Not here: what the keys mean (`reader.py`)."""
 
 from __future__ import annotations
 

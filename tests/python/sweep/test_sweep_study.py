@@ -15,8 +15,9 @@ from armillary.errors import InputError
 from armillary.sweep import check
 from armillary.sweep.points import points
 from armillary.sweep.quantity import base, number_text, split
+from armillary.sweep.reader import study
 from armillary.sweep.source import Source, read
-from armillary.sweep.study import Study, study
+from armillary.sweep.study import Study
 
 MODEL = {"model": "gpt3-175b", "options": {"pp": 4}}
 
@@ -106,9 +107,10 @@ def test_the_first_draws_never_change() -> None:
         ({"parameters": None}, "parameters: is missing: nothing varies"),
         ({"parameters": {"workload.tq": [1]}}, "parameters.workload.tq: tq is no option of this workload (allowed: tp"),
         ({"workload": {"model": "gpt3-175b", "options": {"tq": 1}}}, "workload.options.tq: tq is no option"),
-        ({"workload": {"model": "gpt4"}}, "gpt4: there is no such model"),
+        ({"workload": {"model": "gpt4"}}, "workload.model: gpt4: there is no such model"),
         ({"workload": {"model": "gpt3-175b", "path": "x"}}, "workload: has both a path and a model"),
         ({"workload": None}, "workload: is missing"),
+        ({"platform": "dgx-h100-16x"}, "platform.file: dgx-h100-16x: there is no preset and no file of this name"),
         ({"platform": None}, "platform: has no file"),
         (
             {"platform": {"file": "a", "npus": 0}},
@@ -210,6 +212,38 @@ def test_quantities_round_trip(number: Decimal, unit: str) -> None:
     again = split(f"{number_text(found[0])} {unit}")
     assert again is not None
     assert float(again[0]) == pytest.approx(float(found[0]), rel=5e-6)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "x", "1 GB/s", "2 us", "tp", "optuna"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["from", "to", "steps", "values", "set", "mean", "deviation", "kind", "points", "model", "path"]
+            )
+            | st.sampled_from(["file", "npus", "settings", "options", "groups", "minimize", "batch", "workload.tp"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+KEYS = ["workload", "platform", "backend", "seed", "fold", "parameters", "rows", "constraints", "search", "name"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5))
+def test_any_mapping_is_a_study_or_refused(changes: dict[str, Any]) -> None:
+    try:
+        found = made(**changes)
+        if found.search.kind != "optuna":
+            points(found)
+    except InputError as error:
+        assert all(problem.message for problem in error.problems)
 
 
 def test_units() -> None:
