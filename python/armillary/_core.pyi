@@ -134,6 +134,7 @@ class Workload:
         programs: Sequence[Program],
         footprints: Sequence[tuple[int, int, int, int]],
         summary: str | None,
+        warnings: Sequence[str],
     ) -> Workload:
         """Binds one program a point of the axes `by` to a mesh of ranks, the first axis fastest.
 
@@ -147,6 +148,7 @@ class Workload:
         groups: Sequence[tuple[str, list[int]]],
         footprints: Sequence[tuple[int, int, int, int]],
         summary: str | None,
+        warnings: Sequence[str],
     ) -> Workload:
         """Binds programs to ranks by index, and the group names they use to members."""
     def write(self, path: str, chakra: bool) -> None:

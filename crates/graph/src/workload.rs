@@ -69,6 +69,8 @@ pub struct Declaration {
     pub mesh: Option<Mesh>,
     /// Parameters, operations, volumes and memory, JSON text.
     pub summary: Option<String>,
+    /// What a user of its results must know; shown at the top of the report.
+    pub warnings: Vec<String>,
 }
 
 /// A set of programs, a map from rank to program, and communicator groups.

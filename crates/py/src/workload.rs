@@ -93,6 +93,12 @@ impl Program {
     #[pyo3(signature = (name, deps, *, m, n, k, batch = 1, width = 2))]
     #[allow(clippy::too_many_arguments)]
     fn gemm(&mut self, name: &str, deps: Vec<u64>, m: u32, n: u32, k: u32, batch: u32, width: u8) -> PyResult<u64> {
+        if [m, n, k, batch, u32::from(width)].contains(&0) {
+            let message = format!(
+                "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
+            );
+            return Err(PyValueError::new_err(message));
+        }
         self.push(name, &deps, 0, Op::Gemm(Gemm { batch, m, n, k, width }))
     }
 
@@ -199,13 +205,14 @@ impl Workload {
         programs: Vec<Py<Program>>,
         footprints: Footprints,
         summary: Option<String>,
+        warnings: Vec<String>,
     ) -> PyResult<Workload> {
         let axes = axes.into_iter().map(|(name, size)| Axis { name, size }).collect();
         let groups = groups.into_iter().map(|(name, axes)| Family { name, axes }).collect();
         let mesh = Mesh { axes, groups, by };
         let bound = build(py, &programs).and_then(|programs| mesh.bind(&programs, read_footprints(footprints)));
         let mut workload = bound.map_err(|problem| errors::input(py, &[problem]))?;
-        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), summary }));
+        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), summary, warnings }));
         Ok(Workload(workload))
     }
 
@@ -219,11 +226,12 @@ impl Workload {
         groups: Named<Vec<u32>>,
         footprints: Footprints,
         summary: Option<String>,
+        warnings: Vec<String>,
     ) -> PyResult<Workload> {
         let bound = build(py, &programs).and_then(|programs| list(&programs, &ranks, groups));
         let mut workload = bound.map_err(|problem| errors::input(py, &[problem]))?;
         workload.footprints = read_footprints(footprints);
-        workload.declaration = Some(Box::new(Declaration { name, mesh: None, summary }));
+        workload.declaration = Some(Box::new(Declaration { name, mesh: None, summary, warnings }));
         Ok(Workload(workload))
     }
 

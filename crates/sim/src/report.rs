@@ -74,7 +74,8 @@ fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
     let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
-    let shared = shared.into_iter().chain(too_large(parts));
+    let declared = parts.workload.declaration.iter().flat_map(|declaration| declaration.warnings.iter().cloned());
+    let shared = declared.chain(shared).chain(too_large(parts));
     let compute = crate::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }

@@ -38,7 +38,9 @@ def run(
         with output.progress("simulating") as update:
             result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
         if json != "-":
-            from ..report import breakdown
+            from ..report import breakdown, summary
 
-            breakdown.show(result.report, f"{workload} on {target.name}, {backend}", output.console())
+            peak: int | None = target.describe()["npu"]["peak_flops"]
+            facts = summary.rates(source.summary, result.report["step_time_ns"], peak) if source.summary else ()
+            breakdown.show(result.report, f"{workload} on {target.name}, {backend}", output.console(), facts)
         output.write_json(json, result.to_json())

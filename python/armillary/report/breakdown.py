@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -23,17 +23,21 @@ _WIDE = 100
 """From this many columns on, operations have room for one more number."""
 
 
-def show(report: Report, title: str, console: Console) -> None:
-    """Prints the breakdown to fit the console's width, in plain text when it is not a terminal."""
-    emit(console, _parts(report, title, console))
+def show(report: Report, title: str, console: Console, facts: Sequence[str] = ()) -> None:
+    """Prints the breakdown to fit the console's width, in plain text when it is not a terminal.
+
+    `facts` are lines about the step as a whole, below the headline.
+    """
+    emit(console, _parts(report, title, console, facts))
 
 
-def _parts(report: Report, title: str, console: Console) -> Iterator[RenderableType]:
+def _parts(report: Report, title: str, console: Console, facts: Sequence[str]) -> Iterator[RenderableType]:
     for warning in report["warnings"]:
         yield Text("warning: ", "bold yellow").append(warning, "default")
     if report["warnings"]:
         yield ""
     yield from _headline(report, title)
+    yield from map(Text, facts)
     yield from _ranks(report, console)
     yield from _network(report, console)
     yield from _phases(report)

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..workload import RankClass, Summary, Workload
-from .quantity import number, operations, share, size
+from .quantity import counted, number, operations, share, size
 from .terminal import emit
 
 _CLASSES = 16
+_OPTIMISTIC = 0.65
+"""No published training run has a higher utilisation."""
 
 
 def show(summary: Summary, workload: Workload, console: Console) -> None:
@@ -22,16 +24,30 @@ def show(summary: Summary, workload: Workload, console: Console) -> None:
     emit(console, _parts(summary, workload))
 
 
+def rates(summary: Summary, step_ns: float, peak_flops: int | None) -> list[str]:
+    """Samples a second, FLOP/s of an NPU and its share of the peak, where known: model FLOPs utilisation."""
+    if not summary.flops or not step_ns:
+        return []
+    per_npu = summary.flops / summary.ranks / (step_ns * 1e-9)
+    utilisation = per_npu / peak_flops if peak_flops else 0.0
+    share_of = f", {share(utilisation)} of its peak (MFU)" if peak_flops else ""
+    lines = [f"{summary.batch / (step_ns * 1e-9):,.1f} samples/s, {operations(per_npu)}/s an NPU{share_of}"]
+    if utilisation > _OPTIMISTIC:
+        lines.append("more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)")
+    return lines
+
+
 def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
     yield Text(summary.model, "bold green").append(
-        f"  {summary.family}, {number(summary.ranks)} ranks, {number(workload.programs)} programs", "default"
+        f"  {summary.family}, {counted(summary.ranks, 'rank')}, {counted(workload.programs, 'program')}", "default"
     )
     yield from _facts(summary)
     kinds = _merged(summary.classes)
     yield from _heading("Operations of a rank in a step, and its peak memory")
     yield Padding(_memory(kinds), (0, 0, 0, 2))
-    yield from _heading("What a rank hands to collectives in a step")
-    yield Padding(_volumes(kinds), (0, 0, 0, 2))
+    if any(item.volumes for _, _, item in kinds):
+        yield from _heading("What a rank hands to collectives in a step")
+        yield Padding(_volumes(kinds), (0, 0, 0, 2))
     for note in summary.notes:
         yield Text("note: ", "bold yellow").append(note, "default")
 

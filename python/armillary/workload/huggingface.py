@@ -30,6 +30,9 @@ _ARCHITECTURES = {
     "Qwen3MoeForCausalLM": "qwen3_moe",
 }
 
+LONGEST = 8192
+"""Tokens of a sample when nothing is said: models can attend to more than most are trained on."""
+
 
 def is_huggingface(values: Mapping[str, Any]) -> bool:
     """Whether a mapping looks like a Hugging Face model configuration."""
@@ -104,7 +107,7 @@ def _rotary(reader: _Reader, kind: str) -> dict[str, Any]:
         "kv_heads": reader.number("num_key_value_heads", heads),
         "ffn": reader.number("intermediate_size"),
         "vocabulary": reader.number("vocab_size"),
-        "sequence": reader.number("max_position_embeddings", 4096),
+        "sequence": min(reader.number("max_position_embeddings", 4096), LONGEST),
         "gated": True,
         "norm": "rms",
         "bias": reader.flag("mlp_bias", False),

@@ -88,7 +88,7 @@ def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[M
 
 def _notes(shape: Decoder, par: Parallelism) -> list[str]:
     """What was chosen for the caller, and options without effect."""
-    notes = [f"{par.micro_batches} micro-batches of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
+    notes = [f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
     parts = par.pp * par.virtual_stages
     if shape.layers % parts:
         notes.append(f"{shape.layers} layers over {parts} parts: embedding and head count as a layer each")
@@ -101,3 +101,7 @@ def _notes(shape: Decoder, par: Parallelism) -> list[str]:
     if par.shards and par.data == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
     return notes
+
+
+def _micro_batches(par: Parallelism) -> str:
+    return "1 micro-batch" if par.micro_batches == 1 else f"{par.micro_batches} micro-batches"

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from .. import _core, files
@@ -31,6 +32,10 @@ class Text:
     """Why a time is to be doubted."""
 
 
+_GROUPS = "comm_group.json"
+"""Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the file."""
+
+
 class Workload:
     """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share a program."""
 
@@ -47,17 +52,22 @@ class Workload:
         by: Sequence[str],
         programs: Sequence[Program],
         summary: Summary | None = None,
+        warnings: Sequence[str] = (),
     ) -> Workload:
         """Ranks as the points of a mesh, the first of `axes` (name, size) running fastest.
 
         `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those axes, positions running
         along the first one fastest. `programs[i]` is that of point `i` of the axes `by`; stages that do the same may
-        share one. With a `summary`, its classes are in the order of `programs` and tell their memory.
+        share one. With a `summary`, its classes are in the order of `programs` and tell their memory. `warnings` stand
+        at the top of every report.
         Raises `InputError` when this does not hold together.
         """
         footprints, text = _declared(summary, len(programs))
         families = [(family, list(along)) for family, along in groups.items()]
-        return cls(_core.Workload.mesh(name, list(axes), families, list(by), list(programs), footprints, text), name)
+        return cls(
+            _core.Workload.mesh(name, list(axes), families, list(by), list(programs), footprints, text, list(warnings)),
+            name,
+        )
 
     @classmethod
     def listed(
@@ -67,6 +77,7 @@ class Workload:
         ranks: Sequence[int],
         groups: Mapping[str, Sequence[int]],
         summary: Summary | None = None,
+        warnings: Sequence[str] = (),
     ) -> Workload:
         """Ranks one by one: rank `r` runs `programs[ranks[r]]`; `groups` are the members by name, in ring order.
 
@@ -74,7 +85,9 @@ class Workload:
         """
         footprints, text = _declared(summary, len(programs))
         members = [(group, list(members)) for group, members in groups.items()]
-        return cls(_core.Workload.listed(name, list(programs), list(ranks), members, footprints, text), name)
+        return cls(
+            _core.Workload.listed(name, list(programs), list(ranks), members, footprints, text, list(warnings)), name
+        )
 
     @property
     def ranks(self) -> int:
@@ -138,7 +151,8 @@ def load(
     `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, the directory when it
     holds one such set, or an archive of it. Protobuf and JSON, plain and gzip are told apart by their content. With
     `platform` the number of ranks must be that of its NPUs; without, it is checked when the workload is simulated.
-    `groups` is a JSON file of communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them.
+    `groups` is a JSON file of communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them; when
+    not given, `comm_group.json` in the directory `path`.
     `passes` is how often the layers of a text run; everything else has its own steps and takes no other than 1.
     Raises `InputError` listing every problem.
     """
@@ -146,7 +160,9 @@ def load(
     if not 1 <= passes <= _MOST_PASSES:
         raise InputError([Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")])
     target = platform._core if platform else None
-    return Workload(_core.Workload.load(name, target, os.fspath(groups) if groups else None, passes), name)
+    beside = Path(name, _GROUPS)
+    found = beside if groups is None and beside.is_file() else groups
+    return Workload(_core.Workload.load(name, target, os.fspath(found) if found else None, passes), name)
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:

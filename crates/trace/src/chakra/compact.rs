@@ -34,6 +34,8 @@ struct Head {
     list: Option<Listing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     summary: Option<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -185,7 +187,8 @@ impl Head {
         }
         workload.notes = notes.into_sorted();
         let summary = self.summary.map(|value| value.to_string());
-        workload.declaration = Some(Box::new(Declaration { name: self.name, mesh: self.mesh, summary }));
+        workload.declaration =
+            Some(Box::new(Declaration { name: self.name, mesh: self.mesh, summary, warnings: self.warnings }));
         Ok(workload)
     }
 }
@@ -297,6 +300,7 @@ pub fn write(workload: &Workload, folder: &Path) -> io::Result<()> {
         mesh: declaration.mesh.clone(),
         list,
         summary,
+        warnings: declaration.warnings.clone(),
     };
     let mut text = serde_json::to_vec_pretty(&head)?;
     text.push(b'\n');

@@ -76,7 +76,12 @@ fn a_mesh_comes_back() {
     let footprint = |weights| Footprint { weights, ..Footprint::default() };
     let programs = [first, inner.clone(), inner, (last, names(&["tp"]))];
     let mut workload = mesh().bind(&programs, [4, 3, 3, 5].map(footprint).to_vec()).unwrap();
-    let declaration = Declaration { name: "m".into(), mesh: Some(mesh()), summary: Some(r#"{"parameters":7}"#.into()) };
+    let declaration = Declaration {
+        name: "m".into(),
+        mesh: Some(mesh()),
+        summary: Some(r#"{"parameters":7}"#.into()),
+        warnings: vec!["w".into()],
+    };
     workload.declaration = Some(Box::new(declaration));
     let back = round_trip(&workload, "mesh");
     assert_eq!(back.declaration, workload.declaration);

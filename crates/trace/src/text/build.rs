@@ -103,7 +103,7 @@ impl Layers {
         };
         let mut workload = mesh.bind(&[(Arc::new(program), slots.iter().map(name).collect())], Vec::new())?;
         let name = self.parallelism.word().to_string();
-        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), summary: None }));
+        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), ..Declaration::default() }));
         Ok(workload)
     }
 

@@ -46,7 +46,8 @@ def _listed(plan: Spread, sources: list[Source], summary: Summarise) -> Workload
     tables: list[Named] = [{(m, kind): (names[m], len(m), len(m)) for m, kind in row} for row in keys]
     programs = [_program(plan, source, table) for source, table in zip(sources, tables, strict=True)]
     members = {name: list(group) for group, name in names.items() if name and len(group) > 1}
-    return Workload.listed("recorded", programs, list(range(plan.world)), members, summary(programs))
+    said = summary(programs)
+    return Workload.listed("recorded", programs, list(range(plan.world)), members, said, said.notes)
 
 
 def _mesh(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
@@ -66,7 +67,8 @@ def _mesh(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
     }
     families.pop("", None)
     distinct = list(built.values())
-    return Workload.mesh("recorded", axes, families, [name for name, _ in local], programs, summary(distinct))
+    said = summary(distinct)
+    return Workload.mesh("recorded", axes, families, [name for name, _ in local], programs, said, said.notes)
 
 
 def _bounds(plan: Spread, used: set[Extent]) -> list[int]:

@@ -140,7 +140,8 @@ class Outlined:
 
 
 def choose(run: Run, wanted: int | None) -> int | None:
-    """The step to take: the wanted one, else the middle of those on every rank without the first; None for everything.
+    """The step to take: the wanted one, else the middle of those on every rank that hold work, without
+    the first; None for everything.
 
     Raises `InputError` when the wanted one is not on every rank.
     """
@@ -149,8 +150,12 @@ def choose(run: Run, wanted: int | None) -> int | None:
     if wanted is not None and wanted not in common:
         works = "steps on every rank: " + (" ".join(map(str, common)) or "none; leave --step out for everything")
         raise InputError([Problem(run.ranks[0].file, f"step {wanted}", f"no annotation ProfilerStep#{wanted}", works)])
-    candidates = common[1:] or common
-    return wanted if wanted is not None or not candidates else candidates[len(candidates) // 2]
+    if wanted is not None:
+        return wanted
+    hosts = [entry.host for entry in run.ranks if entry.host is not None]
+    full = [number for number in common if any(skeleton(host, number).work for host in hosts)] or common
+    candidates = full[1:] or full
+    return candidates[len(candidates) // 2] if candidates else None
 
 
 def analyse(run: Run, given: Mapping[str, Members], step: int | None) -> tuple[list[Outlined], list[Problem]]:

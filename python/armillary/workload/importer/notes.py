@@ -38,6 +38,13 @@ def recorded_notes(run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered:
             f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels ({time / 1e9:,.3f} ms) "
             "have no recorded size: barriers that move nothing; only a replay (scheduler.replay_only) times them"
         )
+    idle = sum(p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling"))
+    whole = sum(entry.recorded_ps for entry in covered)
+    if whole and idle / whole > _BESIDE:
+        notes.append(
+            f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; it stays in the "
+            "durations of what came after, so what-ifs are that much less certain"
+        )
     beside, kernels = sum(entry.beside_ps for entry in covered), sum(rank.line.kernels for rank in ranks)
     if kernels and beside / kernels > _BESIDE:
         notes.append(f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is counted once")

@@ -58,8 +58,8 @@ def whole(trace: Trace) -> Step:
 def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | None) -> list[Step]:
     """One step a rank, the same number on all: the wanted one, else a steady one, else everything.
 
-    Steady: of the steps on every rank, without the first when there are others, the one whose devices lag at its end as
-    they did at its start (to a twentieth of its length), and of those the one of median length.
+    Steady: of the steps on every rank with device work, without the first when there are others, the one whose devices
+    lag at its end as they did at its start (to a twentieth of its length), and of those the one of median length.
     Raises `InputError` when the wanted step is not on every rank, naming those that are.
     """
     steps = [annotated(trace) for trace in traces]
@@ -73,8 +73,13 @@ def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | Non
         return [whole(trace) for trace in traces]
     if wanted is not None:
         return [found[wanted] for found in steps]
-    rows = [[found[number] for found in steps] for number in common[1:] or common]
-    return _steady(traces, links, rows)
+    rows = [[found[number] for found in steps] for number in common]
+    busy = [row for row in rows if any(map(_has_device_work, traces, links, row))] or rows
+    return _steady(traces, links, busy[1:] or busy)
+
+
+def _has_device_work(trace: Trace, link: Launches, step: Step) -> bool:
+    return bool(window(trace, link, step).device)
 
 
 def _steady(traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[Step]]) -> list[Step]:

@@ -16,12 +16,14 @@ pub(super) fn read(root: &At<'_>, findings: &mut Findings) -> Option<Fabric> {
             None
         }
         (None, Some(graph)) => {
-            for key in ["links", "npus"] {
-                if let Some(at) = root.get(key) {
-                    findings.refuse(&at, format!("\"{key}\" belongs to \"topology\""), format!("graph.{key}"));
-                }
+            if let Some(links) = root.get("links") {
+                findings.refuse(&links, "\"links\" belongs to \"topology\"", "graph.links");
             }
-            self::graph(&graph, findings).map(Fabric::Graph)
+            let graph = self::graph(&graph, findings)?;
+            match root.get("npus") {
+                Some(at) => first_npus(graph, &at, findings).map(Fabric::Graph),
+                None => Some(Fabric::Graph(graph)),
+            }
         }
         _ => stacked(root, findings).map(Fabric::Stacked),
     }
@@ -63,6 +65,12 @@ fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
             None
         }
     }
+}
+
+/// Only the first `npus` of a graph run ranks; the others go on passing messages on.
+fn first_npus(mut graph: GraphFabric, at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
+    graph.npus = findings.whole(at, 1, graph.npus)?;
+    Some(graph)
 }
 
 /// The outermost dimension takes what is left of `npus`.

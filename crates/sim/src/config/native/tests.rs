@@ -96,6 +96,11 @@ fn npus_resize_the_outermost_dimension() {
     let problem = read(&text("100")).unwrap_err().swap_remove(0);
     assert_eq!((problem.place.as_str(), problem.help.as_str()), ("line 2, npus", "96, 104 or another multiple of 8"));
     assert!(read(&text("0")).is_err());
+    let graph = "graph:\n  npus: 3\n  links:\n    - {between: [npu0, npu1], bandwidth: 50 GB/s, latency: 1 us}\n    \
+                 - {between: [npu1, npu2], bandwidth: 50 GB/s, latency: 1 us}\n";
+    assert_eq!(read(graph).unwrap().fabric.npus(), 3);
+    assert_eq!(read(&format!("{graph}npus: 2\n")).unwrap().fabric.npus(), 2);
+    assert!(read(&format!("{graph}npus: 4\n")).is_err());
 }
 
 #[test]
