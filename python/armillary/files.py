@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError, Problem
@@ -30,6 +32,28 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
             _replace(target.resolve(), content)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+@contextlib.contextmanager
+def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to write into; at the end its files are in the directory `path`, which is made.
+
+    An error leaves nothing behind. A directory that is there keeps its other files. Raises `InputError` naming path and reason.
+    """
+    target = Path(path).resolve()
+    scratch = _scratch(target)
+    try:
+        scratch.mkdir(parents=True)
+        yield scratch
+        if target.exists():
+            for file in sorted(scratch.iterdir()):
+                file.replace(target / file.name)
+        else:
+            scratch.replace(target)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:

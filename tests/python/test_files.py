@@ -65,3 +65,18 @@ def test_interruption_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_checking_leaves_nothing_behind(tmp_path: Path) -> None:
     files.require_writable(tmp_path / "out.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "out"
+    with pytest.raises(RuntimeError), files.directory(target) as folder:
+        (folder / "half").write_text("x")
+        raise RuntimeError
+    assert list(tmp_path.rglob("*")) == [tmp_path / "new"]
+    for text in ("1", "2"):
+        with files.directory(target) as folder:
+            (folder / "file").write_text(text)
+        assert [(file.name, file.read_text()) for file in target.iterdir()] == [("file", text)]
+    (tmp_path / "plain").touch()
+    with pytest.raises(InputError, match="can't be written"), files.directory(tmp_path / "plain" / "out"):
+        pass

@@ -24,6 +24,10 @@ FORMS = {
     "text": "a file as ASTRA-sim 1.0 reads it, with the times on -p P",
 }
 
+_NODE = 90
+"""Bytes a node takes in a Chakra file, about."""
+_LARGE = 10**9
+
 Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="What is written.")]
 
 
@@ -45,6 +49,10 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
         passes = _write_text(made, out, platform)
     else:
         _require_free(Path(out))
+        if form == "chakra" and made.operations * _NODE > _LARGE:
+            output.log(
+                f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; compact is small"
+            )
         made.write(out, "chakra" if form == "chakra" else "compact")
     output.log(f"workload written to {out}")
     if passes > 1:

@@ -167,7 +167,12 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
     problems = []
     if made.ranks != target.npus:
         problems.append(
-            Problem(target.name, "topology", f"has {target.npus} NPUs for the {made.ranks} ranks of {made.name}")
+            Problem(
+                target.name,
+                "topology",
+                f"has {target.npus} NPUs for a workload of {made.ranks}",
+                f"as many NPUs as ranks: other degrees of parallelism, or --npus {made.ranks} where the platform grows",
+            )
         )
     capacity: int | None = target.describe()["npu"]["memory_capacity_bytes"]
     summary = made.summary

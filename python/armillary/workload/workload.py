@@ -134,7 +134,8 @@ class Workload:
         if platform is not None:
             files.write_text(path, self.as_text(platform).text)
         else:
-            self._core.write(os.fspath(path), format == "chakra")
+            with files.directory(path) as folder:
+                self._core.write(str(folder), format == "chakra")
 
     def __repr__(self) -> str:
         return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
