@@ -38,7 +38,8 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A folder to write into; at the end its files are in the directory `path`, which is made.
 
-    An error leaves nothing behind. A directory that is there keeps its other files. Raises `InputError` naming path and reason.
+    An error leaves nothing behind. A directory that is there keeps its other files. Raises `InputError` naming path and
+    reason.
     """
     target = Path(path).resolve()
     scratch = _scratch(target)
