@@ -101,6 +101,7 @@ class Processes:
         self.threads: list[threading.Thread] = []
         self.leaving = False
         self.lock = threading.Lock()
+        self.slots = [threading.Lock() for _ in range(workers)]
 
     def __enter__(self) -> Processes:
         return self
@@ -138,6 +139,10 @@ class Processes:
 
     def _feed(self, slot: int, todo: deque[Point], out: queue.SimpleQueue[bytes | Exception]) -> None:
         """Keeps one worker busy until nothing is left to do."""
+        with self.slots[slot]:  # the thread of an earlier batch may still wait for this worker to come up
+            self._work(slot, todo, out)
+
+    def _work(self, slot: int, todo: deque[Point], out: queue.SimpleQueue[bytes | Exception]) -> None:
         try:
             while (worker := self._worker(slot)) is not None and (share := self._take(todo, worker.share)):
                 answered = 0
