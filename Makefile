@@ -37,7 +37,11 @@ demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show wh
 	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json
 	@echo "The whole result, machine-readable: results/demo.json"
 
-test: setup ## Run every test
+$(BIN)/.extras: $(BIN)/.installed requirements/extras.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
+	@touch $@
+
+test: setup $(BIN)/.extras ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
 rust-test: prerequisites
@@ -52,7 +56,7 @@ bench: prerequisites ## Measure speed (benches/)
 fuzz: prerequisites ## Feed random bytes to every reader, SECONDS=30 each
 	@bash .ci/fuzz $(SECONDS_EACH)
 
-lint: setup ## Check format, lints and types of Rust and Python
+lint: setup $(BIN)/.extras ## Check format, lints and types of Rust and Python
 	cargo fmt --all --check
 	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	$(BIN)/ruff format --check
