@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import et
@@ -162,6 +163,15 @@ def long_run() -> arm.Platform:
     return arm.Platform("R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_other_threads_run_meanwhile_and_ctrl_c_stops(long_run: arm.Platform) -> None:
     main = threading.get_ident()
     ticks = 0
