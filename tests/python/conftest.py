@@ -9,9 +9,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from armillary.schema import Report
+
+# The same examples on every machine, however slow it is: a test that fails must fail again.
+hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("armillary")
 
 ROOT = Path(__file__).resolve().parents[2]
 Armillary = Callable[..., subprocess.CompletedProcess[str]]
