@@ -56,8 +56,12 @@ impl Mesh {
     /// Number of ranks.
     ///
     /// # Errors
-    /// An axis without points, or more than 2^24 ranks.
+    /// An axis without points or with the name of another, or more than 2^24 ranks.
     pub fn ranks(&self) -> Result<u32, Problem> {
+        let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        if let Some(twice) = repeated(&names) {
+            return Err(Problem::new("", "axes", format!("axis {twice:?} is there twice")).help("names that differ"));
+        }
         let mut ranks = 1u64;
         for axis in &self.axes {
             ranks = ranks.saturating_mul(u64::from(axis.size));
@@ -113,6 +117,9 @@ impl Mesh {
     }
 
     fn along(&self, place: &str, names: &[String]) -> Result<Vec<Along>, Problem> {
+        if let Some(twice) = repeated(names) {
+            return Err(Problem::new("", place, format!("axis {twice:?} is named twice")).help("each axis once"));
+        }
         let find = |name: &String| {
             let at = self.axes.iter().position(|a| a.name == *name).ok_or_else(|| {
                 let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
@@ -122,6 +129,10 @@ impl Mesh {
         };
         names.iter().map(find).collect()
     }
+}
+
+fn repeated(names: &[String]) -> Option<&String> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| name)
 }
 
 /// Each program once, in the order of first appearance.

@@ -327,7 +327,8 @@ fn list(programs: &[NamedProgram], ranks: &[u32], groups: Named<Vec<u32>>) -> Re
     }
     for &program in ranks {
         let &slots = rows.get(program as usize).ok_or_else(|| {
-            Problem::new("", "ranks", format!("there is no program {program}")).help(format!("0 to {}", rows.len() - 1))
+            Problem::new("", "ranks", format!("there is no program {program}"))
+                .help(format!("0 to {}", rows.len().saturating_sub(1)))
         })?;
         workload.ranks.push(RankBinding { program, slots });
     }
