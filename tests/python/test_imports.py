@@ -20,11 +20,11 @@ ALLOWED: dict[str, set[str]] = {
     "nccl": {"errors"},
     "platform": {"_core", "errors"},
     "workload": {"_core", "errors", "files", "platform"},
-    "result": {"_core", "files", "schema"},
+    "result": {"_core", "files", "report", "schema"},
     "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
-    "report": {"schema", "workload"},
-    "sweep": {"_core", "api", "errors", "files", "platform", "workload"},
-    "studies": {"api", "errors", "platform", "workload"},
+    "report": {"errors", "files", "schema", "workload"},
+    "sweep": {"_core", "api", "errors", "files", "platform", "report", "workload"},
+    "studies": {"api", "errors", "platform", "report", "workload"},
     "cli": {"", "_core", "api", "errors", "files", "nccl", "platform", "report", "studies", "sweep", "workload"},
     "": {"_core", "api", "errors", "platform", "result", "sweep", "workload"},
 }
@@ -33,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "rich": {"report", "cli"},
     "typer": {"cli"},
-    "polars": {"result", "api", "sweep"},
+    "polars": {"result", "api", "sweep", "report"},
+    "vl_convert": {"report"},
     "yaml": {"workload", "sweep"},
     "msgspec": {"workload", "sweep"},
 }
@@ -94,4 +95,4 @@ def test_light_start(arguments: list[str]) -> None:
     run = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=False)
     loaded = {line.split("|")[-1].strip().split(".")[0] for line in run.stderr.splitlines() if "|" in line}
     assert "armillary" in loaded
-    assert not loaded & {"typer", "rich", "polars", "numpy", "pandas", "asyncio", "yaml"}
+    assert not loaded & {"typer", "rich", "polars", "numpy", "pandas", "asyncio", "yaml", "vl_convert"}

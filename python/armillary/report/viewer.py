@@ -1,0 +1,46 @@
+"""The script that makes charts of a page interactive, kept in the user's cache: making it takes a second.
+
+Here: Vega, Vega-Lite and Vega-Embed as one text, from vl-convert. Not here: what a page does with it (`page.js`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from .. import files
+from ..errors import InputError
+from .chart import VEGA_LITE
+
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+
+@cache
+def script() -> str:
+    """Text of a script that sets `window.vegaEmbed`. Without a cache that can be written it is made anew."""
+    import vl_convert
+
+    name = f"vega-embed-{vl_convert.get_vega_embed_version()}-{vl_convert.get_vega_version()}-{VEGA_LITE}.js"
+    kept = cache_directory() / name
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
+    text = _safe(vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE))
+    with contextlib.suppress(OSError, InputError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text(kept, text)
+    return text
+
+
+def cache_directory() -> Path:
+    """Where the user's caches are: `XDG_CACHE_HOME`, or what the system has for that."""
+    home = Path(os.environ.get("HOME", "~")).expanduser()
+    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "armillary"
+
+
+def _safe(text: str) -> str:
+    """The script as it may stand within HTML: nothing in it opens or ends an element."""
+    return text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--").replace("<script", "\\x3cscript")
