@@ -2,7 +2,7 @@
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use sim::config::astra_sim::{self, AstraSimArgs};
-use sim::run::{BackendKind, Config, Source};
+use sim::run::{BackendKind, Config, Source, Watch};
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -128,7 +128,15 @@ pub fn configure(folder: &Path, traces: &str, backend: BackendKind, fold: bool) 
         ..AstraSimArgs::default()
     };
     let (platform, groups) = astra_sim::read(&args).unwrap_or_else(|problems| panic!("{problems:?}"));
-    Config { workload: Source::Traces(args.workload.into()), groups, platform, backend, fold, seed: 0 }
+    Config {
+        workload: Source::Traces(args.workload.into()),
+        groups,
+        platform,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch::default(),
+    }
 }
 
 /// The same configuration with the workload in memory.

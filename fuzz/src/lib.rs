@@ -9,7 +9,7 @@ use cpu_time::ThreadTime;
 use flate2::{Compression, write::GzEncoder};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, Workload};
 use sim::config::{astra_sim as peer, native};
-use sim::run::{BackendKind, Config, Source, run};
+use sim::run::{BackendKind, Config, Source, Watch, run};
 use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -215,7 +215,7 @@ pub fn simulate(data: &[u8]) -> bool {
     [BackendKind::Analytical, BackendKind::Link].into_iter().all(|backend| {
         let run = |fold| {
             let workload = Source::Built(Box::new(every_collective(npus)));
-            let config = Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0 };
+            let config = Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0, watch: Watch::default() };
             run(&config, &mut |_| true)
         };
         match (run(true), run(false)) {

@@ -196,7 +196,13 @@ class Outcome:
         """Events handled."""
 
 def simulate(
-    workload: Workload, platform: Platform, backend: str, fold: bool, seed: int, progress: _Progress | None
+    workload: Workload,
+    platform: Platform,
+    backend: str,
+    fold: bool,
+    seed: int,
+    detail: bool,
+    progress: _Progress | None,
 ) -> Outcome:
     """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`."""
 

@@ -24,18 +24,20 @@ def simulate(
     backend: str = "analytical",
     fold: bool = True,
     seed: int = 0,
+    detail: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Simulates one pass of `workload` on `platform`.
 
     `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
-    simulates every rank although some behave alike; the result is the same. `progress` is called now and then with the
+    simulates every rank although some behave alike; the result is the same. `detail` keeps a log of the run for the report's `detail`: layers, activity over time
+    and the critical path. `progress` is called now and then with the
     finished share of the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
     Raises `InputError` when the two don't fit together, `StalledError` when operations wait for ever.
     """
     if not 0 <= seed < 2**64:
         raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
-    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, progress))
+    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, detail, progress))
 
 
 def check(workload: Workload, platform: Platform, *, backend: str = "analytical") -> list[Problem]:

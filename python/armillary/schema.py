@@ -80,6 +80,68 @@ class Counts(TypedDict):
     transfers: int
 
 
+class Layer(TypedDict):
+    """One layer on ranks of `rank_class` (an index into `classes`). Its exposed parts sum over the layers to those of the class."""
+
+    rank_class: int
+    layer: str
+    compute_ns: float
+    comm_ns: float
+    exposed_comm_ns: float
+    memory_ns: float
+    exposed_memory_ns: float
+
+
+class Activity(TypedDict):
+    """Activity over time, a number a bin: shares of NPUs (0..1), and chunks in queues of the mean NPU."""
+
+    compute: list[float]
+    communication: list[float]
+    memory: list[float]
+    dimensions: list[list[float]]
+    waiting: list[list[float]]
+
+
+class PathSegment(TypedDict):
+    """A stretch of the critical path: an operation, when the path comes to it and leaves it, and why it began then."""
+
+    rank: int
+    node: int
+    name: str
+    kind: str
+    layer: str
+    start_ns: float
+    end_ns: float
+    cause: str
+
+
+class PathPart(TypedDict):
+    """Segments of the critical path by kind, layer or cause: how many, and their time."""
+
+    name: str
+    count: int
+    ns: float
+
+
+class CriticalPath(TypedDict):
+    """A chain of operations without a gap, from the beginning of the step to its end; its longest segments, and sums of all."""
+
+    count: int
+    segments: list[PathSegment]
+    by_kind: list[PathPart]
+    by_layer: list[PathPart]
+    by_cause: list[PathPart]
+
+
+class Detail(TypedDict):
+    """What takes a log of the run to tell."""
+
+    layers: list[Layer]
+    bin_ns: float
+    activity: Activity
+    critical_path: CriticalPath
+
+
 class Report(TypedDict):
     """A report."""
 
@@ -98,3 +160,4 @@ class Report(TypedDict):
     operations: list[Operation]
     links: list[Link]
     counts: Counts
+    detail: Detail | None

@@ -18,6 +18,8 @@ KINDS = {"String": str, "u64": int, "u32": int, "f64": float, "bool": bool, "ser
 def kind(rust: str) -> Any:  # noqa: ANN401
     if inner := re.fullmatch(r"Vec<(.*)>", rust):
         return list[kind(inner[1])]  # type: ignore[misc]
+    if inner := re.fullmatch(r"Option<(.*)>", rust):
+        return kind(inner[1]) | None
     return KINDS[rust] if rust in KINDS else getattr(schema, rust)
 
 

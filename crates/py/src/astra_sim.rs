@@ -11,7 +11,7 @@ use graph::Problem;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::config::astra_sim::{self as files, AstraSimArgs};
-use sim::run::{BackendKind, Config, Outcome, Source};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch};
 use std::io::{self, Write};
 
 const PS_PER_CYCLE: u64 = 1000;
@@ -121,7 +121,7 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
     match read {
         Ok((args, (platform, groups))) if problems.is_empty() => {
             let workload = Source::Traces(args.workload.into());
-            Ok(Config { workload, groups, platform, backend, fold: !ours.no_fold, seed: 0 })
+            Ok(Config { workload, groups, platform, backend, fold: !ours.no_fold, seed: 0, watch: Watch::default() })
         }
         Ok(_) => Err(problems),
         Err(more) => {

@@ -8,7 +8,7 @@ use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::error::Error;
-use sim::run::{BackendKind, Config, Source};
+use sim::run::{BackendKind, Config, Source, Watch};
 use units::{Bytes, Span};
 
 #[pyclass(frozen)]
@@ -59,6 +59,7 @@ impl Outcome {
 }
 
 #[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each of the function's named arguments in Python
 pub fn simulate(
     py: Python<'_>,
     workload: &Workload,
@@ -66,6 +67,7 @@ pub fn simulate(
     backend: &str,
     fold: bool,
     seed: u64,
+    detail: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Outcome> {
     let config = Config {
@@ -75,6 +77,7 @@ pub fn simulate(
         backend: backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?,
         fold,
         seed,
+        watch: Watch { detail },
     };
     run(py, &config, progress)
 }
@@ -100,6 +103,7 @@ pub fn collective(
         backend: backend_kind(backend).map_err(wrong)?,
         fold,
         seed: 0,
+        watch: Watch::default(),
     };
     run(py, &config, progress)
 }

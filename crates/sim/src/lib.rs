@@ -12,6 +12,7 @@ pub mod error;
 pub mod executor;
 pub mod lowering;
 pub mod native;
+pub mod observe;
 pub mod platform;
 pub mod profile;
 mod report;

@@ -1,6 +1,7 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
 use crate::executor::{Finished, RankTotals};
+use crate::observe::{self, Log, Source};
 use crate::run::{BackendKind, Config, Outcome, Parts};
 use crate::symmetry::Classes;
 use engine::Digest;
@@ -14,11 +15,21 @@ const OPERATIONS: usize = 50;
 const LINKS: usize = 20;
 
 /// Puts the report together.
-pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finished: Finished) -> Outcome {
+pub(crate) fn outcome(
+    config: &Config,
+    parts: &Parts,
+    symmetry: &Classes,
+    finished: Finished,
+    log: Option<Log>,
+) -> Outcome {
     let dimensions_of = |step| dimensions(parts, &finished.ranks, &finished.usage.bytes, step);
     let step = finished.ranks.iter().map(|r| r.finish).max().unwrap_or_default();
     let mut operations = finished.operations;
     operations.truncate(OPERATIONS);
+    let alike = rank_classes(parts, &finished.ranks);
+    let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
+    let (workload, folding) = (parts.workload, parts.folding);
+    let source = Source { workload, folding, symmetry: &symmetry.folding, classes: &first, step };
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -28,13 +39,14 @@ pub(crate) fn outcome(config: &Config, parts: &Parts, classes: &Classes, finishe
         warnings: warnings(parts, &dimensions_of(step)),
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
-        classes: rank_classes(parts, &finished.ranks, step),
-        symmetry: Symmetry { classes: classes.folding.representatives.len() as u64, reason: classes.reason.clone() },
+        classes: alike.iter().map(|members| class(parts, &finished.ranks, members, step)).collect(),
+        symmetry: Symmetry { classes: symmetry.folding.representatives.len() as u64, reason: symmetry.reason.clone() },
         dimensions: dimensions_of(step),
         phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
         operations,
         links: links(parts, &finished.usage.links),
         counts: Counts { operations: parts.workload.operations(), transfers: finished.usage.transfers },
+        detail: log.map(|log| observe::detail(&source, log)),
     };
     Outcome {
         report,
@@ -107,23 +119,23 @@ fn times(count: u64) -> String {
 }
 
 /// Ranks with the same program and the same totals, by first rank.
-fn rank_classes(parts: &Parts, ranks: &[RankTotals], step: Time) -> Vec<Class> {
+fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
     let mut found: indexmap::IndexMap<(u32, u64, Time, Span), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
         let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, totals.compute);
         found.entry(key).or_default().push(rank);
     }
-    found.into_iter().map(|((program, ..), members)| class(parts, ranks, program, &members, step)).collect()
+    found.into_values().collect()
 }
 
-fn class(parts: &Parts, ranks: &[RankTotals], program: u32, members: &[u32], step: Time) -> Class {
+fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
     let busy = totals.compute + totals.exposed_comm + totals.exposed_memory;
     Class {
         ranks: ranges(members),
         count: members.len() as u64,
-        program,
+        program: parts.workload.ranks[members[0] as usize].program,
         finish_ns: totals.finish.as_ns(),
         compute_ns: totals.compute.as_ns(),
         exposed_comm_ns: totals.exposed_comm.as_ns(),

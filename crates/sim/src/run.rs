@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
+use crate::observe::{Log, Observer};
 use crate::platform::Platform;
 use crate::{backends, check, custom_files, report, settings, symmetry};
 use graph::Workload;
@@ -47,6 +48,15 @@ pub struct Config {
     pub fold: bool,
     /// Seed of every random stream.
     pub seed: u64,
+    /// What to watch the run for.
+    pub watch: Watch,
+}
+
+/// What is kept of a run beside its sums.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// A log, for `Report::detail`.
+    pub detail: bool,
 }
 
 /// What a run gives.
@@ -117,14 +127,16 @@ fn simulate(
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts =
         Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
+    let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
+    let observer = log.as_mut().map(|log| log as &mut dyn Observer);
     let finished = match config.backend {
-        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, progress),
+        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, observer, progress),
         BackendKind::Link => {
             let private = symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
-            parts.execute(backends::link(&platform)?.with_private_links(private), progress)
+            parts.execute(backends::link(&platform)?.with_private_links(private), observer, progress)
         }
     }?;
-    Ok(report::outcome(config, &parts, &classes, finished))
+    Ok(report::outcome(config, &parts, &classes, finished, log))
 }
 
 /// What the stages share.
@@ -137,8 +149,13 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn execute<B: Backend>(&self, backend: B, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Finished, Error> {
-        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend);
+    fn execute<'s, B: Backend>(
+        &'s self,
+        backend: B,
+        observer: Option<&'s mut dyn Observer>,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Finished, Error> {
+        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend, observer);
         executor.run(progress).map_err(|halt| match halt {
             Halt::Stalled(stall) => Error::Stalled(stall),
             Halt::Input(problem) => Error::Input(vec![problem]),

@@ -13,7 +13,7 @@ use scratch::Scratch;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::config::native;
 use sim::error::Error;
-use sim::run::{BackendKind, Config, Outcome, Source, check, read, run};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch, check, read, run};
 use units::{Bytes, Span};
 use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
 
@@ -75,7 +75,15 @@ impl Files {
         let args = AstraSimArgs::parse(&flags)?;
         let (platform, groups) = astra_sim::read(&args)?;
         let workload = Source::Traces(args.workload.into());
-        Ok(Config { workload, groups, platform, backend: BackendKind::Analytical, fold: true, seed: 0 })
+        Ok(Config {
+            workload,
+            groups,
+            platform,
+            backend: BackendKind::Analytical,
+            fold: true,
+            seed: 0,
+            watch: Watch::default(),
+        })
     }
 }
 

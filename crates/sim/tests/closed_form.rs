@@ -12,7 +12,7 @@ use sim::config::native;
 use sim::error::Error;
 use sim::platform::{Algorithm, AstraSimParameters, Choice, Platform};
 use sim::profile::Profile;
-use sim::run::{BackendKind, Config, Source, run_with};
+use sim::run::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
 
 /// The random platform under the peer's semantics.
@@ -53,7 +53,7 @@ fn report(
 ) -> Option<(String, u64)> {
     let workload = Source::Built(Box::new(workload.clone()));
     let platform = platform.clone();
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0 };
+    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch: Watch::default() };
     match run_with(&config, closed_form, &mut |_| true) {
         Ok(outcome) => Some((serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"), outcome.events)),
         Err(Error::Input(_) | Error::Stalled(_)) => None,
@@ -94,6 +94,7 @@ fn refuses_rings_that_run_against_each_other() {
         backend: BackendKind::Analytical,
         fold: false,
         seed: 0,
+        watch: Watch::default(),
     };
     let Err(Error::Input(problems)) = run_with(&config, false, &mut |_| true) else { panic!("it ran") };
     assert!(problems.iter().all(|p| p.message.contains("runs in another direction")), "{problems:#?}");

@@ -2,7 +2,7 @@
 
 use graph::{Gemm, Kernel, Node, Op, ProgramBuilder, Workload};
 use sim::config::native::from_yaml;
-use sim::run::{BackendKind, Config, Outcome, Source, run};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
 use units::{Bytes, Span};
 
 fn counted(operations: u64, bytes: u64, kernel: Kernel) -> Op {
@@ -24,8 +24,15 @@ fn simulate(ops: &[(Op, u64)], npu: &str, set: &[(&str, &str)]) -> Outcome {
     let text = format!("topology: R(2)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nnpu: {npu}\n");
     let platform = from_yaml(&text, "p.yml", &set).unwrap();
     let workload = Source::Built(Box::new(workload));
-    let config =
-        Config { workload, groups: Vec::new(), platform, backend: BackendKind::Analytical, fold: true, seed: 0 };
+    let config = Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend: BackendKind::Analytical,
+        fold: true,
+        seed: 0,
+        watch: Watch::default(),
+    };
     run(&config, &mut |_| true).unwrap()
 }
 

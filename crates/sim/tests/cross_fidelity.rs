@@ -10,7 +10,7 @@
 use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
 use proptest::prelude::*;
 use sim::config::native;
-use sim::run::{BackendKind, Config, Source, run};
+use sim::run::{BackendKind, Config, Source, Watch, run};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
@@ -28,7 +28,8 @@ fn step_time(text: &str, workload: &Workload, backend: BackendKind) -> u64 {
     let platform = native::from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let ranks = platform.fabric.npus();
     let workload = Source::Built(Box::new(workload.clone()));
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold: false, seed: 0 };
+    let config =
+        Config { workload, groups: Vec::new(), platform, backend, fold: false, seed: 0, watch: Watch::default() };
     let outcome = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"));
     (0..ranks).map(|r| outcome.finish(r).0).max().unwrap_or(0)
 }

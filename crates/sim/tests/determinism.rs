@@ -7,7 +7,7 @@ use graph::CollectiveKind;
 use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::config::native;
-use sim::run::{BackendKind, Config, Source, run};
+use sim::run::{BackendKind, Config, Source, Watch, run};
 
 const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
 
@@ -15,7 +15,7 @@ fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKin
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
     let parsed = parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text));
     let workload = Source::Built(Box::new(workload(&platform.sizes, steps)));
-    Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0 }
+    Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch: Watch { detail: true } }
 }
 
 /// The report as text with the times of every rank below it; and how many ranks were simulated.

@@ -8,7 +8,7 @@ mod scratch;
 
 use scratch::Scratch;
 use sim::config::native;
-use sim::run::{BackendKind, Config, Outcome, Source, run};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};
 
@@ -19,7 +19,15 @@ const RING: &str =
 
 fn config(path: &str, platform: &str, backend: BackendKind, fold: bool) -> Config {
     let platform = native::from_yaml(platform, "p.yml", &[]).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    Config { workload: Source::Traces(path.into()), groups: Vec::new(), platform, backend, fold, seed: 0 }
+    Config {
+        workload: Source::Traces(path.into()),
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch::default(),
+    }
 }
 
 fn outcome(config: &Config) -> Outcome {

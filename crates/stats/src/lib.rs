@@ -41,6 +41,8 @@ pub struct Report {
     pub links: Vec<Link>,
     /// Work done.
     pub counts: Counts,
+    /// Layers, activity over time and the critical path; `None` unless asked for.
+    pub detail: Option<Detail>,
 }
 
 /// Ranks that behave alike.
@@ -150,4 +152,99 @@ pub struct Counts {
     pub operations: u64,
     /// Transfers.
     pub transfers: u64,
+}
+
+/// What takes a log of the run to tell.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Detail {
+    /// Sums of every layer of the first rank of each class (of at most 64), in order of appearance.
+    pub layers: Vec<Layer>,
+    /// Width of the bins of `activity`, ns; the last bin ends with the step.
+    pub bin_ns: f64,
+    /// What NPUs and dimensions do over time.
+    pub activity: Activity,
+    /// The chain of operations that the step takes as long as.
+    pub critical_path: CriticalPath,
+}
+
+/// One layer on one class of ranks. Exposed parts sum over the layers to those of the class.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Layer {
+    /// Index into `Report::classes`.
+    pub rank_class: u64,
+    /// Name of the layer.
+    pub layer: String,
+    /// Time computing.
+    pub compute_ns: f64,
+    /// Sum of the times that its communication was in flight.
+    pub comm_ns: f64,
+    /// Communication in flight that nothing computed beside; of several in flight the one that ends first counts.
+    pub exposed_comm_ns: f64,
+    /// Sum of the times that its accesses to outside memory were in flight.
+    pub memory_ns: f64,
+    /// Access to outside memory, neither compute nor communication beside.
+    pub exposed_memory_ns: f64,
+}
+
+/// Activity over time, a number a bin.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Activity {
+    /// Share of NPUs that compute, 0..1.
+    pub compute: Vec<f64>,
+    /// Share of NPUs that communicate, 0..1.
+    pub communication: Vec<f64>,
+    /// Share of NPUs that access outside memory, 0..1.
+    pub memory: Vec<f64>,
+    /// Share of NPUs with a chunk in a phase on it, by dimension that collectives run over.
+    pub dimensions: Vec<Vec<f64>>,
+    /// Chunks in queues of the mean NPU, by dimension that collectives run over.
+    pub waiting: Vec<Vec<f64>>,
+}
+
+/// A chain of operations without a gap, from the beginning of the step to its end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CriticalPath {
+    /// Segments in all.
+    pub count: u64,
+    /// The longest (at most 400), in order of time.
+    pub segments: Vec<PathSegment>,
+    /// Sums of all segments by kind of operation, largest first.
+    pub by_kind: Vec<PathPart>,
+    /// Sums of all segments by layer, largest first.
+    pub by_layer: Vec<PathPart>,
+    /// Sums of all segments by cause, largest first.
+    pub by_cause: Vec<PathPart>,
+}
+
+/// A stretch of the critical path.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PathSegment {
+    /// The rank it is on; the first of its class.
+    pub rank: u64,
+    /// Id of the operation in the trace.
+    pub node: u64,
+    /// Its name.
+    pub name: String,
+    /// Its kind: `compute`, `all_reduce`, ...
+    pub kind: String,
+    /// Its layer.
+    pub layer: String,
+    /// When the path comes to it.
+    pub start_ns: f64,
+    /// When it ends.
+    pub end_ns: f64,
+    /// Why it began then: `dependency`, `resource` (what it needs was held), `last member` (of its collective came), `message` (was
+    /// sent), `start` (of the run).
+    pub cause: String,
+}
+
+/// A part of the critical path.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PathPart {
+    /// Kind, layer or cause.
+    pub name: String,
+    /// Segments.
+    pub count: u64,
+    /// Their time.
+    pub ns: f64,
 }

@@ -36,7 +36,9 @@ def run(
         target = Platform.load(platform, settings(set_, npus))
         source = load(workload, target, groups, passes)
         with output.progress("simulating") as update:
-            result = api.simulate(source, target, backend=backend, fold=not no_fold, seed=seed, progress=update)
+            result = api.simulate(
+                source, target, backend=backend, fold=not no_fold, seed=seed, detail=json is not None, progress=update
+            )
         if json != "-":
             from ..report import breakdown, summary
 

@@ -17,10 +17,12 @@ mod recorder;
 mod stall;
 mod streams;
 
-pub use recorder::{PhaseTotals, RankTotals};
+pub use nodes::Kind;
+pub use recorder::{PhaseTotals, RankTotals, kind_name};
 pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
+use crate::observe::Observer;
 use crate::shape::{Shape, Shapes};
 use engine::EventQueue;
 use graph::{CollectiveKind, Problem, Workload};
@@ -242,7 +244,7 @@ pub struct Executor<'a, B> {
     channels: Vec<point_to_point::Channel>,
     channel_of: FxHashMap<point_to_point::ChannelKey, u32>,
     memory: memory::Contention,
-    recorder: recorder::Recorder,
+    recorder: recorder::Recorder<'a>,
     done: u64,
     total: u64,
     events: u64,
@@ -250,14 +252,17 @@ pub struct Executor<'a, B> {
 }
 
 impl<'a, B: Backend> Executor<'a, B> {
-    /// Ready to run `workload`.
+    /// Ready to run `workload`, telling `observer`.
     pub fn new(
         workload: &'a Workload,
         settings: &'a Settings,
         folding: &'a Folding,
         lowering: &'a dyn Lowering,
         backend: B,
+        observer: Option<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
+        let dims = settings.sizes.len() as u32;
+        let recorder = recorder::Recorder::new(workload, folding, dims, settings.replay_only, observer);
         let mut executor = Executor {
             workload,
             settings,
@@ -302,7 +307,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             channels: Vec::new(),
             channel_of: FxHashMap::default(),
             memory: memory::Contention::default(),
-            recorder: recorder::Recorder::new(workload, folding, settings.sizes.len() as u32, settings.replay_only),
+            recorder,
             done: 0,
             total: 0,
             events: 0,

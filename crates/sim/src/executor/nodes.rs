@@ -10,7 +10,7 @@ use units::{Span, Time};
 
 /// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for programs can be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Bookkeeping.
     Nothing,
     /// Computation on the host.
@@ -26,7 +26,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(op: &Op) -> Kind {
+    /// Of an operation.
+    pub fn of(op: &Op) -> Kind {
         match op {
             Op::Metadata | Op::Invalid => Kind::Nothing,
             Op::Recv { .. } => Kind::Receive,
@@ -64,6 +65,8 @@ pub(super) struct Rank {
     ready: [BinaryHeap<Reverse<u32>>; RESOURCES],
     busy: [u32; RESOURCES],
     issuing: bool,
+    /// The node that ended last; what is issued then was waiting for it.
+    last: Option<u32>,
 }
 
 impl<B: Backend> Executor<'_, B> {
@@ -83,6 +86,7 @@ impl<B: Backend> Executor<'_, B> {
                 ready: Default::default(),
                 busy: [0; RESOURCES],
                 issuing: false,
+                last: None,
             };
             for node in 0..nodes {
                 let deps = program.deps(node).len() as u32;
@@ -142,7 +146,7 @@ impl<B: Backend> Executor<'_, B> {
     fn issue(&mut self, rank: u32, index: u32) {
         let program = self.ranks[rank as usize].program as usize;
         let kind = self.kinds[program][index as usize];
-        self.recorder.issued(rank, index, kind, self.now);
+        self.recorder.issued(rank, index, kind, self.ranks[rank as usize].last, self.now);
         if self.settings.replay_only || matches!(kind, Kind::Compute | Kind::Host) {
             return self.run_for(rank, index, self.settings.durations[program][index as usize]);
         }
@@ -174,6 +178,7 @@ impl<B: Backend> Executor<'_, B> {
         let state = &mut self.ranks[rank as usize];
         let number = state.program as usize;
         state.left -= 1;
+        state.last = Some(index);
         self.done += 1;
         let deps = state.deps;
         let kind = self.kinds[number][index as usize];

@@ -7,6 +7,7 @@
 use super::streams::Instance;
 use super::{Callback, Executor, NONE, Token};
 use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
+use crate::observe::{ChunkPhase, Observer};
 use crate::symmetry::slot_of;
 use collective::Step;
 use graph::{Members, Problem};
@@ -330,7 +331,31 @@ impl<B: Backend> Executor<'_, B> {
         let waiting = &mut self.queue_mut(state.rank, queue).waiting;
         let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
         waiting.insert(behind, (priority, stream));
+        self.tell(stream, |observer, chunk, now| observer.chunk_waits(chunk, now));
         queue
+    }
+
+    /// Tells the observer of a chunk.
+    #[inline]
+    fn tell(&mut self, stream: u32, what: impl FnOnce(&mut dyn Observer, &ChunkPhase, Time)) {
+        if !self.recorder.observed() {
+            return;
+        }
+        let state = self.streams[stream as usize];
+        let instance = &self.instances[state.instance as usize];
+        let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
+        let chunk = ChunkPhase {
+            rank: state.rank,
+            node: instance.members[state.member as usize].node,
+            chunk: state.chunk,
+            phase: state.phase,
+            dim: phase.dim,
+            kind: phase.kind,
+            entered: state.entered,
+            started: state.started,
+        };
+        let now = self.now;
+        self.recorder.tell(|observer| what(observer, &chunk, now));
     }
 
     /// Starts waiting chunks while the queue has room.
@@ -365,6 +390,7 @@ impl<B: Backend> Executor<'_, B> {
         state.started = self.now;
         self.recorder.phase_started(state.rank, phase.dim, self.now);
         self.streams[stream as usize] = state;
+        self.tell(stream, |observer, chunk, now| observer.chunk_starts(chunk, now));
         if let Some(custom) = custom {
             if self.settings.canonical {
                 self.invite(stream, None);
@@ -598,6 +624,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     pub(super) fn phase_done(&mut self, stream: u32) {
+        self.tell(stream, |observer, chunk, now| observer.chunk_ends(chunk, now));
         let state = self.streams[stream as usize];
         let old = state.queue;
         let phases = self.instances[state.instance as usize].lowered.phases(state.chunk);

@@ -6,7 +6,9 @@
 
 use super::phases::ANNOUNCEMENT;
 use super::{Callback, Executor, NONE, Token};
+use crate::observe::Message;
 use network::{Backend, Transfer};
+use units::Time;
 
 /// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag, bytes (0 unless they must match).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +54,8 @@ pub(super) struct Channel {
 struct Posted {
     owner: Owner,
     bytes: u64,
+    /// When the message of a send left.
+    left: Time,
 }
 
 impl<B: Backend> Executor<'_, B> {
@@ -69,7 +73,7 @@ impl<B: Backend> Executor<'_, B> {
         let dst = self.folding.representatives[owner.rank as usize].wrapping_add_signed(peer);
         let at = self.channel(self.folding.local(dst), peer, tag, bytes, owner.scope);
         let channel = &mut self.channels[at as usize];
-        channel.sends.push(Posted { owner, bytes });
+        channel.sends.push(Posted { owner, bytes, left: Time::MAX });
         let ordinal = channel.sends.len() as u32 - 1;
         if !self.settings.rendezvous || flag(&channel.announced, ordinal) {
             self.start_message(at, ordinal);
@@ -79,9 +83,10 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn receive(&mut self, owner: Owner, peer: i32, bytes: u64, tag: u32) {
         let at = self.channel(owner.rank, -peer, tag, bytes, owner.scope);
         let channel = &mut self.channels[at as usize];
-        channel.receives.push(Posted { owner, bytes });
+        channel.receives.push(Posted { owner, bytes, left: Time::MAX });
         let ordinal = channel.receives.len() as u32 - 1;
         if flag(&channel.arrived, ordinal) {
+            self.tell_message(at, ordinal);
             return self.owner_done(owner);
         }
         // With rendezvous the message leaves later, when this receive has been announced to it.
@@ -98,8 +103,11 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     pub(super) fn start_message(&mut self, at: u32, ordinal: u32) {
+        let channel = &mut self.channels[at as usize];
+        let Posted { owner, bytes, left } = &mut channel.sends[ordinal as usize];
+        *left = self.now;
+        let (owner, bytes) = (*owner, *bytes);
         let channel = &self.channels[at as usize];
-        let Posted { owner, bytes } = channel.sends[ordinal as usize];
         let src = self.folding.representatives[owner.rank as usize];
         let dst = src.wrapping_add_signed(channel.offset);
         if let Some(receive) = channel.receives.get(ordinal as usize) {
@@ -121,7 +129,19 @@ impl<B: Backend> Executor<'_, B> {
             if owner.run == NONE {
                 self.recorder.message_over(owner.rank, self.now);
             }
+            self.tell_message(at, ordinal);
             self.owner_done(owner);
+        }
+    }
+
+    /// Tells the observer of a message of the workload whose send and receive have met.
+    fn tell_message(&mut self, at: u32, ordinal: u32) {
+        let channel = &self.channels[at as usize];
+        let (send, receive) = (channel.sends[ordinal as usize], channel.receives[ordinal as usize].owner);
+        if receive.run == NONE {
+            let (from, to) = ((send.owner.rank, send.owner.node), (receive.rank, receive.node));
+            let message = Message { from, to, bytes: send.bytes, sent: send.left, received: self.now };
+            self.recorder.message(message);
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::Folding;
 use super::nodes::Kind;
+use crate::observe::{self, Message, Observer};
 use engine::Digest;
 use graph::{CollectiveKind, Op, Workload};
 use units::{Span, Time};
@@ -58,7 +59,8 @@ struct State {
     started: usize,
 }
 
-pub(super) struct Recorder {
+pub(super) struct Recorder<'a> {
+    observer: Option<&'a mut dyn Observer>,
     ranks: Vec<State>,
     multiplicity: Vec<u64>,
     phases: Vec<PhaseTotals>,
@@ -84,8 +86,14 @@ struct NodeTotals {
     max: Span,
 }
 
-impl Recorder {
-    pub(super) fn new(workload: &Workload, folding: &Folding, dims: u32, replay_only: bool) -> Recorder {
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        workload: &Workload,
+        folding: &Folding,
+        dims: u32,
+        replay_only: bool,
+        observer: Option<&'a mut dyn Observer>,
+    ) -> Recorder<'a> {
         let mut starts = 0;
         let mut ranks = Vec::with_capacity(folding.representatives.len());
         let mut program = Vec::with_capacity(folding.representatives.len());
@@ -103,7 +111,14 @@ impl Recorder {
         let nodes = first[first.len() - 1];
         let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
         let multiplicity = folding.multiplicity.clone();
-        Recorder { ranks, multiplicity, phases: Vec::new(), starts: vec![Time::MAX; starts], operations, replay_only }
+        let starts = vec![Time::MAX; starts];
+        Recorder { observer, ranks, multiplicity, phases: Vec::new(), starts, operations, replay_only }
+    }
+
+    /// Whether somebody listens.
+    #[inline]
+    pub(super) fn observed(&self) -> bool {
+        self.observer.is_some()
     }
 
     pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
@@ -111,19 +126,25 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn issued(&mut self, rank: u32, node: u32, kind: Kind, now: Time) {
-        let state = &mut self.ranks[rank as usize];
+    pub(super) fn issued(&mut self, rank: u32, node: u32, kind: Kind, after: Option<u32>, now: Time) {
+        let state = &self.ranks[rank as usize];
         self.starts[state.started + node as usize] = now;
-        state.turn(kind, now, |count| *count += 1);
+        self.turn(rank, kind, now, |count| *count += 1);
+        if let Some(observer) = &mut self.observer {
+            observer.issued(rank, node, kind, after, now);
+        }
     }
 
     #[inline]
     pub(super) fn completed(&mut self, rank: u32, node: u32, kind: Kind, now: Time) {
+        let start = &mut self.starts[self.ranks[rank as usize].started + node as usize];
+        let began = std::mem::replace(start, Time::MAX);
+        let span = now.since(began);
+        self.turn(rank, kind, now, |count| *count -= 1);
+        if let Some(observer) = &mut self.observer {
+            observer.completed(rank, node, kind, began, now);
+        }
         let state = &mut self.ranks[rank as usize];
-        let start = &mut self.starts[state.started + node as usize];
-        let span = now.since(*start);
-        *start = Time::MAX;
-        state.turn(kind, now, |count| *count -= 1);
         state.totals.finish = now;
         if kind == Kind::Compute || self.replay_only && kind != Kind::Host {
             state.totals.device += span;
@@ -137,12 +158,33 @@ impl Recorder {
 
     /// A message is on its way to a posted receive.
     pub(super) fn message_under_way(&mut self, rank: u32, now: Time) {
-        self.ranks[rank as usize].change(now, |s| s.communicating += 1);
+        self.turn(rank, Kind::Communication, now, |count| *count += 1);
     }
 
     /// It has arrived.
     pub(super) fn message_over(&mut self, rank: u32, now: Time) {
-        self.ranks[rank as usize].change(now, |s| s.communicating -= 1);
+        self.turn(rank, Kind::Communication, now, |count| *count -= 1);
+    }
+
+    /// A send and a receive of the workload have met.
+    pub(super) fn message(&mut self, message: Message) {
+        if let Some(observer) = &mut self.observer {
+            observer.message(&message);
+        }
+    }
+
+    /// A node takes part in a collective.
+    pub(super) fn joined(&mut self, rank: u32, node: u32, instance: u32) {
+        if let Some(observer) = &mut self.observer {
+            observer.joined(rank, node, instance);
+        }
+    }
+
+    /// What the observer is told of a chunk.
+    pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Observer)) {
+        if let Some(observer) = &mut self.observer {
+            what(*observer);
+        }
     }
 
     #[inline]
@@ -168,6 +210,9 @@ impl Recorder {
         *running -= 1;
         if *running == 0 {
             state.totals.dim_busy[label.1 as usize] += now.since(*since);
+            if let Some(observer) = &mut self.observer {
+                observer.dimension_busy(rank, label.1, *since, now);
+            }
         }
         let same = |p: &PhaseTotals| (p.phase, p.dim, p.kind) == label;
         let at = self.phases.iter().position(same).unwrap_or_else(|| {
@@ -179,6 +224,27 @@ impl Recorder {
         totals.count += ranks;
         totals.queue += u128::from(queue.0) * u128::from(ranks);
         totals.network += u128::from(network.0) * u128::from(ranks);
+    }
+
+    /// Accounts the time since the last change, then makes the change.
+    #[inline]
+    fn turn(&mut self, rank: u32, kind: Kind, now: Time, by: impl FnOnce(&mut u32)) {
+        let state = &mut self.ranks[rank as usize];
+        let since = state.since;
+        let span = now.since(since);
+        if span != Span::ZERO {
+            state.since = now;
+            state.account(span);
+            if let Some(observer) = &mut self.observer {
+                observer.spent(rank, state.activity(), since, now);
+            }
+        }
+        match kind {
+            Kind::Compute => by(&mut state.computing),
+            Kind::Communication => by(&mut state.communicating),
+            Kind::Memory => by(&mut state.memory),
+            Kind::Host | Kind::Receive | Kind::Nothing => {}
+        }
     }
 
     /// Per simulated rank.
@@ -200,35 +266,25 @@ impl Recorder {
 }
 
 impl State {
-    /// Accounts the time since the last change, then makes the change.
+    /// Accounts the time since the last change.
     #[inline]
-    fn change(&mut self, now: Time, change: impl FnOnce(&mut State)) {
-        let span = now.since(self.since);
-        if span != Span::ZERO {
-            self.since = now;
-            let totals = &mut self.totals;
-            if self.computing > 0 {
-                totals.compute += span;
-            } else if self.communicating > 0 {
-                totals.exposed_comm += span;
-            } else if self.memory > 0 {
-                totals.exposed_memory += span;
-            }
-            if self.communicating > 0 {
-                totals.comm += span;
-            }
+    fn account(&mut self, span: Span) {
+        let totals = &mut self.totals;
+        if self.computing > 0 {
+            totals.compute += span;
+        } else if self.communicating > 0 {
+            totals.exposed_comm += span;
+        } else if self.memory > 0 {
+            totals.exposed_memory += span;
         }
-        change(self);
+        if self.communicating > 0 {
+            totals.comm += span;
+        }
     }
 
-    #[inline]
-    fn turn(&mut self, kind: Kind, now: Time, by: impl FnOnce(&mut u32)) {
-        match kind {
-            Kind::Compute => self.change(now, |s| by(&mut s.computing)),
-            Kind::Communication => self.change(now, |s| by(&mut s.communicating)),
-            Kind::Memory => self.change(now, |s| by(&mut s.memory)),
-            Kind::Host | Kind::Receive | Kind::Nothing => {}
-        }
+    fn activity(&self) -> observe::Activity {
+        let State { computing, communicating, memory, .. } = self;
+        observe::Activity { compute: *computing > 0, communication: *communicating > 0, memory: *memory > 0 }
     }
 }
 
@@ -269,7 +325,7 @@ impl Operations {
 }
 
 /// The kind of an operation as reports name it.
-pub(super) fn kind_name(op: &Op) -> &'static str {
+pub fn kind_name(op: &Op) -> &'static str {
     match op {
         Op::Metadata => "metadata",
         Op::Invalid => "invalid",

@@ -58,7 +58,7 @@ impl Instance {
 pub(super) struct Member {
     /// Rank index, `NONE` until it issues.
     rank: u32,
-    node: u32,
+    pub node: u32,
     chunks_left: u32,
     pub priority: i64,
     /// What was dealt on the rank's queues and trees before this collective; `None` where it is counted on the group.
@@ -111,6 +111,7 @@ impl<B: Backend> Executor<'_, B> {
             Request::of(asked, shape, self.settings).expect("a node that takes a set time is not issued here");
         let Some(at) = self.instance(slot, request, rank, node) else { return };
         self.slots[slot as usize].ordinal += 1;
+        self.recorder.joined(rank, node, at);
         let lowered = self.instances[at as usize].lowered.clone();
         let priority = self.priority(rank, kind, priority);
         let dealt = self.deal(rank, &lowered);

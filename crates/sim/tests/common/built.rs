@@ -2,7 +2,7 @@
 
 use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
 use sim::config::native;
-use sim::run::{BackendKind, Config, Source};
+use sim::run::{BackendKind, Config, Source, Watch};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
@@ -36,7 +36,7 @@ pub fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
 pub fn config(text: &str, workload: Workload, backend: BackendKind) -> Config {
     let platform = native::from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let workload = Source::Built(Box::new(workload));
-    Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0 }
+    Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0, watch: Watch::default() }
 }
 
 pub fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {

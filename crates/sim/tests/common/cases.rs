@@ -7,7 +7,7 @@ use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBu
 use serde::Deserialize;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::error::Error;
-use sim::run::{BackendKind, Config, Outcome, Source};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -189,7 +189,15 @@ pub fn read_folder(folder: &Path, args: &[String], one_file: bool) -> Result<Con
     let (platform, groups) = astra_sim::read(&args)?;
     let path = if one_file { file("trace.0.et") } else { args.workload };
     let workload = Source::Traces(path.into());
-    let mut config = Config { workload, groups, platform, backend: BackendKind::Analytical, fold: false, seed: 0 };
+    let mut config = Config {
+        workload,
+        groups,
+        platform,
+        backend: BackendKind::Analytical,
+        fold: false,
+        seed: 0,
+        watch: Watch::default(),
+    };
     config.workload = Source::Built(Box::new(sim::run::read(&config)?));
     Ok(config)
 }

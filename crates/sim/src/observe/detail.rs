@@ -1,0 +1,134 @@
+//! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the same folded or not.
+
+use super::layers::{self, Interval};
+use super::log::{Activities, Log};
+use super::path::{Segment, Walk};
+use super::{bins, log};
+use crate::executor::{Folding, Kind, kind_name};
+use graph::{Program, Workload};
+use indexmap::IndexMap;
+use stats::{Activity, CriticalPath, Detail, Layer, PathPart, PathSegment};
+use units::{Span, Time};
+
+/// Segments of the critical path that are listed: the longest.
+const SEGMENTS: usize = 400;
+/// Classes of ranks whose layers are listed.
+const CLASSES: usize = 64;
+
+/// What the detail is made of.
+pub(crate) struct Source<'a> {
+    pub workload: &'a Workload,
+    /// The ranks that the log is about.
+    pub folding: &'a Folding,
+    /// The symmetry of workload and platform.
+    pub symmetry: &'a Folding,
+    /// The first rank of each class of the report.
+    pub classes: &'a [u32],
+    /// End of the last rank.
+    pub step: Time,
+}
+
+/// See the module.
+pub(crate) fn detail(source: &Source, mut log: Log) -> Detail {
+    let activities = std::mem::take(&mut log.activity);
+    Detail {
+        layers: layers(source, &log),
+        bin_ns: bins::width(source.step) as f64 / 1e3,
+        activity: activity(source, activities),
+        critical_path: critical_path(source, &log),
+    }
+}
+
+fn activity(source: &Source, activities: Activities) -> Activity {
+    let ranks = source.folding.multiplicity.iter().sum::<u64>() as f64;
+    let means = |bins: bins::Bins| bins.means(source.step, ranks);
+    Activity {
+        compute: means(activities.compute),
+        communication: means(activities.communication),
+        memory: means(activities.memory),
+        dimensions: activities.dimensions.into_iter().map(means).collect(),
+        waiting: activities.waiting.into_iter().map(means).collect(),
+    }
+}
+
+fn layers(source: &Source, log: &Log) -> Vec<Layer> {
+    let listed = source.classes.iter().take(CLASSES).enumerate();
+    listed.flat_map(|(class, &rank)| class_layers(source, log, class as u64, rank)).collect()
+}
+
+fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer> {
+    let (program, local) = (source.workload.program(rank), source.folding.local(rank));
+    let interval = |(node, ran): (usize, &log::Ran)| {
+        let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
+        Interval { kind: Kind::of(&program.nodes()[node].op), ran: *ran, began: ran.start.max(sent) }
+    };
+    let intervals: Vec<Interval> = log.of(local).iter().enumerate().map(interval).collect();
+    let row = |(layer, sums): (&str, layers::Sums)| Layer {
+        rank_class: class,
+        layer: layer.into(),
+        compute_ns: sums.compute.as_ns(),
+        comm_ns: sums.comm.as_ns(),
+        exposed_comm_ns: sums.exposed_comm.as_ns(),
+        memory_ns: sums.memory.as_ns(),
+        exposed_memory_ns: sums.exposed_memory.as_ns(),
+    };
+    layers::sums(&intervals, |node| layer(program, node)).into_iter().map(row).collect()
+}
+
+/// The layer of a node: its name up to the first dot.
+fn layer(program: &Program, node: usize) -> &str {
+    let name = program.name(node);
+    name.split_once('.').map_or(name, |(layer, _)| layer)
+}
+
+fn critical_path(source: &Source, log: &Log) -> CriticalPath {
+    let (folding, symmetry) = (source.folding, source.symmetry);
+    let stand_in = |local: u32| {
+        let class = symmetry.local(folding.representatives[local as usize]);
+        folding.local(symmetry.representatives[class as usize])
+    };
+    let ids = &folding.representatives;
+    let path = Walk { workload: source.workload, log, ids, stand_in: &stand_in }.path();
+    let program = |s: &Segment| source.workload.program(ids[s.place.0 as usize]);
+    let node = |s: &Segment| s.place.1 as usize;
+    let kind = |s: &Segment| kind_name(&program(s).nodes()[node(s)].op);
+    CriticalPath {
+        count: path.len() as u64,
+        segments: longest(&path)
+            .map(|s| PathSegment {
+                rank: u64::from(ids[s.place.0 as usize]),
+                node: program(s).nodes()[node(s)].id,
+                name: program(s).name(node(s)).into(),
+                kind: kind(s).into(),
+                layer: layer(program(s), node(s)).into(),
+                start_ns: s.start.as_ns(),
+                end_ns: s.end.as_ns(),
+                cause: s.cause.name().into(),
+            })
+            .collect(),
+        by_kind: parts(&path, kind),
+        by_layer: parts(&path, |s| layer(program(s), node(s))),
+        by_cause: parts(&path, |s| s.cause.name()),
+    }
+}
+
+/// The longest segments, in order of time.
+fn longest(path: &[Segment]) -> impl Iterator<Item = &Segment> {
+    let mut order: Vec<usize> = (0..path.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(path[i].end.since(path[i].start)), i));
+    order.truncate(SEGMENTS);
+    order.sort_unstable();
+    order.into_iter().map(|i| &path[i])
+}
+
+/// Sums of a path by `of`, largest first.
+fn parts<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> &'a str) -> Vec<PathPart> {
+    let mut sums: IndexMap<&str, (Span, u64)> = IndexMap::new();
+    for segment in path {
+        let entry = sums.entry(of(segment)).or_default();
+        entry.0 += segment.end.since(segment.start);
+        entry.1 += 1;
+    }
+    sums.sort_by(|a, x, b, y| y.0.cmp(&x.0).then_with(|| a.cmp(b)));
+    sums.into_iter().map(|(name, (span, count))| PathPart { name: name.into(), count, ns: span.as_ns() }).collect()
+}

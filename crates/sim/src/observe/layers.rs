@@ -1,0 +1,99 @@
+//! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it is exposed.
+//!
+//! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to outside memory.
+//! Of several alike in flight it is the one that ends first, for the others are not what the rank waits for next. So the exposed
+//! parts of the layers sum to those of the rank.
+
+use super::log::Ran;
+use crate::executor::Kind;
+use indexmap::IndexMap;
+use std::collections::BTreeSet;
+use units::{Span, Time};
+
+/// Sums of one layer on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Time computing.
+    pub compute: Span,
+    /// Sum of the times that its communication was in flight.
+    pub comm: Span,
+    pub exposed_comm: Span,
+    /// Sum of the times that its accesses to outside memory were in flight.
+    pub memory: Span,
+    pub exposed_memory: Span,
+}
+
+/// One node as charged: what it is, when it ran.
+#[derive(Clone, Copy)]
+pub(super) struct Interval {
+    pub kind: Kind,
+    pub ran: Ran,
+    /// When it began to communicate; a receive does when its message is sent.
+    pub began: Time,
+}
+
+/// What a moment can be charged to, in this order.
+const ORDER: usize = 3;
+
+/// Sums by layer in order of appearance; `layer` names that of the interval at an index.
+pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str) -> IndexMap<&'a str, Sums> {
+    let mut sums: IndexMap<&str, Sums> = IndexMap::new();
+    for (at, interval) in intervals.iter().enumerate() {
+        let entry = sums.entry(layer(at)).or_default();
+        let span = interval.ran.end.since(interval.began.min(interval.ran.end));
+        match part(interval.kind) {
+            Some(1) => entry.comm += span,
+            Some(2) => entry.memory += span,
+            _ => {}
+        }
+    }
+    charge(intervals, |at, part, span| {
+        let entry = &mut sums[layer(at)];
+        let charged = match part {
+            0 => &mut entry.compute,
+            1 => &mut entry.exposed_comm,
+            _ => &mut entry.exposed_memory,
+        };
+        *charged += span;
+    });
+    sums.retain(|_, sums| *sums != Sums::default());
+    sums
+}
+
+fn part(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Compute => Some(0),
+        Kind::Communication | Kind::Receive => Some(1),
+        Kind::Memory => Some(2),
+        Kind::Host | Kind::Nothing => None,
+    }
+}
+
+/// Charges every moment in which something is in flight.
+fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Span)) {
+    let mut changes: Vec<(Time, bool, usize)> = Vec::new();
+    for (at, interval) in intervals.iter().enumerate().filter(|(_, i)| part(i.kind).is_some()) {
+        if interval.began < interval.ran.end {
+            changes.push((interval.began, true, at));
+            changes.push((interval.ran.end, false, at));
+        }
+    }
+    changes.sort_unstable();
+    let mut flying: [BTreeSet<(Time, usize)>; ORDER] = Default::default();
+    let mut since = Time::ZERO;
+    for (now, begins, at) in changes {
+        if now > since
+            && let Some((part, flying)) = flying.iter().enumerate().find(|(_, flying)| !flying.is_empty())
+            && let Some(&(_, first)) = flying.first()
+        {
+            to(first, part, now.since(since));
+        }
+        since = now;
+        let (end, part) = (intervals[at].ran.end, part(intervals[at].kind).unwrap_or_default());
+        if begins {
+            flying[part].insert((end, at))
+        } else {
+            flying[part].remove(&(end, at))
+        };
+    }
+}

@@ -1,0 +1,143 @@
+//! The log of a run: when each node of each simulated rank started and ended and what let it start, which nodes met in a
+//! collective or by a message, and what ranks and dimensions did over time.
+//!
+//! Twenty-four bytes a node and rank, and activity in bins: a log is as large as the simulated part of the workload, not as long as the run.
+
+use super::bins::Bins;
+use super::{Activity, ChunkPhase, Message, Observer};
+use crate::executor::{Folding, Kind};
+use graph::Workload;
+use rustc_hash::FxHashMap;
+use units::Time;
+
+const NONE: u32 = u32::MAX;
+
+/// When a node ran, and the node of its rank that it started after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    pub start: Time,
+    pub end: Time,
+    after: u32,
+}
+
+impl Ran {
+    /// The node of the rank whose end let it start.
+    pub(super) fn after(&self) -> Option<u32> {
+        (self.after != NONE).then_some(self.after)
+    }
+}
+
+/// A node on a simulated rank.
+pub(super) type Place = (u32, u32);
+
+/// See the module.
+pub(crate) struct Log {
+    /// Where each simulated rank's nodes start in `nodes`, and where the last ends.
+    first: Vec<usize>,
+    nodes: Vec<Ran>,
+    multiplicity: Vec<u64>,
+    /// Nodes that took part in each collective.
+    members: Vec<Vec<Place>>,
+    instance: FxHashMap<Place, u32>,
+    /// The message of each receive.
+    messages: FxHashMap<Place, Message>,
+    pub(super) activity: Activities,
+}
+
+/// What was done over time.
+#[derive(Default)]
+pub(super) struct Activities {
+    pub compute: Bins,
+    pub communication: Bins,
+    pub memory: Bins,
+    /// Ranks with a chunk in a phase, by dimension.
+    pub dimensions: Vec<Bins>,
+    /// Chunks in queues, by dimension.
+    pub waiting: Vec<Bins>,
+}
+
+impl Log {
+    /// Ready to hear of a run of the `folding`'s representatives over `dims` dimensions.
+    pub(crate) fn new(workload: &Workload, folding: &Folding, dims: usize) -> Log {
+        let mut first = vec![0];
+        for &rank in &folding.representatives {
+            first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
+        }
+        let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
+        let none = || vec![Bins::default(); dims];
+        Log {
+            nodes: vec![blank; first[first.len() - 1]],
+            first,
+            multiplicity: folding.multiplicity.clone(),
+            members: Vec::new(),
+            instance: FxHashMap::default(),
+            messages: FxHashMap::default(),
+            activity: Activities { dimensions: none(), waiting: none(), ..Activities::default() },
+        }
+    }
+
+    /// Every node of a simulated rank.
+    pub(super) fn of(&self, rank: u32) -> &[Ran] {
+        &self.nodes[self.first[rank as usize]..self.first[rank as usize + 1]]
+    }
+
+    /// One node.
+    pub(super) fn at(&self, (rank, node): Place) -> &Ran {
+        &self.of(rank)[node as usize]
+    }
+
+    /// All that took part in the collective of a node; nothing for other nodes.
+    pub(super) fn members(&self, place: Place) -> &[Place] {
+        self.instance.get(&place).map_or(&[], |&instance| &self.members[instance as usize])
+    }
+
+    /// The message that a receive got.
+    pub(super) fn message(&self, place: Place) -> Option<&Message> {
+        self.messages.get(&place)
+    }
+
+    fn node(&mut self, rank: u32, node: u32) -> &mut Ran {
+        &mut self.nodes[self.first[rank as usize] + node as usize]
+    }
+}
+
+impl Observer for Log {
+    fn issued(&mut self, rank: u32, node: u32, _kind: Kind, after: Option<u32>, now: Time) {
+        *self.node(rank, node) = Ran { start: now, end: Time::MAX, after: after.unwrap_or(NONE) };
+    }
+
+    fn completed(&mut self, rank: u32, node: u32, _kind: Kind, _start: Time, now: Time) {
+        self.node(rank, node).end = now;
+    }
+
+    fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
+        let ranks = self.multiplicity[rank as usize];
+        let Activities { compute, communication, memory, .. } = &mut self.activity;
+        let done = [activity.compute, activity.communication, activity.memory];
+        for (bins, _) in [compute, communication, memory].into_iter().zip(done).filter(|(_, done)| *done) {
+            bins.add(from, to, ranks);
+        }
+    }
+
+    fn joined(&mut self, rank: u32, node: u32, instance: u32) {
+        if self.members.len() <= instance as usize {
+            self.members.resize_with(instance as usize + 1, Vec::new);
+        }
+        self.members[instance as usize].push((rank, node));
+        self.instance.insert((rank, node), instance);
+    }
+
+    fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
+        let ranks = self.multiplicity[chunk.rank as usize];
+        self.activity.waiting[chunk.dim as usize].add(chunk.entered, now, ranks);
+    }
+
+    fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
+        let ranks = self.multiplicity[rank as usize];
+        self.activity.dimensions[dim as usize].add(from, to, ranks);
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.messages.insert(message.to, *message);
+    }
+}

@@ -1,0 +1,131 @@
+//! The critical path: the chain of operations that ends with the step and has no gap, walked back from its end.
+//!
+//! A node ran because of what ended when it started: a node it depends on, or one that held what it needs (compute, a communication
+//! stream). A collective takes its members from the last one to come; a receive its message from the send on. There the chain goes on
+//! on the other rank. So the segments sum to the step time.
+
+use super::log::{Log, Place};
+use graph::{Op, Workload};
+use rustc_hash::FxHashSet;
+use units::Time;
+
+/// Why a segment began when it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// At the beginning of the run.
+    Start,
+    /// A node that it depends on ended.
+    Dependency,
+    /// A node that held its resource ended.
+    Resource,
+    /// The last member came to its collective.
+    LastMember,
+    /// Its message was sent.
+    Message,
+}
+
+impl Cause {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Cause::Start => "start",
+            Cause::Dependency => "dependency",
+            Cause::Resource => "resource",
+            Cause::LastMember => "last member",
+            Cause::Message => "message",
+        }
+    }
+}
+
+/// A stretch of the critical path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub place: Place,
+    pub start: Time,
+    pub end: Time,
+    pub cause: Cause,
+}
+
+/// What a path is walked over.
+pub(super) struct Walk<'a> {
+    pub workload: &'a Workload,
+    pub log: &'a Log,
+    /// The rank that each simulated rank is.
+    pub ids: &'a [u32],
+    /// The simulated rank that stands for a simulated rank's class: the same whether the run was folded or not.
+    pub stand_in: &'a dyn Fn(u32) -> u32,
+}
+
+impl Walk<'_> {
+    /// The segments in order of time; none for a workload without operations.
+    pub(super) fn path(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut seen = FxHashSet::default();
+        let mut next = self.last();
+        while let Some(place) = next {
+            let (segment, before) = self.segment(place, &mut seen);
+            if segment.end > segment.start {
+                segments.push(segment);
+            }
+            next = before;
+        }
+        segments.reverse();
+        segments
+    }
+
+    /// The node that ends last: of the first rank, and the last in its program.
+    fn last(&self) -> Option<Place> {
+        let ranks = (0..self.ids.len() as u32).filter(|&r| (self.stand_in)(r) == r);
+        let nodes = ranks.flat_map(|r| (0..self.log.of(r).len() as u32).map(move |n| (r, n)));
+        nodes.max_by_key(|&(r, n)| (self.log.at((r, n)).end, std::cmp::Reverse(r), n))
+    }
+
+    /// The segment that a node is on the path for, and the node before it.
+    fn segment(&self, place: Place, seen: &mut FxHashSet<Place>) -> (Segment, Option<Place>) {
+        let ran = self.log.at(place);
+        let (start, cause, before) = match self.elsewhere(place, seen) {
+            Some((began, other, cause)) => {
+                seen.insert(other);
+                (began, cause, self.before(other).1)
+            }
+            None => {
+                let (cause, before) = self.before(place);
+                (ran.start, cause, before)
+            }
+        };
+        (Segment { place, start, end: ran.end, cause }, before)
+    }
+
+    /// What let a node start on its own rank.
+    fn before(&self, (rank, node): Place) -> (Cause, Option<Place>) {
+        let Some(after) = self.log.at((rank, node)).after() else { return (Cause::Start, None) };
+        let program = self.workload.program(self.ids[rank as usize]);
+        let depends = program.deps(node as usize).contains(&after);
+        (if depends { Cause::Dependency } else { Cause::Resource }, Some((rank, after)))
+    }
+
+    /// Where another rank decided when a node could go: since when, its node, and how. No place is gone to twice, for at one instant
+    /// times alone don't tell what came first.
+    fn elsewhere(&self, place: Place, seen: &FxHashSet<Place>) -> Option<(Time, Place, Cause)> {
+        let own = self.log.at(place);
+        let program = self.workload.program(self.ids[place.0 as usize]);
+        match program.nodes()[place.1 as usize].op {
+            Op::Recv { .. } => {
+                let message = self.log.message(place)?;
+                let from = self.here(message.from);
+                let (sent, late) = (self.log.at(from).start, self.log.at(from).start > own.start);
+                (late && !seen.contains(&from)).then_some((sent, from, Cause::Message))
+            }
+            _ => {
+                let came = |p: &Place| self.log.at(*p).start;
+                let late = self.log.members(place).iter().map(|&p| self.here(p));
+                let late = late.filter(|p| came(p) > own.start && came(p) <= own.end && !seen.contains(p));
+                let last = late.max_by_key(|p| (came(p), std::cmp::Reverse(*p)))?;
+                Some((came(&last), last, Cause::LastMember))
+            }
+        }
+    }
+
+    fn here(&self, (rank, node): Place) -> Place {
+        ((self.stand_in)(rank), node)
+    }
+}

@@ -1,0 +1,148 @@
+//! What is told of a watched run: it sums to what every run reports, and cases small enough to work out by hand.
+
+#[path = "common/built.rs"]
+mod built;
+#[path = "common/random.rs"]
+mod random;
+
+use built::{WORK, collective, recv, send};
+use graph::{CollectiveKind, Op};
+use proptest::prelude::*;
+use random::{RandomPlatform, Step, platform, steps};
+use sim::config::native;
+use sim::run::{BackendKind, Config, Source, Watch, run};
+use stats::{Detail, Report};
+
+/// Times are exact to the picosecond, sums of them in floating point to this share.
+const ROUNDING: f64 = 1e-9;
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(1.0)
+}
+
+fn random_report(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Report {
+    let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
+    let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
+    let watch = Watch { detail: true };
+    let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
+    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
+}
+
+fn detail_of(report: &Report) -> &Detail {
+    report.detail.as_ref().expect("it was asked for")
+}
+
+/// Mean of a series of bins over the step.
+fn mean(report: &Report, bins: &[f64]) -> f64 {
+    let (width, step) = (detail_of(report).bin_ns, report.step_time_ns);
+    let long = |i: usize| width.min(step - i as f64 * width);
+    bins.iter().enumerate().map(|(i, share)| share * long(i)).sum::<f64>() / step
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_sum_to_the_whole(platform in platform(), steps in steps(), fold in any::<bool>()) {
+        for backend in [BackendKind::Analytical, BackendKind::Link] {
+            let report = random_report(&platform, &steps, backend, fold);
+            let detail = detail_of(&report);
+            let path: f64 = detail.critical_path.by_kind.iter().map(|part| part.ns).sum();
+            prop_assert!(close(path, report.step_time_ns), "the path is {path} of {}", report.step_time_ns);
+            for (at, class) in report.classes.iter().enumerate().take(64) {
+                let of = |part: fn(&stats::Layer) -> f64| -> f64 {
+                    detail.layers.iter().filter(|l| l.rank_class == at as u64).map(part).sum()
+                };
+                prop_assert!(close(of(|l| l.compute_ns), class.compute_ns));
+                prop_assert!(close(of(|l| l.exposed_comm_ns), class.exposed_comm_ns));
+                prop_assert!(close(of(|l| l.exposed_memory_ns), class.exposed_memory_ns));
+            }
+            let over_ranks = |part: fn(&stats::Class) -> f64| -> f64 {
+                let sum: f64 = report.classes.iter().map(|class| part(class) * class.count as f64).sum();
+                sum / report.ranks as f64
+            };
+            if report.step_time_ns > 0.0 {
+                let activity = &detail.activity;
+                let compute = mean(&report, &activity.compute) * report.step_time_ns;
+                prop_assert!(close(compute, over_ranks(|class| class.compute_ns)));
+                let comm = mean(&report, &activity.communication) * report.step_time_ns;
+                prop_assert!(close(comm, over_ranks(|class| class.comm_ns)));
+                for (bins, dimension) in activity.dimensions.iter().zip(&report.dimensions) {
+                    let busy = mean(&report, bins) * report.step_time_ns;
+                    prop_assert!(close(busy, dimension.busy_ns), "{busy} is not {}", dimension.busy_ns);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_path_has_no_gap(platform in platform(), steps in steps()) {
+        let report = random_report(&platform, &steps, BackendKind::Analytical, true);
+        let path = &detail_of(&report).critical_path;
+        if path.count == path.segments.len() as u64 {
+            let mut now = 0.0;
+            for segment in &path.segments {
+                prop_assert_eq!(segment.start_ns, now);
+                now = segment.end_ns;
+            }
+            prop_assert_eq!(now, report.step_time_ns);
+        }
+    }
+}
+
+/// Runs one program a rank on NPUs joined by a switch: 1 us a hop, 1 GB/s, and computations of 10 ns.
+fn by_hand(programs: &[&[(Op, &[u64])]]) -> Report {
+    let text = format!("topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n", programs.len());
+    let mut config = built::config(&text, built::workload(programs, &[]), BackendKind::Analytical);
+    config.watch = Watch { detail: true };
+    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
+}
+
+fn path(report: &Report) -> Vec<(u64, &str, &str)> {
+    let segments = &detail_of(report).critical_path.segments;
+    segments.iter().map(|s| (s.rank, s.name.as_str(), s.cause.as_str())).collect()
+}
+
+#[test]
+fn a_collective_waits_for_its_last_member() {
+    let cast = collective(CollectiveKind::Broadcast, 1000, 0);
+    let report = by_hand(&[&[(WORK, &[]), (WORK, &[0]), (WORK, &[1]), (cast, &[2])], &[(WORK, &[]), (cast, &[0])]]);
+    let expected = [(0, "n0", "start"), (0, "n1", "dependency"), (0, "n2", "dependency"), (1, "n1", "last member")];
+    assert_eq!(path(&report), expected);
+}
+
+#[test]
+fn a_receive_waits_for_its_sender() {
+    let report =
+        by_hand(&[&[(WORK, &[]), (WORK, &[0]), (send(1, 1000), &[1])], &[(recv(-1, 1000), &[]), (WORK, &[0])]]);
+    let expected = [(0, "n0", "start"), (0, "n1", "dependency"), (1, "n0", "message"), (1, "n1", "dependency")];
+    assert_eq!(path(&report), expected);
+}
+
+#[test]
+fn compute_that_waits_for_the_npu_says_so() {
+    let report = by_hand(&[&[(WORK, &[]), (WORK, &[])], &[(WORK, &[]), (WORK, &[])]]);
+    assert_eq!(path(&report), [(0, "n0", "start"), (0, "n1", "resource")]);
+}
+
+#[test]
+fn exposed_communication_is_charged_to_what_ends_first() {
+    // Two messages leave at once; the short one ends first, then the long one is exposed for the rest.
+    let report =
+        by_hand(&[&[(send(1, 1000), &[]), (send(1, 3000), &[])], &[(recv(-1, 1000), &[]), (recv(-1, 3000), &[])]]);
+    let of = |name: &str| {
+        let layers = &detail_of(&report).layers;
+        layers.iter().find(|l| l.rank_class == 0 && l.layer == name).map(|l| (l.comm_ns, l.exposed_comm_ns))
+    };
+    let (short, long) = (of("n0").expect("a layer"), of("n1").expect("a layer"));
+    // Two hops of 500 ns; the messages share the link: 1 us, then 3 us.
+    assert_eq!(short, (2000.0, 2000.0));
+    assert_eq!(long, (5000.0, 3000.0));
+}
+
+#[test]
+fn an_unwatched_run_has_no_detail() {
+    let text = "topology: Ring(2)\nlinks: [{ bandwidth: 1 GB/s, latency: 0 ns }]\n";
+    let config = built::config(text, built::workload(&[&[(WORK, &[])], &[(WORK, &[])]], &[]), BackendKind::Analytical);
+    assert!(run(&config, &mut |_| true).is_ok_and(|outcome| outcome.report.detail.is_none()));
+}
