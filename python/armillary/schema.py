@@ -81,7 +81,7 @@ class Counts(TypedDict):
 
 
 class Layer(TypedDict):
-    """One layer on ranks of `rank_class` (an index into `classes`). Its exposed parts sum over the layers to those of the class."""
+    """One layer on ranks of `rank_class`, an index into `classes`. Exposed parts sum over the layers to the class's."""
 
     rank_class: int
     layer: str
@@ -124,7 +124,7 @@ class PathPart(TypedDict):
 
 
 class CriticalPath(TypedDict):
-    """A chain of operations without a gap, from the beginning of the step to its end; its longest segments, and sums of all."""
+    """Operations without a gap from the beginning of the step to its end: the longest segments, and sums of all."""
 
     count: int
     segments: list[PathSegment]
