@@ -30,7 +30,7 @@ def simulate(
     """Simulates one pass of `workload` on `platform`.
 
     `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
-    simulates every rank although some behave alike; the result is the same. `detail` keeps a log of the run, for layers,
+    simulates every rank although some behave alike; the result is the same. `detail` logs the run, for the layers,
     activity over time and the critical path in the report. `progress` is called now and then with the finished share of
     the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
     Raises `InputError` when the two don't fit together, `StalledError` when operations wait for ever.
