@@ -108,6 +108,8 @@ class Program:
     def metadata(self, name: str, deps: Sequence[int]) -> int:
         """Takes no time."""
     def __len__(self) -> int: ...
+    label: str
+    """Layer of the model that the nodes to come belong to; where empty, each belongs to the first word of its name."""
     @property
     def operations(self) -> int:
         """FLOPs on the NPU so far."""

@@ -1,5 +1,6 @@
 //! One program: nodes in ascending id with their dependencies.
 
+use indexmap::IndexSet;
 use units::{Bytes, Span};
 
 /// What a collective promises (nccl-tests and MPI meanings).
@@ -224,8 +225,15 @@ pub struct Program {
     children: Vec<u32>,
     names: String,
     name_start: Vec<u32>,
+    /// For each node an index into `layer_names`, or [`UNLABELLED`]; empty where no node has a label.
+    layers: Vec<u32>,
+    /// In the order of their first nodes, so that equal programs are equal.
+    layer_names: Vec<String>,
     slots: u32,
 }
+
+/// Of a node whose layer is what its name begins with.
+const UNLABELLED: u32 = u32::MAX;
 
 impl Program {
     /// The nodes, ascending by id. An index into this slice is how everything else names a node.
@@ -248,6 +256,16 @@ impl Program {
         &self.names[self.name_start[i] as usize..self.name_start[i + 1] as usize]
     }
 
+    /// The layer of the model that node `i` belongs to: what it was labelled with, else its name up to the first dot.
+    pub fn layer(&self, i: usize) -> &str {
+        self.label(i).unwrap_or_else(|| first_word(self.name(i)))
+    }
+
+    /// The label of node `i`, where it has one that its name doesn't say.
+    pub fn label(&self, i: usize) -> Option<&str> {
+        self.layer_names.get(*self.layers.get(i)? as usize).map(String::as_str)
+    }
+
     /// How many group slots the program's collectives use.
     pub fn slots(&self) -> u32 {
         self.slots
@@ -262,6 +280,9 @@ pub struct ProgramBuilder {
     dep_end: Vec<u32>,
     names: String,
     name_end: Vec<u32>,
+    /// As in [`Program`], but shorter by the last nodes that have no label.
+    layers: Vec<u32>,
+    layer_names: IndexSet<String>,
 }
 
 /// Why a list of nodes is no program.
@@ -293,6 +314,25 @@ impl ProgramBuilder {
         self.name_end.push(self.names.len() as u32);
     }
 
+    /// Says which layer of the model the last node belongs to, once a node. A label that the node's name begins with is not kept.
+    pub fn label(&mut self, layer: &str) {
+        let Some(last) = self.nodes.len().checked_sub(1) else { return };
+        if layer.is_empty() || layer == first_word(&self.names[range(&self.name_end, last)]) {
+            return;
+        }
+        // Neighbours share layers, as a rule: they are found without a hash.
+        let known = self.layers.last().filter(|&&i| self.layer_names.get_index(i as usize).is_some_and(|n| n == layer));
+        let label = match known {
+            Some(&label) => label,
+            None => match self.layer_names.get_index_of(layer) {
+                Some(label) => label as u32,
+                None => self.layer_names.insert_full(layer.to_string()).0 as u32,
+            },
+        };
+        self.layers.resize(last, UNLABELLED);
+        self.layers.push(label);
+    }
+
     /// Nodes so far.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -314,6 +354,7 @@ impl ProgramBuilder {
             for (i, &node) in all.nodes.iter().enumerate() {
                 let deps = all.deps[range(&all.dep_end, i)].iter().copied().filter(|&id| find(id).is_some());
                 self.push(node, &all.names[range(&all.name_end, i)], deps);
+                self.label(all.label_of(i));
             }
         }
         dangling
@@ -358,6 +399,11 @@ impl ProgramBuilder {
             return Err(faults);
         }
         program.slots = slots(&self.nodes);
+        if !self.layer_names.is_empty() {
+            self.layers.resize(n, UNLABELLED);
+        }
+        program.layers = self.layers;
+        program.layer_names = self.layer_names.into_iter().collect();
         program.nodes = self.nodes;
         program.names = self.names;
         program.name_start = starts(self.name_end);
@@ -371,8 +417,15 @@ impl ProgramBuilder {
         for i in self.order().into_iter().map(|i| i as usize) {
             let name = &self.names[range(&self.name_end, i)];
             sorted.push(self.nodes[i], name, self.deps[range(&self.dep_end, i)].iter().copied());
+            sorted.label(self.label_of(i));
         }
         sorted
+    }
+
+    /// The label of node `i`, empty where it has none.
+    fn label_of(&self, i: usize) -> &str {
+        let label = self.layers.get(i).and_then(|&label| self.layer_names.get_index(label as usize));
+        label.map_or("", String::as_str)
     }
 
     /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes twice.
@@ -439,6 +492,11 @@ fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
     }
 }
 
+/// A name up to its first dot.
+fn first_word(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
 /// Where the entries of item `i` lie, given where those of each item end.
 fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
     (if i == 0 { 0 } else { ends[i - 1] as usize })..ends[i] as usize
@@ -454,3 +512,7 @@ fn slots(nodes: &[Node]) -> u32 {
     let used = nodes.iter().filter_map(|n| if let Op::Collective { slot, .. } = n.op { Some(slot + 1) } else { None });
     used.max().unwrap_or(0)
 }
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

@@ -25,6 +25,8 @@ pub struct Program {
     /// By group and kind: how many, and bytes.
     volumes: BTreeMap<(String, &'static str), (u64, u128)>,
     operations: u128,
+    /// The layer of the nodes to come; none where empty.
+    layer: String,
     built: Option<Arc<graph::Program>>,
 }
 
@@ -39,6 +41,7 @@ impl Program {
         }
         self.operations += op.work().map_or(0, |(operations, _)| u128::from(operations));
         self.builder.push(Node { id, duration: Span(duration), op }, name, deps.iter().copied());
+        self.builder.label(&self.layer);
         Ok(id)
     }
 
@@ -153,6 +156,16 @@ impl Program {
     #[getter]
     fn operations(&self) -> u128 {
         self.operations
+    }
+
+    #[getter]
+    fn get_label(&self) -> &str {
+        &self.layer
+    }
+
+    #[setter]
+    fn set_label(&mut self, layer: String) {
+        self.layer = layer;
     }
 
     fn tallied(&self) -> Vec<(String, &'static str, u64, u128)> {

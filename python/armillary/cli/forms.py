@@ -24,7 +24,7 @@ FORMS = {
     "text": "a file as ASTRA-sim 1.0 reads it, with the times on -p P",
 }
 
-_NODE = 90
+_NODE = 110
 """Bytes a node takes in a Chakra file, about."""
 _LARGE = 10**9
 

@@ -266,7 +266,8 @@ class _Flow:
         return arrived
 
     def _forward(self, layer: Dense) -> None:
-        self._gemm(layer, "forward", (layer.outputs, layer.inputs), self.updated.get(layer.name, []))
+        with self.program.layer(layer.name):
+            self._gemm(layer, "forward", (layer.outputs, layer.inputs), self.updated.get(layer.name, []))
 
     def _gemm(self, layer: Dense, step: str, sides: tuple[int, int], waits: Sequence[int] = ()) -> None:
         n, k = sides
@@ -276,11 +277,12 @@ class _Flow:
 
     def _backward(self, layer: Dense, first: bool) -> None:
         """Weight gradient and its all-reduce, then the input gradient; the first layer needs none."""
-        self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
-        amount = layer.parameters * self.run.gradient_width
-        self.updated[layer.name] = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
-        if not first:
-            self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
+        with self.program.layer(layer.name):
+            self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
+            amount = layer.parameters * self.run.gradient_width
+            self.updated[layer.name] = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
+            if not first:
+                self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
 
     def _interact(self, pooled: Sequence[int]) -> None:
         """Starts when pooled rows and the bottom MLP's output are here; then the next batch's inputs may travel."""

@@ -88,9 +88,11 @@ def train(program: Program, layers: Sequence[Layer], passes: int) -> None:
     loop = _Loop(program)
     for _ in range(passes):
         for index, layer in enumerate(layers):
-            loop.forward(index, layer)
+            with program.layer(layer.name):
+                loop.forward(index, layer)
         for index in range(len(layers) - 1, -1, -1):
-            loop.backward(index, layers[index])
+            with program.layer(layers[index].name):
+                loop.backward(index, layers[index])
 
 
 class _Loop:

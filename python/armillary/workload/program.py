@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from .. import _core
 from .summary import Volume
 
@@ -16,3 +19,16 @@ class Program(_core.Program):
     def volumes(self) -> tuple[Volume, ...]:
         """What was handed to collectives and sends so far, by group and kind."""
         return tuple(Volume(*row) for row in self.tallied())
+
+    @contextmanager
+    def layer(self, name: str) -> Iterator[None]:
+        """The nodes added within belong to the layer `name` of the model: `with program.layer("layer3"):`.
+
+        Reports sum by layer. Without one, or with "", a node belongs to the layer its name begins with, up to the first
+        dot.
+        """
+        before, self.label = self.label, name
+        try:
+            yield
+        finally:
+            self.label = before

@@ -36,6 +36,9 @@ from .schedule import Pass, held, order
 from .script import Script, Stream, Work
 from .summary import Memory
 
+_PIPELINE = "pipeline"
+"""The layer of messages between stages, which belong to none of the model's."""
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -177,7 +180,8 @@ class Builder:
             self._wait_parameters(unit)
             if i + 1 < len(units):
                 self._prefetch(units[i + 1], each, "gather")
-            stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
+            with self.program.layer(unit.name):
+                stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
         self._send(each, 0, not self._is_end(each.chunk))
 
     def _backward(self, each: Pass) -> None:
@@ -190,16 +194,18 @@ class Builder:
             if i + 1 < len(units):
                 self._prefetch(units[i + 1], each, "regather")
             prefix = f"{each.micro_batch}.{unit.name}."
-            if unit.again:
-                stream.play(f"{prefix}again.", unit.again)
-            stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+            with self.program.layer(unit.name):
+                if unit.again:
+                    stream.play(f"{prefix}again.", unit.again)
+                stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
             if whole:
                 self._reduce(unit, each)
         self._send(each, 1, not (self.stage == 0 and each.chunk == 0))
 
     def _weight_gradients(self, each: Pass) -> None:
         for unit in reversed(self.chunks[each.chunk].units):
-            self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
+            with self.program.layer(unit.name):
+                self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
             self._reduce(unit, each)
 
     def _is_end(self, chunk: int) -> bool:
@@ -222,9 +228,10 @@ class Builder:
             tag = self._tag(each, each.chunk, backward)
             name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
             peer = self._peer(1 if backward else -1)
-            node = self.program.recv(name, posted, peer, self.message, tag)
-            if self.message < self.at.cut:
-                node = self.program.collective(f"{name}.gather", [node], "all_gather", self.message, "tp")
+            with self.program.layer(_PIPELINE):
+                node = self.program.recv(name, posted, peer, self.message, tag)
+                if self.message < self.at.cut:
+                    node = self.program.collective(f"{name}.gather", [node], "all_gather", self.message, "tp")
             self.stream.wait(node)
 
     def _send(self, each: Pass, backward: int, needed: bool) -> None:
@@ -233,13 +240,15 @@ class Builder:
             chunk = each.chunk + (wraps if not backward else -wraps)
             name = f"{each.micro_batch}.send{'_grad' * backward}.{each.chunk}"
             peer = self._peer(-1 if backward else 1)
-            self.program.send(name, self.stream.after, peer, self.message, self._tag(each, chunk, backward))
+            with self.program.layer(_PIPELINE):
+                self.program.send(name, self.stream.after, peer, self.message, self._tag(each, chunk, backward))
 
     def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
         """ZeRO 3: starts gathering a unit's parameters."""
         if self.par.shards == 3:
             name = f"{each.micro_batch}.{what}.{unit.name}"
-            self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after)
+            with self.program.layer(unit.name):
+                self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after)
 
     def _wait_parameters(self, unit: Unit) -> None:
         for node in self.parameters.pop(unit.name, []):
@@ -266,7 +275,8 @@ class Builder:
         """Reduces a unit's gradients once they are complete, or in every micro-batch where none are kept whole."""
         last = each.micro_batch == self.par.micro_batches - 1
         if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
-            self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights)
+            with self.program.layer(unit.name):
+                self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights)
 
     def _reduction(self, name: str, weights: Weights) -> None:
         kind = "reduce_scatter" if self.par.shards else "all_reduce"

@@ -21,9 +21,10 @@ pub(crate) enum Key {
     Runtime,
     DurationPicos,
     Kernel,
+    Layer,
 }
 
-const KEYS: usize = 15;
+const KEYS: usize = 16;
 
 impl Key {
     /// Every key, in the order of its number.
@@ -43,6 +44,7 @@ impl Key {
         Key::Runtime,
         Key::DurationPicos,
         Key::Kernel,
+        Key::Layer,
     ];
 
     /// The key an attribute name stands for.
@@ -60,6 +62,7 @@ impl Key {
         // Two integers tell names of 4 to 16 bytes of one length apart, without a call for each comparison.
         let words = words(name);
         let candidates: &[Key] = match name.len() {
+            5 => &[Key::Layer],
             6 => &[Key::Kernel],
             7 => &[Key::NumOps, Key::PgName, Key::Runtime],
             8 => &[Key::CommSrc, Key::CommDst, Key::CommTag],
@@ -91,6 +94,7 @@ impl Key {
             Key::Runtime => "runtime",
             Key::DurationPicos => "duration_picos",
             Key::Kernel => "kernel",
+            Key::Layer => "layer",
         }
     }
 }

@@ -51,6 +51,9 @@ impl<'o> Decoder<'o> {
                     Ok(name) => self.builder.push(node, name, deps.iter().copied()),
                     Err(_) => self.builder.push(node, &String::from_utf8_lossy(raw.name), deps.iter().copied()),
                 }
+                if let Some(layer) = raw.attrs.get(Key::Layer) {
+                    self.layer(layer);
+                }
                 node.op
             }
             Err(bad) => {
@@ -60,6 +63,15 @@ impl<'o> Decoder<'o> {
                 self.builder.push(node, "", deps.iter().copied());
                 node.op
             }
+        }
+    }
+
+    /// Labels the last node: a name, or the number that other generators give layers.
+    fn layer(&mut self, layer: Value) {
+        match layer {
+            Value::Text(name) => self.builder.label(&String::from_utf8_lossy(name)),
+            Value::Unsigned(number) => self.builder.label(&format!("layer{number}")),
+            _ => self.notes.count("a trace attribute `layer` that is no name is not used"),
         }
     }
 

@@ -6,6 +6,7 @@
 //! sides and compared. The first real difference ends the walk, and the trace is decoded as if nothing had been tried.
 //! Contract: a match gives what the decoder would give, to the last note; no match says nothing, not even about faults.
 
+use super::attrs::{Key, Value};
 use super::binary::{Frame, Frames, frame};
 use super::decode::Decoder;
 use super::groups::Declared;
@@ -243,13 +244,18 @@ fn equal_but(node: &[u8], other: &[u8], mark: &Mark) -> bool {
     node[from..] == other[from..]
 }
 
-/// A node by itself: what it is, its name, what it depends on, what it adds to the notes; `None` for a faulty one.
-fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Option<(Node, &'a [u8], Vec<u64>, Notes)> {
+/// A node by itself: what it is, its name and layer, what it depends on, what it adds to the notes; `None` for a faulty one.
+fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Option<Meaning<'a>> {
     let (mut raw, mut deps) = (Raw::new(None), Vec::new());
     if message.is_empty() {
         return None;
     }
     schema.node(message, &mut raw, &mut deps, &mut decoder.notes).ok()?;
     let node = decoder.lower(schema, &raw).ok()?;
-    Some((node, raw.name, deps, std::mem::take(&mut decoder.notes)))
+    // A layer that is no name would be noted; that is left to the decoder.
+    let layer = raw.attrs.get(Key::Layer);
+    let usable = layer.is_none_or(|layer| matches!(layer, Value::Text(_) | Value::Unsigned(_)));
+    usable.then(|| (node, raw.name, layer, deps, std::mem::take(&mut decoder.notes)))
 }
+
+type Meaning<'a> = (Node, &'a [u8], Option<Value<'a>>, Vec<u64>, Notes);

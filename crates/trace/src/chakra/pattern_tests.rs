@@ -154,7 +154,8 @@ fn part() -> impl Strategy<Value = Part> {
         (0u64..3).prop_map(|value| Part::Number("comm_size", 13, value)),
         (0u64..12).prop_map(|value| Part::Number("comm_type", 9, value)),
         Just(Part::Number("is_cpu_op", 27, 1)),
-        select(vec![("color", "red"), ("op_type", "M"), ("pg_name", "\u{fffd}")]).prop_map(|(k, v)| Part::Text(k, v)),
+        select(vec![("color", "red"), ("op_type", "M"), ("pg_name", "\u{fffd}"), ("layer", "a"), ("layer", "b")])
+            .prop_map(|(k, v)| Part::Text(k, v)),
         Just(Part::Start),
         Just(Part::Declares),
         (40u32..42).prop_map(Part::Field),

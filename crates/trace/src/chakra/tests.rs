@@ -72,11 +72,12 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A program whose slots are numbered in the order of first use, as every program read from a file has them.
 fn program() -> impl Strategy<Value = Program> {
-    let node = (op(), any::<u32>(), "[a-z_@.]{0,12}", 1u64..4, proptest::collection::vec(0usize..20, 0..4));
+    let node =
+        (op(), any::<u32>(), ("[a-z_@.]{0,12}", "[a-c.]{0,2}"), 1u64..4, proptest::collection::vec(0usize..20, 0..4));
     proptest::collection::vec(node, 1..20).prop_map(|nodes| {
         let (mut ids, mut id, mut order) = (Vec::new(), 0, Vec::new());
         let mut builder = ProgramBuilder::default();
-        for (i, (mut op, picos, name, step, deps)) in nodes.into_iter().enumerate() {
+        for (i, (mut op, picos, (name, layer), step, deps)) in nodes.into_iter().enumerate() {
             id += step;
             if let Op::Collective { slot, .. } = &mut op {
                 let known = order.iter().position(|s| s == slot);
@@ -87,6 +88,7 @@ fn program() -> impl Strategy<Value = Program> {
             }
             let deps: Vec<u64> = deps.into_iter().filter(|&d| d < i).map(|d| ids[d]).collect();
             builder.push(Node { id, duration: Span(u64::from(picos)), op }, &name, deps);
+            builder.label(&layer);
             ids.push(id);
         }
         builder.build().unwrap()

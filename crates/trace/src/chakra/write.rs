@@ -4,10 +4,11 @@
 //! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
 //! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
+//! The layer of a node is the attribute `layer`, where the name doesn't begin with it.
 //! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Gemm, Kernel, Members, Node, Op, Program, Workload};
+use graph::{CollectiveKind, Gemm, Kernel, Members, Op, Program, Workload};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -54,9 +55,9 @@ fn comm_type(kind: CollectiveKind) -> i64 {
     }
 }
 
-/// The attributes of a node; `groups` are the names behind the program's slots.
-fn attributes(groups: &[String], rank: u32, node: &Node) -> io::Result<Vec<(&'static str, Attr)>> {
-    let mut attrs = Vec::new();
+/// The attributes of node `i`; `groups` are the names behind the program's slots.
+fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::Result<Vec<(&'static str, Attr)>> {
+    let (mut attrs, node) = (Vec::new(), &program.nodes()[i]);
     match node.op {
         Op::Metadata | Op::Invalid => {}
         Op::Compute { operations, bytes, cpu, kernel } => {
@@ -97,6 +98,7 @@ fn attributes(groups: &[String], rank: u32, node: &Node) -> io::Result<Vec<(&'st
     if !node.duration.0.is_multiple_of(PS_PER_US) {
         attrs.push(("duration_picos", Attr::Uint64(node.duration.0)));
     }
+    attrs.extend(program.label(i).map(|layer| ("layer", Attr::Text(layer.into()))));
     Ok(attrs)
 }
 
@@ -137,9 +139,9 @@ pub(super) fn write_program(program: &Program, groups: &[String], rank: u32, out
     let (mut message, mut framed) = (Vec::new(), Vec::new());
     put_bytes(&mut message, 1, VERSION.as_bytes());
     frame(&message, &mut framed);
-    for (i, node) in program.nodes().iter().enumerate() {
+    for i in 0..program.nodes().len() {
         message.clear();
-        encode_node(groups, rank, program, i, node, &mut message)?;
+        encode_node(groups, rank, program, i, &mut message)?;
         frame(&message, &mut framed);
         if framed.len() > 1 << 16 {
             out.write_all(&framed)?;
@@ -154,14 +156,8 @@ fn frame(message: &[u8], framed: &mut Vec<u8>) {
     framed.extend_from_slice(message);
 }
 
-fn encode_node(
-    groups: &[String],
-    rank: u32,
-    program: &Program,
-    i: usize,
-    node: &Node,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
+fn encode_node(groups: &[String], rank: u32, program: &Program, i: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    let node = &program.nodes()[i];
     // Zeros are written too: an all-zero node would be an empty message.
     put_number(out, 1, node.id);
     if !program.name(i).is_empty() {
@@ -176,7 +172,7 @@ fn encode_node(
     if node.duration.0 > 0 {
         put_number(out, 7, node.duration.0.div_ceil(PS_PER_US));
     }
-    for (name, value) in attributes(groups, rank, node)? {
+    for (name, value) in attributes(groups, rank, program, i)? {
         put_bytes(out, 10, &encode_attr(name, &value));
     }
     Ok(())
@@ -211,7 +207,7 @@ pub fn write_json(workload: &Workload, rank: u32, out: &mut impl Write) -> io::R
     let (program, groups) = (workload.program(rank), group_names(workload, rank));
     for (i, node) in program.nodes().iter().enumerate() {
         let attrs: Vec<serde_json::Value> =
-            attributes(&groups, rank, node)?.iter().map(|(name, value)| json_attr(name, value)).collect();
+            attributes(&groups, rank, program, i)?.iter().map(|(name, value)| json_attr(name, value)).collect();
         let line = serde_json::json!({
             "id": node.id.to_string(),
             "name": program.name(i),

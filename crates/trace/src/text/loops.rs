@@ -177,7 +177,7 @@ impl Loop<'_> {
         let op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
         let deps = std::mem::take(&mut self.after);
         let name = format!("{}.{}", self.layers.layers[layer].name, pass.name());
-        let id = self.push(op, span(time), &name, deps.into_iter().chain(reduced));
+        let id = self.push(layer, op, span(time), &name, deps.into_iter().chain(reduced));
         self.after = vec![id];
     }
 
@@ -194,17 +194,18 @@ impl Loop<'_> {
         let op = Op::Collective { kind, bytes: Bytes(part.bytes), slot, priority, dims: u32::MAX, root: 0 };
         let name = format!("{}.{}", line.name, pass.name());
         let computed = self.after.clone();
-        let id = self.push(op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
+        let id = self.push(layer, op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
         if line.update == 0 {
             return Some(id);
         }
         let wait = Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
-        Some(self.push(wait, span(line.update), &format!("{name}.update"), [id]))
+        Some(self.push(layer, wait, span(line.update), &format!("{name}.update"), [id]))
     }
 
-    fn push(&mut self, op: Op, duration: Span, name: &str, deps: impl IntoIterator<Item = u64>) -> u64 {
+    fn push(&mut self, layer: usize, op: Op, duration: Span, name: &str, deps: impl IntoIterator<Item = u64>) -> u64 {
         let id = self.program.len() as u64;
         self.program.push(Node { id, duration, op }, name, deps);
+        self.program.label(&self.layers.layers[layer].name);
         id
     }
 }

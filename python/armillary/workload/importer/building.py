@@ -56,6 +56,7 @@ def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int]
         [result.compute("starts later than other ranks", [], duration_ps=source.skew, host=True)] if source.skew else []
     )
     for number, item in enumerate(source.items):
+        result.label = item.layer[:_NAME]
         deps = [last[dep] for dep in item.deps] or begin
         placed = source.calls.get(number)
         name = item.name[:_NAME]
@@ -68,6 +69,7 @@ def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int]
             last.append(result.compute(name, deps, duration_ps=item.duration, host=True))
         else:
             last.append(result.compute(name, deps, duration_ps=item.duration, kernel=kernels.kind(item.name)))
+    result.label = ""
     return result
 
 

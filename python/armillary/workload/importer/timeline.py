@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from . import collectives
+from .annotations import Annotations
 from .kineto import Call, DeviceOp, Trace
 from .linking import Launches, is_blocking_copy
 from .steps import Window
@@ -44,6 +45,8 @@ class Item:
     duration: int
     op: int
     deps: list[int]
+    layer: str = ""
+    """Outermost annotation that it was launched in; empty where there was none."""
 
 
 @dataclass
@@ -97,6 +100,7 @@ class _Builder:
         self.cut: dict[int, int] = {}
         """Device operation -> when the host is far enough for it."""
         self.previous = self._stream_order()
+        self.annotations = Annotations(trace)
 
     def run(self) -> Timeline:
         self._cut_launches()
@@ -152,7 +156,7 @@ class _Builder:
         now, last = step.start + self.window.head_start, -1
         for moment, _, name, awaited in sorted(points):
             begin = self._after_wait(now, moment, awaited)
-            item = Item(name, begin, moment, moment - begin, -1, [])
+            item = Item(name, begin, moment, moment - begin, -1, [], "host")
             deps = [("host", last)] if last >= 0 else []
             deps += [("op", i) for i in awaited if i in self.members]
             last = moment
@@ -168,8 +172,14 @@ class _Builder:
         for place, (k, index) in enumerate(self.hosted):
             op = self.trace.ops[index]
             deps = [("host", op.start)] + ([("call", self.hosted[place - 1][0])] if place else [])
-            rows.append(((op.start, 1), Item(op.name, op.start, op.end, 0, -2 - k, []), ("call", k), deps))
+            layer = self.annotations.at(op.thread, op.start)
+            rows.append(((op.start, 1), Item(op.name, op.start, op.end, 0, -2 - k, [], layer), ("call", k), deps))
         return rows
+
+    def _layer(self, op: int) -> str:
+        call = self.links.call[op]
+        launch = self.trace.calls[call] if call >= 0 else None
+        return self.annotations.at(launch.thread, launch.start) if launch else ""
 
     def _launching(self, op: int) -> str:
         call = self.links.call[op]
@@ -202,7 +212,14 @@ class _Builder:
             alone = op.end - op.start if communicates else max(0, op.end - max(op.start, busy))
             self._count(op, communicates, late, alone)
             busy = busy if communicates else max(busy, op.end)
-            rows.append(((op.start, 1), Item(op.name, op.start, op.end, alone + late, index, []), ("op", index), deps))
+            rows.append(
+                (
+                    (op.start, 1),
+                    Item(op.name, op.start, op.end, alone + late, index, [], self._layer(index)),
+                    ("op", index),
+                    deps,
+                )
+            )
         return rows
 
     def _count(self, op: DeviceOp, communicates: bool, late: int, alone: int) -> None:

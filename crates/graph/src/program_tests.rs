@@ -1,0 +1,53 @@
+use crate::{Node, Op, Program, ProgramBuilder};
+use units::Span;
+
+/// Nodes of (id, name, layer, what they wait for).
+fn program(nodes: &[(u64, &str, &str, &[u64])]) -> Program {
+    builder(nodes).build().unwrap()
+}
+
+fn builder(nodes: &[(u64, &str, &str, &[u64])]) -> ProgramBuilder {
+    let mut builder = ProgramBuilder::default();
+    for &(id, name, layer, deps) in nodes {
+        builder.push(Node { id, duration: Span::ZERO, op: Op::Metadata }, name, deps.iter().copied());
+        builder.label(layer);
+    }
+    builder
+}
+
+fn layers(program: &Program) -> Vec<&str> {
+    (0..program.nodes().len()).map(|i| program.layer(i)).collect()
+}
+
+#[test]
+fn a_layer_is_the_label_or_the_first_word() {
+    let found = program(&[(0, "embed.lookup", "", &[]), (1, "0.qkv", "layer3", &[]), (2, "", "", &[])]);
+    assert_eq!(layers(&found), ["embed", "layer3", ""]);
+    assert_eq!([0, 1, 2].map(|i| found.label(i)), [None, Some("layer3"), None]);
+}
+
+#[test]
+fn a_label_that_the_name_says_is_none() {
+    let said = program(&[(0, "conv1.forward", "conv1", &[]), (1, "fc", "fc", &[])]);
+    assert_eq!(said, program(&[(0, "conv1.forward", "", &[]), (1, "fc", "", &[])]));
+    assert_eq!(layers(&said), ["conv1", "fc"]);
+}
+
+#[test]
+fn labels_follow_their_nodes_whatever_the_order() {
+    let sorted = program(&[(1, "a", "x", &[]), (2, "b", "", &[]), (3, "c", "y", &[]), (4, "d", "x", &[])]);
+    assert_eq!(layers(&sorted), ["x", "b", "y", "x"]);
+    assert_eq!(sorted, program(&[(4, "d", "x", &[]), (3, "c", "y", &[]), (2, "b", "", &[]), (1, "a", "x", &[])]));
+}
+
+#[test]
+fn labels_stay_when_dependencies_go() {
+    let mut builder = builder(&[(0, "a", "x", &[]), (1, "b", "", &[9]), (2, "c", "y", &[0])]);
+    assert_eq!(builder.drop_dangling(), 1);
+    assert_eq!(layers(&builder.build().unwrap()), ["x", "b", "y"]);
+}
+
+#[test]
+fn programs_that_differ_in_a_label_differ() {
+    assert_ne!(program(&[(0, "a", "x", &[])]), program(&[(0, "a", "y", &[])]));
+}
