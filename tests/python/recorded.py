@@ -30,6 +30,10 @@ class Recording:
         """A `ProfilerStep`."""
         self._add("user_annotation", f"ProfilerStep#{number}", 1, start, end - start)
 
+    def annotation(self, name: str, start: float, end: float, tid: int = 1) -> None:
+        """What `record_function` leaves."""
+        self._add("user_annotation", name, tid, start, end - start)
+
     def op(self, name: str, start: float, end: float, tid: int = 1, **args: object) -> None:
         """A host operator."""
         self._add("cpu_op", name, tid, start, end - start, **args)

@@ -58,11 +58,13 @@ pub(crate) fn outcome(
 }
 
 fn echo(config: &Config, parts: &Parts) -> serde_json::Value {
-    let origin = &parts.workload.origin;
+    let (origin, declaration) = (&parts.workload.origin, parts.workload.declaration.as_deref());
+    let summary = declaration.and_then(|d| serde_json::from_str::<serde_json::Value>(d.summary.as_deref()?).ok());
     let workload = serde_json::json!({
         "traces": if origin.is_empty() { None } else { Some(origin) },
         "programs": parts.workload.programs.len(),
         "groups": parts.workload.groups.len(),
+        "summary": summary,
     });
     let backend = match config.backend {
         BackendKind::Analytical => "analytical",

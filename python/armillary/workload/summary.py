@@ -50,9 +50,9 @@ class RankClass:
 class Summary:
     """A workload in numbers.
 
-    `batch` counts samples (sequences, images) a step. `flops` are the model's own floating-point operations of a step,
-    all ranks together, `hardware_flops` those with recomputation. `bubble` is the share of a step in which a pipeline
-    stage has nothing to do, by the schedule's formula.
+    `batch` counts samples (sequences, images) a step, `tokens` those of its sequences (0 of other samples). `flops` are
+    the model's own floating-point operations of a step, all ranks together, `hardware_flops` those with recomputation.
+    `bubble` is the share of a step in which a pipeline stage has nothing to do, by the schedule's formula.
     """
 
     model: str
@@ -66,6 +66,7 @@ class Summary:
     bubble: float
     classes: tuple[RankClass, ...]
     notes: tuple[str, ...] = ()
+    tokens: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -74,7 +75,8 @@ class Summary:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Summary:
         """The summary that `as_dict` made this of."""
-        plain = {field.name: data[field.name] for field in fields(cls)}
+        # Workloads written before tokens were counted have none.
+        plain = {"tokens": 0} | {field.name: data[field.name] for field in fields(cls) if field.name in data}
         classes = tuple(
             RankClass(
                 **{

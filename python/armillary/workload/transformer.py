@@ -83,6 +83,7 @@ def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[M
         bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages),
         classes=tuple(classes),
         notes=tuple(_notes(shape, par)),
+        tokens=(par.global_batch or 0) * (par.seq or 0),
     )
 
 

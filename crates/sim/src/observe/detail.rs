@@ -5,7 +5,7 @@ use super::log::{Activities, Log};
 use super::path::{Segment, Walk};
 use super::{bins, log};
 use crate::executor::{Folding, Kind, kind_name};
-use graph::{Program, Workload};
+use graph::Workload;
 use indexmap::IndexMap;
 use stats::{Activity, CriticalPath, Detail, Layer, PathPart, PathSegment};
 use units::{Span, Time};
@@ -72,13 +72,7 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
         memory_ns: sums.memory.as_ns(),
         exposed_memory_ns: sums.exposed_memory.as_ns(),
     };
-    layers::sums(&intervals, |node| layer(program, node)).into_iter().map(row).collect()
-}
-
-/// The layer of a node: its name up to the first dot.
-fn layer(program: &Program, node: usize) -> &str {
-    let name = program.name(node);
-    name.split_once('.').map_or(name, |(layer, _)| layer)
+    layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
 }
 
 fn critical_path(source: &Source, log: &Log) -> CriticalPath {
@@ -100,14 +94,14 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
                 node: program(s).nodes()[node(s)].id,
                 name: program(s).name(node(s)).into(),
                 kind: kind(s).into(),
-                layer: layer(program(s), node(s)).into(),
+                layer: program(s).layer(node(s)).into(),
                 start_ns: s.start.as_ns(),
                 end_ns: s.end.as_ns(),
                 cause: s.cause.name().into(),
             })
             .collect(),
         by_kind: parts(&path, kind),
-        by_layer: parts(&path, |s| layer(program(s), node(s))),
+        by_layer: parts(&path, |s| program(s).layer(node(s))),
         by_cause: parts(&path, |s| s.cause.name()),
     }
 }
