@@ -17,6 +17,7 @@ pub mod platform;
 pub mod profile;
 mod report;
 pub mod run;
+pub mod scheduler;
 pub mod settings;
 pub mod shape;
 mod symmetry;

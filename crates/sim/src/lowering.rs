@@ -166,8 +166,18 @@ pub struct PhaseSpec {
     pub endpoint_delay: Span,
     /// What it does.
     pub kind: CollectiveKind,
+    /// The larger of an NPU's two buffers in it.
+    pub bytes: u64,
     /// Every position sees the same paths at the same steps, on any line of this geometry; see [`regular`].
     pub regular: bool,
+}
+
+/// The larger of an NPU's two buffers where `kind` takes `bytes` on `n` positions.
+pub fn buffer(kind: CollectiveKind, bytes: u64, n: u32) -> u64 {
+    match kind {
+        CollectiveKind::AllGather | CollectiveKind::Gather => bytes.saturating_mul(u64::from(n)),
+        _ => bytes,
+    }
 }
 
 /// True when every position of a line runs the same script over paths whose length depends on the step alone: in a physical
@@ -188,18 +198,29 @@ pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool 
 /// One collective, lowered.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
-    /// Phase lists: one for full chunks and, where the last chunk is smaller, one for it.
+    /// Phase lists: one for full chunks and, where the last chunk is smaller, one for it; with chunks of different orders one for each.
     pub shapes: Vec<Vec<PhaseSpec>>,
-    /// Number of chunks; the last takes the last shape, the others the first. Zero: the collective is over at once.
+    /// Number of chunks. Zero: the collective is over at once.
     pub chunks: u32,
+    /// Index of every chunk's phase list; empty: the last takes the last, the others the first.
+    pub shape_of: Vec<u32>,
 }
 
 impl Lowered {
     /// The phases of `chunk`.
     #[inline]
     pub fn phases(&self, chunk: u32) -> &[PhaseSpec] {
-        let last = self.shapes.len() - 1;
-        if chunk + 1 == self.chunks { &self.shapes[last] } else { &self.shapes[0] }
+        &self.shapes[self.shape(chunk)]
+    }
+
+    /// Index of the phases of `chunk`.
+    #[inline]
+    pub fn shape(&self, chunk: u32) -> usize {
+        match self.shape_of.get(chunk as usize) {
+            Some(&shape) => shape as usize,
+            None if chunk + 1 == self.chunks => self.shapes.len() - 1,
+            None => 0,
+        }
     }
 }
 
@@ -234,7 +255,8 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
         only: Vec::new(),
         endpoint_delay: Span::ZERO,
         kind: request.kind,
+        bytes: request.bytes,
         regular: false,
     };
-    Ok(Lowered { shapes: vec![vec![phase]], chunks: 1 })
+    Ok(Lowered { shapes: vec![vec![phase]], chunks: 1, shape_of: Vec::new() })
 }

@@ -3,15 +3,21 @@
 //! A collective of `m` bytes is cut into chunks of `ceil(m / chunks)` (at least one byte a member); the last has what is left. Over
 //! several dimensions a chunk goes through the phases of `collective::phases`; every reduction is charged
 //! `3 * bytes / memory bandwidth` (two reads, one write). A group that fills lines of the network is treated as a machine of its
-//! own; any other group runs one phase in list order.
+//! own; any other group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
+use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
 use crate::platform::{Algorithm, Choice, Platform};
+use crate::scheduler::predict::{self, Wire};
+use crate::scheduler::{self, DimensionOrder, Job, Order};
 use crate::shape::{Line, Shape};
 use collective::is_rooted;
-use collective::phases::{phases, takes_part};
+use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use topology::{Block, Fabric};
 use units::{Bytes, Span};
 
@@ -28,17 +34,16 @@ impl<'a> NativeLowering<'a> {
         NativeLowering { platform, sizes }
     }
 
-    /// Size of a full chunk, number of chunks, and size of the last one.
-    fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<(u64, u32, u64), Problem> {
+    fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<Chunks, Problem> {
         if kind == CollectiveKind::Barrier || bytes == 0 {
-            return Ok((0, 1, 0));
+            return Ok(Chunks { full: 0, count: 1, last: 0 });
         }
         let chunk = bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
         let count = bytes.div_ceil(chunk);
         let count32 = u32::try_from(count).map_err(|_| {
             Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"))
         })?;
-        Ok((chunk, count32, bytes - chunk * (count - 1)))
+        Ok(Chunks { full: chunk, count: count32, last: bytes - chunk * (count - 1) })
     }
 
     fn block(&self, dim: u32) -> Option<Block> {
@@ -96,13 +101,19 @@ impl<'a> NativeLowering<'a> {
             only: only.clone(),
             endpoint_delay: self.platform.scheduler.endpoint_delay,
             kind,
+            bytes: buffer(kind, bytes, size),
         })
     }
 
-    fn over_lines(&self, request: &Request, bytes: u64, lines: &[Line]) -> Result<Vec<PhaseSpec>, Problem> {
-        let involved = |l: &&Line| l.size > 1 && (l.dim >= 32 || request.dims >> l.dim & 1 == 1);
-        let lines: Vec<&Line> = lines.iter().filter(involved).collect();
-        let dims: Vec<(u32, u32)> = lines.iter().enumerate().map(|(i, l)| (i as u32, l.size)).collect();
+    /// The phases of a chunk over `lines`, innermost first, taken in `order`.
+    fn over_lines(
+        &self,
+        request: &Request,
+        bytes: u64,
+        lines: &[Line],
+        order: &[u32],
+    ) -> Result<Vec<PhaseSpec>, Problem> {
+        let dims: Vec<(u32, u32)> = order.iter().map(|&i| (i, lines[i as usize].size)).collect();
         let split = phases(request.kind, bytes, &dims, self.platform.collectives.hierarchy);
         // The root is a position of the group: its coordinate along each line.
         let mut rest = request.root;
@@ -116,7 +127,7 @@ impl<'a> NativeLowering<'a> {
             .collect();
         let up =
             split.iter().position(|p| p.kind == CollectiveKind::AllGather && request.kind == CollectiveKind::AllReduce);
-        let spec = |(at, phase): (usize, &collective::phases::Phase)| {
+        let spec = |(at, phase): (usize, &Phase)| {
             let index = phase.dim.expect("phases over lines name one") as usize;
             let line = lines[index];
             let needed = |&d: &u32| !takes_part(&split, at, |other| other != d);
@@ -159,27 +170,118 @@ impl<'a> NativeLowering<'a> {
         Ok(vec![self.phase(&named)?])
     }
 
-    fn chunk_phases(&self, request: &Request, shape: &Shape, bytes: u64) -> Result<Vec<PhaseSpec>, Problem> {
+    /// The lines that a collective runs over, innermost first; `None`: it is one phase, or nothing.
+    fn lines(&self, request: &Request, shape: &Shape) -> Option<Vec<Line>> {
         let flat = self.platform.collectives.choices[request.kind as usize].as_ref().is_some_and(|c| c.flat);
-        let all = || {
-            let mut stride = 1;
-            let line = |(dim, &size): (usize, &u32)| {
-                let line = Line { dim: dim as u32, stride, size };
-                stride *= size;
-                line
-            };
-            self.sizes.iter().enumerate().map(line).collect::<Vec<_>>()
+        let lines = match shape {
+            Shape::World if flat => return None,
+            Shape::World => self.all_lines(),
+            Shape::Lines(lines) => lines.clone(),
+            Shape::List { .. } => return None,
         };
+        let involved = |l: &Line| l.size > 1 && (l.dim >= 32 || request.dims >> l.dim & 1 == 1);
+        Some(lines.into_iter().filter(involved).collect())
+    }
+
+    fn all_lines(&self) -> Vec<Line> {
+        let mut stride = 1;
+        let line = |(dim, &size): (usize, &u32)| {
+            let line = Line { dim: dim as u32, stride, size };
+            stride *= size;
+            line
+        };
+        self.sizes.iter().enumerate().map(line).collect()
+    }
+
+    /// The phases of a chunk of a collective that runs over no lines.
+    fn undivided(&self, request: &Request, shape: &Shape, bytes: u64) -> Result<Vec<PhaseSpec>, Problem> {
         match shape {
-            Shape::World if flat => {
+            Shape::List { count: 1, .. } => Ok(Vec::new()),
+            Shape::List { count, dim } => self.one_phase(request, bytes, *count, *dim, Geometry::Group),
+            Shape::World | Shape::Lines(_) => {
                 let size = self.sizes.iter().product();
                 self.one_phase(request, bytes, size, 0, Geometry::Line { stride: 1, size })
             }
-            Shape::World => self.over_lines(request, bytes, &all()),
-            Shape::Lines(lines) => self.over_lines(request, bytes, lines),
-            Shape::List { count: 1, .. } => Ok(Vec::new()),
-            Shape::List { count, dim } => self.one_phase(request, bytes, *count, *dim, Geometry::Group),
         }
+    }
+
+    /// One list of phases for each order and size that occurs.
+    fn by_order(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        chunks: Chunks,
+        orders: &[Order],
+    ) -> Result<Lowered, Problem> {
+        let mut known: IndexMap<(&Order, u64), Vec<PhaseSpec>> = IndexMap::new();
+        let mut shape_of = Vec::with_capacity(orders.len());
+        for (chunk, order) in (0..).zip(orders) {
+            let bytes = chunks.size(chunk);
+            let entry = known.entry((order, bytes));
+            shape_of.push(entry.index() as u32);
+            if let Entry::Vacant(vacant) = entry {
+                vacant.insert(self.over_lines(request, bytes, lines, order)?);
+            }
+        }
+        Ok(Lowered { shapes: known.into_values().collect(), chunks: chunks.count, shape_of })
+    }
+
+    /// The order of dimensions of each chunk; empty: that of the lines, for all.
+    fn orders(&self, request: &Request, lines: &[Line], chunks: Chunks) -> Result<Vec<Order>, Problem> {
+        let policy = self.platform.scheduler.dimension_order;
+        let Some(wires) = self.wires(lines).filter(|_| policy != DimensionOrder::Baseline) else {
+            return Ok(Vec::new());
+        };
+        let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
+        let sizes: Vec<u64> = (0..chunks.count).map(|chunk| chunks.size(chunk)).collect();
+        let hierarchy = self.platform.collectives.hierarchy;
+        let known: RefCell<FxHashMap<Phase, Span>> = RefCell::default();
+        let time = |phase: &Phase| {
+            if let Some(&time) = known.borrow().get(phase) {
+                return Ok(time);
+            }
+            let at = phase.dim.unwrap_or(0) as usize;
+            let time = self.occupancy(request.kind, phase, &lines[at], &wires[at])?;
+            known.borrow_mut().insert(*phase, time);
+            Ok(time)
+        };
+        scheduler::orders(policy, &Job { kind: request.kind, dims: &dims, chunks: &sizes, hierarchy }, &time)
+    }
+
+    /// The physical dimension of each line; `None` where one crosses dimensions.
+    fn wires(&self, lines: &[Line]) -> Option<Vec<Wire<'_>>> {
+        let Fabric::Stacked(dims) = &self.platform.fabric else { return None };
+        lines.iter().map(|l| Wire::find(dims, l.stride, l.size)).collect()
+    }
+
+    /// For how long a phase keeps its dimension: chunks that may run side by side share it, but not the links.
+    fn occupancy(&self, kind: CollectiveKind, phase: &Phase, line: &Line, wire: &Wire) -> Result<Span, Problem> {
+        let algorithm = self.algorithm(kind, line.dim, line.size);
+        let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
+        let plan = &plans[0].forward;
+        let scheduler = &self.platform.scheduler;
+        if scheduler.dimension_order == DimensionOrder::OfflineGreedy {
+            let alone = predict::bytes_alone(plan, wire).map(|(_, time)| time);
+            return Ok(alone.unwrap_or_else(|| predict::time(plan, wire, Span::ZERO)));
+        }
+        let alone = predict::time(plan, wire, scheduler.endpoint_delay);
+        let shared = Span(alone.0.div_ceil(scheduler.active_chunks.into()));
+        let sent = predict::bytes_alone(plan, wire).map_or(0, |(sent, _)| sent);
+        Ok(shared.max(wire.all_links().span(Bytes(sent))))
+    }
+}
+
+/// The chunks of a collective: all of one size but the last.
+#[derive(Clone, Copy)]
+struct Chunks {
+    full: u64,
+    count: u32,
+    last: u64,
+}
+
+impl Chunks {
+    fn size(&self, chunk: u32) -> u64 {
+        if chunk + 1 == self.count { self.last } else { self.full }
     }
 }
 
@@ -213,11 +315,19 @@ impl Lowering for NativeLowering<'_> {
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
             return crate::lowering::custom(custom, request, shape, members);
         }
-        let (chunk, chunks, last) = self.chunks(request.kind, request.bytes, members)?;
-        let mut shapes = vec![self.chunk_phases(request, shape, chunk)?];
-        if last != chunk {
-            shapes.push(self.chunk_phases(request, shape, last)?);
+        let chunks = self.chunks(request.kind, request.bytes, members)?;
+        let sizes = if chunks.last == chunks.full { vec![chunks.full] } else { vec![chunks.full, chunks.last] };
+        let alike = |shapes| Lowered { shapes, chunks: chunks.count, shape_of: Vec::new() };
+        let Some(lines) = self.lines(request, shape) else {
+            let shapes = sizes.iter().map(|&bytes| self.undivided(request, shape, bytes));
+            return shapes.collect::<Result<_, _>>().map(alike);
+        };
+        let orders = self.orders(request, &lines, chunks)?;
+        if !orders.is_empty() {
+            return self.by_order(request, &lines, chunks, &orders);
         }
-        Ok(Lowered { shapes, chunks })
+        let order: Order = (0..lines.len() as u32).collect();
+        let shapes = sizes.iter().map(|&bytes| self.over_lines(request, bytes, &lines, &order));
+        shapes.collect::<Result<_, _>>().map(alike)
     }
 }

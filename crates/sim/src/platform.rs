@@ -9,6 +9,7 @@ use std::sync::Arc;
 use topology::Fabric;
 use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
+pub use crate::scheduler::DimensionOrder;
 pub use collective::{Algorithm, Hierarchy};
 
 /// The algorithms of one collective kind.
@@ -75,6 +76,8 @@ pub enum Policy {
     Explicit,
     /// All-to-all before everything else, then earlier first (HOTI 2020).
     AllToAllFirst,
+    /// By the buffer of the chunk's phase, smaller first; then entered earlier (Themis, ISCA 2022).
+    SmallestFirst,
 }
 
 /// Scheduler settings.
@@ -82,6 +85,8 @@ pub enum Policy {
 pub struct Scheduler {
     /// Order among collectives.
     pub policy: Policy,
+    /// Order of dimensions of each chunk.
+    pub dimension_order: DimensionOrder,
     /// Chunks a collective is split into.
     pub chunks: u32,
     /// Chunk phases that may run at once on a dimension of an NPU.

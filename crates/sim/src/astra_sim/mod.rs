@@ -6,7 +6,7 @@
 mod plans;
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, regular};
+use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
 use crate::platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
 use crate::shape::Shape;
 use collective::Plan;
@@ -172,6 +172,7 @@ impl<'a> AstraSimLowering<'a> {
                 only: Vec::new(),
                 endpoint_delay: Span::from_ns(self.parameters.endpoint_delay),
                 kind,
+                bytes: buffer(kind, bytes, size),
             })
         };
         self.phases(request, chunk, &dims).into_iter().map(spec).collect()
@@ -199,6 +200,7 @@ impl<'a> AstraSimLowering<'a> {
             only: Vec::new(),
             endpoint_delay: Span::from_ns(delay),
             kind,
+            bytes: buffer(kind, chunk, size),
         })
     }
 }
@@ -231,7 +233,7 @@ impl Lowering for AstraSimLowering<'_> {
             None if choice.flat => vec![self.flat(kind, chunk, single(), None)?],
             None => self.over_dimensions(request, chunk, choice)?,
         };
-        Ok(Lowered { shapes: vec![phases], chunks })
+        Ok(Lowered { shapes: vec![phases], chunks, shape_of: Vec::new() })
     }
 }
 

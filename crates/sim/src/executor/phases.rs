@@ -8,6 +8,7 @@ use super::streams::Instance;
 use super::{Callback, Executor, NONE, Token};
 use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
 use crate::observe::{ChunkPhase, Observer};
+use crate::platform::Policy;
 use crate::symmetry::slot_of;
 use collective::Step;
 use graph::{Members, Problem};
@@ -323,9 +324,19 @@ impl<B: Backend> Executor<'_, B> {
         &mut self.queues[(rank * self.settings.sizes.len() as u32 * self.settings.queues_per_dim + queue) as usize]
     }
 
+    /// Larger goes first.
+    fn priority_of(&self, stream: &Stream) -> i64 {
+        let instance = &self.instances[stream.instance as usize];
+        if self.settings.policy == Policy::SmallestFirst {
+            let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
+            return -i64::try_from(phase.bytes).unwrap_or(i64::MAX);
+        }
+        instance.members[stream.member as usize].priority
+    }
+
     fn enqueue(&mut self, stream: u32) -> u32 {
         let state = self.streams[stream as usize];
-        let priority = self.instances[state.instance as usize].members[state.member as usize].priority;
+        let priority = self.priority_of(&state);
         let (queue, backward) = self.queue_of(&state);
         self.streams[stream as usize] = Stream { entered: self.now, queue, backward, ..state };
         let waiting = &mut self.queue_mut(state.rank, queue).waiting;
@@ -678,7 +689,7 @@ fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream) -> &'p
 
 /// The flat script of a chunk's phase, in the order `flatten` lays them out.
 fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec) -> u32 {
-    let shape = if state.chunk + 1 == instance.lowered.chunks { instance.scripts.len() - 1 } else { 0 };
+    let shape = instance.lowered.shape(state.chunk);
     let turn = turn(phase, instance, state);
     let before: usize = phase.plans[..turn].iter().map(|d| 2 * d.forward.plan.scripts.len()).sum();
     let plan = &phase.plans[turn].forward.plan;

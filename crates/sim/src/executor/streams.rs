@@ -230,6 +230,8 @@ impl<B: Backend> Executor<'_, B> {
         state.issued += 1;
         match self.settings.policy {
             Policy::Lifo => state.issued,
+            // By phase, see `enqueue`.
+            Policy::SmallestFirst => 0,
             Policy::Fifo => -state.issued,
             Policy::Explicit => i64::from(explicit),
             Policy::AllToAllFirst if kind == CollectiveKind::AllToAll => (1 << 40) - state.issued,

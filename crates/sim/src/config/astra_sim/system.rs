@@ -5,15 +5,17 @@ use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::{self, Value};
 use crate::platform::{
-    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, Hierarchy, Npu, Policy, Scheduler, SharedBus,
+    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Policy, Scheduler,
+    SharedBus,
 };
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;
 use units::{Bandwidth, Flops, Ratio, Span};
 
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "scheduling-policy",
+    "inter-dimension-scheduling",
     "collective-optimization",
     "endpoint-delay",
     "active-chunks-per-dimension",
@@ -162,6 +164,7 @@ fn scheduler(root: &At<'_>, args: &AstraSimArgs, endpoint_delay: u64, findings: 
         findings.need(root, "preferred-dataset-splits", "a whole number from 1: the chunks of a collective")?;
     Some(Scheduler {
         policy,
+        dimension_order: dimension_order(root, findings),
         chunks: integer(&splits, 1, MANY, findings).and_then(|i| u32::try_from(i).ok())?,
         active_chunks,
         queues_per_dim: args.num_queues_per_dim,
@@ -170,6 +173,19 @@ fn scheduler(root: &At<'_>, args: &AstraSimArgs, endpoint_delay: u64, findings: 
         rendezvous: args.rendezvous,
         replay_only,
     })
+}
+
+/// What older versions of the peer took for a scheduler; this one ignores the key and every word of it.
+fn dimension_order(root: &At<'_>, findings: &mut Findings) -> DimensionOrder {
+    let Some(at) = root.get("inter-dimension-scheduling") else { return DimensionOrder::Baseline };
+    let words = [("themis", DimensionOrder::Themis), ("offlineGreedy", DimensionOrder::OfflineGreedy)];
+    let Value::Text(text) = &at.tree.value else { return DimensionOrder::Baseline };
+    let Some(&(word, order)) = words.iter().find(|w| w.0 == text) else { return DimensionOrder::Baseline };
+    findings.warnings.push(format!(
+        "{}: ASTRA-sim ignores inter-dimension-scheduling: {word}; a native platform file with scheduler.dimension_order does it",
+        findings.file
+    ));
+    order
 }
 
 /// A word that the peer leaves undefined when missing: a default and a warning.

@@ -3,7 +3,7 @@
 use super::{collectives, compute, fabric};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
-use crate::platform::{CustomPaths, Npu, Platform, Policy, Scheduler};
+use crate::platform::{CustomPaths, DimensionOrder, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
 use device::memory::{RemoteMemory, Sharing};
@@ -23,11 +23,18 @@ const KEYS: [&str; 11] = [
     "logical",
 ];
 /// Words for `scheduler.policy`.
-pub(super) const POLICIES: [(&str, Policy); 4] = [
+pub(super) const POLICIES: [(&str, Policy); 5] = [
     ("lifo", Policy::Lifo),
     ("fifo", Policy::Fifo),
     ("explicit", Policy::Explicit),
     ("all_to_all_first", Policy::AllToAllFirst),
+    ("smallest_first", Policy::SmallestFirst),
+];
+/// Words for `scheduler.dimension_order`.
+pub(super) const DIMENSION_ORDERS: [(&str, DimensionOrder); 3] = [
+    ("baseline", DimensionOrder::Baseline),
+    ("themis", DimensionOrder::Themis),
+    ("offline_greedy", DimensionOrder::OfflineGreedy),
 ];
 /// Chunks of a collective over several dimensions, where nothing is said.
 const CHUNKS: u32 = 16;
@@ -149,6 +156,7 @@ fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> 
 fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Scheduler {
     let mut scheduler = Scheduler {
         policy: Policy::Fifo,
+        dimension_order: DimensionOrder::Baseline,
         chunks: if dims == 1 { 1 } else { CHUNKS },
         active_chunks: 1,
         queues_per_dim: 1,
@@ -160,6 +168,7 @@ fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Schedu
     let Some(at) = at else { return scheduler };
     let keys = [
         "policy",
+        "dimension_order",
         "chunks",
         "active_chunks",
         "queues_per_dim",
@@ -179,6 +188,7 @@ fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Schedu
     };
     let s = &mut scheduler;
     take("policy", &mut |at, f| f.one_of(at, &POLICIES).map(|v| s.policy = v));
+    take("dimension_order", &mut |at, f| f.one_of(at, &DIMENSION_ORDERS).map(|v| s.dimension_order = v));
     take("chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.chunks = v));
     take("active_chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.active_chunks = v));
     take("queues_per_dim", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.queues_per_dim = v));

@@ -2,8 +2,8 @@
 
 use super::collectives::{HIERARCHIES, word};
 use super::compute;
-use super::reader::POLICIES;
-use crate::platform::{Choice, Platform, Policy};
+use super::reader::{DIMENSION_ORDERS, POLICIES};
+use crate::platform::{Choice, DimensionOrder, Platform, Policy};
 use crate::profile::Profile;
 use device::memory::Sharing;
 use graph::CollectiveKind;
@@ -130,13 +130,18 @@ fn policy(policy: Policy) -> &'static str {
     POLICIES.into_iter().find(|p| p.1 == policy).map_or("", |p| p.0)
 }
 
+fn dimension_order(order: DimensionOrder) -> &'static str {
+    DIMENSION_ORDERS.into_iter().find(|o| o.1 == order).map_or("", |o| o.0)
+}
+
 fn show_scheduler(platform: &Platform, out: &mut String) {
     let s = &platform.scheduler;
     let streams = if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
     let _ = writeln!(
         out,
-        "scheduler:\n  policy: {}\n  chunks: {}\n  active_chunks: {}",
+        "scheduler:\n  policy: {}\n  dimension_order: {}\n  chunks: {}\n  active_chunks: {}",
         policy(s.policy),
+        dimension_order(s.dimension_order),
         s.chunks,
         s.active_chunks
     );
@@ -181,6 +186,7 @@ pub fn to_json(platform: &Platform) -> Value {
         "custom_by_node": platform.custom_paths.nodes,
         "scheduler": {
             "policy": s.policy,
+            "dimension_order": dimension_order(s.dimension_order),
             "chunks": s.chunks,
             "active_chunks": s.active_chunks,
             "queues_per_dim": s.queues_per_dim,

@@ -1,7 +1,7 @@
 //! Native files: what they mean, broken text against its exact message, and platforms that read back.
 
 use super::*;
-use crate::platform::{Algorithm, Choice, Hierarchy, Policy};
+use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
 use device::memory::{RemoteMemory, Sharing};
 use graph::CollectiveKind;
@@ -25,7 +25,7 @@ collectives:
   all_gather: {algorithm: ring, flat: true}
   reduce_scatter: {custom: rs.xml}
   broadcast: auto
-scheduler: {policy: all_to_all_first, chunks: 64, active_chunks: 2, queues_per_dim: 3, endpoint_delay: 5 ns, comm_streams: 2, rendezvous: true}
+scheduler: {policy: all_to_all_first, dimension_order: themis, chunks: 64, active_chunks: 2, queues_per_dim: 3, endpoint_delay: 5 ns, comm_streams: 2, rendezvous: true}
 logical: [16, 8]
 "#;
 
@@ -67,6 +67,7 @@ fn every_key_means_what_it_says() {
     assert_eq!(platform.collectives.hierarchy, Hierarchy::HierarchicalOptimal);
     let s = &platform.scheduler;
     assert_eq!((s.policy, s.chunks, s.active_chunks, s.queues_per_dim), (Policy::AllToAllFirst, 64, 2, 3));
+    assert_eq!(s.dimension_order, DimensionOrder::Themis);
     assert_eq!((s.endpoint_delay, s.comm_streams, s.rendezvous, s.replay_only), (Span::from_ns(5), 2, true, false));
     assert_eq!(platform.logical, Some(vec![16, 8]));
 }
@@ -81,6 +82,7 @@ fn little_is_needed_and_the_rest_is_as_documented() {
         (16, Policy::Fifo, 0)
     );
     assert_eq!(platform.scheduler.endpoint_delay, Span::from_ns(10));
+    assert_eq!(platform.scheduler.dimension_order, DimensionOrder::Baseline);
     assert_eq!(platform.collectives.hierarchy, Hierarchy::Enhanced);
     let flat = read("topology: SW(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n").unwrap();
     assert_eq!(flat.scheduler.chunks, 1);
@@ -274,7 +276,7 @@ fn broken_text_gives_its_message() {
         (
             ("policy: all_to_all_first", "policy: LIFO"),
             "line 17, scheduler.policy: \"LIFO\" is not allowed; did you mean \"lifo\"? \
-                                                        (allowed: lifo, fifo, explicit, all_to_all_first)"
+                                                        (allowed: lifo, fifo, explicit, all_to_all_first, smallest_first)"
                 .into(),
         ),
         (
@@ -599,6 +601,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.collectives.hierarchy = collectives::HIERARCHIES[hierarchy].1;
     platform.scheduler = crate::platform::Scheduler {
         policy: reader::POLICIES[s.0].1,
+        dimension_order: reader::DIMENSION_ORDERS[s.0 % reader::DIMENSION_ORDERS.len()].1,
         chunks: s.1,
         active_chunks: s.2,
         queues_per_dim: s.3,
