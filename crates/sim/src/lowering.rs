@@ -23,6 +23,36 @@ pub enum Lane {
     Second,
 }
 
+impl Lane {
+    /// Of `queues` of a dimension the one that the `nth` chunk dealt to this lane waits in, and whether chunks in it run backwards.
+    #[inline]
+    pub fn queue(self, queues: u32, nth: u32) -> (u32, bool) {
+        if queues == 1 {
+            return (0, self == Lane::Second);
+        }
+        let half = queues / 2;
+        let (low, count) = match self {
+            Lane::All => (0, queues),
+            Lane::First => (0, half),
+            Lane::Second => (half, queues - half),
+        };
+        let queue = low + nth % count;
+        (queue, queue >= half)
+    }
+
+    /// The lane of each phase: an all-reduce comes back on the second.
+    pub fn of(kind: CollectiveKind, phases: &[collective::Phase]) -> Vec<Lane> {
+        let all_reduce = kind == CollectiveKind::AllReduce;
+        let up = phases.iter().position(|p| all_reduce && p.kind == CollectiveKind::AllGather);
+        let lane = |at: usize| match up {
+            Some(up) if at >= up => Lane::Second,
+            Some(_) => Lane::First,
+            None => Lane::All,
+        };
+        (0..phases.len()).map(lane).collect()
+    }
+}
+
 /// How positions of a phase map to ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {

@@ -7,9 +7,9 @@
 
 use crate::executor::Lowering;
 use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
-use crate::platform::{Algorithm, Choice, Platform};
-use crate::scheduler::predict::{self, Wire};
-use crate::scheduler::{self, DimensionOrder, Job, Order};
+use crate::platform::{Algorithm, Choice, DimensionOrder, Platform, Policy};
+use crate::scheduler::predict::{self, Cost, Wire};
+use crate::scheduler::{self, Job, Order};
 use crate::shape::{Line, Shape};
 use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
@@ -125,8 +125,7 @@ impl<'a> NativeLowering<'a> {
                 at
             })
             .collect();
-        let up =
-            split.iter().position(|p| p.kind == CollectiveKind::AllGather && request.kind == CollectiveKind::AllReduce);
+        let lanes = Lane::of(request.kind, &split);
         let spec = |(at, phase): (usize, &Phase)| {
             let index = phase.dim.expect("phases over lines name one") as usize;
             let line = lines[index];
@@ -144,11 +143,7 @@ impl<'a> NativeLowering<'a> {
                 geometry: Geometry::Line { stride: line.stride, size: line.size },
                 size: line.size,
                 root: roots[index],
-                lane: match up {
-                    Some(up) if at >= up => Lane::Second,
-                    Some(_) => Lane::First,
-                    None => Lane::All,
-                },
+                lane: lanes[at],
                 only: (0..lines.len() as u32).filter(needed).map(filter).collect(),
             })
         };
@@ -234,18 +229,28 @@ impl<'a> NativeLowering<'a> {
         };
         let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
         let sizes: Vec<u64> = (0..chunks.count).map(|chunk| chunks.size(chunk)).collect();
-        let hierarchy = self.platform.collectives.hierarchy;
-        let known: RefCell<FxHashMap<Phase, Span>> = RefCell::default();
-        let time = |phase: &Phase| {
-            if let Some(&time) = known.borrow().get(phase) {
-                return Ok(time);
+        let directions: Vec<bool> = wires.iter().map(Wire::has_directions).collect();
+        let known: RefCell<FxHashMap<Phase, Cost>> = RefCell::default();
+        let costs = |phase: &Phase| {
+            if let Some(&cost) = known.borrow().get(phase) {
+                return Ok(cost);
             }
             let at = phase.dim.unwrap_or(0) as usize;
-            let time = self.occupancy(request.kind, phase, &lines[at], &wires[at])?;
-            known.borrow_mut().insert(*phase, time);
-            Ok(time)
+            let cost = self.cost(request.kind, phase, &lines[at], &wires[at])?;
+            known.borrow_mut().insert(*phase, cost);
+            Ok(cost)
         };
-        scheduler::orders(policy, &Job { kind: request.kind, dims: &dims, chunks: &sizes, hierarchy }, &time)
+        let setup = &self.platform.scheduler;
+        let job = Job {
+            kind: request.kind,
+            dims: &dims,
+            chunks: &sizes,
+            hierarchy: self.platform.collectives.hierarchy,
+            queues: setup.queues(),
+            smallest_first: setup.policy == Policy::SmallestFirst,
+            directions: &directions,
+        };
+        scheduler::orders(policy, &job, &costs)
     }
 
     /// The physical dimension of each line; `None` where one crosses dimensions.
@@ -254,20 +259,10 @@ impl<'a> NativeLowering<'a> {
         lines.iter().map(|l| Wire::find(dims, l.stride, l.size)).collect()
     }
 
-    /// For how long a phase keeps its dimension: chunks that may run side by side share it, but not the links.
-    fn occupancy(&self, kind: CollectiveKind, phase: &Phase, line: &Line, wire: &Wire) -> Result<Span, Problem> {
+    fn cost(&self, kind: CollectiveKind, phase: &Phase, line: &Line, wire: &Wire) -> Result<Cost, Problem> {
         let algorithm = self.algorithm(kind, line.dim, line.size);
         let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
-        let plan = &plans[0].forward;
-        let scheduler = &self.platform.scheduler;
-        if scheduler.dimension_order == DimensionOrder::OfflineGreedy {
-            let alone = predict::bytes_alone(plan, wire).map(|(_, time)| time);
-            return Ok(alone.unwrap_or_else(|| predict::time(plan, wire, Span::ZERO)));
-        }
-        let alone = predict::time(plan, wire, scheduler.endpoint_delay);
-        let shared = Span(alone.0.div_ceil(scheduler.active_chunks.into()));
-        let sent = predict::bytes_alone(plan, wire).map_or(0, |(sent, _)| sent);
-        Ok(shared.max(wire.all_links().span(Bytes(sent))))
+        Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
     }
 }
 

@@ -103,6 +103,14 @@ pub struct Scheduler {
     pub replay_only: bool,
 }
 
+impl Scheduler {
+    /// Queues a dimension, and chunk phases at once in each of them.
+    pub fn queues(&self) -> (u32, u32) {
+        let queues = self.queues_per_dim.max(1);
+        (queues, self.active_chunks.div_ceil(queues).max(1))
+    }
+}
+
 /// One NPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Npu {

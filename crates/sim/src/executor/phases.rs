@@ -304,19 +304,9 @@ impl<B: Backend> Executor<'_, B> {
         let instance = &self.instances[stream.instance as usize];
         let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
         let per_dim = self.settings.queues_per_dim;
-        let first = phase.dim * per_dim;
-        if per_dim == 1 {
-            return (first, phase.lane == Lane::Second);
-        }
-        let half = per_dim / 2;
-        let (low, count) = match phase.lane {
-            Lane::All => (0, per_dim),
-            Lane::First => (0, half),
-            Lane::Second => (half, per_dim - half),
-        };
         let before = instance.dealt_before(stream.member, phase.dim, phase.lane as usize);
-        let queue = low + before.wrapping_add(stream.chunk) % count;
-        (first + queue, queue >= half)
+        let (queue, backward) = phase.lane.queue(per_dim, before.wrapping_add(stream.chunk));
+        (phase.dim * per_dim + queue, backward)
     }
 
     #[inline]

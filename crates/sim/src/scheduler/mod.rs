@@ -1,7 +1,7 @@
 //! Which dimension each chunk of a collective goes through first, second, ...: a list of orders, one a chunk.
 //!
 //! Here: the contract and what schedulers share. One scheduler one file (`baseline.rs`, `themis.rs`, `offline_greedy.rs`); what a
-//! phase takes by itself is `predict.rs`. Not here: how phases follow from an order (`collective::phases`), who goes first within
+//! phase takes by itself is `predict.rs`, what a whole collective takes `pipeline.rs`. Not here: how phases follow from an order (`collective::phases`), who goes first within
 //! a dimension (`Policy`), and when a chunk starts (`executor/phases.rs`).
 //!
 //! A schedule is a function of the collective alone, so that all members choose alike, whether the run is folded or not.
@@ -9,11 +9,15 @@
 
 mod baseline;
 mod offline_greedy;
+mod pipeline;
 pub(crate) mod predict;
+#[cfg(test)]
+mod tests;
 mod themis;
 
 use collective::{Hierarchy, Phase, phases};
 use graph::{CollectiveKind, Problem};
+use predict::Cost;
 use units::Span;
 
 /// How the order of dimensions is chosen for each chunk.
@@ -39,10 +43,16 @@ pub(crate) struct Job<'a> {
     /// Bytes of every chunk, as `graph::Op::Collective` means them.
     pub chunks: &'a [u64],
     pub hierarchy: Hierarchy,
+    /// Queues a dimension, and chunk phases at once in each.
+    pub queues: (u32, u32),
+    /// Smaller chunks go first within a dimension.
+    pub smallest_first: bool,
+    /// Of each dimension, whether what runs backwards leaves by other links.
+    pub directions: &'a [bool],
 }
 
-/// What a phase is predicted to take.
-pub(crate) type Time<'a> = dyn Fn(&Phase) -> Result<Span, Problem> + 'a;
+/// What a phase is predicted to cost.
+pub(crate) type Costs<'a> = dyn Fn(&Phase) -> Result<Cost, Problem> + 'a;
 
 impl Job<'_> {
     /// Whether orders differ in the bytes they put on the dimensions.
@@ -65,45 +75,52 @@ impl Job<'_> {
         if self.kind == CollectiveKind::AllGather { self.kind } else { CollectiveKind::ReduceScatter }
     }
 
-    /// Where dimension `dim` stands among those that take part.
-    fn place(&self, dim: u32) -> usize {
-        self.dims.iter().position(|d| d.0 == dim).expect("a phase's dimension takes part")
+    /// Where the dimension of a phase stands among those that take part.
+    fn place(&self, phase: &Phase) -> usize {
+        self.dims.iter().position(|&(dim, _)| Some(dim) == phase.dim).expect("a phase's dimension takes part")
     }
 
-    /// Adds the predicted time of each phase of a chunk to the load of its dimension.
-    fn load(&self, bytes: u64, order: &[u32], time: &Time, loads: &mut [Span]) -> Result<(), Problem> {
+    /// Adds to the load of each dimension what a chunk puts on it.
+    fn load(&self, bytes: u64, order: &[u32], weigh: &Weigh, loads: &mut [Span]) -> Result<(), Problem> {
         for phase in self.phases(bytes, order) {
-            let dim = phase.dim.expect("phases over dimensions name one");
-            loads[self.place(dim)] += time(&phase)?;
+            loads[self.place(&phase)] += weigh(&phase)?;
         }
         Ok(())
     }
+
+    /// The orders of chunks that each begin on the least loaded dimension; that of the lines while loads differ by no more than `level`.
+    fn greedy(&self, weigh: &Weigh, level: impl Fn(u32, u64) -> Result<Span, Problem>) -> Result<Vec<Order>, Problem> {
+        let mut loads = vec![Span::ZERO; self.dims.len()];
+        let mut orders = Vec::with_capacity(self.chunks.len());
+        for &bytes in self.chunks {
+            let mut order: Order = (0..self.dims.len() as u32).collect();
+            order.sort_by_key(|&at| loads[at as usize]);
+            let (least, most) = (order[0] as usize, order[order.len() - 1] as usize);
+            if loads[most].saturating_sub(loads[least]) <= level(self.dims[least].0, bytes)? {
+                order = baseline::order(self);
+            }
+            self.load(bytes, &order, weigh, &mut loads)?;
+            orders.push(order);
+        }
+        Ok(orders)
+    }
 }
+
+/// What a phase adds to the load of its dimension.
+type Weigh<'a> = dyn Fn(&Phase) -> Result<Span, Problem> + 'a;
+
+/// Part of a chunk whose time is the smallest difference of loads that is acted upon (Themis, and ASTRA-sim).
+const THRESHOLD: u64 = 16;
 
 /// The order of every chunk; empty: all take the baseline's.
 ///
 /// # Errors
-/// Those of `time`: an algorithm that cannot run a phase on its dimension.
-pub(crate) fn orders(policy: DimensionOrder, job: &Job, time: &Time) -> Result<Vec<Order>, Problem> {
+/// Those of `costs`: an algorithm that cannot run a phase on its dimension.
+pub(crate) fn orders(policy: DimensionOrder, job: &Job, costs: &Costs) -> Result<Vec<Order>, Problem> {
     match policy {
         _ if !job.has_choice() => Ok(Vec::new()),
         DimensionOrder::Baseline => Ok(Vec::new()),
-        DimensionOrder::Themis => themis::orders(job, time),
-        DimensionOrder::OfflineGreedy => offline_greedy::orders(job, time),
+        DimensionOrder::Themis => themis::orders(job, costs),
+        DimensionOrder::OfflineGreedy => offline_greedy::orders(job, costs),
     }
-}
-
-/// Dimensions by load, the least loaded first; equal ones innermost first.
-fn by_load(loads: &[Span]) -> Order {
-    let mut order: Order = (0..loads.len() as u32).collect();
-    order.sort_by_key(|&at| loads[at as usize]);
-    order
-}
-
-fn most(loads: &[Span]) -> Span {
-    loads.iter().copied().max().unwrap_or_default()
-}
-
-fn least(loads: &[Span]) -> (usize, Span) {
-    loads.iter().copied().enumerate().min_by_key(|&(at, load)| (load, at)).unwrap_or_default()
 }

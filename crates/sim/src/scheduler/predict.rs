@@ -6,12 +6,12 @@
 //! Not here: contention with other phases (the backends), and whether a phase may really be timed so (`executor/lockstep.rs`).
 
 use crate::lowering::ReadyPlan;
-use collective::{Step, To};
+use collective::{Script, Step, To};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use topology::{Block, Dim};
-use units::{Bandwidth, Bytes, Span};
+use units::{Bytes, Span};
 
 /// Steps of a script that are followed; longer ones are estimated.
 const STEPS: usize = 1 << 16;
@@ -21,6 +21,7 @@ const STEPS: usize = 1 << 16;
 pub(crate) struct Wire<'a> {
     dim: &'a Dim,
     stride: u32,
+    size: u32,
 }
 
 impl<'a> Wire<'a> {
@@ -29,17 +30,18 @@ impl<'a> Wire<'a> {
         let mut inner = 1;
         for dim in dims {
             let outer = inner * dim.size;
-            if stride >= inner && stride.is_multiple_of(inner) && u64::from(stride) * u64::from(size) <= outer.into() {
-                return Some(Wire { dim, stride: stride / inner });
+            let length = u64::from(stride) * u64::from(size);
+            if stride >= inner && stride.is_multiple_of(inner) && u64::from(outer).is_multiple_of(length) {
+                return Some(Wire { dim, stride: stride / inner, size });
             }
             inner = outer;
         }
         None
     }
 
-    /// Bandwidth of all links that leave an NPU in this dimension.
-    pub fn all_links(&self) -> Bandwidth {
-        Bandwidth(self.dim.bandwidth.0.saturating_mul(links(self.dim.block, self.dim.size).into()))
+    /// Whether what runs backwards leaves by other links.
+    pub fn has_directions(&self) -> bool {
+        self.dim.block == Block::Ring && self.dim.size > 2
     }
 
     /// The link by which position 0 sends to `position`, and the links on the way.
@@ -54,44 +56,58 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Links that leave an NPU in a block of `size`.
-pub(crate) fn links(block: Block, size: u32) -> u32 {
-    match block {
-        Block::Ring => size.saturating_sub(1).min(2),
-        Block::FullyConnected => size.saturating_sub(1),
-        Block::Switch => 1,
-    }
+/// What a phase costs by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Bytes an NPU sends, over every link.
+    pub sent: u64,
+    /// From entering it to its end.
+    pub alone: Span,
+    /// The same without latencies, delays and reductions: the bytes alone.
+    pub serial: Span,
+    /// For how long it keeps the link it uses most.
+    pub link: Span,
 }
 
-/// Time of a phase by itself, from the moment it enters.
-pub(crate) fn time(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Span {
+/// What `plan` costs on a line of `wire`; `delay` passes before the first send and after each reception.
+pub(crate) fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
     let (script, charges) = (&plan.plan.scripts[0], &plan.charges[0]);
-    if plan.plan.is_uniform() && script.steps.len() <= STEPS {
-        let first = if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
-        return Follow::new(&script.steps, plan.plan.n, wire, true).to_the_end(first, |j| delay + charges[j]);
-    }
-    estimate(plan, wire, delay)
-}
-
-/// Time in which the bytes of a phase leave an NPU by the links its algorithm uses, without latencies, delays and reductions, and those
-/// bytes; `None` where it is not known.
-pub(crate) fn bytes_alone(plan: &ReadyPlan, wire: &Wire) -> Option<(u64, Span)> {
-    let script = &plan.plan.scripts[0];
     if !plan.plan.is_uniform() || script.steps.len() > STEPS {
-        return None;
+        return estimate(plan, wire, delay);
     }
-    let sent = script.steps.iter().map(|s| if s.to.is_some() { s.bytes } else { 0 }).sum();
-    Some((sent, Follow::new(&script.steps, plan.plan.n, wire, false).to_the_end(Span::ZERO, |_| Span::ZERO)))
+    let follow = |latency| Follow::new(&script.steps, plan.plan.n, wire, latency);
+    let first = if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
+    let alone = follow(true).to_the_end(first, |j| delay + charges[j]);
+    Cost {
+        sent: sent(script),
+        alone,
+        serial: follow(false).to_the_end(Span::ZERO, |_| Span::ZERO),
+        link: busiest(script, wire),
+    }
 }
 
-fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Span {
-    let hop = wire.dim.latency * u64::from(wire.dim.block.hops(wire.dim.size, 0, wire.stride % wire.dim.size));
-    let of_script = |(script, charges): (&collective::Script, &Vec<Span>)| {
-        let sent: u64 = script.steps.iter().map(|s| if s.to.is_some() { s.bytes } else { 0 }).sum();
-        let waits = (hop + delay) * charges.len() as u64;
-        wire.dim.bandwidth.span(Bytes(sent)) + waits + charges.iter().copied().sum::<Span>() + delay
+fn sent(script: &Script) -> u64 {
+    script.steps.iter().map(|s| if s.to.is_some() { s.bytes } else { 0 }).sum()
+}
+
+/// For how long position 0 of a uniform plan keeps its busiest link.
+fn busiest(script: &Script, wire: &Wire) -> Span {
+    let n = wire.size;
+    let mut by_link: FxHashMap<u32, Span> = FxHashMap::default();
+    for (to, bytes) in script.steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))) {
+        *by_link.entry(wire.way(to.position(0, n)).0).or_default() += wire.dim.bandwidth.span(Bytes(bytes));
+    }
+    by_link.into_values().max().unwrap_or_default()
+}
+
+fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
+    let hop = wire.dim.latency * u64::from(wire.dim.block.hops(wire.dim.size, 0, wire.stride));
+    let of_script = |(script, charges): (&Script, &Vec<Span>)| {
+        let serial = wire.dim.bandwidth.span(Bytes(sent(script)));
+        let waits = (hop + delay) * charges.len() as u64 + charges.iter().copied().sum::<Span>();
+        Cost { sent: sent(script), alone: serial + waits + delay, serial, link: serial }
     };
-    plan.plan.scripts.iter().zip(&plan.charges).map(of_script).max().unwrap_or_default()
+    plan.plan.scripts.iter().zip(&plan.charges).map(of_script).max_by_key(|c| c.alone).unwrap_or_default()
 }
 
 /// One position on its way through its script.

@@ -1,7 +1,7 @@
 //! Readers against the recorded corpus (when it is there) and against broken text.
 
 use super::*;
-use crate::platform::{Algorithm, Hierarchy, Policy};
+use crate::platform::{Algorithm, DimensionOrder, Hierarchy, Policy};
 use device::memory::{RemoteMemory, Sharing};
 use graph::CollectiveKind;
 use proptest::prelude::*;
@@ -93,6 +93,18 @@ fn unknown_keys_are_named_and_ignored() {
     let (platform, _) = with(NETWORK, &system, MEMORY).unwrap();
     assert_eq!(platform.warnings.len(), 1);
     assert!(platform.warnings[0].ends_with("system.json: keys without effect, ignored: boost-mode, comment"));
+}
+
+/// The peer compared with ignores the key; what it asks for is kept for the platform's native form.
+#[test]
+fn a_scheduler_of_dimensions_is_read_and_told() {
+    let system = SYSTEM.replace('{', r#"{"inter-dimension-scheduling": "themis", "#);
+    let (platform, _) = with(NETWORK, &system, MEMORY).unwrap();
+    assert_eq!(platform.scheduler.dimension_order, DimensionOrder::Themis);
+    assert_eq!(platform.warnings.len(), 1);
+    assert!(platform.warnings[0].contains("ASTRA-sim ignores inter-dimension-scheduling: themis"));
+    let system = SYSTEM.replace('{', r#"{"inter-dimension-scheduling": "baseline", "#);
+    assert_eq!(with(NETWORK, &system, MEMORY).unwrap().0.warnings, [""; 0]);
 }
 
 #[test]

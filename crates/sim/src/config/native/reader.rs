@@ -1,12 +1,13 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric};
+use super::{collectives, compute, fabric, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
-use crate::platform::{CustomPaths, DimensionOrder, Npu, Platform, Policy, Scheduler};
+use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
 use device::memory::{RemoteMemory, Sharing};
+use topology::Fabric;
 use units::{Ratio, Span};
 
 const KEYS: [&str; 11] = [
@@ -52,6 +53,10 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let mut custom_paths = CustomPaths::default();
     let collectives = collectives::read(root.get("collectives"), &sizes, &mut custom_paths, findings);
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
+    if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
+        let word = show::dimension_order(scheduler.dimension_order);
+        findings.warnings.push(format!("scheduler.dimension_order: {word} has no effect {why}"));
+    }
     Some(Platform {
         name: label(&root, "name", name, findings),
         source: label(&root, "source", "", findings),
@@ -197,6 +202,23 @@ fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Schedu
     take("rendezvous", &mut |at, f| f.flag(at).map(|v| s.rendezvous = v));
     take("replay_only", &mut |at, f| f.flag(at).map(|v| s.replay_only = v));
     scheduler
+}
+
+/// What keeps a scheduler from choosing another order than the baseline's, wherever it could.
+fn keeps_order(
+    scheduler: &Scheduler,
+    collectives: &Collectives,
+    fabric: &Fabric,
+    logical: bool,
+) -> Option<&'static str> {
+    let reasons = [
+        (scheduler.chunks == 1, "on a single chunk: set scheduler.chunks"),
+        (collectives.hierarchy != Hierarchy::Enhanced, "on all_reduce: it needs collectives.hierarchy: enhanced"),
+        (matches!(fabric, Fabric::Graph(_)), "on a graph: it needs dimensions"),
+        (logical, "where a logical dimension crosses physical ones"),
+    ];
+    let chosen = scheduler.dimension_order != DimensionOrder::Baseline;
+    reasons.into_iter().find(|(keeps, _)| chosen && *keeps).map(|(_, why)| why)
 }
 
 /// A count, or `unlimited` (0 inside).

@@ -130,7 +130,7 @@ fn policy(policy: Policy) -> &'static str {
     POLICIES.into_iter().find(|p| p.1 == policy).map_or("", |p| p.0)
 }
 
-fn dimension_order(order: DimensionOrder) -> &'static str {
+pub(super) fn dimension_order(order: DimensionOrder) -> &'static str {
     DIMENSION_ORDERS.into_iter().find(|o| o.1 == order).map_or("", |o| o.0)
 }
 
