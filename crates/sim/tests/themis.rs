@@ -6,7 +6,7 @@ use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use proptest::prelude::*;
 use sim::config::native;
 use sim::platform::Platform;
-use sim::run::{BackendKind, Config, Outcome, Source, run};
+use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::path::PathBuf;
 use units::{Bytes, Span};
 
@@ -22,7 +22,7 @@ fn time(platform: Platform, kind: CollectiveKind, bytes: u64, backend: BackendKi
     program.push(Node { id: 0, duration: Span::ZERO, op }, "collective", []);
     let workload = Workload::uniform(program.build().expect("one node"), platform.fabric.npus());
     let workload = Source::Built(Box::new(workload));
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0 };
+    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch: Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 

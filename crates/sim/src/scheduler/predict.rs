@@ -77,11 +77,11 @@ pub(crate) fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
     }
     let follow = |latency| Follow::new(&script.steps, plan.plan.n, wire, latency);
     let first = if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
-    let alone = follow(true).to_the_end(first, |j| delay + charges[j]);
+    let alone = follow(true).run_to_end(first, |j| delay + charges[j]);
     Cost {
         sent: sent(script),
         alone,
-        serial: follow(false).to_the_end(Span::ZERO, |_| Span::ZERO),
+        serial: follow(false).run_to_end(Span::ZERO, |_| Span::ZERO),
         link: busiest(script, wire),
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Follows the script from `start` on; `wait(j)` passes between the j-th reception and its use. The time of the last event.
-    fn to_the_end(mut self, start: Span, wait: impl Fn(usize) -> Span) -> Span {
+    fn run_to_end(mut self, start: Span, wait: impl Fn(usize) -> Span) -> Span {
         let mut now = start;
         self.fire(now);
         while let Some(Reverse((time, usable))) = self.events.pop() {
