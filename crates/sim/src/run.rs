@@ -128,12 +128,12 @@ fn simulate(
     let parts =
         Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
-    let observer = log.as_mut().map(|log| log as &mut dyn Observer);
+    let observers = log.iter_mut().map(|log| log as &mut dyn Observer).collect();
     let finished = match config.backend {
-        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, observer, progress),
+        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, observers, progress),
         BackendKind::Link => {
             let private = symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
-            parts.execute(backends::link(&platform)?.with_private_links(private), observer, progress)
+            parts.execute(backends::link(&platform)?.with_private_links(private), observers, progress)
         }
     }?;
     Ok(report::outcome(config, &parts, &classes, finished, log))
@@ -152,10 +152,10 @@ impl Parts<'_> {
     fn execute<'s, B: Backend>(
         &'s self,
         backend: B,
-        observer: Option<&'s mut dyn Observer>,
+        observers: Vec<&'s mut dyn Observer>,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Finished, Error> {
-        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend, observer);
+        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend, observers);
         executor.run(progress).map_err(|halt| match halt {
             Halt::Stalled(stall) => Error::Stalled(stall),
             Halt::Input(problem) => Error::Input(vec![problem]),

@@ -252,17 +252,17 @@ pub struct Executor<'a, B> {
 }
 
 impl<'a, B: Backend> Executor<'a, B> {
-    /// Ready to run `workload`, telling `observer`.
+    /// Ready to run `workload`, telling `observers`.
     pub fn new(
         workload: &'a Workload,
         settings: &'a Settings,
         folding: &'a Folding,
         lowering: &'a dyn Lowering,
         backend: B,
-        observer: Option<&'a mut dyn Observer>,
+        observers: Vec<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
         let dims = settings.sizes.len() as u32;
-        let recorder = recorder::Recorder::new(workload, folding, dims, settings.replay_only, observer);
+        let recorder = recorder::Recorder::new(workload, folding, dims, settings.replay_only, observers);
         let mut executor = Executor {
             workload,
             settings,

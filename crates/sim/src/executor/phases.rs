@@ -336,9 +336,9 @@ impl<B: Backend> Executor<'_, B> {
         queue
     }
 
-    /// Tells the observer of a chunk.
+    /// Tells observers of a chunk.
     #[inline]
-    fn tell(&mut self, stream: u32, what: impl FnOnce(&mut dyn Observer, &ChunkPhase, Time)) {
+    fn tell(&mut self, stream: u32, what: impl Fn(&mut dyn Observer, &ChunkPhase, Time)) {
         if !self.recorder.observed() {
             return;
         }

@@ -134,7 +134,7 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Tells the observer of a message of the workload whose send and receive have met.
+    /// Tells observers of a message of the workload whose send and receive have met.
     fn tell_message(&mut self, at: u32, ordinal: u32) {
         let channel = &self.channels[at as usize];
         let (send, receive) = (channel.sends[ordinal as usize], channel.receives[ordinal as usize].owner);
@@ -148,7 +148,7 @@ impl<B: Backend> Executor<'_, B> {
     /// A posted receive's message is on its way: its rank communicates (a collective's does anyway).
     fn under_way(&mut self, owner: Owner) {
         if owner.run == NONE {
-            self.recorder.message_under_way(owner.rank, self.now);
+            self.recorder.message_under_way(owner.rank, owner.node, self.now);
         }
     }
 

@@ -60,7 +60,7 @@ struct State {
 }
 
 pub(super) struct Recorder<'a> {
-    observer: Option<&'a mut dyn Observer>,
+    observers: Vec<&'a mut dyn Observer>,
     ranks: Vec<State>,
     multiplicity: Vec<u64>,
     phases: Vec<PhaseTotals>,
@@ -92,7 +92,7 @@ impl<'a> Recorder<'a> {
         folding: &Folding,
         dims: u32,
         replay_only: bool,
-        observer: Option<&'a mut dyn Observer>,
+        observers: Vec<&'a mut dyn Observer>,
     ) -> Recorder<'a> {
         let mut starts = 0;
         let mut ranks = Vec::with_capacity(folding.representatives.len());
@@ -112,13 +112,13 @@ impl<'a> Recorder<'a> {
         let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
         let multiplicity = folding.multiplicity.clone();
         let starts = vec![Time::MAX; starts];
-        Recorder { observer, ranks, multiplicity, phases: Vec::new(), starts, operations, replay_only }
+        Recorder { observers, ranks, multiplicity, phases: Vec::new(), starts, operations, replay_only }
     }
 
     /// Whether somebody listens.
     #[inline]
     pub(super) fn observed(&self) -> bool {
-        self.observer.is_some()
+        !self.observers.is_empty()
     }
 
     pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
@@ -130,7 +130,7 @@ impl<'a> Recorder<'a> {
         let state = &self.ranks[rank as usize];
         self.starts[state.started + node as usize] = now;
         self.turn(rank, kind, now, |count| *count += 1);
-        if let Some(observer) = &mut self.observer {
+        for observer in &mut self.observers {
             observer.issued(rank, node, kind, after, now);
         }
     }
@@ -141,7 +141,7 @@ impl<'a> Recorder<'a> {
         let began = std::mem::replace(start, Time::MAX);
         let span = now.since(began);
         self.turn(rank, kind, now, |count| *count -= 1);
-        if let Some(observer) = &mut self.observer {
+        for observer in &mut self.observers {
             observer.completed(rank, node, kind, began, now);
         }
         let state = &mut self.ranks[rank as usize];
@@ -157,8 +157,11 @@ impl<'a> Recorder<'a> {
     }
 
     /// A message is on its way to a posted receive.
-    pub(super) fn message_under_way(&mut self, rank: u32, now: Time) {
+    pub(super) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
         self.turn(rank, Kind::Communication, now, |count| *count += 1);
+        for observer in &mut self.observers {
+            observer.message_leaves(rank, node, now);
+        }
     }
 
     /// It has arrived.
@@ -168,21 +171,21 @@ impl<'a> Recorder<'a> {
 
     /// A send and a receive of the workload have met.
     pub(super) fn message(&mut self, message: Message) {
-        if let Some(observer) = &mut self.observer {
+        for observer in &mut self.observers {
             observer.message(&message);
         }
     }
 
     /// A node takes part in a collective.
     pub(super) fn joined(&mut self, rank: u32, node: u32, instance: u32) {
-        if let Some(observer) = &mut self.observer {
+        for observer in &mut self.observers {
             observer.joined(rank, node, instance);
         }
     }
 
-    /// What the observer is told of a chunk.
-    pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Observer)) {
-        if let Some(observer) = &mut self.observer {
+    /// What observers are told of a chunk.
+    pub(super) fn tell(&mut self, what: impl Fn(&mut dyn Observer)) {
+        for observer in &mut self.observers {
             what(*observer);
         }
     }
@@ -210,7 +213,7 @@ impl<'a> Recorder<'a> {
         *running -= 1;
         if *running == 0 {
             state.totals.dim_busy[label.1 as usize] += now.since(*since);
-            if let Some(observer) = &mut self.observer {
+            for observer in &mut self.observers {
                 observer.dimension_busy(rank, label.1, *since, now);
             }
         }
@@ -235,7 +238,7 @@ impl<'a> Recorder<'a> {
         if span != Span::ZERO {
             state.since = now;
             state.account(span);
-            if let Some(observer) = &mut self.observer {
+            for observer in &mut self.observers {
                 observer.spent(rank, state.activity(), since, now);
             }
         }

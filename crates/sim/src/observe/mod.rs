@@ -1,6 +1,6 @@
 //! Watching a run: what an observer is told, and the observers there are.
 //!
-//! The executor's recorder tells its observer what happens, in order of time; a run without one pays a branch an event. Here: the
+//! The executor's recorder tells its observers what happens, in order of time; a run without any pays a branch an event. Here: the
 //! contract. Beside it: `log.rs` keeps times of nodes and activity over time; `path.rs` (the critical path) and `layers.rs` (sums by
 //! layer) read it when the run is over. Not here: sums that every run keeps (`executor/recorder.rs`).
 
@@ -82,6 +82,8 @@ pub trait Observer {
     fn chunk_ends(&mut self, _chunk: &ChunkPhase, _now: Time) {}
     /// The rank had at least one chunk in a phase on a dimension between two times.
     fn dimension_busy(&mut self, _rank: u32, _dim: u32, _from: Time, _to: Time) {}
+    /// The message of a receive that has been posted is on its way, from now on.
+    fn message_leaves(&mut self, _rank: u32, _node: u32, _now: Time) {}
     /// A message has arrived at its receive.
     fn message(&mut self, _message: &Message) {}
 }
