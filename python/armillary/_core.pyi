@@ -103,8 +103,21 @@ class Program:
         """A message to the rank `peer` further on."""
     def recv(self, name: str, deps: Sequence[int], peer: int, bytes: int, tag: int = 0, *, duration_ps: int = 0) -> int:
         """A message from the rank `peer` further on."""
-    def memory(self, name: str, deps: Sequence[int], bytes: int, *, store: bool = False, duration_ps: int = 0) -> int:
-        """A load from, or a store to, memory outside the NPU."""
+    def memory(
+        self,
+        name: str,
+        deps: Sequence[int],
+        bytes: int,
+        *,
+        store: bool = False,
+        reach: str = "remote",
+        duration_ps: int = 0,
+    ) -> int:
+        """A load from, or a store to, memory.
+
+        `reach` is `local` (the NPU's own), `remote` (outside it), or `in_switch`: the shards of `bytes` of all NPUs are
+        gathered in the switches of remote memory as they are loaded, reduced and scattered as they are stored.
+        """
     def metadata(self, name: str, deps: Sequence[int]) -> int:
         """Takes no time."""
     def __len__(self) -> int: ...

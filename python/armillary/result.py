@@ -13,7 +13,7 @@ from .schema import Class, Dimension, Link, Operation, Phase, Report
 if TYPE_CHECKING:
     import polars as pl
 
-_PARTS = ("compute", "exposed_comm", "exposed_memory", "idle")
+_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "idle")
 
 
 class Result:
@@ -46,7 +46,8 @@ class Result:
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row a class of ranks that behave alike.
 
-        Each part (`compute`, `exposed_comm`, `exposed_memory`, `idle`) as `<part>_ns` and as its share, `<part>_share`.
+        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `idle`) as `<part>_ns` and as its
+        share, `<part>_share`.
         """
         import polars as pl
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 
 class Class(TypedDict):
-    """Ranks that behave alike. Compute, exposed communication, exposed memory and idle sum to the step time."""
+    """Ranks that behave alike. Compute, the exposed parts and idle sum to the step time."""
 
     ranks: str
     count: int
@@ -17,7 +17,8 @@ class Class(TypedDict):
     finish_ns: float
     compute_ns: float
     exposed_comm_ns: float
-    exposed_memory_ns: float
+    exposed_remote_ns: float
+    exposed_local_ns: float
     idle_ns: float
     comm_ns: float
     finish_minus_compute_ns: float
@@ -88,8 +89,10 @@ class Layer(TypedDict):
     compute_ns: float
     comm_ns: float
     exposed_comm_ns: float
-    memory_ns: float
-    exposed_memory_ns: float
+    remote_ns: float
+    exposed_remote_ns: float
+    local_ns: float
+    exposed_local_ns: float
 
 
 class Activity(TypedDict):
@@ -97,7 +100,8 @@ class Activity(TypedDict):
 
     compute: list[float]
     communication: list[float]
-    memory: list[float]
+    remote: list[float]
+    local: list[float]
     dimensions: list[list[float]]
     waiting: list[list[float]]
 

@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn peers_outside_and_foreign_operations_are_named() {
-        let memory = Op::Memory { store: false, bytes: Bytes(1) };
+        let memory = Op::Memory { store: false, bytes: Bytes(1), reach: graph::Reach::Remote };
         let problems = check(vec![program(&[(send(2, 8, 0), &[]), (recv(0, 8, 0), &[]), (memory, &[])]), program(&[])]);
         assert_eq!(problems.len(), 3);
         assert!(problems[0].contains("between position 0 and position 2 (allowed: another position of 0 to 1)"));

@@ -99,6 +99,37 @@ impl Kernel {
     }
 }
 
+/// How far an access to memory goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reach {
+    /// The NPU's own memory.
+    Local,
+    /// Memory outside the NPU.
+    #[default]
+    Remote,
+    /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load, reduced and scattered on a store.
+    InSwitch,
+}
+
+impl Reach {
+    /// Every one, in a fixed order.
+    pub const ALL: [Reach; 3] = [Reach::Local, Reach::Remote, Reach::InSwitch];
+
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reach::Local => "local",
+            Reach::Remote => "remote",
+            Reach::InSwitch => "in_switch",
+        }
+    }
+
+    /// The reach of that name.
+    pub fn from_name(name: &str) -> Option<Reach> {
+        Reach::ALL.into_iter().find(|reach| reach.name() == name)
+    }
+}
+
 /// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of `width` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -146,12 +177,14 @@ pub enum Op {
     },
     /// Matrix multiplication on the NPU: `batch` times (`m` x `k`) * (`k` x `n`).
     Gemm(Gemm),
-    /// A load from (or store to) memory outside the NPU.
+    /// A load from (or store to) memory.
     Memory {
         /// True for a store.
         store: bool,
-        /// Tensor size.
+        /// Tensor size; in-switch that of the shard of one NPU.
         bytes: Bytes,
+        /// Where the tensor is.
+        reach: Reach,
     },
     /// Point-to-point send to `rank + peer`.
     Send {

@@ -5,7 +5,7 @@ use crate::platform::Platform;
 use crate::signals::minded;
 use graph::{
     Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Kernel, Members, Mesh, NamedProgram, Node, Op,
-    Problem, ProgramBuilder, RankBinding,
+    Problem, ProgramBuilder, RankBinding, Reach,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -140,9 +140,21 @@ impl Program {
         self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
     }
 
-    #[pyo3(signature = (name, deps, bytes, *, store = false, duration_ps = 0))]
-    fn memory(&mut self, name: &str, deps: Vec<u64>, bytes: u64, store: bool, duration_ps: u64) -> PyResult<u64> {
-        self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes) })
+    #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", duration_ps = 0))]
+    fn memory(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        bytes: u64,
+        store: bool,
+        reach: &str,
+        duration_ps: u64,
+    ) -> PyResult<u64> {
+        let reach = Reach::from_name(reach).ok_or_else(|| {
+            let names = Reach::ALL.map(Reach::name).join(", ");
+            PyValueError::new_err(format!("{reach:?} is no reach of an access to memory: {names}"))
+        })?;
+        self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes), reach })
     }
 
     fn metadata(&mut self, name: &str, deps: Vec<u64>) -> PyResult<u64> {

@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::executor::{Lowering, Settings};
 use crate::lowering::Request;
+use crate::memory;
 use crate::platform::Platform;
 use crate::run::BackendKind;
 use crate::shape::Shapes;
@@ -34,7 +35,7 @@ pub(crate) fn all(
     let mut problems = graph::check(workload, npus);
     problems.extend(unreadable);
     problems.extend(crate::backends::refusal(platform, backend));
-    problems.extend(outside_memory(workload, settings));
+    problems.extend(memory::problems(workload, platform));
     // Groups mean nothing on another machine than the workload's.
     if workload.ranks.len() as u64 == u64::from(npus) {
         problems.extend(Calls::new(workload, platform, settings, lowering).problems());
@@ -43,28 +44,13 @@ pub(crate) fn all(
     if problems.is_empty() { Ok(()) } else { Err(Error::from(problems).named(&workload.origin)) }
 }
 
-/// Accesses to memory outside the NPUs where there is none.
-fn outside_memory(workload: &Workload, settings: &Settings) -> Option<Problem> {
-    if settings.remote_memory.is_some() || settings.replay_only {
-        return None;
-    }
-    let accesses = |node: &&Node| matches!(node.op, Op::Memory { .. });
-    let of_program: Vec<u64> =
-        workload.programs.iter().map(|p| p.nodes().iter().filter(accesses).count() as u64).collect();
-    let count: u64 = workload.ranks.iter().map(|r| of_program[r.program as usize]).sum();
-    let rank = workload.ranks.iter().position(|r| of_program[r.program as usize] > 0)?;
-    let node = workload.program(rank as u32).nodes().iter().find(accesses)?;
-    let message = format!("accesses remote memory, and the platform has none{}", more(count - 1, "operation"));
-    Some(Problem::new("", place(rank as u32, node), message).help("a platform with remote memory"))
-}
-
 /// `rank 3 node 17`.
-fn place(rank: u32, node: &Node) -> String {
+pub(crate) fn place(rank: u32, node: &Node) -> String {
     format!("rank {rank} node {}", node.id)
 }
 
 /// "; the same for 7 more calls".
-fn more(count: u64, noun: &str) -> String {
+pub(crate) fn more(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     if count == 0 { String::new() } else { format!("; the same for {count} more {noun}{plural}") }
 }

@@ -1,10 +1,11 @@
 //! How long every node takes that takes a set time, and what the report must say about that.
 //!
 //! A computation on the NPU takes what the platform's model makes of its work, else its recorded duration, divided by the
-//! platform's factor on compute; the host keeps its recorded durations. Not here: the models (`device::compute`), and what
+//! platform's factor on compute; the host keeps its recorded durations. Not here: accesses to memory (`memory`), the models (`device::compute`), and what
 //! ASTRA-sim does instead (`astra_sim::duration`).
 
 use crate::astra_sim;
+use crate::memory::Accesses;
 use crate::platform::Platform;
 use device::compute::{Compute, Estimate, Validity, Work};
 use graph::{Node, Op, Workload};
@@ -95,12 +96,13 @@ impl Doubt {
 /// Estimates, each made once: programs repeat their shapes.
 struct Clock<'a> {
     platform: &'a Platform,
+    memory: Accesses<'a>,
     known: FxHashMap<Work, Option<Estimate>>,
 }
 
 impl<'a> Clock<'a> {
     fn new(platform: &'a Platform) -> Clock<'a> {
-        Clock { platform, known: FxHashMap::default() }
+        Clock { platform, memory: Accesses::new(platform), known: FxHashMap::default() }
     }
 
     /// What a computation on the NPU takes before the platform's factor on compute.
@@ -123,6 +125,9 @@ impl<'a> Clock<'a> {
     }
 
     fn duration(&mut self, node: &Node) -> Span {
+        if let (Op::Memory { bytes, reach, .. }, false) = (node.op, self.platform.scheduler.replay_only) {
+            return self.memory.span(bytes, reach).unwrap_or(Span::ZERO);
+        }
         if let Some(parameters) = &self.platform.astra_sim {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }

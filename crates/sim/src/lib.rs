@@ -11,6 +11,7 @@ mod custom_files;
 pub mod error;
 pub mod executor;
 pub mod lowering;
+mod memory;
 pub mod native;
 pub mod observe;
 pub mod platform;

@@ -124,6 +124,8 @@ pub struct Npu {
     pub peak: Option<Flops>,
     /// Local memory bandwidth; `None`: reductions cost nothing.
     pub memory_bandwidth: Option<Bandwidth>,
+    /// Fixed part of an access to local memory by a load or store node.
+    pub memory_latency: Span,
     /// Local memory size, if known.
     pub memory_capacity: Option<Bytes>,
 }

@@ -134,7 +134,7 @@ fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
 
 fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
-    let busy = totals.compute + totals.exposed_comm + totals.exposed_memory;
+    let busy = totals.compute + totals.exposed_comm + totals.exposed_remote + totals.exposed_local;
     Class {
         ranks: ranges(members),
         count: members.len() as u64,
@@ -142,7 +142,8 @@ fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Cl
         finish_ns: totals.finish.as_ns(),
         compute_ns: totals.compute.as_ns(),
         exposed_comm_ns: totals.exposed_comm.as_ns(),
-        exposed_memory_ns: totals.exposed_memory.as_ns(),
+        exposed_remote_ns: totals.exposed_remote.as_ns(),
+        exposed_local_ns: totals.exposed_local.as_ns(),
         idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
         comm_ns: totals.comm.as_ns(),
         finish_minus_compute_ns: totals.finish.since(Time::ZERO).saturating_sub(totals.device).as_ns(),

@@ -2,11 +2,11 @@
 
 use crate::astra_sim::AstraSimLowering;
 use crate::compute;
-use crate::executor::{Lowering, RemoteTiming, Settings};
+use crate::executor::{Lowering, Settings};
+use crate::memory;
 use crate::native::NativeLowering;
-use crate::platform::{AstraSimParameters, Platform};
+use crate::platform::Platform;
 use graph::Workload;
-use network::LinkCost;
 use trace::chakra::ReadOptions;
 
 /// How forgiving the trace reader is.
@@ -43,17 +43,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         contention_free: false,
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
-        remote_memory: remote(platform),
+        remote_memory: memory::sharing(platform),
         durations: compute::durations(workload, platform),
     }
-}
-
-fn remote(platform: &Platform) -> Option<RemoteTiming> {
-    let memory = platform.remote_memory?;
-    let exact = LinkCost::Exact { bandwidth: memory.bandwidth, latency: memory.latency };
-    let peer = |raw: &AstraSimParameters| LinkCost::Nanoseconds {
-        bandwidth: raw.remote_bandwidth as f64,
-        latency: raw.remote_latency as f64,
-    };
-    Some(RemoteTiming { sharing: memory.sharing, cost: platform.astra_sim.as_ref().map_or(exact, peer) })
 }

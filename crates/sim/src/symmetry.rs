@@ -18,7 +18,7 @@ use crate::run::BackendKind;
 use crate::shape::{Shape, Shapes, physical};
 use collective::To;
 use device::memory::Sharing;
-use graph::{Op, Workload};
+use graph::{Op, Reach, Workload};
 use network::Backend;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ pub fn find(
     if ranks <= 1 {
         return none(String::new());
     }
-    if settings.remote_memory.is_some_and(|m| m.sharing != Sharing::PerNpu) && uses_memory(workload) {
+    if settings.remote_memory.is_some_and(|sharing| sharing != Sharing::PerNpu) && uses_memory(workload) {
         return none("ranks share remote memory and take turns".into());
     }
     let Ok(network) = crate::backends::analytical(platform) else { return none("the network has no routes".into()) };
@@ -65,7 +65,10 @@ pub fn find(
 }
 
 fn uses_memory(workload: &Workload) -> bool {
-    workload.programs.iter().any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { .. })))
+    workload
+        .programs
+        .iter()
+        .any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. })))
 }
 
 /// What a script looks like but for whom it names, and the distinct peers with the bytes sent to them.

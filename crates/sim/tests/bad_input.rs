@@ -637,7 +637,7 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
     use CollectiveKind::{AllReduce, AllToAll};
     let platform = "topology: Ring(5000)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n\
                     collectives: {all_reduce: {custom: nothing.xml}}\n";
-    let load = Op::Memory { store: false, bytes: Bytes(8) };
+    let load = Op::Memory { store: false, bytes: Bytes(8), reach: graph::Reach::Remote };
     let calls = [collective(AllReduce, 8, 0), collective(AllToAll, 8, 0), load, collective(AllToAll, 1 << 20, 0)];
     for backend in [BackendKind::Analytical, BackendKind::Link] {
         assert_eq!(

@@ -55,7 +55,14 @@ proptest! {
                 };
                 prop_assert!(close(of(|l| l.compute_ns), class.compute_ns));
                 prop_assert!(close(of(|l| l.exposed_comm_ns), class.exposed_comm_ns));
-                prop_assert!(close(of(|l| l.exposed_memory_ns), class.exposed_memory_ns));
+                prop_assert!(close(of(|l| l.exposed_remote_ns), class.exposed_remote_ns));
+                prop_assert!(close(of(|l| l.exposed_local_ns), class.exposed_local_ns));
+                // To the picosecond: sums of integers as long as they fit a double.
+                let parts = [class.compute_ns, class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns];
+                let ps = |ns: f64| (ns * 1e3).round() as u64;
+                let busy: u64 = parts.into_iter().map(ps).sum();
+                prop_assert_eq!(busy + ps(class.idle_ns), ps(report.step_time_ns));
+                prop_assert!(busy <= ps(class.finish_ns));
             }
             let over_ranks = |part: fn(&stats::Class) -> f64| -> f64 {
                 let sum: f64 = report.classes.iter().map(|class| part(class) * class.count as f64).sum();

@@ -60,9 +60,11 @@ pub struct Class {
     pub compute_ns: f64,
     /// Communication in flight and nothing computed.
     pub exposed_comm_ns: f64,
-    /// Memory access in flight, no compute and no communication.
-    pub exposed_memory_ns: f64,
-    /// Nothing in flight: pipeline bubbles and host work. The four parts sum to `step_time_ns`.
+    /// Access to memory outside the NPU in flight, no compute and no communication.
+    pub exposed_remote_ns: f64,
+    /// Access to the NPU's own memory in flight, and nothing else.
+    pub exposed_local_ns: f64,
+    /// Nothing in flight: pipeline bubbles and host work. The five parts sum to `step_time_ns`.
     pub idle_ns: f64,
     /// Communication in flight, overlapped or not.
     pub comm_ns: f64,
@@ -180,10 +182,14 @@ pub struct Layer {
     pub comm_ns: f64,
     /// Communication in flight that nothing computed beside; of several in flight the one that ends first counts.
     pub exposed_comm_ns: f64,
-    /// Sum of the times that its accesses to outside memory were in flight.
-    pub memory_ns: f64,
-    /// Access to outside memory, neither compute nor communication beside.
-    pub exposed_memory_ns: f64,
+    /// Sum of the times that its accesses to memory outside the NPU were in flight.
+    pub remote_ns: f64,
+    /// Access to memory outside the NPU, neither compute nor communication beside.
+    pub exposed_remote_ns: f64,
+    /// Sum of the times that its accesses to the NPU's own memory were in flight.
+    pub local_ns: f64,
+    /// Access to the NPU's own memory, and nothing else beside.
+    pub exposed_local_ns: f64,
 }
 
 /// Activity over time, a number a bin.
@@ -193,8 +199,10 @@ pub struct Activity {
     pub compute: Vec<f64>,
     /// Share of NPUs that communicate, 0..1.
     pub communication: Vec<f64>,
-    /// Share of NPUs that access outside memory, 0..1.
-    pub memory: Vec<f64>,
+    /// Share of NPUs that access memory outside them, 0..1.
+    pub remote: Vec<f64>,
+    /// Share of NPUs with an access to their own memory by a node of its own, 0..1.
+    pub local: Vec<f64>,
     /// Share of NPUs with a chunk in a phase on it, by dimension that collectives run over.
     pub dimensions: Vec<Vec<f64>>,
     /// Chunks in queues of the mean NPU, by dimension that collectives run over.

@@ -4,7 +4,7 @@
 // Linked for the instrumentation's hooks, which the readers call here too.
 use libfuzzer_sys as _;
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Reach, Workload};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -166,8 +166,8 @@ fn everything() -> Workload {
         Op::Metadata,
         Op::Compute { operations: Some(1 << 40), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other },
         Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other },
-        Op::Memory { store: false, bytes: Bytes(4096) },
-        Op::Memory { store: true, bytes: Bytes(1) },
+        Op::Memory { store: false, bytes: Bytes(4096), reach: Reach::Remote },
+        Op::Memory { store: true, bytes: Bytes(1), reach: Reach::InSwitch },
         Op::Send { peer: 1, bytes: Bytes(77), tag: 5 },
         Op::Recv { peer: 2, bytes: Bytes(1 << 33), tag: 0 },
     ];

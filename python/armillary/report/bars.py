@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -9,7 +10,8 @@ from rich.text import Text
 PARTS = (
     ("compute", "\u2588", "#", "green"),
     ("communication", "\u2593", "=", "red"),
-    ("memory", "\u2592", "~", "yellow"),
+    ("remote memory", "\u2592", "~", "yellow"),
+    ("local memory", "\u259e", ":", "blue"),
     ("idle", "\u2591", ".", "bright_black"),
 )
 """Name, character, character where only ASCII can be shown, colour."""
@@ -24,10 +26,10 @@ def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
     return bar
 
 
-def legend(ascii_only: bool) -> Text:
-    """What the characters of `stacked` mean."""
+def legend(ascii_only: bool, used: Sequence[bool]) -> Text:
+    """What the characters of `stacked` mean, of those parts that are `used`."""
     line = Text()
-    for name, block, plain, style in PARTS:
+    for (name, block, plain, style), _ in filter(operator.itemgetter(1), zip(PARTS, used, strict=True)):
         line.append(plain if ascii_only else block, style).append(f" {name}  ")
     return line
 

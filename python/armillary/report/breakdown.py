@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -14,6 +15,15 @@ from . import bars
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit
 
+_PARTS = {
+    "compute": "Compute",
+    "exposed_comm": "Exposed comm.",
+    "exposed_remote": "Remote mem.",
+    "exposed_local": "Local mem.",
+    "idle": "Idle",
+}
+"""Parts of the step time, in the order of `bars.PARTS`, and their headings."""
+_MEMORY = ("exposed_remote", "exposed_local")
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
@@ -60,17 +70,14 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     classes, step = report["classes"], report["step_time_ns"] or 1.0
     shown = classes[:_CLASSES]
-    yield from _heading("Where the time goes", bars.legend(console.options.ascii_only))
-    table = _table(
-        ("Ranks", "left"),
-        ("NPUs", "right"),
-        *((h, "right") for h in ("Compute", "Exposed comm.", "Exposed mem.", "Idle")),
-    )
+    # Memory is shown where there is any; everything else always.
+    used = [part not in _MEMORY or any(_part(item, part) for item in classes) for part in _PARTS]
+    yield from _heading("Where the time goes", bars.legend(console.options.ascii_only, used))
+    parts = [part for part, is_used in zip(_PARTS, used, strict=True) if is_used]
+    table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))
+    narrow = console.width < _NARROW + 18 * max(0, len(parts) - 4)
     for item in shown:
-        cells = (
-            _cell(item[key], step, console.width < _NARROW)
-            for key in ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
-        )
+        cells = (_cell(_part(item, part), step, narrow) for part in parts)
         table.add_row(Text(item["ranks"], no_wrap=True, overflow="ellipsis"), number(item["count"]), *cells)
     yield Padding(table, (0, 0, 0, 2))
     labels = max((len(_clip(item["ranks"])) for item in shown), default=0)
@@ -187,9 +194,11 @@ def _cell(ns: float, step: float, narrow: bool) -> str:
 
 
 def _shares(item: Class, step: float) -> list[float]:
-    return [
-        ns / step for ns in (item["compute_ns"], item["exposed_comm_ns"], item["exposed_memory_ns"], item["idle_ns"])
-    ]
+    return [_part(item, part) / step for part in _PARTS]
+
+
+def _part(item: Class, part: str) -> float:
+    return cast(dict[str, float], item)[f"{part}_ns"]
 
 
 def _clip(ranks: str) -> str:

@@ -27,6 +27,8 @@ COLOURS = {
     "compute": "#0072b2",
     "communication": "#d55e00",
     "memory": "#e69f00",
+    "remote memory": "#e69f00",
+    "local memory": "#f0e442",
     "idle": "#c8c8c8",
 }
 """One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito, 2008)."""

@@ -14,8 +14,8 @@ import msgspec
 
 from ..workload import Workload
 
-PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "comm_ns")
-"""Of a class of ranks; the first four sum to the step time."""
+PARTS = ("compute_ns", "exposed_comm_ns", "exposed_remote_ns", "exposed_local_ns", "idle_ns", "comm_ns")
+"""Of a class of ranks; the first five sum to the step time."""
 
 COUNTS = ("ranks", "classes", "warnings", "memory_bytes", "model_flops")
 NUMBERS = (
@@ -42,7 +42,8 @@ class _Class(msgspec.Struct):
     finish_ns: float
     compute_ns: float
     exposed_comm_ns: float
-    exposed_memory_ns: float
+    exposed_remote_ns: float
+    exposed_local_ns: float
     idle_ns: float
     comm_ns: float
 

@@ -42,7 +42,7 @@ def test_every_row_is_what_simulate_says(tmp_path: Path) -> None:
         assert row["exposed_comm_ns"] == critical["exposed_comm_ns"]
         assert row["dim2_utilisation"] == report["dimensions"][1]["utilisation"]
         assert row["error"] is None
-        parts = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+        parts = ("compute_ns", "exposed_comm_ns", "exposed_remote_ns", "exposed_local_ns", "idle_ns")
         assert sum(row[part] for part in parts) == pytest.approx(row["step_time_ns"])
 
 

@@ -48,7 +48,7 @@ impl<B: Backend> Executor<'_, B> {
         settings.closed_form
             && !settings.rendezvous
             // Whoever is first at one instant is served first there: the order of scheduling shows.
-            && settings.remote_memory.is_none_or(|m| m.sharing == Sharing::PerNpu)
+            && settings.remote_memory.is_none_or(|sharing| sharing == Sharing::PerNpu)
             && phase.endpoint_delay > Span::ZERO
             && phase.only.is_empty()
             && !settings.canonical

@@ -1,19 +1,11 @@
-//! Accesses to memory outside the NPU: `latency + bytes / bandwidth`, one at a time in a shared memory, first come first served.
+//! Accesses to memory, one at a time wherever it is shared, first come first served. Not here: what one takes (`crate::memory`).
 
 use super::Executor;
 use device::memory::Sharing;
-use network::{Backend, LinkCost};
+use graph::Reach;
+use network::Backend;
 use rustc_hash::FxHashMap;
-use units::{Bytes, Time};
-
-/// Remote memory as the executor needs it.
-#[derive(Clone, Copy, Debug)]
-pub struct RemoteTiming {
-    /// Who shares it.
-    pub sharing: Sharing,
-    /// Latency and bandwidth.
-    pub cost: LinkCost,
-}
+use units::Time;
 
 /// When each shared memory is free again.
 #[derive(Default)]
@@ -22,20 +14,22 @@ pub(super) struct Contention {
 }
 
 impl<B: Backend> Executor<'_, B> {
-    pub(super) fn access_memory(&mut self, rank: u32, node: u32, bytes: Bytes) {
-        let Some(memory) = self.settings.remote_memory else {
-            let text = "accesses remote memory, and the platform has none".to_string();
-            let problem = graph::Problem::new("", self.place(rank, node), text);
-            return self.fail(problem.help("a platform with remote memory"));
+    /// Ends node `node` when its turn has come and its access is over.
+    pub(super) fn access_memory(&mut self, rank: u32, node: u32, reach: Reach) {
+        let state = &mut self.ranks[rank as usize];
+        let span = self.settings.durations[state.program as usize][node as usize];
+        let free = match reach {
+            Reach::Local => &mut state.memory_free,
+            Reach::Remote | Reach::InSwitch => {
+                let shared_by = match self.settings.remote_memory {
+                    Some(Sharing::PerNode { npus }) => state.id / npus,
+                    Some(Sharing::Pool) => 0,
+                    Some(Sharing::PerNpu) | None => state.id,
+                };
+                self.memory.free.entry(shared_by).or_default()
+            }
         };
-        let id = self.ranks[rank as usize].id;
-        let shared_by = match memory.sharing {
-            Sharing::PerNpu => id,
-            Sharing::PerNode { npus } => id / npus,
-            Sharing::Pool => 0,
-        };
-        let free = self.memory.free.entry(shared_by).or_default();
-        let done = self.now.max(*free) + memory.cost.transit(1, bytes.0);
+        let done = self.now.max(*free) + span;
         *free = done;
         self.finish_at(rank, node, done);
     }

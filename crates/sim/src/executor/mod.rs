@@ -1,7 +1,7 @@
 //! The executor: runs every rank's program over one backend.
 //!
 //! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a rank issues when), collectives
-//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), remote memory (`memory.rs`), and what is
+//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), memory (`memory.rs`), and what is
 //! recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are alike (`symmetry.rs`).
 //!
 //! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What a rank has to do at one
@@ -24,6 +24,7 @@ pub use stall::Stall;
 use crate::lowering::{Lowered, Request};
 use crate::observe::Observer;
 use crate::shape::{Shape, Shapes};
+use device::memory::Sharing;
 use engine::EventQueue;
 use graph::{CollectiveKind, Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
@@ -123,13 +124,11 @@ pub struct Settings {
     pub closed_form: bool,
     /// Local memory of an NPU, if known.
     pub local_memory: Option<units::Bandwidth>,
-    /// Remote memory.
-    pub remote_memory: Option<memory::RemoteTiming>,
-    /// Duration of every compute (or replayed) node, by program and node.
+    /// Who takes turns at memory outside the NPUs, if there is any.
+    pub remote_memory: Option<Sharing>,
+    /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
     pub durations: Vec<Vec<Span>>,
 }
-
-pub use memory::RemoteTiming;
 
 impl Settings {
     /// Whether a collective takes its recorded time and sends nothing: all do in a replay, broadcasts with the peer.

@@ -2,7 +2,7 @@
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant};
-use graph::Op;
+use graph::{Op, Reach};
 use network::Backend;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,8 +19,10 @@ pub enum Kind {
     Compute,
     /// A collective or a send.
     Communication,
-    /// An access to outside memory.
-    Memory,
+    /// An access to memory outside the NPU.
+    Remote,
+    /// An access to the NPU's own memory.
+    Local,
     /// A receive: occupies nothing, and communicates while its message is under way.
     Receive,
 }
@@ -33,7 +35,8 @@ impl Kind {
             Op::Recv { .. } => Kind::Receive,
             Op::Compute { cpu: true, .. } => Kind::Host,
             Op::Compute { .. } | Op::Gemm(_) => Kind::Compute,
-            Op::Memory { .. } => Kind::Memory,
+            Op::Memory { reach: Reach::Local, .. } => Kind::Local,
+            Op::Memory { .. } => Kind::Remote,
             Op::Send { .. } | Op::Collective { .. } => Kind::Communication,
         }
     }
@@ -62,6 +65,8 @@ pub(super) struct Rank {
     pub issued: i64,
     /// Pending callbacks by instant; few at any time.
     pub instants: Vec<Instant>,
+    /// When the NPU's own memory is free again.
+    pub memory_free: Time,
     ready: [BinaryHeap<Reverse<u32>>; RESOURCES],
     busy: [u32; RESOURCES],
     issuing: bool,
@@ -83,6 +88,7 @@ impl<B: Backend> Executor<'_, B> {
                 left: nodes as u32,
                 issued: 0,
                 instants: Vec::new(),
+                memory_free: Time::ZERO,
                 ready: Default::default(),
                 busy: [0; RESOURCES],
                 issuing: false,
@@ -107,11 +113,12 @@ impl<B: Backend> Executor<'_, B> {
 
     fn resource(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Nothing | Kind::Receive => 0,
+            // Accesses to the NPU's own memory take turns among themselves.
+            Kind::Nothing | Kind::Receive | Kind::Local => 0,
             Kind::Host => 1,
             Kind::Compute => 2,
-            Kind::Memory if !self.settings.memory_is_communication => 4,
-            Kind::Memory | Kind::Communication => 3,
+            Kind::Remote if !self.settings.memory_is_communication => 4,
+            Kind::Remote | Kind::Communication => 3,
         }
     }
 
@@ -153,7 +160,7 @@ impl<B: Backend> Executor<'_, B> {
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
             Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) => self.complete(rank, index),
-            Op::Memory { bytes, .. } => self.access_memory(rank, index, bytes),
+            Op::Memory { reach, .. } => self.access_memory(rank, index, reach),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Collective { kind, .. } if self.settings.replays(kind) => {

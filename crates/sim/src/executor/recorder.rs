@@ -1,7 +1,7 @@
 //! What a run leaves behind: per rank the time in each state, per phase label the waits, per operation the totals, and a digest.
 //!
-//! A rank is at every moment in one of four states, in this order of precedence: computing; communicating (a collective, a send, or
-//! a message under way to a posted receive); accessing outside memory; idle. The four sum to the step time.
+//! A rank is at every moment in one of five states, in this order of precedence: computing; communicating (a collective, a send, or
+//! a message under way to a posted receive); accessing memory outside the NPU; accessing its own; idle. The five sum to the step time.
 
 use super::Folding;
 use super::nodes::Kind;
@@ -21,8 +21,10 @@ pub struct RankTotals {
     pub device: Span,
     /// Communicating, not computing.
     pub exposed_comm: Span,
-    /// Accessing outside memory only.
-    pub exposed_memory: Span,
+    /// Accessing memory outside the NPU, neither computing nor communicating.
+    pub exposed_remote: Span,
+    /// Accessing the NPU's own memory only.
+    pub exposed_local: Span,
     /// Communicating, computing or not.
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
@@ -53,7 +55,8 @@ struct State {
     since: Time,
     computing: u32,
     communicating: u32,
-    memory: u32,
+    remote: u32,
+    local: u32,
     totals: RankTotals,
     dims: Vec<(u32, Time)>,
     started: usize,
@@ -245,7 +248,8 @@ impl<'a> Recorder<'a> {
         match kind {
             Kind::Compute => by(&mut state.computing),
             Kind::Communication => by(&mut state.communicating),
-            Kind::Memory => by(&mut state.memory),
+            Kind::Remote => by(&mut state.remote),
+            Kind::Local => by(&mut state.local),
             Kind::Host | Kind::Receive | Kind::Nothing => {}
         }
     }
@@ -277,8 +281,10 @@ impl State {
             totals.compute += span;
         } else if self.communicating > 0 {
             totals.exposed_comm += span;
-        } else if self.memory > 0 {
-            totals.exposed_memory += span;
+        } else if self.remote > 0 {
+            totals.exposed_remote += span;
+        } else if self.local > 0 {
+            totals.exposed_local += span;
         }
         if self.communicating > 0 {
             totals.comm += span;
@@ -286,8 +292,9 @@ impl State {
     }
 
     fn activity(&self) -> observe::Activity {
-        let State { computing, communicating, memory, .. } = self;
-        observe::Activity { compute: *computing > 0, communication: *communicating > 0, memory: *memory > 0 }
+        let State { computing, communicating, remote, local, .. } = self;
+        let [compute, communication, remote, local] = [computing, communicating, remote, local].map(|n| *n > 0);
+        observe::Activity { compute, communication, remote, local }
     }
 }
 

@@ -45,7 +45,8 @@ fn activity(source: &Source, activities: Activities) -> Activity {
     Activity {
         compute: means(activities.compute),
         communication: means(activities.communication),
-        memory: means(activities.memory),
+        remote: means(activities.remote),
+        local: means(activities.local),
         dimensions: activities.dimensions.into_iter().map(means).collect(),
         waiting: activities.waiting.into_iter().map(means).collect(),
     }
@@ -69,8 +70,10 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
         compute_ns: sums.compute.as_ns(),
         comm_ns: sums.comm.as_ns(),
         exposed_comm_ns: sums.exposed_comm.as_ns(),
-        memory_ns: sums.memory.as_ns(),
-        exposed_memory_ns: sums.exposed_memory.as_ns(),
+        remote_ns: sums.remote.as_ns(),
+        exposed_remote_ns: sums.exposed_remote.as_ns(),
+        local_ns: sums.local.as_ns(),
+        exposed_local_ns: sums.exposed_local.as_ns(),
     };
     layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
 }

@@ -1,6 +1,7 @@
 //! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it is exposed.
 //!
-//! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to outside memory.
+//! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to memory outside the
+//! NPU, else to its own.
 //! Of several alike in flight it is the one that ends first, for the others are not what the rank waits for next. So the exposed
 //! parts of the layers sum to those of the rank.
 
@@ -18,9 +19,12 @@ pub(super) struct Sums {
     /// Sum of the times that its communication was in flight.
     pub comm: Span,
     pub exposed_comm: Span,
-    /// Sum of the times that its accesses to outside memory were in flight.
-    pub memory: Span,
-    pub exposed_memory: Span,
+    /// Sum of the times that its accesses to memory outside the NPU were in flight.
+    pub remote: Span,
+    pub exposed_remote: Span,
+    /// Sum of the times that its accesses to the NPU's own memory were in flight.
+    pub local: Span,
+    pub exposed_local: Span,
 }
 
 /// One node as charged: what it is, when it ran.
@@ -33,7 +37,7 @@ pub(super) struct Interval {
 }
 
 /// What a moment can be charged to, in this order.
-const ORDER: usize = 3;
+const ORDER: usize = 4;
 
 /// Sums by layer in order of appearance; `layer` names that of the interval at an index.
 pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str) -> IndexMap<&'a str, Sums> {
@@ -43,7 +47,8 @@ pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str)
         let span = interval.ran.end.since(interval.began.min(interval.ran.end));
         match part(interval.kind) {
             Some(1) => entry.comm += span,
-            Some(2) => entry.memory += span,
+            Some(2) => entry.remote += span,
+            Some(3) => entry.local += span,
             _ => {}
         }
     }
@@ -52,7 +57,8 @@ pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str)
         let charged = match part {
             0 => &mut entry.compute,
             1 => &mut entry.exposed_comm,
-            _ => &mut entry.exposed_memory,
+            2 => &mut entry.exposed_remote,
+            _ => &mut entry.exposed_local,
         };
         *charged += span;
     });
@@ -64,7 +70,8 @@ fn part(kind: Kind) -> Option<usize> {
     match kind {
         Kind::Compute => Some(0),
         Kind::Communication | Kind::Receive => Some(1),
-        Kind::Memory => Some(2),
+        Kind::Remote => Some(2),
+        Kind::Local => Some(3),
         Kind::Host | Kind::Nothing => None,
     }
 }

@@ -49,7 +49,8 @@ pub(crate) struct Log {
 pub(super) struct Activities {
     pub compute: Bins,
     pub communication: Bins,
-    pub memory: Bins,
+    pub remote: Bins,
+    pub local: Bins,
     /// Ranks with a chunk in a phase, by dimension.
     pub dimensions: Vec<Bins>,
     /// Chunks in queues, by dimension.
@@ -112,9 +113,9 @@ impl Observer for Log {
 
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
         let ranks = self.multiplicity[rank as usize];
-        let Activities { compute, communication, memory, .. } = &mut self.activity;
-        let done = [activity.compute, activity.communication, activity.memory];
-        for (bins, _) in [compute, communication, memory].into_iter().zip(done).filter(|(_, done)| *done) {
+        let Activities { compute, communication, remote, local, .. } = &mut self.activity;
+        let done = [activity.compute, activity.communication, activity.remote, activity.local];
+        for (bins, _) in [compute, communication, remote, local].into_iter().zip(done).filter(|(_, done)| *done) {
             bins.add(from, to, ranks);
         }
     }

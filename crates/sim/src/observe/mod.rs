@@ -60,8 +60,10 @@ pub struct Activity {
     pub compute: bool,
     /// Communicating.
     pub communication: bool,
-    /// Accessing outside memory.
-    pub memory: bool,
+    /// Accessing memory outside the NPU.
+    pub remote: bool,
+    /// Accessing the NPU's own memory.
+    pub local: bool,
 }
 
 /// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their programs, times never go back.

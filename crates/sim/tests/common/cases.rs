@@ -3,7 +3,7 @@
 //! A case becomes the files a user of ASTRA-sim has (traces, system, network, memory, groups) and is read back from them.
 
 use crate::scratch::Scratch;
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach, Workload};
 use serde::Deserialize;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::error::Error;
@@ -77,7 +77,7 @@ impl NodeSpec {
         match (self.op.as_str(), kind) {
             ("invalid", _) => Op::Invalid,
             ("metadata", _) => Op::Metadata,
-            ("load" | "store", _) => Op::Memory { store: self.op == "store", bytes },
+            ("load" | "store", _) => Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote },
             ("compute", _) => {
                 Op::Compute { operations: self.ops, bytes: self.bytes.map(Bytes), cpu: self.cpu, kernel: Kernel::Other }
             }

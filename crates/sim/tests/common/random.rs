@@ -4,7 +4,7 @@
 //! stragglers, pipelines). A step waits for the one before it or runs beside it, from the same dependencies on: then every
 //! rank still issues its collectives in the same order, so that nothing can wait for ever.
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach, Workload};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Span};
@@ -75,7 +75,7 @@ pub enum Step {
     /// One rank computes longer.
     Straggler { rank: u32, ns: u64 },
     /// Everybody loads or stores.
-    Memory { store: bool, bytes: u64 },
+    Memory { store: bool, bytes: u64, reach: Reach },
     /// A collective of everybody.
     World { kind: CollectiveKind, bytes: u64, priority: i32, root: u32 },
     /// A collective in each line of a dimension.
@@ -96,10 +96,15 @@ fn bytes() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0u64), 1u64..300, 300u64..200_000, Just(1 << 20)]
 }
 
+/// Memory of an NPU, or outside it; most platforms here have no switches in their memory.
+fn reach() -> impl Strategy<Value = Reach> {
+    prop_oneof![2 => Just(Reach::Remote), 1 => Just(Reach::Local)]
+}
+
 fn even_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0u64..5_000).prop_map(Step::Compute),
-        (any::<bool>(), bytes()).prop_map(|(store, bytes)| Step::Memory { store, bytes }),
+        (any::<bool>(), bytes(), reach()).prop_map(|(store, bytes, reach)| Step::Memory { store, bytes, reach }),
         (kind(), bytes(), -2i32..3, 0u32..64).prop_map(|(kind, bytes, priority, root)| Step::World {
             kind,
             bytes,
@@ -188,7 +193,7 @@ impl Builder<'_> {
         match *step {
             Step::Compute(ns) => vec![(compute, ns)],
             Step::Straggler { rank: slow, ns } => vec![(compute, if rank == slow % n { ns } else { 10 })],
-            Step::Memory { store, bytes } => vec![(Op::Memory { store, bytes: Bytes(bytes) }, 0)],
+            Step::Memory { store, bytes, reach } => vec![(Op::Memory { store, bytes: Bytes(bytes), reach }, 0)],
             Step::World { kind, bytes, priority, root } => {
                 vec![(self.collective(rank, kind, bytes, Members::All, priority, root % n), 0)]
             }

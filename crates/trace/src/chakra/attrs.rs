@@ -22,9 +22,10 @@ pub(crate) enum Key {
     DurationPicos,
     Kernel,
     Layer,
+    MemoryReach,
 }
 
-const KEYS: usize = 16;
+const KEYS: usize = 17;
 
 impl Key {
     /// Every key, in the order of its number.
@@ -45,6 +46,7 @@ impl Key {
         Key::DurationPicos,
         Key::Kernel,
         Key::Layer,
+        Key::MemoryReach,
     ];
 
     /// The key an attribute name stands for.
@@ -68,7 +70,7 @@ impl Key {
             8 => &[Key::CommSrc, Key::CommDst, Key::CommTag],
             9 => &[Key::CommType, Key::CommSize, Key::IsCpuOp, Key::CommRoot],
             11 => &[Key::TensorSize],
-            12 => &[Key::InvolvedDim],
+            12 => &[Key::InvolvedDim, Key::MemoryReach],
             13 => &[Key::CommPriority],
             14 => &[Key::DurationPicos],
             _ => &[],
@@ -95,6 +97,7 @@ impl Key {
             Key::DurationPicos => "duration_picos",
             Key::Kernel => "kernel",
             Key::Layer => "layer",
+            Key::MemoryReach => "memory_reach",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use super::{Decoded, ReadOptions, SlotName};
-use graph::{CollectiveKind, Gemm, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError};
+use graph::{CollectiveKind, Gemm, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach};
 use indexmap::IndexMap;
 use units::{Bytes, Span};
 
@@ -95,7 +95,8 @@ impl<'o> Decoder<'o> {
             Kind::Invalid => Op::Invalid,
             Kind::Metadata => self.metadata(raw)?,
             Kind::Load | Kind::Store => {
-                Op::Memory { store: raw.kind == Kind::Store, bytes: Bytes(raw.attrs.required(Key::TensorSize)?) }
+                let bytes = Bytes(raw.attrs.required(Key::TensorSize)?);
+                Op::Memory { store: raw.kind == Kind::Store, bytes, reach: reach(raw)? }
             }
             Kind::Compute => compute(raw)?,
             Kind::Host => self.host("a storage, batch or checkpoint node runs as time on the host"),
@@ -303,6 +304,16 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
         bytes: raw.attrs.unsigned(Key::TensorSize)?.map(Bytes),
         cpu,
         kernel,
+    })
+}
+
+/// What attribute `memory_reach` says: outside the NPU where it is absent.
+fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
+    let Some(value) = raw.attrs.get(Key::MemoryReach) else { return Ok(Reach::Remote) };
+    let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
+    text.and_then(Reach::from_name).ok_or_else(|| BadAttr {
+        message: format!("attribute memory_reach is {value}"),
+        help: "local, remote or in_switch",
     })
 }
 

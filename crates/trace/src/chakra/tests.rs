@@ -53,7 +53,8 @@ fn op() -> impl Strategy<Value = Op> {
                 kernel
             }),
         (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Gemm(Gemm { batch, m, n, k, width })),
-        (any::<bool>(), any::<u64>()).prop_map(|(store, bytes)| Op::Memory { store, bytes: Bytes(bytes) }),
+        (any::<bool>(), any::<u64>(), proptest::sample::select(graph::Reach::ALL.to_vec()))
+            .prop_map(|(store, bytes, reach)| Op::Memory { store, bytes: Bytes(bytes), reach }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
         (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),
         (kind, any::<u64>(), 0u32..3, any::<i32>(), any::<u32>(), 0u32..2).prop_map(

@@ -3,12 +3,13 @@
 //! Peers become ranks again and slots become group names. Durations are microseconds in the schema; one that is no whole
 //! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
 //! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` for a matrix multiplication, whose
-//! `num_ops` and `tensor_size` follow from its shape. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
+//! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply outside the NPU says so in
+//! `memory_reach`: `local` or `in_switch`. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
 //! The layer of a node is the attribute `layer`, where the name doesn't begin with it.
 //! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Gemm, Kernel, Members, Op, Program, Workload};
+use graph::{CollectiveKind, Gemm, Kernel, Members, Op, Program, Reach, Workload};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -74,7 +75,10 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
             attrs.push(("tensor_size", Attr::Uint64(gemm.bytes().0)));
             attrs.push(("kernel", Attr::Text(format!("gemm({batch},{m},{n},{k},{width})"))));
         }
-        Op::Memory { bytes, .. } => attrs.push(("tensor_size", Attr::Uint64(bytes.0))),
+        Op::Memory { bytes, reach, .. } => {
+            attrs.push(("tensor_size", Attr::Uint64(bytes.0)));
+            attrs.extend((reach != Reach::Remote).then(|| ("memory_reach", Attr::Text(reach.name().into()))));
+        }
         Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
             let other = absolute(rank, peer)?;
             let (src, dst) = if matches!(node.op, Op::Send { .. }) { (rank, other) } else { (other, rank) };

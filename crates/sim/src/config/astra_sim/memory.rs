@@ -3,7 +3,7 @@
 use super::{Syntax, integer, mapping};
 use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
-use device::memory::{RemoteMemory, Sharing};
+use device::memory::{Link, RemoteMemory, Sharing};
 use units::{Bandwidth, Span};
 
 const KEYS: [&str; 5] = ["memory-type", "remote-mem-latency", "remote-mem-bw", "num-nodes", "num-npus-per-node"];
@@ -55,8 +55,8 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
     let latency = need("remote-mem-latency", 0, 1_000_000_000_000, "a whole number from 0, in ns");
     let bandwidth = need("remote-mem-bw", 1, 1_000_000_000, "a whole number from 1, in GB/s of 1e9 bytes");
     let (latency, bandwidth, sharing) = (latency? as u64, bandwidth? as u64, sharing?);
-    let memory =
-        RemoteMemory { sharing, latency: Span::from_ns(latency), bandwidth: Bandwidth(bandwidth * 1_000_000_000) };
+    let link = Link { sharing, latency: Span::from_ns(latency), bandwidth: Bandwidth(bandwidth * 1_000_000_000) };
+    let memory = RemoteMemory::Link(link);
     Some(Some(Memory { memory, latency, bandwidth }))
 }
 

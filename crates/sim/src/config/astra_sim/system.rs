@@ -220,6 +220,7 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         compute_scale: Ratio::ONE,
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),
+        memory_latency: Span::ZERO,
         memory_capacity: None,
     }
 }

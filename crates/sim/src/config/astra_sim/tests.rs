@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::platform::{Algorithm, DimensionOrder, Hierarchy, Policy};
-use device::memory::{RemoteMemory, Sharing};
+use device::memory::{Link, RemoteMemory, Sharing};
 use graph::CollectiveKind;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -112,12 +112,12 @@ fn remote_memory_reads_integers() {
     let memory = r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 1000.9, "remote-mem-bw": 100,
         "num-nodes": 2, "num-npus-per-node": 4}"#;
     let (platform, _) = with(NETWORK, SYSTEM, memory).unwrap();
-    let expected = RemoteMemory {
+    let expected = Link {
         sharing: Sharing::PerNode { npus: 4 },
         latency: Span::from_ns(1000),
         bandwidth: Bandwidth(100_000_000_000),
     };
-    assert_eq!(platform.remote_memory, Some(expected));
+    assert_eq!(platform.remote_memory, Some(RemoteMemory::Link(expected)));
     let raw = platform.astra_sim.unwrap();
     assert_eq!((raw.remote_latency, raw.remote_bandwidth), (1000, 100));
 }

@@ -27,6 +27,9 @@ mod compute;
 mod compute_tests;
 mod fabric;
 mod inline;
+mod memory;
+#[cfg(test)]
+mod memory_tests;
 mod overrides;
 mod reader;
 mod show;

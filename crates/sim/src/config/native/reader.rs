@@ -1,12 +1,11 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric, show};
+use super::{collectives, compute, fabric, memory, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
 use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
-use device::memory::{RemoteMemory, Sharing};
 use topology::Fabric;
 use units::{Ratio, Span};
 
@@ -46,8 +45,8 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     findings.mapping(&root, &KEYS)?;
     let fabric = fabric::read(&root, findings);
     let npu = npu(root.get("npu"), findings);
-    let remote_memory = root.get("remote_memory").map(|at| remote_memory(&at, findings));
     let fabric = fabric?;
+    let remote_memory = root.get("remote_memory").map(|at| memory::remote(&at, fabric.npus(), findings));
     let logical = root.get("logical").map(|at| logical(&at, fabric.npus(), findings));
     let sizes = logical.clone().flatten().unwrap_or_else(|| fabric.sizes());
     let mut custom_paths = CustomPaths::default();
@@ -93,49 +92,22 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         compute_scale: Ratio::ONE,
         peak: None,
         memory_bandwidth: None,
+        memory_latency: Span::ZERO,
         memory_capacity: None,
     };
     let Some(at) = at else { return Some(empty) };
     findings.mapping(&at, &["name", "compute", "peak", "memory"])?;
-    let memory = at.get("memory");
-    if let Some(memory) = &memory {
-        findings.mapping(memory, &["bandwidth", "capacity"])?;
-    }
-    let of_memory = |key| memory.as_ref().and_then(|m| m.get(key));
     let before = findings.problems.len();
     let peak = at.get("peak").and_then(|at| findings.quantity(&at));
-    let memory_bandwidth = of_memory("bandwidth").and_then(|at| findings.quantity(&at));
-    let memory_capacity = of_memory("capacity").and_then(|at| findings.quantity(&at));
+    let memory = memory::own(at.get("memory"), findings);
     let name = label(&at, "name", "NPU", findings);
     if findings.problems.len() > before {
         return None;
     }
-    let given = compute::Given { peak, memory: memory_bandwidth };
+    let given = compute::Given { peak, memory: memory.bandwidth };
     let (compute, compute_scale) = compute::read(&at, given, findings)?;
-    Some(Npu { name, compute, compute_scale, peak, memory_bandwidth, memory_capacity })
-}
-
-fn remote_memory(at: &At<'_>, findings: &mut Findings) -> Option<RemoteMemory> {
-    findings.mapping(at, &["sharing", "npus_per_node", "latency", "bandwidth"])?;
-    let words = [("per_npu", Some(Sharing::PerNpu)), ("per_node", None), ("pool", Some(Sharing::Pool))];
-    let sharing = findings.need(at, "sharing", "per_npu, per_node, pool");
-    let latency = findings.need(at, "latency", "a time, such as \"1 us\"");
-    let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"100 GB/s\"");
-    let sharing =
-        sharing.and_then(|at| findings.one_of(&at, &words)).and_then(|fixed| match (fixed, at.get("npus_per_node")) {
-            (Some(_), Some(each)) => {
-                findings.refuse(&each, "\"npus_per_node\" means something only with sharing: per_node", "leave it out");
-                None
-            }
-            (Some(sharing), None) => Some(sharing),
-            (None, _) => {
-                let each = findings.need(at, "npus_per_node", "a whole number from 1")?;
-                Some(Sharing::PerNode { npus: findings.whole(&each, 1, u32::MAX)? })
-            }
-        });
-    let latency = latency.and_then(|at| findings.quantity(&at));
-    let bandwidth = bandwidth.and_then(|at| findings.quantity(&at));
-    Some(RemoteMemory { sharing: sharing?, latency: latency?, bandwidth: bandwidth? })
+    let memory::Own { bandwidth: memory_bandwidth, latency: memory_latency, capacity: memory_capacity } = memory;
+    Some(Npu { name, compute, compute_scale, peak, memory_bandwidth, memory_latency, memory_capacity })
 }
 
 fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> {

@@ -2,10 +2,10 @@
 
 use super::collectives::{HIERARCHIES, word};
 use super::compute;
+use super::memory;
 use super::reader::{DIMENSION_ORDERS, POLICIES};
 use crate::platform::{Choice, DimensionOrder, Platform, Policy};
 use crate::profile::Profile;
-use device::memory::Sharing;
 use graph::CollectiveKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -75,24 +75,7 @@ fn show_npu(platform: &Platform, out: &mut String) {
     if let Some(peak) = npu.peak {
         let _ = writeln!(out, "  peak: {peak}");
     }
-    let bandwidth = npu.memory_bandwidth.map(|b| format!("bandwidth: {b}"));
-    let capacity = npu.memory_capacity.map(|c| format!("capacity: {c}"));
-    let memory: Vec<String> = bandwidth.into_iter().chain(capacity).collect();
-    if !memory.is_empty() {
-        let _ = writeln!(out, "  memory: {{{}}}", memory.join(", "));
-    }
-    if let Some(remote) = &platform.remote_memory {
-        let sharing = match remote.sharing {
-            Sharing::PerNpu => "per_npu".to_string(),
-            Sharing::PerNode { npus } => format!("per_node, npus_per_node: {npus}"),
-            Sharing::Pool => "pool".to_string(),
-        };
-        let _ = writeln!(
-            out,
-            "remote_memory: {{sharing: {sharing}, latency: {}, bandwidth: {}}}",
-            remote.latency, remote.bandwidth
-        );
-    }
+    memory::show(platform, out);
 }
 
 fn show_collectives(platform: &Platform, out: &mut String) {
@@ -176,11 +159,10 @@ pub fn to_json(platform: &Platform) -> Value {
             "compute_settings": compute::json(&platform.npu),
             "peak_flops": platform.npu.peak.map(|p| p.0),
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
+            "memory_latency_ps": platform.npu.memory_latency.0,
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
         },
-        "remote_memory": platform.remote_memory.map(|m| json!({
-            "sharing": m.sharing, "latency_ps": m.latency.0, "bandwidth": m.bandwidth.0,
-        })),
+        "remote_memory": platform.remote_memory,
         "hierarchy": hierarchy(platform),
         "collectives": collectives,
         "custom_by_node": platform.custom_paths.nodes,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
-use device::memory::{RemoteMemory, Sharing};
+use device::memory::{Link, RemoteMemory, Sharing};
 use graph::CollectiveKind;
 use proptest::prelude::*;
 use topology::{Block, Dim, Fabric, GraphFabric, GraphLink};
@@ -55,7 +55,10 @@ fn every_key_means_what_it_says() {
     assert_eq!(platform.npu.compute, Compute::Roofline(Roofline::ideal(peak, memory)));
     assert_eq!((platform.npu.name.as_str(), platform.npu.memory_capacity), ("H100", Some(Bytes(80_000_000_000))));
     let (sharing, bandwidth) = (Sharing::PerNode { npus: 8 }, Bandwidth(100_000_000_000));
-    assert_eq!(platform.remote_memory, Some(RemoteMemory { sharing, latency: Span::from_ns(1_000), bandwidth }));
+    assert_eq!(
+        platform.remote_memory,
+        Some(RemoteMemory::Link(Link { sharing, latency: Span::from_ns(1_000), bandwidth }))
+    );
     let choice = |kind: CollectiveKind| platform.collectives.choices[kind as usize].clone();
     let direct = |window| Algorithm::Direct { window };
     let mixed = Choice { per_dim: vec![direct(None), Algorithm::HalvingDoubling], flat: false };
@@ -558,7 +561,7 @@ fn platforms() -> impl Strategy<Value = Platform> {
     let choices = prop::collection::vec(prop::option::of((prop::collection::vec(algorithm(), 4), any::<bool>())), 9);
     let paths = prop::collection::vec(prop::option::of("[a-z/.: ]{1,9}"), 9);
     let scheduling = (0usize..4, 1u32.., 1u32.., 1u32.., any::<u64>(), any::<u32>(), any::<bool>(), any::<bool>());
-    let remote = prop::option::of((0u32..4, any::<u64>(), 1u64..));
+    let remote = prop::option::of((0u32..9, any::<u64>(), 1u64..));
     (".{0,20}", fabric, npu, remote, choices, paths, 0usize..4, scheduling).prop_map(assemble)
 }
 
@@ -588,11 +591,9 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
         let memory = platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX));
         platform.npu.compute = Compute::Roofline(Roofline::ideal(peak, memory));
     }
-    platform.remote_memory = remote.map(|(npus, latency, bandwidth)| RemoteMemory {
-        sharing: [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][npus.min(2) as usize],
-        latency: Span(latency),
-        bandwidth: Bandwidth(bandwidth),
-    });
+    platform.npu.memory_latency = Span(npu.3.unwrap_or(0));
+    platform.remote_memory =
+        remote.map(|(kind, latency, bandwidth)| super::memory_tests::any(kind, latency, bandwidth));
     for (i, choice) in choices.into_iter().enumerate() {
         let kind = CollectiveKind::ALL[i];
         platform.collectives.choices[i] = choice.map(|(mut per_dim, flat)| {

@@ -1,0 +1,26 @@
+//! A link to memory: private to an NPU, shared by a node, or one for the machine.
+//!
+//! Model: `latency + bytes / bandwidth`; a shared memory serves one access at a time, first come first served.
+//! Source: ASTRA-sim's analytical remote memory (per NPU, per node, pool).
+
+use super::{Access, Pipeline, Sharing, Stage};
+use units::{Bandwidth, Span};
+
+/// A latency and a bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Link {
+    /// Who takes turns.
+    pub sharing: Sharing,
+    /// Fixed part of an access.
+    #[serde(rename = "latency_ps")]
+    pub latency: Span,
+    /// Bytes per second.
+    pub bandwidth: Bandwidth,
+}
+
+impl Link {
+    pub(super) fn access(&self) -> Access {
+        let own = Pipeline::single(Stage::plain("memory to NPU", self.latency, self.bandwidth));
+        Access { sharing: self.sharing, own, in_switch: None, capacity: None }
+    }
+}

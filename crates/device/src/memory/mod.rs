@@ -1,0 +1,153 @@
+//! Memory: that of an NPU, and what stands behind one contract outside it: links, CXL, CPU and NVMe, pools behind switches, rings, meshes.
+//!
+//! Here: the contract. A [`RemoteMemory`], brought to so many NPUs, is [`Access`]: what an access of so many bytes takes, and who takes
+//! turns. One model a file; those in which a tensor crosses several links make a [`Pipeline`] of the loads on their busiest links.
+//! Not here: when an access starts and what it delays (`sim`), the network between NPUs (`net-*`).
+
+mod cxl;
+mod link;
+mod local;
+mod mesh;
+mod offload;
+mod pipeline;
+mod ring;
+mod stations;
+mod switches;
+
+pub use cxl::Cxl;
+pub use link::Link;
+pub use local::Local;
+pub use mesh::Mesh;
+pub use offload::{Offload, Tier};
+pub use pipeline::{Load, Pipeline, Stage};
+pub use ring::Ring;
+pub use switches::{Level, Switches};
+
+use units::{Bandwidth, Bytes, Span};
+
+/// Who takes turns at a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Nobody but the accesses of one NPU.
+    PerNpu,
+    /// `npus` consecutive ranks share one.
+    PerNode {
+        /// Ranks a node.
+        npus: u32,
+    },
+    /// The whole machine shares one.
+    Pool,
+}
+
+/// One link: what a message pays once, and bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Wire {
+    /// Fixed part of a transfer.
+    #[serde(rename = "latency_ps")]
+    pub latency: Span,
+    /// Bytes per second.
+    pub bandwidth: Bandwidth,
+}
+
+/// The memory groups of a pool; tensors are spread evenly over all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Groups {
+    /// How many.
+    pub count: u32,
+    /// What each holds, if known.
+    #[serde(rename = "capacity_bytes")]
+    pub capacity: Option<Bytes>,
+}
+
+/// Memory outside the NPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case", tag = "model")]
+pub enum RemoteMemory {
+    /// A latency and a bandwidth.
+    Link(Link),
+    /// A CXL-like link.
+    Cxl(Cxl),
+    /// Each NPU its own CPU memory and NVMe (ZeRO-Infinity).
+    Offload(Offload),
+    /// A pool behind levels of switches; two of them are the paper's hierarchical pool.
+    Switches(Switches),
+    /// A pool on a ring.
+    Ring(Ring),
+    /// A pool on a mesh.
+    Mesh(Mesh),
+}
+
+/// Why a memory can't be brought to so many NPUs: the key it is about, what is wrong, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `groups`, `levels`, ...
+    pub key: &'static str,
+    /// With the numbers.
+    pub message: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl Fault {
+    pub(crate) fn new(key: &'static str, message: impl Into<String>, allowed: impl Into<String>) -> Fault {
+        Fault { key, message: message.into(), allowed: allowed.into() }
+    }
+}
+
+/// What accesses of one machine take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Who takes turns.
+    pub sharing: Sharing,
+    /// A load or store of an NPU's own tensor.
+    pub own: Pipeline,
+    /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where there are any.
+    pub in_switch: Option<Pipeline>,
+    /// Bytes all NPUs together can keep there, if known.
+    pub capacity: Option<u128>,
+}
+
+impl RemoteMemory {
+    /// What accesses take on a machine of `npus` NPUs.
+    ///
+    /// # Errors
+    /// A [`Fault`] with the numbers: no groups, no such level, fewer stations than one, a capacity without end.
+    pub fn access(&self, npus: u32) -> Result<Access, Fault> {
+        match self {
+            RemoteMemory::Link(link) => Ok(link.access()),
+            RemoteMemory::Cxl(cxl) => cxl.access(),
+            RemoteMemory::Offload(offload) => Ok(offload.access(npus)),
+            RemoteMemory::Switches(switches) => switches.access(npus),
+            RemoteMemory::Ring(ring) => ring.access(npus),
+            RemoteMemory::Mesh(mesh) => mesh.access(npus),
+        }
+    }
+
+    /// The word of the model in files and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RemoteMemory::Link(_) => "link",
+            RemoteMemory::Cxl(_) => "cxl",
+            RemoteMemory::Offload(_) => "zero_infinity",
+            RemoteMemory::Switches(_) => "switches",
+            RemoteMemory::Ring(_) => "ring",
+            RemoteMemory::Mesh(_) => "mesh",
+        }
+    }
+}
+
+impl Groups {
+    /// What all of them hold.
+    pub(crate) fn total(&self) -> Option<u128> {
+        self.capacity.map(|each| u128::from(each.0) * u128::from(self.count))
+    }
+
+    /// Refuses a pool of nothing.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if self.count > 0 {
+            return Ok(());
+        }
+        Err(Fault::new("groups", "a pool of 0 memory groups", "a whole number from 1"))
+    }
+}

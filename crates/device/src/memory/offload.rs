@@ -1,0 +1,61 @@
+//! Each NPU its own CPU memory, and behind that its own NVMe (ZeRO-Infinity).
+//!
+//! Model: a pipeline of the tiers; with NVMe, tensors lie there and pass the CPU's memory on their way. Nothing is shared, so every
+//! link carries what its NPU accesses. Sources: Rajbhandari et al., ZeRO-Infinity, SC 2021; Won et al., ISPASS 2023, Fig. 10.
+
+use super::{Access, Pipeline, Sharing, Stage, Wire};
+use units::Bytes;
+
+/// A tier of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Tier {
+    /// From it to the next tier inwards.
+    pub wire: Wire,
+    /// What it holds of one NPU, if known.
+    #[serde(rename = "capacity_bytes")]
+    pub capacity: Option<Bytes>,
+}
+
+/// CPU memory and, behind it, NVMe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Offload {
+    /// CPU memory.
+    pub cpu: Tier,
+    /// NVMe, if tensors lie there.
+    pub nvme: Option<Tier>,
+    /// Bytes moved at a time between the tiers.
+    #[serde(rename = "chunk_bytes")]
+    pub chunk: Option<Bytes>,
+}
+
+impl Offload {
+    pub(super) fn access(&self, npus: u32) -> Access {
+        let stage = |name, tier: &Tier| Stage::plain(name, tier.wire.latency, tier.wire.bandwidth);
+        let nvme = self.nvme.iter().map(|tier| stage("NVMe to CPU memory", tier));
+        let stages = nvme.chain([stage("CPU memory to NPU", &self.cpu)]).collect();
+        let home = self.nvme.as_ref().unwrap_or(&self.cpu);
+        let capacity = home.capacity.map(|each| u128::from(each.0) * u128::from(npus));
+        Access { sharing: Sharing::PerNpu, own: Pipeline { stages, chunk: self.chunk }, in_switch: None, capacity }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Bandwidth, Span};
+
+    fn tier(gb: u64) -> Tier {
+        Tier { wire: Wire { latency: Span::ZERO, bandwidth: Bandwidth(gb * 1_000_000_000) }, capacity: Some(Bytes(50)) }
+    }
+
+    /// 4 chunks of 1 kB: 40 ns each from NVMe, the last one 10 ns more from the CPU's memory.
+    #[test]
+    fn nvme_lies_behind_the_cpu() {
+        let offload = Offload { cpu: tier(100), nvme: Some(tier(25)), chunk: Some(Bytes(1_000)) };
+        let access = offload.access(4);
+        assert_eq!(access.own.span(Bytes(4_000)), Span::from_ns(4 * 40 + 10));
+        assert_eq!(access.capacity, Some(200));
+        let cpu = Offload { nvme: None, ..offload };
+        assert_eq!(cpu.access(4).own.span(Bytes(4_000)), Span::from_ns(40));
+    }
+}

@@ -1,0 +1,133 @@
+//! What an access to memory takes on a platform, and which ones are impossible. Not here: the models (`device::memory`), whose turn it is (`executor`).
+
+use crate::check::{more, place};
+use crate::platform::Platform;
+use device::memory::{Access, Local, Sharing};
+use graph::{Node, Op, Problem, Reach, Workload};
+use network::LinkCost;
+use rustc_hash::FxHashMap;
+use units::{Bytes, Span};
+
+/// Who takes turns at memory outside the NPUs, if there is any that can be.
+pub(crate) fn sharing(platform: &Platform) -> Option<Sharing> {
+    remote(platform).map(|access| access.sharing)
+}
+
+/// Accesses to memory outside the NPUs, if there is any that can be.
+pub(crate) fn remote(platform: &Platform) -> Option<Access> {
+    platform.remote_memory.as_ref()?.access(platform.fabric.npus()).ok()
+}
+
+/// Times of accesses, each found once: programs repeat their sizes.
+pub(crate) struct Accesses<'a> {
+    platform: &'a Platform,
+    remote: Option<Access>,
+    known: FxHashMap<(Bytes, Reach), Option<Span>>,
+}
+
+impl<'a> Accesses<'a> {
+    pub(crate) fn new(platform: &'a Platform) -> Accesses<'a> {
+        Accesses { platform, remote: remote(platform), known: FxHashMap::default() }
+    }
+
+    /// What an access takes once it is its turn; nothing where there is no such memory.
+    pub(crate) fn span(&mut self, bytes: Bytes, reach: Reach) -> Option<Span> {
+        if let Some(&known) = self.known.get(&(bytes, reach)) {
+            return known;
+        }
+        let found = self.find(bytes, reach);
+        self.known.insert((bytes, reach), found);
+        found
+    }
+
+    fn find(&self, bytes: Bytes, reach: Reach) -> Option<Span> {
+        let npu = &self.platform.npu;
+        match (reach, &self.platform.astra_sim, &self.remote) {
+            (Reach::Local, ..) => {
+                Some(Local { latency: npu.memory_latency, bandwidth: npu.memory_bandwidth }.span(bytes))
+            }
+            (_, Some(raw), Some(_)) => {
+                let (bandwidth, latency) = (raw.remote_bandwidth as f64, raw.remote_latency as f64);
+                Some(LinkCost::Nanoseconds { bandwidth, latency }.transit(1, bytes.0))
+            }
+            (Reach::Remote, None, Some(remote)) => Some(remote.own.span(bytes)),
+            (Reach::InSwitch, None, Some(remote)) => remote.in_switch.as_ref().map(|pool| pool.span(bytes)),
+            (_, _, None) => None,
+        }
+    }
+}
+
+/// Accesses that can't be: to memory outside the NPUs where there is none, over switches where there are none, of more than there is.
+pub(crate) fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
+    if platform.scheduler.replay_only {
+        return Vec::new();
+    }
+    let npus = platform.fabric.npus();
+    let access = match platform.remote_memory.as_ref().map(|memory| memory.access(npus)) {
+        Some(Err(fault)) => {
+            return vec![Problem::new("", format!("remote_memory.{}", fault.key), fault.message).help(fault.allowed)];
+        }
+        Some(Ok(access)) => Some(access),
+        None => None,
+    };
+    let told = |fault: &Fault| {
+        let (rank, node, others) = first(workload, &|node| (fault.holds)(node, access.as_ref(), npus))?;
+        let message = (fault.text)(node, access.as_ref(), npus) + &more(others, "operation");
+        Some(Problem::new("", place(rank, node), message).help(fault.help))
+    };
+    FAULTS.iter().filter_map(told).collect()
+}
+
+/// What can be wrong with an access.
+struct Fault {
+    holds: fn(&Node, Option<&Access>, u32) -> bool,
+    text: fn(&Node, Option<&Access>, u32) -> String,
+    help: &'static str,
+}
+
+const FAULTS: [Fault; 3] = [
+    Fault {
+        holds: |node, access, _| outside(node).is_some() && access.is_none(),
+        text: |_, _, _| "accesses remote memory, and the platform has none".into(),
+        help: "a platform with remote memory",
+    },
+    Fault {
+        holds: |node, access, _| {
+            outside(node).is_some_and(|(_, reach)| reach == Reach::InSwitch)
+                && access.is_some_and(|access| access.in_switch.is_none())
+        },
+        text: |_, _, _| "gathers or scatters in the switches of remote memory, which has none".into(),
+        help: "remote_memory.model: hierarchical or switches",
+    },
+    Fault {
+        holds: |node, access, npus| excess(node, access, npus).is_some(),
+        text: |node, access, npus| excess(node, access, npus).unwrap_or_default(),
+        help: "a tensor that fits, or more or larger memory groups",
+    },
+];
+
+fn outside(node: &Node) -> Option<(Bytes, Reach)> {
+    match node.op {
+        Op::Memory { bytes, reach, .. } if reach != Reach::Local => Some((bytes, reach)),
+        _ => None,
+    }
+}
+
+/// That the tensors of all NPUs are more than there is room for.
+fn excess(node: &Node, access: Option<&Access>, npus: u32) -> Option<String> {
+    let ((bytes, _), capacity) = (outside(node)?, access?.capacity?);
+    let need = u128::from(bytes.0) * u128::from(npus);
+    (need > capacity).then(|| {
+        format!("{bytes} for each of {npus} NPUs are {need} bytes, more than the {capacity} that remote memory holds")
+    })
+}
+
+/// The first access for which it holds, with its rank, and how many more there are.
+fn first<'w>(workload: &'w Workload, holds: &dyn Fn(&Node) -> bool) -> Option<(u32, &'w Node, u64)> {
+    let of_program: Vec<u64> =
+        workload.programs.iter().map(|p| p.nodes().iter().filter(|node| holds(node)).count() as u64).collect();
+    let count: u64 = workload.ranks.iter().map(|r| of_program[r.program as usize]).sum();
+    let rank = workload.ranks.iter().position(|r| of_program[r.program as usize] > 0)?;
+    let node = workload.program(rank as u32).nodes().iter().find(|node| holds(node))?;
+    Some((rank as u32, node, count - 1))
+}

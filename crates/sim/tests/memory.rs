@@ -1,0 +1,170 @@
+//! Memory in whole runs: the pool of the paper's worked example, overlap, turns, and what is refused.
+
+#[path = "common/built.rs"]
+#[allow(dead_code)]
+mod built;
+
+use built::{WORK, collective, config};
+use graph::{CollectiveKind, Node, Op, ProgramBuilder, Reach, Workload};
+use sim::run::{BackendKind, run};
+use stats::{Class, Report};
+use std::collections::BTreeMap;
+use units::{Bytes, Span};
+
+/// Section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; bandwidths of our own.
+const EXAMPLE: &str = "topology: SW(16)_SW(16)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nremote_memory: \
+    {model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 1 TB, chunk: 1 MB, \
+    memory_side: {bandwidth: 100 GB/s}, npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}\n";
+
+fn memory(store: bool, bytes: u64, reach: Reach) -> Op {
+    Op::Memory { store, bytes: Bytes(bytes), reach }
+}
+
+/// The same program on every rank; each node depends on the given ones.
+fn everywhere(ranks: u32, nodes: &[(Op, &[u64])]) -> Workload {
+    let mut builder = ProgramBuilder::default();
+    for (id, (op, after)) in nodes.iter().enumerate() {
+        builder.push(Node { id: id as u64, duration: Span::from_ns(10), op: *op }, "n", after.iter().copied());
+    }
+    Workload::uniform(builder.build().expect("ids are unique"), ranks)
+}
+
+fn report(platform: &str, workload: Workload) -> Report {
+    run(&config(platform, workload, BackendKind::Analytical), &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report
+}
+
+fn parts(class: &Class) -> [f64; 5] {
+    [class.compute_ns, class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns, class.idle_ns]
+}
+
+/// Loads of a tensor of W on each of 256 GPUs, piece by piece: every GPU takes an equal piece by every group and switch.
+fn counted(w: u64) -> BTreeMap<(&'static str, u64, u64), u64> {
+    let mut links = BTreeMap::new();
+    let piece = w / 8 / 4;
+    for (gpu, group, switch) in (0..256).flat_map(|g| (0..8).flat_map(move |m| (0..4).map(move |s| (g, m, s)))) {
+        for link in
+            [("group", group, 0), ("group-switch", group, switch), ("switch-node", switch, gpu / 16), ("gpu", gpu, 0)]
+        {
+            *links.entry(link).or_default() += piece;
+        }
+    }
+    links
+}
+
+/// "Each remote memory module will have 32W", each link 8W, 4W to a node; and the time of a run is that of those loads in step.
+#[test]
+fn the_worked_example_by_counting_and_by_simulation() {
+    let w = 64_000_000;
+    for ((link, ..), bytes) in counted(w) {
+        let expected = match link {
+            "group" => 32 * w,
+            "group-switch" => 8 * w,
+            "switch-node" => 4 * w,
+            _ => w,
+        };
+        assert_eq!(bytes, expected, "{link}");
+    }
+    let report = report(EXAMPLE, everywhere(256, &[(memory(false, w, Reach::Remote), &[])]));
+    // 8 W over chunks of 1 MB; 10 us from a group, 10 us to a node (half a chunk), 125 kB at 256 GB/s to a GPU.
+    let (stages, t1, t2, t3) = (8 * w / 1_000_000, 10_000.0_f64, 10_000.0, 125_000.0 / 256.0);
+    let expected = t1 + t1.max(t2) + (stages - 2) as f64 * t1.max(t2).max(t3) + t2.max(t3) + t3;
+    assert!((report.step_time_ns - expected).abs() < 0.001 * stages as f64, "{} {expected}", report.step_time_ns);
+    assert_eq!(report.classes.len(), 1);
+    assert_eq!(parts(&report.classes[0]), [0.0, 0.0, report.step_time_ns, 0.0, 0.0]);
+    assert_eq!(report.symmetry.classes, 1, "pools fold: {}", report.symmetry.reason);
+}
+
+/// 8W, 64W to each node, 256W to each GPU.
+#[test]
+fn the_worked_example_in_switch() {
+    let w = 64_000_000;
+    let report = report(EXAMPLE, everywhere(256, &[(memory(false, w, Reach::InSwitch), &[])]));
+    let (stages, t1, t2, t3) = (8 * w / 1_000_000, 10_000.0, 8.0 * 1e6 / 50.0, 32.0 * 1e6 / 256.0);
+    assert_eq!(report.step_time_ns, t1 + t2 * stages as f64 + t3);
+}
+
+/// 1 ms of loading beside 10 ns of compute and a collective; what is left exposed is the rest of the load.
+#[test]
+fn prefetching_hides_behind_what_runs_beside() {
+    let platform = "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n\
+                    npu: {memory: {bandwidth: 1000 GB/s, latency: 5 ns}}\n\
+                    remote_memory: {sharing: per_npu, latency: 0 ns, bandwidth: 100 GB/s}\n";
+    let ops = [
+        (WORK, &[][..]),
+        (memory(false, 10_000, Reach::Remote), &[]),
+        (collective(CollectiveKind::AllGather, 1_000, 0), &[0]),
+        (WORK, &[1, 2]),
+        (memory(true, 2_000, Reach::Local), &[3]),
+    ];
+    let report = report(platform, everywhere(4, &ops));
+    // Compute 10, gather 3 steps of 10, load 100 in all, compute 10, local store 5 + 2.
+    assert_eq!(parts(&report.classes[0]), [20.0, 30.0, 60.0, 7.0, 0.0]);
+}
+
+/// Two local stores take turns among themselves and not with the load from outside.
+#[test]
+fn local_accesses_take_turns() {
+    let platform = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nnpu: {memory: {bandwidth: 1 GB/s}}\n\
+                    remote_memory: {sharing: pool, latency: 0 ns, bandwidth: 1 GB/s}\n";
+    let ops = [
+        (memory(true, 100, Reach::Local), &[][..]),
+        (memory(true, 100, Reach::Local), &[]),
+        (memory(false, 150, Reach::Remote), &[]),
+    ];
+    let report = report(platform, everywhere(2, &ops));
+    let exposed: Vec<[f64; 5]> = report.classes.iter().map(parts).collect();
+    assert_eq!(exposed, [[0.0, 0.0, 150.0, 50.0, 100.0], [0.0, 0.0, 300.0, 0.0, 0.0]]);
+}
+
+fn refused(platform: &str, op: Op) -> String {
+    let config = config(platform, everywhere(256, &[(op, &[])]), BackendKind::Analytical);
+    run(&config, &mut |_| true).expect_err("impossible").to_string()
+}
+
+#[test]
+fn impossible_accesses_are_refused_with_the_numbers() {
+    let large = refused(EXAMPLE, memory(false, 40_000_000_000, Reach::Remote));
+    let numbers =
+        "40 GB for each of 256 NPUs are 10240000000000 bytes, more than the 8000000000000 that remote memory holds";
+    assert!(large.contains(numbers), "{large}");
+    let link = "topology: SW(256)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\n\
+                remote_memory: {sharing: pool, latency: 1 us, bandwidth: 100 GB/s}\n";
+    let switchless = refused(link, memory(false, 8, Reach::InSwitch));
+    assert!(
+        switchless.contains("gathers or scatters in the switches of remote memory, which has none"),
+        "{switchless}"
+    );
+    assert!(switchless.contains("hierarchical"), "{switchless}");
+}
+
+/// Every model of memory, on either backend, over any network: all ranks fold, and a 4,096-NPU pool is one rank's work.
+#[test]
+fn every_network_and_memory_folds() {
+    let pools = [
+        "{sharing: per_npu, latency: 1 us, bandwidth: 100 GB/s}",
+        "{model: cxl, sharing: per_npu, latency: 200 ns, bandwidth: 64 GB/s}",
+        "{model: zero_infinity, cpu: {bandwidth: 100 GB/s}, nvme: {bandwidth: 6 GB/s}, chunk: 1 MB}",
+        "{model: hierarchical, nodes: 256, out_switches: 16, groups: 1024, chunk: 256 kB, memory_side: {bandwidth: 9 GB/s}, \
+          npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}",
+        "{model: ring, stations: 4096, groups: 1000, chunk: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
+          between: {bandwidth: 400 GB/s}, npu_side: {bandwidth: 400 GB/s}}",
+        "{model: mesh, stations: [64, 64], groups: 1000, chunk: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
+          between: {bandwidth: 400 GB/s}, npu_side: {bandwidth: 400 GB/s}}",
+    ];
+    let networks = ["Ring(4096)", "FC(16)_FC(16)_FC(16)", "SW(4096)", "R(16)_FC(16)_SW(16)"];
+    for (pool, network) in pools.iter().flat_map(|pool| networks.map(|network| (pool, network))) {
+        let text = format!(
+            "topology: {network}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 1 us}}\nremote_memory: {pool}\n\
+             collectives: {{all_reduce: ring}}\nscheduler: {{chunks: 2}}\n"
+        );
+        let ops = [
+            (memory(false, 1 << 24, Reach::Remote), &[][..]),
+            (WORK, &[0]),
+            (collective(CollectiveKind::AllReduce, 4096, 0), &[1]),
+            (memory(true, 1 << 24, Reach::Remote), &[2]),
+        ];
+        let outcome = run(&config(&text, everywhere(4096, &ops), BackendKind::Analytical), &mut |_| true);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{text}\n{error}"));
+        assert_eq!((outcome.simulated_ranks, outcome.report.classes.len()), (1, 1), "{network} {pool}");
+    }
+}
