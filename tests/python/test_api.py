@@ -82,7 +82,9 @@ def test_breakdown(result: arm.Result) -> None:
     frame = result.breakdown()
     assert frame["count"].sum() == 8
     shares = frame.select(
-        pl.sum_horizontal("compute_share", "exposed_comm_share", "exposed_remote_share", "exposed_local_share", "idle_share")
+        pl.sum_horizontal(
+            "compute_share", "exposed_comm_share", "exposed_remote_share", "exposed_local_share", "idle_share"
+        )
     )
     assert shares.to_series().to_list() == pytest.approx([1.0] * len(frame))
 

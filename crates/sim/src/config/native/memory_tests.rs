@@ -10,7 +10,7 @@ const GB: u64 = 1_000_000_000;
 pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
     let wire = Wire { latency: Span(latency), bandwidth: Bandwidth(bandwidth) };
     let (npus, chunk) = (kind + 1, Bytes(1 + latency / 2));
-    let groups = Groups { count: 1 + kind, capacity: (latency % 2 == 0).then_some(Bytes(latency)) };
+    let groups = Groups { count: 1 + kind, capacity: latency.is_multiple_of(2).then_some(Bytes(latency)) };
     let (latency, bandwidth) = (wire.latency, wire.bandwidth);
     match kind {
         0..3 => {
