@@ -122,10 +122,11 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [Span; 4]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, [Span; 5]), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
-        let spans = [totals.compute, totals.comm, totals.exposed_comm, totals.exposed_memory];
+        let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, .. } = *totals;
+        let spans = [compute, comm, exposed_comm, exposed_remote, exposed_local];
         let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, spans);
         found.entry(key).or_default().push(rank);
     }
