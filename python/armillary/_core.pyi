@@ -180,6 +180,12 @@ class Workload:
         """Distinct programs."""
     @property
     def operations(self) -> int: ...
+    def volumes(self) -> list[tuple[int, int, list[int], str, int, int]]:
+        """What each program hands to collectives and messages (kind `send`), by members of the group and kind.
+
+        Program, ranks that run it, members of the group of the first of them, kind, how many, bytes as `collective` and
+        `send` count them.
+        """
     @property
     def name(self) -> str | None:
         """The name its generator gave it."""

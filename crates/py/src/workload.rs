@@ -193,6 +193,9 @@ fn kernels() -> String {
 }
 
 type Named<T> = Vec<(String, T)>;
+
+/// Program, ranks that run it, members of the group of the first of them, kind, how many, bytes.
+type Volume = (u32, u64, Vec<u32>, &'static str, u64, u128);
 type Footprints = Vec<(u64, u64, u64, u64)>;
 
 #[pyclass(frozen)]
@@ -295,6 +298,21 @@ impl Workload {
         self.0.operations()
     }
 
+    /// What the collectives and messages of each program amount to, by members of their group and kind.
+    fn volumes(&self) -> Vec<Volume> {
+        let mut first: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+        for (rank, binding) in self.0.ranks.iter().enumerate() {
+            first.entry(binding.program).or_insert((rank as u32, 0)).1 += 1;
+        }
+        let rows = |(program, (rank, ranks)): (u32, (u32, u64))| {
+            let row = move |((members, kind), (count, bytes)): ((Vec<u32>, &'static str), (u64, u128))| {
+                (program, ranks, members, kind, count, bytes)
+            };
+            tally(&self.0, rank).into_iter().map(row)
+        };
+        first.into_iter().flat_map(rows).collect()
+    }
+
     #[getter]
     fn name(&self) -> Option<&str> {
         self.0.declaration.as_ref().map(|declaration| declaration.name.as_str())
@@ -304,6 +322,34 @@ impl Workload {
     fn summary(&self) -> Option<&str> {
         self.0.declaration.as_ref()?.summary.as_deref()
     }
+}
+
+/// By members and kind, how many collectives and sends `rank` has, and their bytes.
+fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static str), (u64, u128)> {
+    let world = workload.ranks.len() as u32;
+    let mut by_slot: BTreeMap<(Result<u32, u32>, &'static str), (u64, u128)> = BTreeMap::new();
+    for node in workload.program(rank).nodes() {
+        let (whom, kind, bytes) = match node.op {
+            Op::Collective { kind, bytes, slot, .. } => (Ok(workload.group_of(rank, slot)), kind.name(), bytes),
+            Op::Send { peer, bytes, .. } => (Err(rank.wrapping_add_signed(peer)), "send", bytes),
+            _ => continue,
+        };
+        let entry = by_slot.entry((whom, kind)).or_default();
+        *entry = (entry.0 + 1, entry.1 + u128::from(bytes.0));
+    }
+    let mut by_members: BTreeMap<(Vec<u32>, &'static str), (u64, u128)> = BTreeMap::new();
+    for ((whom, kind), (count, bytes)) in by_slot {
+        let members = match whom {
+            Ok(group) => {
+                let members = &workload.groups[group as usize].members;
+                (0..members.len(world)).map(|position| members.rank(position)).collect()
+            }
+            Err(peer) => vec![rank, peer],
+        };
+        let entry = by_members.entry((members, kind)).or_default();
+        *entry = (entry.0 + count, entry.1 + bytes);
+    }
+    by_members
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Problem {

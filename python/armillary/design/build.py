@@ -1,0 +1,138 @@
+"""From a workload to the model of its step on a topology.
+
+Here: which collectives a step holds, and how their time adds to it. Not here: how the simulator is asked about overlap
+(`overlap.py`), bytes by dimension (`traffic.py`), the formula (`model.py`).
+
+    T = compute + sum over clusters of phi(sum of the times of their collectives)
+
+`compute` is the step on a network that carries anything at once. `phi` says how much of a cluster's communication the step
+is longer for: itself where everything waits for it (the paper's model), less where computation runs beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..workload import Workload
+from . import traffic
+from .model import StepModel, Vector
+from .topology import Topology
+from .traffic import Volume
+
+_SCATTERING = ("all_reduce", "reduce_scatter", "all_gather")
+"""Collectives whose bytes are in the same ratio over the dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What keeps a dimension busy beside its bandwidth, and how finely collectives are cut."""
+
+    chunks: int
+    latency: tuple[float, ...]
+    """[D] seconds of one link."""
+    endpoint: float = 0.0
+    """Seconds before a phase and after each reception."""
+    reduction: float = 0.0
+    """Seconds to reduce a byte received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Groups whose communication is in each other's way, and what a step is longer for it: `phi(t) = max slope t + offset`."""
+
+    groups: tuple[str, ...]
+    lines: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
+    """Slope, and offset in seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A workload as the design problem sees it."""
+
+    name: str
+    workload: Workload
+    volumes: tuple[Volume, ...]
+    """Of the program that communicates most."""
+    compute: float
+    """Seconds of a step on an ideal network, a pipeline's bubble included."""
+    clusters: tuple[Cluster, ...] = ()
+    """Those that overlap; all other groups' communication is in series with everything."""
+    weight: float = 1.0
+    limit: float | None = None
+    """Longest step, s."""
+
+
+def busiest(volumes: Sequence[Volume]) -> tuple[Volume, ...]:
+    """The volumes of the program with the most bytes."""
+    totals: dict[int, int] = {}
+    for each in volumes:
+        totals[each.program] = totals.get(each.program, 0) + each.bytes
+    most = max(totals, key=lambda program: totals[program], default=0)
+    return tuple(each for each in volumes if each.program == most)
+
+
+def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> StepModel | None:
+    """The model of a step; nothing where a group lies on no grid of the topology.
+
+    Without `timing` it is the paper's, in which only bandwidth takes time and nothing overlaps.
+    """
+    dims = len(topology)
+    names: dict[str, int] = {}
+    loads: list[Vector] = []
+    fixed: list[Vector] = []
+    groups: list[str] = []
+    for each in job.volumes:
+        spans = traffic.extents(each.members, topology.sizes)
+        if spans is None:
+            return None
+        name = _name(each)
+        if names.setdefault(name, len(loads)) == len(loads):
+            loads.append(np.zeros(dims))
+            fixed.append(np.zeros(dims))
+            groups.append(each.group)
+        loads[names[name]] += traffic.loads(each.kind, float(each.bytes), spans, topology)
+        if timing is not None:
+            fixed[names[name]] += _fixed(each, spans, topology, timing)
+    seconds, counts = _paths(job, groups, timing is not None)
+    return StepModel(
+        job.name,
+        tuple(names),
+        np.array(loads).reshape(-1, dims),
+        seconds,
+        counts,
+        np.array(fixed).reshape(-1, dims),
+        1 / timing.chunks if timing is not None else 0.0,
+    )
+
+
+def _name(volume: Volume) -> str:
+    """Of a term: collectives whose bytes are in the same ratio over the dimensions share one, others have one a kind."""
+    return volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}"
+
+
+def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: Timing) -> Vector:
+    """[D] seconds that no bandwidth shortens: each chunk of each collective waits for its rounds; bytes are reduced."""
+    chunks = volume.count * (1 if volume.kind == "send" else timing.chunks)
+    waits = [
+        chunks * (count * (hops * latency + timing.endpoint) + (timing.endpoint if count else 0.0))
+        for (count, hops), latency in zip(
+            traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True
+        )
+    ]
+    reduced = traffic.reduced(volume.kind, float(volume.bytes), spans, len(topology))
+    return np.array(waits) + timing.reduction * np.array(reduced)
+
+
+def _paths(job: Job, groups: Sequence[str], overlapping: bool) -> tuple[Vector, Vector]:
+    """Seconds and counts of every path: one line of each cluster."""
+    clusters = job.clusters if overlapping else ()
+    seconds, counts = [], []
+    for lines in itertools.product(*(each.lines for each in clusters)):
+        slopes = {group: line[0] for each, line in zip(clusters, lines, strict=True) for group in each.groups}
+        seconds.append(job.compute + sum(offset for _, offset in lines))
+        counts.append([slopes.get(group, 1.0) for group in groups])
+    return np.array(seconds), np.array(counts).reshape(len(seconds), len(groups))

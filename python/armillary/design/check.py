@@ -1,0 +1,92 @@
+"""The simulator's word on a design: its step time beside the model's, and what makes up the difference.
+
+The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more than 2 % off, two more runs say how
+much of it goes when latencies and delays are 0, and how much more when collectives are cut sixteen times as finely; what is
+left is order: collectives that wait for one another, groups that share links, overlap that the model states as a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..api import simulate
+from ..platform import Platform
+from . import timing
+from .build import step_model
+from .search import Design
+from .task import Task
+
+TOLERANCE = 0.02
+"""Gap above which its effects are told apart."""
+_FINER = 16
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One workload on one design."""
+
+    workload: str
+    backend: str
+    model: float
+    """Seconds."""
+    simulated: float
+    """Seconds."""
+    effects: Mapping[str, float]
+    """Seconds of the simulated step that the model lacks (negative: that it has too much), by cause; empty within 2 %."""
+
+    @property
+    def gap(self) -> float:
+        """Simulated over model, less one."""
+        return self.simulated / self.model - 1
+
+
+def platform(
+    task: Task, design: Design, settings: Mapping[str, object] | None = None, latency: list[str] | None = None
+) -> Platform:
+    """The design as a platform; `latency` by dimension where it is not the task's."""
+    per = ["link" if each == "Ring" else "npu" for each in design.topology.blocks]
+    return Platform(
+        str(design.topology),
+        bandwidth=[f"{max(1, int(each))} B/s" for each in design.bandwidth],
+        latency=latency or timing.latencies(task, design.topology),
+        per=per,
+        settings={**task.settings, **(settings or {})},
+    )
+
+
+def check(task: Task, design: Design, progress: Progress | None = None) -> list[Check]:
+    """Simulates every workload on a design, on every backend of the task. Raises `InputError`, `StalledError`."""
+    found = []
+    total = len(design.models) * len(task.backends)
+    for index, (job, time) in enumerate(zip(design.choice.jobs, design.times, strict=True)):
+        for backend in task.backends:
+            seconds = simulate(job.workload, platform(task, design), backend=backend).step_time_ns / 1e9
+            effects = {} if abs(seconds / time - 1) <= TOLERANCE else _effects(task, design, index, backend, seconds)
+            found.append(Check(job.name, backend, time, seconds, effects))
+            if progress is not None:
+                progress(len(found) / total)
+    return found
+
+
+def _effects(task: Task, design: Design, index: int, backend: str, seconds: float) -> dict[str, float]:
+    """Differences between simulation and model that go away with their cause."""
+    job = design.choice.jobs[index]
+    still = {"scheduler.endpoint_delay": "0 ns"}
+    none = ["0 ns"] * len(design.topology)
+    fine = {**still, "scheduler.chunks": task.pace[0] * _FINER}
+
+    def run(settings: Mapping[str, object]) -> float:
+        return simulate(job.workload, platform(task, design, settings, none), backend=backend).step_time_ns / 1e9
+
+    bare = step_model(job, design.topology)
+    ideal = bare.time(design.bandwidth) if bare is not None else design.times[index]
+    without, finer = run(still), run(fine)
+    known = design.times[index] - ideal
+    return {
+        "latency and delays": seconds - without,
+        "bubbles": without - finer,
+        "of these in the model": -known,
+        "order and shared links": finer - ideal,
+    }

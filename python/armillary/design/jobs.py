@@ -1,0 +1,218 @@
+"""The workloads of a specification: read or generated, with every parallelisation that is to be tried.
+
+An entry names a `model` with its options, a `path`, or a `libra` text with its `communicator`. An option given as a list is a
+choice; `dp` is what is left of the NPUs where it is not given. Combinations that do not fit the model, the NPUs or their
+memory are left out and counted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArmillaryError, InputError, Problem
+from ..platform import Platform
+from ..sweep.quantity import UNITS, base, split
+from ..sweep.source import Path_, Source
+from ..workload import Workload, build, load, load_model
+from ..workload.families import options
+from ..workload.workload import is_text
+from . import libra, overlap
+from .build import Job
+from .task import Choice
+from .topology import Topology
+
+_OWN = ("name", "model", "path", "groups", "passes", "libra", "communicator", "weight", "time_bound", "overlap")
+_KINDS = ("model", "path", "libra")
+_MOST_CHOICES = 2000
+
+
+def choices(
+    source: Source,
+    npus: int,
+    settings: Mapping[str, object],
+    limit: float | None,
+    topology: Topology,
+    paper: bool = False,
+) -> tuple[tuple[Choice, ...], tuple[str, ...]]:
+    """Every combination of the workloads' parallelisations, and notes on what was left out. Problems go to `source`.
+
+    The paper's model (`paper`) needs no overlap measured.
+    """
+    raw = source.values.get("workloads")
+    if not isinstance(raw, list) or not raw:
+        source.fault(("workloads",), "is missing" if raw is None else f"{raw!r} is no list", "a list of workloads")
+        return (), ()
+    lists, notes = [], []
+    for index, each in enumerate(raw):
+        reader = _Entry(source, ("workloads", index), each, npus, settings, limit, topology, paper)
+        lists.append(list(reader.jobs()))
+        notes += reader.notes
+    _unique(source, lists)
+    count = math.prod(map(len, lists))
+    if count > _MOST_CHOICES:
+        source.fault(("workloads",), f"{count:,} combinations of parallelisations", f"up to {_MOST_CHOICES:,}")
+        return (), ()
+    return tuple(_choice(some) for some in itertools.product(*lists)), tuple(notes)
+
+
+def _choice(some: Sequence[tuple[Job, str]]) -> Choice:
+    named = [f"{each.name} {text}" if len(some) > 1 else text for each, text in some if text]
+    return Choice(tuple(each for each, _ in some), "; ".join(named))
+
+
+def _unique(source: Source, lists: Sequence[Sequence[tuple[Job, str]]]) -> None:
+    names = [some[0][0].name for some in lists if some]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            source.fault(("workloads", index), f"is called {name!r} as another one", "name: a name of its own")
+
+
+class _Entry:
+    """Reads one workload."""
+
+    def __init__(
+        self,
+        source: Source,
+        path: Path_,
+        raw: object,
+        npus: int,
+        settings: Mapping[str, object],
+        limit: float | None,
+        topology: Topology,
+        paper: bool,
+    ) -> None:
+        self.source, self.path, self.npus, self.settings, self.limit = source, path, npus, settings, limit
+        self.topology, self.paper = topology, paper
+        self.values: dict[str, Any] = {"model": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
+        self.notes: list[str] = []
+
+    def jobs(self) -> Iterator[tuple[Job, str]]:
+        """The workload under each parallelisation, with its text."""
+        kinds = [key for key in _KINDS if key in self.values]
+        if len(kinds) != 1:
+            self.fault((), "names " + (" and ".join(kinds) or "no workload"), "one of model, path, libra")
+            return
+        self.weight = self.number("weight", 1.0)
+        self.limit = self.seconds() if "time_bound" in self.values else self.limit
+        try:
+            yield from self.modelled() if kinds == ["model"] else self.recorded(kinds[0])
+        except ArmillaryError as error:
+            self.source.problems.extend(error.problems)
+
+    def fault(self, path: Path_, message: str, allowed: str = "") -> None:
+        self.source.fault((*self.path, *path), message, allowed)
+
+    def number(self, key: str, default: float) -> float:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e12:
+            self.fault((key,), f"{value!r} is no number above 0", "such as 1 or 0.5")
+            return default
+        return float(value)
+
+    def seconds(self) -> float | None:
+        text = self.values["time_bound"]
+        parted = split(text) if isinstance(text, str) else None
+        if parted is None or UNITS[parted[1]][0] != "s" or parted[0] <= 0:
+            self.fault(("time_bound",), f"{text!r} is no time above 0", "such as 1.5 s")
+            return None
+        return float(base(text) or 0)
+
+    def recorded(self, kind: str) -> Iterator[tuple[Job, str]]:
+        """A workload from files."""
+        for key in self.values:
+            if key not in _OWN:
+                self.fault((str(key),), "goes with a model", ", ".join(_OWN))
+        file = Path(self.source.folder, str(self.values[kind]))
+        made = self.from_libra(file) if kind == "libra" else self.from_path(file)
+        if made is None:
+            return
+        if made.ranks != self.npus:
+            self.fault((), f"{file} has {made.ranks} ranks", f"{self.npus}, as there are NPUs")
+            return
+        yield self.job(str(self.values.get("name", file.stem)), made), ""
+
+    def from_libra(self, file: Path) -> Workload | None:
+        communicator = self.values.get("communicator")
+        if not isinstance(communicator, str):
+            self.fault(("communicator",), "is missing", "a communicator file of LIBRA")
+            return None
+        if not libra.is_workload(file):
+            self.fault(("libra",), f"{file} is no workload of LIBRA", "a text with a layer a line and no head lines")
+            return None
+        return libra.workload(file, Path(self.source.folder, communicator), self.topology)
+
+    def from_path(self, file: Path) -> Workload:
+        groups = self.values.get("groups")
+        beside = Path(self.source.folder, str(groups)) if groups else None
+        if is_text(file):
+            platform = Platform(str(self.topology), bandwidth="1 GB/s", latency="0 ns", per="npu")
+            return load(file, platform, passes=int(self.number("passes", 1)))
+        return load(file, groups=beside)
+
+    def modelled(self) -> Iterator[tuple[Job, str]]:
+        """A model under every combination of its options."""
+        name = self.values["model"]
+        beside = Path(self.source.folder, str(name))
+        model = load_model(beside if beside.is_file() else name)
+        known = tuple(options(model.family))
+        given = {key: value for key, value in self.values.items() if key not in _OWN}
+        for key in given:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=3)
+                self.fault((str(key),), f"is no option of a {model.family}", ", ".join(near or known))
+        varied = [key for key in given if isinstance(given[key], list) and key in known]
+        if any(key not in known for key in given):
+            return
+        found, why = 0, []
+        for values in itertools.product(*(given[key] for key in varied)):
+            chosen = self.filled({**given, **dict(zip(varied, values, strict=True))}, known)
+            try:
+                made = build(model, **chosen)
+                self.fits(made)
+            except InputError as error:
+                why += error.problems
+                continue
+            found += 1
+            text = ", ".join(f"{key} {chosen[key]}" for key in dict.fromkeys((*varied, "dp")) if key in chosen)
+            yield self.job(str(self.values.get("name", model.name)), made), text if varied else ""
+        self.left_out(model.name, found, why, math.prod(len(given[key]) for key in varied))
+
+    def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:
+        if not found:
+            self.source.problems.extend(list(why)[:10])
+        elif why:
+            self.notes.append(f"{count - found} of {count} parallelisations of {name} do not fit, such as: {why[0]}")
+
+    def filled(self, chosen: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
+        """The options with `dp` as what is left of the NPUs."""
+        inner = math.prod(int(chosen.get(key, 1)) for key in ("tp", "cp", "pp") if key in known)
+        if "dp" in known and "dp" not in chosen and inner and self.npus % inner == 0:
+            return {**chosen, "dp": self.npus // inner}
+        return chosen
+
+    def fits(self, made: Workload) -> None:
+        """Refuses another number of ranks than there are NPUs, and more than their memory holds."""
+        place = self.source.place(self.path)
+        if made.ranks != self.npus:
+            said = f"{made.name} has {made.ranks} ranks"
+            raise InputError([Problem(self.source.file, place, said, f"{self.npus}, as there are NPUs")])
+        npu = self.settings.get("npu")
+        memory = npu.get("memory") if isinstance(npu, dict) else None
+        capacity = base(str(memory.get("capacity", ""))) if isinstance(memory, dict) else None
+        most = max((entry.memory.total for entry in made.summary.classes), default=0) if made.summary else 0
+        if capacity is not None and most > capacity:
+            said = f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of {float(capacity) / 1e9:,.1f} GB"
+            raise InputError([Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")])
+
+    def job(self, name: str, made: Workload) -> Job:
+        """The workload with its compute time and, unless told otherwise, what it hides."""
+        raw = self.values.get("overlap", "measured")
+        if raw not in ("measured", "none"):
+            self.fault(("overlap",), f"{raw!r} is no overlap", "measured, none")
+        measured = raw == "measured" and not self.paper
+        return overlap.job(name, made, self.settings, weight=self.weight, limit=self.limit, measured=measured)

@@ -1,0 +1,127 @@
+"""How long a step takes as a function of the bandwidth of each dimension.
+
+Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of (`traffic.py`, `build.py`).
+
+    w_gd = bytes_gd / bw_d + fixed_gd                     what a collective keeps a dimension busy
+    t_g  = max_d (w_gd + fill sum_(e != d) w_ge)          its chunks pipeline over the dimensions; the first fills the pipeline
+    T    = max_r (seconds_r + sum_g count_rg t_g)         the longest of a few paths
+
+One path, `compute + sum of the collectives`, with neither `fixed` (latencies) nor `fill` (one chunk of many) is the model of
+the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further paths say what may overlap.
+Each path is convex in the bandwidths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepModel:
+    """A workload's step on a topology of D dimensions, with G terms and R paths. Bytes, seconds."""
+
+    name: str
+    terms: tuple[str, ...]
+    """Names of the collectives."""
+    loads: Vector
+    """[G, D] bytes that an NPU sends along each dimension."""
+    seconds: Vector
+    """[R] what of a path depends on no bandwidth."""
+    counts: Vector
+    """[R, G] how much of each term a path holds."""
+    fixed: Vector
+    """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies, reductions."""
+    fill: float = 0.0
+    """One over the number of chunks, or 0 for a pipeline that fills at once."""
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions."""
+        return int(self.loads.shape[1])
+
+    @property
+    def volume(self) -> Vector:
+        """[D] bytes an NPU sends along each dimension in a step."""
+        found: Vector = np.sum(self.loads, axis=0)
+        return found
+
+    def term_times(self, bandwidth: Sequence[float] | Vector) -> Vector:
+        """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go takes for ever."""
+        busy = _over(self.loads, bandwidth) + self.fixed
+        filled = busy if self.fill == 0 else (1 - self.fill) * busy + self.fill * np.sum(busy, axis=1, keepdims=True)
+        return np.max(filled, axis=1, initial=0.0)
+
+    def time(self, bandwidth: Sequence[float] | Vector) -> float:
+        """Seconds of a step."""
+        return float(np.max(self.seconds + _weighted(self.counts, self.term_times(bandwidth))))
+
+    def communication(self, bandwidth: Sequence[float] | Vector) -> float:
+        """Seconds of all terms one after another."""
+        return float(np.sum(self.term_times(bandwidth)))
+
+    def utilisation(self, bandwidth: Sequence[float] | Vector) -> float:
+        """Bytes sent over bytes that the dimensions of each running collective could have sent, 0..1.
+
+        The definition that meets the percentages of the paper's Fig. 10 (docs/design.md).
+        """
+        given = np.asarray(bandwidth, dtype=float)
+        offered = np.sum((self.loads > 0) * given, axis=1)
+        room = float(np.sum(offered * self.term_times(given)))
+        return float(np.sum(self.loads)) / room if room else 1.0
+
+    def scaled(self, factor: float) -> StepModel:
+        """Times multiplied by `factor`."""
+        return StepModel(
+            self.name,
+            self.terms,
+            self.loads * factor,
+            self.seconds * factor,
+            self.counts,
+            self.fixed * factor,
+            self.fill,
+        )
+
+
+def serial(name: str, compute: float, terms: Sequence[tuple[str, Sequence[float]]], dimensions: int) -> StepModel:
+    """The paper's model: `compute` seconds, then one collective after another, (name, bytes by dimension) each."""
+    loads = np.array([each for _, each in terms], dtype=float).reshape(len(terms), dimensions)
+    names = tuple(each for each, _ in terms)
+    return StepModel(name, names, loads, np.array([compute]), np.ones((1, len(terms))), np.zeros_like(loads))
+
+
+def slowest(models: Sequence[StepModel], factors: Sequence[float]) -> StepModel:
+    """The largest of the models' times, each multiplied by its factor, as one model."""
+    scaled = [each.scaled(factor) for each, factor in zip(models, factors, strict=True)]
+    widths = [len(each.terms) for each in scaled]
+    counts = np.zeros((sum(len(each.seconds) for each in scaled), sum(widths)))
+    row = column = 0
+    for each, width in zip(scaled, widths, strict=True):
+        counts[row : row + len(each.seconds), column : column + width] = each.counts
+        row, column = row + len(each.seconds), column + width
+    return StepModel(
+        "slowest",
+        tuple(f"{each.name}: {term}" for each in scaled for term in each.terms),
+        np.vstack([each.loads for each in scaled]),
+        np.concatenate([each.seconds for each in scaled]),
+        counts,
+        np.vstack([each.fixed for each in scaled]),
+        max(each.fill for each in scaled),
+    )
+
+
+def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:
+    """Bytes over bandwidth, nothing where there are no bytes, for ever where there is no bandwidth."""
+    given = np.broadcast_to(np.asarray(bandwidth, dtype=float), loads.shape)
+    with np.errstate(divide="ignore"):
+        return np.divide(loads, given, out=np.zeros_like(loads), where=loads > 0)
+
+
+def _weighted(counts: Vector, times: Vector) -> Vector:
+    """`counts @ times` in which nothing of what takes for ever is nothing."""
+    return np.sum(np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1)

@@ -1,0 +1,365 @@
+"""The best bandwidths: a small convex program, and a certificate that needs no trust in its solver.
+
+Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a user's constraints are in
+numbers (`constraints.py`), which of them conflict (`infeasible.py`).
+
+    minimise   price . bw + sum_w weight_w T_w
+    subject to T_w >= seconds_r + sum_g count_rg t_g                            for every path r of workload w
+               t_g >= sum_e (loads_ge u_e + fixed_ge) (1 if e = d else fill)               for every dimension d
+               bw_d u_d >= 1,   T_w <= limit_w,   A bw <= b (or =)
+
+All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 / bw_d at the optimum.
+With multipliers lambda >= 0 of the paths and terms, y of the constraints (any sign for equalities), the load on a dimension
+is `L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L / bw + g bw)
+
+    objective >= sum lambda (seconds, fixed) - sum_w (sum_{r of w} lambda_r - weight_w) limit_w - b . y + sum_d 2 sqrt(L_d g_d)
+
+`_bound` computes that from the solver's multipliers after making them feasible, so that the gap is a proof whatever the
+solver did. Source: Boyd and Vandenberghe, Convex Optimization, sections 4.4 and 5; solver: Clarabel (Goulart and Chen,
+arXiv:2405.12762).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from .model import StepModel, Vector
+
+_TOLERANCE = 1e-11
+_FINE = 1e-8
+"""Gap above which a program is solved again, scaled by its first answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`coefficients . bw <= limit`, or `==`; bandwidths in bytes a second."""
+
+    name: str
+    coefficients: tuple[float, ...]
+    limit: float
+    equal: bool = False
+
+    def slack(self, bandwidth: Sequence[float] | Vector) -> float:
+        """What is left of the limit, negative where it is exceeded (for `==` minus the distance)."""
+        left = self.limit - float(np.dot(self.coefficients, bandwidth))
+        return -abs(left) if self.equal else left
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is minimised, over which bandwidths."""
+
+    models: tuple[StepModel, ...]
+    weights: tuple[float, ...]
+    """Of each model's time in the objective, 1/s."""
+    constraints: tuple[Constraint, ...]
+    price: Vector | None = None
+    """[D] added to the objective for a byte a second; none where only time counts."""
+    limits: tuple[float | None, ...] = ()
+    """Longest time of each model, s; empty where there is none."""
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions."""
+        return self.models[0].dimensions
+
+    def value(self, bandwidth: Sequence[float] | Vector) -> float:
+        """The objective."""
+        times = sum(weight * model.time(bandwidth) for weight, model in self._pairs() if weight)
+        return times + (float(np.dot(self.price, bandwidth)) if self.price is not None else 0.0)
+
+    def _pairs(self) -> list[tuple[float, StepModel]]:
+        return list(zip(self.weights, self.models, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best bandwidths, and how it is known that there are no better ones."""
+
+    bandwidth: Vector
+    """[D] bytes a second."""
+    value: float
+    bound: float
+    """No feasible bandwidths have a smaller objective than this."""
+    marginal: Vector
+    """[D] by how much the objective falls for another byte a second in a dimension that costs and displaces nothing."""
+    multipliers: dict[str, float] = field(default_factory=dict)
+    """By constraint: how much the objective falls when its limit is one byte a second (or what it limits) higher."""
+
+    @property
+    def gap(self) -> float:
+        """Duality gap over the objective."""
+        return max(0.0, self.value - self.bound) / abs(self.value) if self.value else 0.0
+
+
+class NoSolution(Exception):
+    """There are no such bandwidths (`infeasible.conflict` says why), or the solver failed."""
+
+
+def optimise(question: Question) -> Optimum:
+    """The optimum. Raises `NoSolution`."""
+    units, span = _units(question)
+    best = _solved(question, np.full(question.dimensions, units), span)
+    if best.gap > _FINE:  # again, in units in which the answer is near 1
+        floor = float(np.max(best.bandwidth)) * 1e-9
+        again = _solved(question, np.maximum(best.bandwidth, floor), max(best.value, 1e-12))
+        value, bound = min(best.value, again.value), max(best.bound, again.bound)
+        best = again if again.value <= best.value else best
+        best = Optimum(best.bandwidth, value, min(value, bound), again.marginal, again.multipliers)
+    return best
+
+
+def _solved(question: Question, band: Vector, span: float) -> Optimum:
+    form = _Form(question, band, span)
+    solved = form.solve()
+    bandwidth = form.bandwidth(solved)
+    duals = form.duals(solved)
+    bound = _bound(question, duals)
+    load = duals.load(question)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        marginal = np.where(load > 0, load / bandwidth**2, 0.0)
+    value = question.value(bandwidth)
+    prices: dict[str, float] = {}
+    for each, price in zip(question.constraints, duals.constraints.tolist(), strict=True):
+        prices[each.name] = prices.get(each.name, 0.0) + price
+    return Optimum(bandwidth, value, min(bound, value), marginal, prices)
+
+
+@dataclass(eq=False)
+class _Duals:
+    """Multipliers, in the question's own units."""
+
+    paths: list[Vector]
+    """By model, [R]."""
+    terms: list[Vector]
+    """By model, [G, D]."""
+    constraints: Vector
+
+    def load(self, question: Question) -> Vector:
+        """[D] bytes that weigh on each dimension."""
+        found = np.zeros(question.dimensions)
+        for model, terms in zip(question.models, self.terms, strict=True):
+            found += np.sum(_filled(terms, model) * model.loads, axis=0)
+        return found
+
+
+def _filled(terms: Vector, model: StepModel) -> Vector:
+    """[G, D] how much of each term's work on each dimension the multipliers of its rows add up to."""
+    found: Vector = (1 - model.fill) * terms + model.fill * np.sum(terms, axis=1, keepdims=True)
+    return found
+
+
+def _bound(question: Question, duals: _Duals) -> float:
+    """The dual objective, a lower bound of the primal one; minus infinity where the multipliers prove nothing."""
+    total = 0.0
+    for index, (model, paths) in enumerate(zip(question.models, duals.paths, strict=True)):
+        total += float(paths @ model.seconds) + float(np.sum(_filled(duals.terms[index], model) * model.fixed))
+        limit = question.limits[index] if question.limits else None
+        if limit is not None:
+            total -= max(0.0, float(np.sum(paths)) - question.weights[index]) * limit
+    matrix = np.array([each.coefficients for each in question.constraints]).reshape(-1, question.dimensions)
+    limits = np.array([each.limit for each in question.constraints])
+    load = duals.load(question)
+    multipliers = _priced(duals.constraints, matrix, question)
+    prices = matrix.T @ multipliers + (question.price if question.price is not None else 0.0)
+    if np.any((prices < 0) & (load >= 0)):
+        return -math.inf
+    return total - float(limits @ multipliers) + float(np.sum(2 * np.sqrt(load * prices)))
+
+
+def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
+    """Multipliers under which no dimension has a negative price: rounding is mended by a limit that all of them share."""
+    own = question.price if question.price is not None else np.zeros(question.dimensions)
+    prices = matrix.T @ multipliers + own
+    if np.all(prices >= 0):
+        return multipliers
+    whole = [index for index, row in enumerate(matrix) if np.all(row > 0)]
+    if not whole:
+        return multipliers
+    mended = multipliers.copy()
+    mended[whole[0]] += float(np.max(-prices / matrix[whole[0]])) * (1 + 1e-12)
+    return mended
+
+
+class _Form:
+    """The program as matrices. Columns: bw [D], u [D], t of every model [G], T [W], in units that make all of them near 1."""
+
+    def __init__(self, question: Question, band: Vector, span: float) -> None:
+        self.question, self.band, self.span = question, band, span
+        self.dims = question.dimensions
+        terms = [len(model.terms) for model in question.models]
+        self.first_term = 2 * self.dims + np.cumsum([0, *terms])
+        self.first_time = int(self.first_term[-1])
+        self.columns = self.first_time + len(question.models)
+        self.size = 1.0
+        self.rows: list[dict[int, float]] = []
+        self.right: list[float] = []
+        self.used = np.any([np.any(model.loads > 0, axis=0) for model in question.models], axis=0)
+
+    def solve(self) -> clarabel.DefaultSolution:
+        """Runs the solver. Raises `NoSolution` unless it found an optimum."""
+        equal = self._bandwidth_rows(True)
+        more = self._bandwidth_rows(False) + self._floors() + self._time_rows()
+        cones = [clarabel.ZeroConeT(equal)] if equal else []
+        cones += [clarabel.NonnegativeConeT(more)] if more else []
+        cones += [clarabel.SecondOrderConeT(3) for _ in range(self._hyperbolas())]
+        matrix = _matrix(self.rows, self.columns)
+        nothing = sparse.csc_matrix((self.columns, self.columns))
+        solver = clarabel.DefaultSolver(nothing, self._objective(), matrix, np.array(self.right), cones, _settings())
+        solved = solver.solve()
+        if solved.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+            if not np.all(np.isfinite(solved.x)) or "Infeasible" in str(solved.status):
+                raise NoSolution(str(solved.status))
+        return solved
+
+    def bandwidth(self, solved: clarabel.DefaultSolution) -> Vector:
+        """[D] bytes a second, within limits that all dimensions share."""
+        found = np.maximum(np.array(solved.x[: self.dims]), 0.0) * self.band
+        for each in self.question.constraints:
+            taken = float(np.dot(each.coefficients, found))
+            if min(each.coefficients) > 0 and (each.equal or taken > each.limit) and taken > 0:
+                found *= each.limit / taken
+        return found
+
+    def duals(self, solved: clarabel.DefaultSolution) -> _Duals:
+        """The multipliers, made feasible: none negative, those of a model's terms adding up to those of its paths."""
+        z = np.array(solved.z) * self.size
+        equal = [index for index, each in enumerate(self.question.constraints) if each.equal]
+        less = [index for index, each in enumerate(self.question.constraints) if not each.equal]
+        prices = np.zeros(len(self.question.constraints))
+        prices[equal] = z[: len(equal)]
+        prices[less] = np.maximum(z[len(equal) : len(equal) + len(less)], 0.0)
+        sizes = [self._size(each) for each in self.question.constraints]
+        prices = prices * self.span / np.array(sizes)
+        at = len(equal) + len(less) + self.dims
+        paths, terms = [], []
+        for index, model in enumerate(self.question.models):
+            own = np.maximum(z[at : at + len(model.seconds)], 0.0)
+            at += len(model.seconds)
+            width = len(model.terms)
+            each = np.maximum(z[at : at + width * self.dims].reshape(width, self.dims), 0.0)
+            at += width * self.dims
+            limited = bool(self.question.limits) and self.question.limits[index] is not None
+            at += 1 if limited else 0
+            paths.append(_summing(own, self.question.weights[index], limited))
+            terms.append(_balanced(each, paths[-1] @ model.counts))
+        return _Duals(paths, terms, prices)
+
+    def _objective(self) -> Vector:
+        found = np.zeros(self.columns)
+        if self.question.price is not None:
+            found[: self.dims] = self.question.price * self.band / self.span
+        found[self.first_time :] = self.question.weights
+        self.size = float(np.max(np.abs(found))) or 1.0
+        return found / self.size
+
+    def _bandwidth_rows(self, equal: bool) -> int:
+        chosen = [each for each in self.question.constraints if each.equal is equal]
+        for each in chosen:
+            size = self._size(each)
+            row = {d: value * float(self.band[d]) / size for d, value in enumerate(each.coefficients) if value}
+            self._add(row, each.limit / size)
+        return len(chosen)
+
+    def _size(self, constraint: Constraint) -> float:
+        """What a constraint's row is divided by."""
+        return float(np.max(np.abs(np.array(constraint.coefficients) * self.band))) or 1.0
+
+    def _floors(self) -> int:
+        for d in range(self.dims):
+            self._add({d: -1.0}, 0.0)
+        return self.dims
+
+    def _time_rows(self) -> int:
+        before = len(self.rows)
+        for index, model in enumerate(self.question.models):
+            time, first = self.first_time + index, int(self.first_term[index])
+            for seconds, counts in zip(model.seconds, model.counts, strict=True):
+                row = {first + g: float(value) for g, value in enumerate(counts) if value}
+                self._add({**row, time: -1.0}, -float(seconds) / self.span)
+            for g, loads in enumerate(model.loads):
+                for d in range(self.dims):
+                    self._add(*self._term_row(model, g, d, loads, first + g))
+            if self.question.limits and self.question.limits[index] is not None:
+                self._add({time: 1.0}, float(self.question.limits[index] or 0.0) / self.span)
+        return len(self.rows) - before
+
+    def _term_row(self, model: StepModel, g: int, d: int, loads: Vector, time: int) -> tuple[dict[int, float], float]:
+        """What a term takes if dimension `d` is the slowest."""
+        shares = [1.0 if e == d else model.fill for e in range(self.dims)]
+        row = {self.dims + e: self._load(e, loads[e] * share) for e, share in enumerate(shares) if loads[e] * share}
+        return {**row, time: -1.0}, -float(np.dot(model.fixed[g], shares)) / self.span
+
+    def _load(self, dimension: int, size: float) -> float:
+        return float(size) / float(self.band[dimension]) / self.span
+
+    def _hyperbolas(self) -> int:
+        """`bw u >= 1` as `|(bw - u, 2)| <= bw + u`, for the dimensions that carry anything."""
+        dims = [d for d in range(self.dims) if self.used[d]]
+        for d in dims:
+            self._add({d: -1.0, self.dims + d: -1.0}, 0.0)
+            self._add({d: -1.0, self.dims + d: 1.0}, 0.0)
+            self._add({}, 2.0)
+        return len(dims)
+
+    def _add(self, row: dict[int, float], right: float) -> None:
+        self.rows.append(row)
+        self.right.append(right)
+
+
+def _units(question: Question) -> tuple[float, float]:
+    """A bandwidth and a time that are typical of the question: what its loads need on the tightest limit's bandwidth."""
+    limits = [
+        each.limit / sum(each.coefficients)
+        for each in question.constraints
+        if min(each.coefficients) > 0 and each.limit > 0
+    ]
+    load = sum(float(np.sum(model.loads)) for model in question.models)
+    seconds = max((float(np.max(model.seconds)) for model in question.models), default=0.0)
+    times = [each for each in question.limits if each]
+    if limits:
+        band = min(limits)
+    elif times:
+        band = max(load, 1.0) / min(times)
+    else:
+        single = [each.limit for each in question.constraints if each.limit > 0]
+        band = min(single, default=1e9)
+    return band, max(load / band, seconds, 1e-12)
+
+
+def _matrix(rows: list[dict[int, float]], columns: int) -> sparse.csc_matrix:
+    entries = [(index, column, value) for index, row in enumerate(rows) for column, value in row.items()]
+    at, across, values = zip(*entries, strict=True)
+    return sparse.csc_matrix((values, (at, across)), shape=(len(rows), columns))
+
+
+def _settings() -> clarabel.DefaultSettings:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 200
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
+    return settings
+
+
+def _summing(paths: Vector, weight: float, limited: bool) -> Vector:
+    """Multipliers of a model's paths: they add up to its weight, or to more where its time is limited."""
+    total = float(np.sum(paths))
+    if limited and total >= weight:
+        return paths
+    if total <= 0:
+        return np.full(len(paths), weight / len(paths))
+    return paths * (weight / total)
+
+
+def _balanced(terms: Vector, wanted: Vector) -> Vector:
+    """Multipliers of a term's dimensions: they add up to what the paths hold of the term."""
+    sums = np.sum(terms, axis=1, keepdims=True)
+    shares = np.where(sums > 0, terms, 1.0)
+    found: Vector = shares / np.sum(shares, axis=1, keepdims=True) * wanted[:, None]
+    return found

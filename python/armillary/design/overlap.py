@@ -1,0 +1,112 @@
+"""How much of its communication a workload hides: measured, once a workload, by simulating it.
+
+Groups whose members differ along the same ranks' axes form a cluster. On a network whose dimensions are just these axes, all
+switches, a cluster's dimensions get a bandwidth and all others carry anything at once; latencies are 0. The step is simulated with a
+few bandwidths. Step time less compute against the time `t` of the cluster's collectives, as the model has it, is convex for
+what a fixed order can hide: it grows slowly while there is computation beside it, then as `t` itself. Its chords are the
+lines of `phi` (`build.Cluster`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..api import simulate
+from ..platform import Platform
+from ..workload import Workload
+from . import traffic
+from .build import Cluster, Job, Timing, busiest, step_model
+from .topology import MOST_DIMENSIONS, Dimension, Topology
+from .traffic import Volume
+
+_AMPLE = "1000000 TB/s"
+_POINTS = (0.1, 0.3, 1.0, 4.0)
+"""Times of the communication over compute at which the step is simulated."""
+_FLAT = {"scheduler.endpoint_delay": "0 ns"}
+
+
+def job(
+    name: str,
+    workload: Workload,
+    settings: Mapping[str, object],
+    *,
+    weight: float = 1.0,
+    limit: float | None = None,
+    measured: bool = True,
+) -> Job:
+    """A workload with its compute time and, if `measured`, what it hides; `settings` are keys of a platform file.
+
+    Raises `InputError` for a workload that can't run, `StalledError`.
+    """
+    volumes = busiest(traffic.volumes(workload))
+    ranks = max(workload.ranks, 2)
+    ideal = Platform(f"SW({ranks})", bandwidth=_AMPLE, latency="0 ns", settings={**settings, **_FLAT})
+    plain = Job(name, workload, volumes, _seconds(workload, ideal), (), weight, limit)
+    axes = _axes(volumes, workload.ranks)
+    if not measured or axes is None:
+        return plain
+    clusters = [_measured(plain, settings, axes, groups) for groups in _clusters(volumes, axes.sizes)]
+    return replace(plain, clusters=tuple(clusters))
+
+
+def _seconds(workload: Workload, platform: Platform) -> float:
+    return simulate(workload, platform).step_time_ns / 1e9
+
+
+def _axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
+    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no axes."""
+    if any(each.members.step == 0 for each in volumes):
+        return None
+    marks = {1, ranks} | {each.members.step for each in volumes}
+    marks |= {each.members.step * each.members.count for each in volumes}
+    edges = sorted(marks)
+    ratios = [b // a if b % a == 0 else 0 for a, b in zip(edges, edges[1:], strict=False)]
+    if not 1 <= len(ratios) <= MOST_DIMENSIONS or 0 in ratios:
+        return None
+    found = Topology(tuple(Dimension("Switch", each) for each in ratios))
+    return found if all(traffic.extents(each.members, found.sizes) for each in volumes if each.members.count > 1) else None
+
+
+def _clusters(volumes: Sequence[Volume], sizes: Sequence[int]) -> list[tuple[set[str], set[int]]]:
+    """Groups that share a dimension, with the dimensions they are on."""
+    found: list[tuple[set[str], set[int]]] = []
+    for each in volumes:
+        dims = {span[0] for span in traffic.extents(each.members, sizes) or ()}
+        if not dims:
+            continue
+        names = {each.group}
+        for other in [other for other in found if other[1] & dims or other[0] & names]:
+            found.remove(other)
+            names, dims = names | other[0], dims | other[1]
+        found.append((names, dims))
+    return found
+
+
+def _measured(plain: Job, settings: Mapping[str, object], axes: Topology, cluster: tuple[set[str], set[int]]) -> Cluster:
+    """Simulates the step with more and more communication in one cluster."""
+    names, dims = cluster
+    own = replace(plain, volumes=tuple(each for each in plain.volumes if each.group in names))
+    chunks = {"scheduler.chunks": 64} | {key: value for key, value in settings.items() if key == "scheduler.chunks"}
+    timing = Timing(int(str(chunks["scheduler.chunks"])), (0.0,) * len(axes))
+    model = step_model(own, axes, timing)
+    unit = model.communication([1e9] * len(axes)) if model is not None else 0.0
+    if model is None or unit == 0 or plain.compute == 0:
+        return Cluster(tuple(sorted(names)))
+    points = [(0.0, 0.0)]
+    for share in _POINTS:
+        bandwidth = int(1e9 * unit / (share * plain.compute)) or 1
+        given = [f"{bandwidth} B/s" if d in dims else _AMPLE for d in range(len(axes))]
+        network = Platform(str(axes), bandwidth=given, latency="0 ns", settings={**settings, **_FLAT})
+        time = model.communication([float(bandwidth)] * len(axes))
+        points.append((time, max(points[-1][1], _seconds(plain.workload, network) - plain.compute)))
+    return Cluster(tuple(sorted(names)), _chords(points))
+
+
+def _chords(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Slopes and offsets of the lines through neighbouring points."""
+    lines = []
+    for (x, y), (right, up) in zip(points, points[1:], strict=False):
+        slope = (up - y) / (right - x)
+        lines.append((slope, y - slope * x))
+    return tuple(lines)

@@ -1,0 +1,185 @@
+"""What a design run found: the ranked table, JSON, the winner's platform file, plots."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .. import _core, files
+from ..errors import InputError, Problem
+from ..platform import Platform
+from . import check, schemes
+from .search import Design, Found
+from .task import Task
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = "armillary.design/1"
+_GB = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class DesignResult:
+    """The best designs, best first, with what is proved of them and what the simulator says of the first few."""
+
+    task: Task
+    found: Found
+    checks: tuple[tuple[check.Check, ...], ...]
+    """Of the first designs, in their order."""
+
+    @property
+    def best(self) -> Design:
+        """The first design: the best one, or the cheapest of a front."""
+        return self.found.designs[0]
+
+    def platform(self, rank: int = 0) -> Platform:
+        """A design as a platform. Raises `InputError` for a rank that isn't there."""
+        return check.platform(self.task, self._at(rank))
+
+    def platform_file(self, rank: int = 0) -> str:
+        """The platform file of a design, with its origin."""
+        return self._named(rank).to_yaml()
+
+    def write_platform(self, path: str | os.PathLike[str], rank: int = 0) -> None:
+        """Writes the platform file of a design. Raises `InputError`."""
+        files.write_text(path, self.platform_file(rank))
+
+    def table(self) -> pl.DataFrame:
+        """The designs: `topology`, `bandwidth_gbs` by dimension, step times, cost, value, gap, and simulated beside model."""
+        import polars as pl
+
+        rows = [self._row(index, each) for index, each in enumerate(self.found.designs)]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data (schema `armillary.design/1`); bandwidths in bytes a second, times in seconds."""
+        found = self.found
+        return {
+            "schema": SCHEMA,
+            "version": _core.version(),
+            "name": self.task.name,
+            "objective": self.task.objective,
+            "npus": self.task.npus,
+            "search": {
+                "topologies": found.topologies,
+                "listed": found.listed,
+                "excluded": found.excluded,
+                "misplaced": found.misplaced,
+                "infeasible": found.infeasible,
+                "programs": found.programs,
+                "proved": found.proved,
+            },
+            "designs": [self._design(index, each) for index, each in enumerate(found.designs)],
+            "notes": list(self.task.notes),
+            "prices": self.task.costs.source if self.task.costs else None,
+        }
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """`to_dict` as text; also written to `path`."""
+        text = json.dumps(self.to_dict(), indent=2) + "\n"
+        if path is not None:
+            files.write_text(path, text)
+        return text
+
+    @cached_property
+    def alternatives(self) -> dict[str, list[float]]:
+        """Bandwidths that the paper's schemes give the first topology where there is a total to share, bytes a second."""
+        return scheme_bandwidths(self.best, self.task.total or float(self.best.bandwidth.sum()))
+
+    def __repr__(self) -> str:
+        return f"<DesignResult {self.task.name}: {len(self.found.designs)} designs, best {self.best.topology}>"
+
+    def _at(self, rank: int) -> Design:
+        if not 0 <= rank < len(self.found.designs):
+            said = f"there is no design {rank}"
+            raise InputError([Problem(self.task.name, "rank", said, f"0 to {len(self.found.designs) - 1}")])
+        return self.found.designs[rank]
+
+    def _named(self, rank: int) -> Platform:
+        design = self._at(rank)
+        source = f"armillary design, {self.task.objective} of {', '.join(job.name for job in design.choice.jobs)}"
+        return check.platform(self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source})
+
+    def _row(self, index: int, design: Design) -> dict[str, Any]:
+        row: dict[str, Any] = {"rank": index + 1, "topology": str(design.topology), "parallelisation": design.choice.name}
+        row["bandwidth_gbs"] = [float(each) / _GB for each in design.bandwidth]
+        row |= {f"step_s {model.name}": time for model, time in zip(design.models, design.times, strict=True)}
+        row |= {"step_s": design.time, "cost": design.cost, "value": design.value, "gap": design.gap}
+        checks = self.checks[index] if index < len(self.checks) else ()
+        for each in (c for some in self.checks for c in some):
+            row.setdefault(f"simulated_s {each.workload} {each.backend}", None)
+        return row | {f"simulated_s {each.workload} {each.backend}": each.simulated for each in checks}
+
+    def _design(self, index: int, design: Design) -> dict[str, Any]:
+        checks = self.checks[index] if index < len(self.checks) else ()
+        return {
+            "rank": index + 1,
+            "topology": str(design.topology),
+            "technologies": list(design.stack),
+            "parallelisation": design.choice.name,
+            "bandwidth": [float(each) for each in design.bandwidth],
+            "step_time": {model.name: time for model, time in zip(design.models, design.times, strict=True)},
+            "utilisation": {model.name: model.utilisation(design.bandwidth) for model in design.models},
+            "weighted_step_time": design.time,
+            "cost": design.cost,
+            "bill": self._bill(design),
+            "value": design.value,
+            "bound": design.bound,
+            "gap": design.gap,
+            "shadow_prices": {
+                "dimensions": [float(each) for each in design.marginal],
+                "constraints": design.multipliers,
+                "dollar": per_dollar(design),
+            },
+            "checks": [
+                {
+                    "workload": each.workload,
+                    "backend": each.backend,
+                    "model": each.model,
+                    "simulated": each.simulated,
+                    "gap": each.gap,
+                    "effects": dict(each.effects),
+                }
+                for each in checks
+            ],
+        }
+
+    def _bill(self, design: Design) -> list[dict[str, Any]]:
+        if self.task.costs is None:
+            return []
+        items = self.task.costs.bill(design.topology, design.stack, [float(each) for each in design.bandwidth])
+        return [
+            {
+                "dimension": each.dimension,
+                "technology": each.technology,
+                "part": each.part,
+                "gigabytes_per_s": each.amount,
+                "dollars": each.dollars,
+                "watts": each.watts,
+            }
+            for each in items
+        ]
+
+
+def per_dollar(design: Design) -> float | None:
+    """Seconds less for another dollar spent where it helps most, if the total bandwidth may grow; nothing without prices."""
+    if design.price is None:
+        return None
+    return max((float(m / p) for m, p in zip(design.marginal, design.price, strict=True) if p > 0), default=0.0)
+
+
+def scheme_bandwidths(design: Design, total: float) -> dict[str, list[float]]:
+    """What EqualBW, MessageBW and, for a single workload it applies to, SmartBW make of a total on a design's topology."""
+    volume = sum(
+        (model.volume * job.weight for model, job in zip(design.models, design.choice.jobs, strict=True)),
+        start=0 * design.models[0].volume,
+    )
+    found = {"EqualBW": schemes.equal(total, len(design.topology)), "MessageBW": schemes.message(total, volume)}
+    smart = schemes.smart(total, design.models[0]) if len(design.models) == 1 else None
+    if smart is not None:
+        found["SmartBW"] = smart
+    return {name: [float(each) for each in given] for name, given in found.items()}

@@ -1,0 +1,40 @@
+"""What a task's platforms add to bandwidth: latencies, chunks, delays at the ends, reductions.
+
+Here: reading them out of a task. Not here: their part in a step's time (`build.py`).
+"""
+
+from __future__ import annotations
+
+from ..platform import Platform
+from ..sweep.quantity import base
+from .build import Timing
+from .task import Task
+from .topology import Topology
+
+_PS = 1e-12
+
+
+def latencies(task: Task, topology: Topology) -> list[str]:
+    """Latency of one link of each dimension: its technology's, else that of its place."""
+    given = task.latency
+    return [
+        task.latencies.get(name, given[min(d, len(given) - 1)]) for d, name in enumerate(task.stack(topology))
+    ]
+
+
+def of(task: Task, topology: Topology) -> Timing | None:
+    """The timing of a topology; nothing for the paper's model, which has none."""
+    if task.paper:
+        return None
+    chunks, endpoint, reduction = task.pace
+    return Timing(chunks, tuple(float(base(each) or 0) for each in latencies(task, topology)), endpoint, reduction)
+
+
+def pace(settings: dict[str, object]) -> tuple[int, float, float]:
+    """Chunks, endpoint delay (s) and seconds to reduce a byte, as a platform with these settings has them.
+
+    Raises `InputError` for settings that no platform can have.
+    """
+    described = Platform("SW(2)_SW(2)", bandwidth="1 GB/s", latency="0 ns", settings=settings).describe()
+    scheduler, bandwidth = described["scheduler"], described["npu"].get("memory_bandwidth") or 0
+    return scheduler["chunks"], scheduler["endpoint_delay_ps"] * _PS, 3 / bandwidth if bandwidth else 0.0

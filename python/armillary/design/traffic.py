@@ -1,0 +1,168 @@
+"""What the collectives of a workload put on each dimension of a topology.
+
+Here: where the members of a group lie on a stack of dimensions, and the bytes an NPU sends along each. Not here: how
+long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ... e_D` of a group sends along dimension `d`
+
+    2 m (e_d - 1) / (e_1 ... e_d)
+
+a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c e_1 ... e_D`, an
+all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e` NPUs in a FullyConnected of `n` uses only
+`e - 1` of the `n - 1` links that share the bandwidth of an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source:
+docs/collectives.md, docs/hierarchies.md; paper of LIBRA, section III-B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..workload import Workload
+from .topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The ranks of a group: `count` of them, `step` apart from `first` on; or `ranks` where they are not evenly apart."""
+
+    first: int
+    count: int
+    step: int
+    ranks: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, ranks: Sequence[int]) -> Members:
+        """The shortest form of a list of ranks."""
+        step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+        even = step > 0 and all(b - a == step for a, b in zip(ranks, ranks[1:], strict=False))
+        return cls(ranks[0], len(ranks), step) if even else cls(ranks[0], len(ranks), 0, tuple(ranks))
+
+    def __str__(self) -> str:
+        if self.step == 0:
+            return f"{self.count} listed ranks"
+        return f"{self.count} ranks" + (f", {self.step} apart" if self.step > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What the ranks of one program hand to collectives of one kind over one group in a step."""
+
+    program: int
+    ranks: int
+    """Ranks that run the program."""
+    group: str
+    """Name of the group for people."""
+    members: Members
+    kind: str
+    count: int
+    bytes: int
+    """Of the input buffers; of one NPU's contributions for all_gather and gather."""
+
+
+def volumes(workload: Workload) -> tuple[Volume, ...]:
+    """The volumes of a workload, with the names its generator gave the groups."""
+    rows = workload._core.volumes()
+    summary = workload.summary
+    named: dict[tuple[int, str, int, int], str] = {}
+    for index, entry in enumerate(summary.classes if summary else ()):
+        named |= {(index, v.kind, v.count, v.bytes): v.group for v in entry.volumes}
+    found = []
+    for program, ranks, members, kind, count, size in rows:
+        lies = Members.of(members)
+        group = named.get((program, kind, count, size)) or ("messages" if kind == "send" else str(lies))
+        found.append(Volume(program, ranks, group, lies, kind, count, size))
+    return tuple(found)
+
+
+Extents = tuple[tuple[int, int, int], ...]
+"""Dimension, how many of its positions a group takes, and how far apart they are, innermost first."""
+
+
+def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
+    """Which dimensions a group spans, and how far; nothing where it is no aligned part of a grid."""
+    if members.step == 0:
+        return _spread(members.ranks, sizes)
+    found, left, step, inner = [], members.count, members.step, 1
+    for index, size in enumerate(sizes):
+        outer = inner * size
+        if left > 1 and step < outer:
+            if step % inner or size % (step // inner):
+                return None
+            taken = min(left, outer // step)
+            if left % taken or (outer // step) % taken:
+                return None
+            found.append((index, taken, step // inner))
+            left //= taken
+            step = outer
+        inner = outer
+    aligned = members.first % (members.count * members.step) < members.step
+    return tuple(found) if left == 1 and aligned else None
+
+
+def _spread(ranks: Sequence[int], sizes: Sequence[int]) -> Extents | None:
+    """As `extents`, for ranks that are not evenly apart: they must fill the grid of the positions they take."""
+    found, inner = [], 1
+    for index, size in enumerate(sizes):
+        positions = {rank // inner % size for rank in ranks}
+        if len(positions) > 1:
+            low = sorted(positions)
+            found.append((index, len(low), low[1] - low[0]))
+        inner *= size
+    return tuple(found) if math.prod(count for _, count, _ in found) == len(ranks) else None
+
+
+def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[float]:
+    """Bytes an NPU could send along each dimension while it takes part in collectives of `kind` of `size` bytes.
+
+    They are the bytes it does send wherever it uses all of its links.
+    """
+    found = [0.0] * len(topology)
+    whole = math.prod(count for _, count, _ in spans)
+    passed = 1
+    for index, count, _ in spans:
+        passed *= count
+        shard = size * (count - 1) / passed
+        if kind == "all_reduce":
+            found[index] = 2 * shard
+        elif kind == "reduce_scatter":
+            found[index] = shard
+        elif kind in ("all_gather", "gather"):
+            found[index] = shard * whole
+        elif kind == "all_to_all":
+            found[index] = size * (count - 1) * (0.5 if topology.blocks[index] == "Ring" else 1 / count)
+        elif kind == "scatter":
+            found[index] = size * (count - 1) / count
+        elif kind != "barrier":  # broadcast and reduce pass everything on; a message crosses where its ends differ
+            found[index] = size
+        if topology.blocks[index] == "FullyConnected":
+            found[index] *= (topology.sizes[index] - 1) / (count - 1)
+    return found
+
+
+def reduced(kind: str, size: float, spans: Extents, dimensions: int) -> list[float]:
+    """Bytes that an NPU reduces into its own after receiving them, by dimension."""
+    found = [0.0] * dimensions
+    passed = 1
+    for index, count, _ in spans:
+        passed *= count
+        if kind in ("all_reduce", "reduce_scatter"):
+            found[index] = size * (count - 1) / passed
+        elif kind == "reduce":
+            found[index] = size
+    return found
+
+
+def rounds(kind: str, spans: Extents, topology: Topology) -> list[tuple[int, int]]:
+    """Messages that wait for one another in each dimension, and the links each crosses (docs/collectives.md)."""
+    found = [(0, 0)] * len(topology)
+    for index, count, apart in spans:
+        ring, switch = topology.blocks[index] == "Ring", topology.blocks[index] == "Switch"
+        halving = switch and kind not in ("all_to_all", "send") and count & (count - 1) == 0
+        if kind == "send":
+            chain = 1
+        elif ring:
+            chain = count * (count - 1) // 2 if kind == "all_to_all" else count - 1
+        else:
+            chain = count.bit_length() - 1 if halving else 1
+        found[index] = (chain * (2 if kind == "all_reduce" else 1), apart if ring else 2 if switch else 1)
+    return found
