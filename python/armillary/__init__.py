@@ -11,6 +11,7 @@ result.breakdown()
 from . import platform, workload
 from ._core import version as _version
 from .api import collective, simulate
+from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
 from .platform import Platform
 from .result import Result
@@ -30,6 +31,7 @@ __all__ = [
     "Workload",
     "__version__",
     "collective",
+    "design",
     "load",
     "platform",
     "simulate",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, convert, import_, platform, run, study, sweep, workload
+from . import check, collective, convert, design, import_, platform, run, study, sweep, workload
 
 app = typer.Typer(
     name="armillary",
@@ -47,6 +47,7 @@ app.command("workload", context_settings=workload.SETTINGS, add_help_option=Fals
 app.command("convert")(convert.convert)
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
+app.command("design")(design.design)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

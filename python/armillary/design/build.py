@@ -5,8 +5,8 @@ Here: which collectives a step holds, and how their time adds to it. Not here: h
 
     T = compute + sum over clusters of phi(sum of the times of their collectives)
 
-`compute` is the step on a network that carries anything at once. `phi` says how much of a cluster's communication the step
-is longer for: itself where everything waits for it (the paper's model), less where computation runs beside it.
+`compute` is the step on a network that carries anything at once. `phi` says how much of a cluster's communication the
+step is longer for: itself where everything waits for it (the paper's model), less where computation runs beside it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Groups whose communication is in each other's way, and what a step is longer for it: `phi(t) = max slope t + offset`."""
+    """Groups whose communication is in each other's way, and what a step is longer for it: `phi(t) = max slope t +
+    offset`.
+    """
 
     groups: tuple[str, ...]
     lines: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
@@ -110,7 +112,7 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
 
 
 def _name(volume: Volume) -> str:
-    """Of a term: collectives whose bytes are in the same ratio over the dimensions share one, others have one a kind."""
+    """Of a term: collectives whose bytes are in the same ratio over the dimensions share one, others have their own."""
     return volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}"
 
 
@@ -119,9 +121,7 @@ def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: T
     chunks = volume.count * (1 if volume.kind == "send" else timing.chunks)
     waits = [
         chunks * (count * (hops * latency + timing.endpoint) + (timing.endpoint if count else 0.0))
-        for (count, hops), latency in zip(
-            traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True
-        )
+        for (count, hops), latency in zip(traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True)
     ]
     reduced = traffic.reduced(volume.kind, float(volume.bytes), spans, len(topology))
     return np.array(waits) + timing.reduction * np.array(reduced)

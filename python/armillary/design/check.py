@@ -1,8 +1,9 @@
 """The simulator's word on a design: its step time beside the model's, and what makes up the difference.
 
-The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more than 2 % off, two more runs say how
-much of it goes when latencies and delays are 0, and how much more when collectives are cut sixteen times as finely; what is
-left is order: collectives that wait for one another, groups that share links, overlap that the model states as a share.
+The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more than 2 % off, two more
+runs say how much of it goes when latencies and delays are 0, and how much more when collectives are cut sixteen times
+as finely; what is left is order: collectives that wait for one another, groups that share links, overlap that the model
+states as a share.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Check:
     simulated: float
     """Seconds."""
     effects: Mapping[str, float]
-    """Seconds of the simulated step that the model lacks (negative: that it has too much), by cause; empty within 2 %."""
+    """Seconds of the simulated step that the model lacks (negative: that it has too much), by cause; empty within 2 %.
+    """
 
     @property
     def gap(self) -> float:

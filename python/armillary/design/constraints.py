@@ -7,9 +7,9 @@ Here: the language, and its meaning for a topology. Not here: what is done with 
     product    := factor (("*" | "/") factor)*
     factor     := number [unit] | "bw[" index or technology "]" | "total" | "cost" | "(" sum ")" | "-" factor
 
-`bw[d]` is the bandwidth of an NPU in dimension d, counted from 0, or from the outermost with -1; `bw[nic]` the sum over the
-dimensions of a technology; `total` over all; `cost` what the network costs. A constraint on a dimension that a topology
-has not got says nothing about it.
+`bw[d]` is the bandwidth of an NPU in dimension d, counted from 0, or from the outermost with -1; `bw[nic]` the sum over
+the dimensions of a technology; `total` over all; `cost` what the network costs. A constraint on a dimension that a
+topology has not got says nothing about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a network costs, and what power it takes: prices as data, and how parts are counted.
 
-Here: tables (`costs/*.yml`, or a user's), parts of a block, costs by part and dimension. Not here: which bandwidths are worth
-their price (`optimal.py`, `front.py`).
+Here: tables (`costs/*.yml`, or a user's), parts of a block, costs by part and dimension. Not here: which bandwidths are
+worth their price (`optimal.py`, `front.py`).
 
 N NPUs with bandwidth b each in a dimension have, in GB/s:
 
@@ -11,8 +11,8 @@ N NPUs with bandwidth b each in a dimension have, in GB/s:
 | FullyConnected | N b / 2 | N b | | |
 | Switch | N b | N b | N b | N b (radix x GB/s) |
 
-Pairs: paper 2021, Fig. 12, where one link joins NPU and switch both ways; b of a Ring is that of each of its links, all of
-which carry one collective in one direction. Directions: LIBRA's program, where a Ring has two links of b / 2 an NPU.
+Pairs: paper 2021, Fig. 12, where one link joins NPU and switch both ways; b of a Ring is that of each of its links, all
+of which carry one collective in one direction. Directions: LIBRA's program, where a Ring has two links of b / 2 an NPU.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def tables() -> list[str]:
 def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
     """The table `name`, the table file or cost model of LIBRA at the path `name`, or a table as a mapping.
 
-    Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`, `switch` in dollars for a GB/s,
-    and `watts`, a mapping of the same parts). Raises `InputError` listing every problem.
+    Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`, `switch` in dollars for a
+    GB/s, and `watts`, a mapping of the same parts). Raises `InputError` listing every problem.
     """
     if isinstance(name, Mapping):
         return parse(Source(dict(name), "cost"), (), "cost")
@@ -133,7 +133,9 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
         path = Path(name)
     if not path.is_file():
         near = difflib.get_close_matches(os.fspath(name), tables(), n=3) or tables()
-        raise InputError([Problem(os.fspath(name), "", "there is no such table of costs", f"{', '.join(near)}, a file")])
+        raise InputError(
+            [Problem(os.fspath(name), "", "there is no such table of costs", f"{', '.join(near)}, a file")]
+        )
     from . import libra
 
     source = read(path)

@@ -1,8 +1,8 @@
 """Which constraints contradict one another: an irreducible set, by name.
 
-A set is irreducible when it can't be fulfilled but would be without any one of its members. Found by deletion (Chinneck and
-Dravnieks, ORSA Journal on Computing 1991): leave out one member after another, and keep out those without which it still
-can't. Linear members are decided by a linear program (HiGHS), time limits by the convex one.
+A set is irreducible when it can't be fulfilled but would be without any one of its members. Found by deletion (Chinneck
+and Dravnieks, ORSA Journal on Computing 1991): leave out one member after another, and keep out those without which it
+still can't. Linear members are decided by a linear program (HiGHS), time limits by the convex one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The workloads of a specification: read or generated, with every parallelisation that is to be tried.
 
-An entry names a `model` with its options, a `path`, or a `libra` text with its `communicator`. An option given as a list is a
-choice; `dp` is what is left of the NPUs where it is not given. Combinations that do not fit the model, the NPUs or their
-memory are left out and counted.
+An entry names a `model` with its options, a `path`, or a `libra` text with its `communicator`. An option given as a
+list is a choice; `dp` is what is left of the NPUs where it is not given. Combinations that do not fit the model, the
+NPUs or their memory are left out and counted.
 """
 
 from __future__ import annotations

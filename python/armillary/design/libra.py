@@ -1,7 +1,8 @@
 """LIBRA's own inputs: network, communicator, cost model, workload text.
 
-Here: reading them into what this package uses. Not here: LIBRA's constraints and training loops, which are programs; the loop
-without overlap, its default, is the one built here. ASTRA-sim 1.0's text with its two head lines is read by `armillary.load`.
+Here: reading them into what this package uses. Not here: LIBRA's constraints and training loops, which are programs;
+the loop without overlap, its default, is the one built here. ASTRA-sim 1.0's text with its two head lines is read by
+`armillary.load`.
 
     network        Topology: [Ring, Switch]   NpusCount: [4, 32]   CostDimension: [InterChiplet, InterPod]
     communicator   Forward: [4, -1]   InputGrad: [4, -1]   WeightGrad: [-1, 32]     extents of the groups, -1 for none
@@ -110,14 +111,17 @@ def is_workload(path: str | os.PathLike[str]) -> bool:
 def workload(path: str | os.PathLike[str], communicator: str | os.PathLike[str], topology: Topology) -> Workload:
     """A workload with its communicator, run as LIBRA does without overlap: one thing after another.
 
-    Groups are consecutive ranks, inner ones for Forward and InputGrad or for WeightGrad. Raises `InputError` listing every
-    problem: groups that span dimensions in another way than consecutive ranks do, lines that are no layers.
+    Groups are consecutive ranks, inner ones for Forward and InputGrad or for WeightGrad. Raises `InputError` listing
+    every problem: groups that span dimensions in another way than consecutive ranks do, lines that are no layers.
     """
     layers = _layers(os.fspath(path))
     spans = _communicator(communicator, topology)
     inner, outer = _axes(os.fspath(communicator), spans, topology)
-    groups = {each: "inner" if spans[each] == inner else "outer" for each in _PASSES if math.prod(_real(spans[each])) > 1}
-    program, after = Program(), []
+    groups = {
+        each: "inner" if spans[each] == inner else "outer" for each in _PASSES if math.prod(_real(spans[each])) > 1
+    }
+    program = Program()
+    after: list[int] = []
     for layer in layers:
         after = _pass(program, layer, 0, groups.get("Forward", ""), after)
     for layer in reversed(layers):
@@ -154,7 +158,9 @@ def _communicator(path: str | os.PathLike[str], topology: Topology) -> dict[str,
             source.fault((key,), f"{len(span)} extents", f"{len(topology)}, one for each dimension of {topology}")
         for index, (each, size) in enumerate(zip(span, topology.sizes, strict=False)):
             if not isinstance(each, int) or isinstance(each, bool) or each == 0 or (each > 0 and size % each):
-                source.fault((key, index), f"{each!r} is no part of a dimension of {size}", f"-1, or a divisor of {size}")
+                source.fault(
+                    (key, index), f"{each!r} is no part of a dimension of {size}", f"-1, or a divisor of {size}"
+                )
         found[key] = tuple(each if isinstance(each, int) else -1 for each in span)
     source.finish()
     return found
@@ -171,14 +177,16 @@ def _axes(
         raise InputError([Problem(file, "", "three different groups", "one for activations, one for weights")])
     pair = (*ordered, none, none)[:2]
     product = [max(a, 1) * max(b, 1) for a, b in zip(*pair, strict=True)]
-    full = [size for size in topology.sizes]
+    full = list(topology.sizes)
     starts_inside = any(b > 1 for b in pair[1]) and any(
         a > 1 for a in pair[0][next(d for d, b in enumerate(pair[1]) if b > 1) + 1 :]
     )
     filled = all(each == size for each, size in zip(product, full, strict=True)) or _prefix(product, full)
     if starts_inside or not filled:
         said = f"groups of {list(pair[0])} and {list(pair[1])} are no consecutive ranks of {topology}"
-        raise InputError([Problem(file, "", said, "an inner group that fills dimensions from the first on, an outer one the rest")])
+        raise InputError(
+            [Problem(file, "", said, "an inner group that fills dimensions from the first on, an outer one the rest")]
+        )
     return pair[0], pair[1]
 
 
@@ -225,6 +233,8 @@ def _count(text: str) -> bool:
 def _list(source: Source, key: str) -> list[Any]:
     value = source.values.get(key)
     if not isinstance(value, list) or not 1 <= len(value) <= 5:
-        source.fault((key,), "is missing" if value is None else f"{value!r} is no list", "a list of 1 to 5, one a dimension")
+        source.fault(
+            (key,), "is missing" if value is None else f"{value!r} is no list", "a list of 1 to 5, one a dimension"
+        )
         return []
     return value

@@ -3,12 +3,12 @@
 Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of (`traffic.py`, `build.py`).
 
     w_gd = bytes_gd / bw_d + fixed_gd                     what a collective keeps a dimension busy
-    t_g  = max_d (w_gd + fill sum_(e != d) w_ge)          its chunks pipeline over the dimensions; the first fills the pipeline
+    t_g  = max_d (w_gd + fill sum_(e != d) w_ge)          chunks pipeline over its dimensions; the first fills them
     T    = max_r (seconds_r + sum_g count_rg t_g)         the longest of a few paths
 
-One path, `compute + sum of the collectives`, with neither `fixed` (latencies) nor `fill` (one chunk of many) is the model of
-the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further paths say what may overlap.
-Each path is convex in the bandwidths.
+One path, `compute + sum of the collectives`, with neither `fixed` (latencies) nor `fill` (one chunk of many) is the
+model of the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further paths say what
+may overlap. Each path is convex in the bandwidths.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class StepModel:
         """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go takes for ever."""
         busy = _over(self.loads, bandwidth) + self.fixed
         filled = busy if self.fill == 0 else (1 - self.fill) * busy + self.fill * np.sum(busy, axis=1, keepdims=True)
-        return np.max(filled, axis=1, initial=0.0)
+        found: Vector = np.max(filled, axis=1, initial=0.0)
+        return found
 
     def time(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of a step."""
@@ -119,9 +120,11 @@ def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:
     """Bytes over bandwidth, nothing where there are no bytes, for ever where there is no bandwidth."""
     given = np.broadcast_to(np.asarray(bandwidth, dtype=float), loads.shape)
     with np.errstate(divide="ignore"):
-        return np.divide(loads, given, out=np.zeros_like(loads), where=loads > 0)
+        found: Vector = np.divide(loads, given, out=np.zeros_like(loads), where=loads > 0)
+    return found
 
 
 def _weighted(counts: Vector, times: Vector) -> Vector:
     """`counts @ times` in which nothing of what takes for ever is nothing."""
-    return np.sum(np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1)
+    found: Vector = np.sum(np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1)
+    return found

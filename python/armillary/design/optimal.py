@@ -1,7 +1,7 @@
 """The best bandwidths: a small convex program, and a certificate that needs no trust in its solver.
 
-Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a user's constraints are in
-numbers (`constraints.py`), which of them conflict (`infeasible.py`).
+Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a user's constraints are
+in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
 
     minimise   price . bw + sum_w weight_w T_w
     subject to T_w >= seconds_r + sum_g count_rg t_g                            for every path r of workload w
@@ -9,10 +9,12 @@ numbers (`constraints.py`), which of them conflict (`infeasible.py`).
                bw_d u_d >= 1,   T_w <= limit_w,   A bw <= b (or =)
 
 All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 / bw_d at the optimum.
-With multipliers lambda >= 0 of the paths and terms, y of the constraints (any sign for equalities), the load on a dimension
-is `L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L / bw + g bw)
+With multipliers lambda >= 0 of the paths and terms, y of the constraints (any sign for equalities), the load on a
+dimension is `L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L /
+bw + g bw)
 
-    objective >= sum lambda (seconds, fixed) - sum_w (sum_{r of w} lambda_r - weight_w) limit_w - b . y + sum_d 2 sqrt(L_d g_d)
+    objective >= sum lambda (seconds, fixed) - sum_w (sum_{r of w} lambda_r - weight_w) limit_w - b . y
+                 + sum_d 2 sqrt(L_d g_d)
 
 `_bound` computes that from the solver's multipliers after making them feasible, so that the gap is a proof whatever the
 solver did. Source: Boyd and Vandenberghe, Convex Optimization, sections 4.4 and 5; solver: Clarabel (Goulart and Chen,
@@ -174,7 +176,7 @@ def _bound(question: Question, duals: _Duals) -> float:
 
 
 def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
-    """Multipliers under which no dimension has a negative price: rounding is mended by a limit that all of them share."""
+    """Multipliers under which no dimension has a negative price: rounding is mended by a limit that all share."""
     own = question.price if question.price is not None else np.zeros(question.dimensions)
     prices = matrix.T @ multipliers + own
     if np.all(prices >= 0):
@@ -188,7 +190,9 @@ def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
 
 
 class _Form:
-    """The program as matrices. Columns: bw [D], u [D], t of every model [G], T [W], in units that make all of them near 1."""
+    """The program as matrices. Columns: bw [D], u [D], t of every model [G], T [W], in units that make all of them near
+    1.
+    """
 
     def __init__(self, question: Question, band: Vector, span: float) -> None:
         self.question, self.band, self.span = question, band, span
@@ -213,14 +217,13 @@ class _Form:
         nothing = sparse.csc_matrix((self.columns, self.columns))
         solver = clarabel.DefaultSolver(nothing, self._objective(), matrix, np.array(self.right), cones, _settings())
         solved = solver.solve()
-        if solved.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
-            if not np.all(np.isfinite(solved.x)) or "Infeasible" in str(solved.status):
-                raise NoSolution(str(solved.status))
+        if not np.all(np.isfinite(solved.x)) or "Infeasible" in str(solved.status):
+            raise NoSolution(str(solved.status))
         return solved
 
     def bandwidth(self, solved: clarabel.DefaultSolution) -> Vector:
         """[D] bytes a second, within limits that all dimensions share."""
-        found = np.maximum(np.array(solved.x[: self.dims]), 0.0) * self.band
+        found: Vector = np.maximum(np.array(solved.x[: self.dims]), 0.0) * self.band
         for each in self.question.constraints:
             taken = float(np.dot(each.coefficients, found))
             if min(each.coefficients) > 0 and (each.equal or taken > each.limit) and taken > 0:
@@ -257,7 +260,8 @@ class _Form:
             found[: self.dims] = self.question.price * self.band / self.span
         found[self.first_time :] = self.question.weights
         self.size = float(np.max(np.abs(found))) or 1.0
-        return found / self.size
+        scaled: Vector = found / self.size
+        return scaled
 
     def _bandwidth_rows(self, equal: bool) -> int:
         chosen = [each for each in self.question.constraints if each.equal is equal]
@@ -314,7 +318,7 @@ class _Form:
 
 
 def _units(question: Question) -> tuple[float, float]:
-    """A bandwidth and a time that are typical of the question: what its loads need on the tightest limit's bandwidth."""
+    """A bandwidth and a time that are typical of the question: its tightest limit, and its loads over that."""
     limits = [
         each.limit / sum(each.coefficients)
         for each in question.constraints

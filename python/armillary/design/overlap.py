@@ -1,14 +1,15 @@
 """How much of its communication a workload hides: measured, once a workload, by simulating it.
 
-Groups whose members differ along the same ranks' axes form a cluster. On a network whose dimensions are just these axes, all
-switches, a cluster's dimensions get a bandwidth and all others carry anything at once; latencies are 0. The step is simulated with a
-few bandwidths. Step time less compute against the time `t` of the cluster's collectives, as the model has it, is convex for
-what a fixed order can hide: it grows slowly while there is computation beside it, then as `t` itself. Its chords are the
-lines of `phi` (`build.Cluster`).
+Groups whose members differ along the same ranks' axes form a cluster. On a network whose dimensions are just these
+axes, all switches, a cluster's dimensions get a bandwidth and all others carry anything at once; latencies are 0. The
+step is simulated with a few bandwidths. Step time less compute against the time `t` of the cluster's collectives, as
+the model has it, is convex for what a fixed order can hide: it grows slowly while there is computation beside it, then
+as `t` itself. Its chords are the lines of `phi` (`build.Cluster`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -61,11 +62,13 @@ def _axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
     marks = {1, ranks} | {each.members.step for each in volumes}
     marks |= {each.members.step * each.members.count for each in volumes}
     edges = sorted(marks)
-    ratios = [b // a if b % a == 0 else 0 for a, b in zip(edges, edges[1:], strict=False)]
+    ratios = [b // a if b % a == 0 else 0 for a, b in itertools.pairwise(edges)]
     if not 1 <= len(ratios) <= MOST_DIMENSIONS or 0 in ratios:
         return None
     found = Topology(tuple(Dimension("Switch", each) for each in ratios))
-    return found if all(traffic.extents(each.members, found.sizes) for each in volumes if each.members.count > 1) else None
+    return (
+        found if all(traffic.extents(each.members, found.sizes) for each in volumes if each.members.count > 1) else None
+    )
 
 
 def _clusters(volumes: Sequence[Volume], sizes: Sequence[int]) -> list[tuple[set[str], set[int]]]:
@@ -83,7 +86,9 @@ def _clusters(volumes: Sequence[Volume], sizes: Sequence[int]) -> list[tuple[set
     return found
 
 
-def _measured(plain: Job, settings: Mapping[str, object], axes: Topology, cluster: tuple[set[str], set[int]]) -> Cluster:
+def _measured(
+    plain: Job, settings: Mapping[str, object], axes: Topology, cluster: tuple[set[str], set[int]]
+) -> Cluster:
     """Simulates the step with more and more communication in one cluster."""
     names, dims = cluster
     own = replace(plain, volumes=tuple(each for each in plain.volumes if each.group in names))
@@ -106,7 +111,7 @@ def _measured(plain: Job, settings: Mapping[str, object], axes: Topology, cluste
 def _chords(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     """Slopes and offsets of the lines through neighbouring points."""
     lines = []
-    for (x, y), (right, up) in zip(points, points[1:], strict=False):
+    for (x, y), (right, up) in itertools.pairwise(points):
         slope = (up - y) / (right - x)
         lines.append((slope, y - slope * x))
     return tuple(lines)

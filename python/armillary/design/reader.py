@@ -1,7 +1,8 @@
-"""From a specification, YAML or a mapping, to the task. All problems go to its source; docs/design.md explains the keys.
+"""From a specification, YAML or a mapping, to the task. All problems go to its source; docs/design.md explains the
+keys.
 
-Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py`), tables of costs (`cost.py`), workloads
-(`jobs.py`).
+Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py`), tables of costs (`cost.py`),
+workloads (`jobs.py`).
 """
 
 from __future__ import annotations
@@ -50,25 +51,26 @@ class _Reader:
         npus = spaces[0].first.npus if spaces else 0
         costs = self.costs()
         order, caps, latencies = self.technologies(costs)
-        total, most = self.total()
+        total, at_most = self.total()
         written = self.written(costs, order)
         objective = self.objective(costs, total, written)
-        found = {
-            "ranges": self.ranges(),
-            "latency": self.latency(),
-            "top": self.count("top", 10, 1, 10_000),
-            "simulate": self.count("simulate", 3, 0, 1000),
-            "most": self.count("most", 100_000, 1, _MOST_STACKS),
-            "backends": self.backends(),
-            "paper": self.paper(),
-            "sweep": self.sweep(),
-        }
+        ranges, latency, paper, backends, sweep = (
+            self.ranges(),
+            self.latency(),
+            self.paper(),
+            self.backends(),
+            self.sweep(),
+        )
+        top, simulated = self.count("top", 10, 1, 10_000), self.count("simulate", 3, 0, 1000)
+        most = self.count("most", 100_000, 1, _MOST_STACKS)
         limit = self.quantity(("time_bound",), self.values["time_bound"], "s") if "time_bound" in self.values else None
         if objective == "cost" and limit is None and not self.bounded_workloads():
-            self.source.fault(("objective",), "cost needs a time_bound", "time_bound: 2 s, for all workloads or for one")
+            self.source.fault(
+                ("objective",), "cost needs a time_bound", "time_bound: 2 s, for all workloads or for one"
+            )
         self.source.finish()
         pace = self.pace(settings)
-        choices, notes = jobs.choices(self.source, npus, settings, limit, spaces[0].first, found["paper"])
+        choices, notes = jobs.choices(self.source, npus, settings, limit, spaces[0].first, paper)
         self.source.finish()
         return Task(
             name=str(self.values.get("name") or Path(self.source.file).stem),
@@ -76,7 +78,7 @@ class _Reader:
             choices=choices,
             spaces=spaces,
             total=total,
-            total_is_most=most,
+            total_is_most=at_most,
             caps=caps,
             written=written,
             objective=objective,
@@ -87,7 +89,14 @@ class _Reader:
             pace=pace,
             notes=notes,
             origin=self.source.file,
-            **found,
+            ranges=ranges,
+            latency=latency,
+            paper=paper,
+            backends=backends,
+            sweep=sweep,
+            top=top,
+            simulate=simulated,
+            most=most,
         )
 
     def keys(self, path: Path_, values: Mapping[str, Any], allowed: Sequence[str]) -> None:
@@ -160,7 +169,9 @@ class _Reader:
                 return None
         found = topology.parse(text) if isinstance(text, str) else None
         if found is None:
-            self.source.fault(path, f"{text!r} is no topology", "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2")
+            self.source.fault(
+                path, f"{text!r} is no topology", "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2"
+            )
         return found
 
     def space(self, raw: Mapping[str, Any]) -> tuple[Space, ...]:
@@ -168,7 +179,9 @@ class _Reader:
         self.keys(("topologies",), raw, _SPACE)
         npus = self.values.get("npus")
         if isinstance(npus, bool) or not isinstance(npus, int) or not 2 <= npus <= _MOST_NPUS:
-            self.source.fault(("npus",), "is missing" if npus is None else f"{npus!r} is no count", f"2 to {_MOST_NPUS}")
+            self.source.fault(
+                ("npus",), "is missing" if npus is None else f"{npus!r} is no count", f"2 to {_MOST_NPUS}"
+            )
             return ()
         blocks = self.blocks(raw.get("blocks", list(BLOCKS)))
         largest = self.largest(raw.get("largest", {}))
@@ -189,12 +202,16 @@ class _Reader:
             wrong = [each for each in listed if not _is_sizes(each, npus)]
             if wrong or not listed:
                 said = f"{(wrong or [raw['sizes']])[0]!r} are no sizes of dimensions"
-                self.source.fault(("topologies", "sizes"), said, f"lists of one to five whole numbers from 2 with the product {npus}")
+                self.source.fault(
+                    ("topologies", "sizes"), said, f"lists of one to five whole numbers from 2 with the product {npus}"
+                )
             return [tuple(each) for each in listed if each not in wrong]
         dims = raw.get("dimensions", [1, 2, 3, 4])
         dims = [dims] if isinstance(dims, int) else dims
         if not isinstance(dims, list) or not dims or not all(type(d) is int and 1 <= d <= 5 for d in dims):
-            self.source.fault(("topologies", "dimensions"), f"{dims!r} are no numbers of dimensions", "a list from 1 to 5")
+            self.source.fault(
+                ("topologies", "dimensions"), f"{dims!r} are no numbers of dimensions", "a list from 1 to 5"
+            )
             return []
         return [each for d in sorted(set(dims)) for each in topology.factorisations(npus, d)]
 
@@ -209,7 +226,9 @@ class _Reader:
         if not isinstance(raw, dict) or not all(
             topology.block(str(key)) and type(value) is int and value >= 2 for key, value in raw.items()
         ):
-            self.source.fault(("topologies", "largest"), f"{raw!r} is no limit", "blocks and NPUs, {FullyConnected: 16}")
+            self.source.fault(
+                ("topologies", "largest"), f"{raw!r} is no limit", "blocks and NPUs, {FullyConnected: 16}"
+            )
             return {}
         return {topology.block(str(key)) or "": value for key, value in raw.items()}
 
@@ -233,7 +252,9 @@ class _Reader:
         """Order, limits and latencies of the technologies, innermost first."""
         raw = self.values.get("technologies", [])
         if not isinstance(raw, list):
-            self.source.fault(("technologies",), f"{raw!r} is no list", "names, or mappings of name, least, most, latency")
+            self.source.fault(
+                ("technologies",), f"{raw!r} is no list", "names, or mappings of name, least, most, latency"
+            )
             raw = []
         known = [each.name for each in costs.technologies] if costs else None
         order, caps, latencies = [], {}, {}
@@ -277,7 +298,9 @@ class _Reader:
             return None, False
         given = {"total": raw} if isinstance(raw, str) else raw
         if not isinstance(given, dict):
-            self.source.fault(("bandwidth",), f"{raw!r} is no bandwidth", "300 GB/s, or a mapping of total or most, dimensions")
+            self.source.fault(
+                ("bandwidth",), f"{raw!r} is no bandwidth", "300 GB/s, or a mapping of total or most, dimensions"
+            )
             return None, False
         self.keys(("bandwidth",), given, ("total", "most", "dimensions"))
         if "total" in given and "most" in given:
@@ -292,7 +315,9 @@ class _Reader:
         raw = self.values.get("bandwidth")
         listed = raw.get("dimensions", []) if isinstance(raw, dict) else []
         if not isinstance(listed, list):
-            self.source.fault(("bandwidth", "dimensions"), f"{listed!r} is no list", "a bandwidth or {least, most} a dimension")
+            self.source.fault(
+                ("bandwidth", "dimensions"), f"{listed!r} is no list", "a bandwidth or {least, most} a dimension"
+            )
             return ()
         found = []
         for index, each in enumerate(listed):
@@ -332,12 +357,20 @@ class _Reader:
         if value not in OBJECTIVES:
             self.source.fault(("objective",), f"{value!r} is no objective", ", ".join(OBJECTIVES))
         elif value != "step_time" and costs is None and "cost" not in self.values:
-            self.source.fault(("objective",), f"{value} needs prices", f"cost: {' or '.join(cost.tables())}, or a table")
+            self.source.fault(
+                ("objective",), f"{value} needs prices", f"cost: {' or '.join(cost.tables())}, or a table"
+            )
         bounded = total is not None or bool(written) or "technologies" in self.values
         raw = self.values.get("bandwidth")
         if value == "step_time" and not bounded and not (isinstance(raw, dict) and raw.get("dimensions")):
-            self.source.fault(("bandwidth",), "is missing: without a limit no bandwidth is too much", "300 GB/s for each NPU")
-        if value == "performance_per_cost" and (total is None or (isinstance(raw, dict) and "most" in raw)) and not written:
+            self.source.fault(
+                ("bandwidth",), "is missing: without a limit no bandwidth is too much", "300 GB/s for each NPU"
+            )
+        if (
+            value == "performance_per_cost"
+            and (total is None or (isinstance(raw, dict) and "most" in raw))
+            and not written
+        ):
             self.source.fault(("bandwidth",), f"has no fixed total: {_NO_TOTAL}", "total: 300 GB/s, or constraints")
         return value
 
@@ -345,7 +378,9 @@ class _Reader:
         """Whether the model of a step is the paper's."""
         value = self.values.get("model", "full")
         if value not in ("full", "paper"):
-            self.source.fault(("model",), f"{value!r} is no model of a step", "full, or paper: without latencies and chunks")
+            self.source.fault(
+                ("model",), f"{value!r} is no model of a step", "full, or paper: without latencies and chunks"
+            )
         return bool(value == "paper")
 
     def backends(self) -> tuple[str, ...]:
@@ -372,7 +407,11 @@ class _Reader:
 
 
 def _is_sizes(value: object, npus: int) -> bool:
-    if not isinstance(value, list) or not 1 <= len(value) <= 5 or not all(type(each) is int and each >= 2 for each in value):
+    if (
+        not isinstance(value, list)
+        or not 1 <= len(value) <= 5
+        or not all(type(each) is int and each >= 2 for each in value)
+    ):
         return False
     product = 1
     for each in value:

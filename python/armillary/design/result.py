@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .. import _core, files
 from ..errors import InputError, Problem
 from ..platform import Platform
-from . import check, schemes
+from . import bind, check, curves
+from .optimal import Constraint
 from .search import Design, Found
 from .task import Task
 
@@ -49,7 +50,9 @@ class DesignResult:
         files.write_text(path, self.platform_file(rank))
 
     def table(self) -> pl.DataFrame:
-        """The designs: `topology`, `bandwidth_gbs` by dimension, step times, cost, value, gap, and simulated beside model."""
+        """The designs: `topology`, `bandwidth_gbs` by dimension, step times, cost, value, gap, and simulated beside
+        model.
+        """
         import polars as pl
 
         rows = [self._row(index, each) for index, each in enumerate(self.found.designs)]
@@ -74,6 +77,16 @@ class DesignResult:
                 "proved": found.proved,
             },
             "designs": [self._design(index, each) for index, each in enumerate(found.designs)],
+            "schemes": [
+                {
+                    "scheme": each.scheme,
+                    "bandwidth": [float(part) for part in each.bandwidth],
+                    "step_time": each.time,
+                    "utilisation": each.utilisation,
+                    "cost": each.cost,
+                }
+                for each in self.schemes
+            ],
             "notes": list(self.task.notes),
             "prices": self.task.costs.source if self.task.costs else None,
         }
@@ -85,10 +98,38 @@ class DesignResult:
             files.write_text(path, text)
         return text
 
+    def to_csv(self) -> str:
+        """The table as CSV, bandwidths as `146.4+153.6`."""
+        import polars as pl
+
+        text = pl.col("bandwidth_gbs").list.eval(pl.element().round(6).cast(pl.String)).list.join("+")
+        return self.table().with_columns(text).write_csv()
+
     @cached_property
-    def alternatives(self) -> dict[str, list[float]]:
-        """Bandwidths that the paper's schemes give the first topology where there is a total to share, bytes a second."""
-        return scheme_bandwidths(self.best, self.task.total or float(self.best.bandwidth.sum()))
+    def schemes(self) -> list[curves.Share]:
+        """What the paper's schemes make of the best design's total bandwidth on its topology, and the optimum."""
+        return curves.shares(self.best, float(self.best.bandwidth.sum()), self._limits())
+
+    @cached_property
+    def curves(self) -> list[curves.Share]:
+        """The same for the totals that the task varies."""
+        return curves.curves(self.task, self.best)
+
+    def write_page(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page with tables and plots. Raises `InputError`."""
+        from . import charts
+
+        charts.page(self).write(path)
+
+    def write_figures(self, directory: str | os.PathLike[str]) -> list[str]:
+        """Writes every plot as SVG, PNG and CSV; the files' names. Raises `InputError`."""
+        from ..report.page import write_figures
+        from . import charts
+
+        return write_figures(directory, charts.charts(self))
+
+    def _limits(self) -> list[Constraint]:
+        return [each for each in self.best.constraints if each.name != bind.TOTAL]
 
     def __repr__(self) -> str:
         return f"<DesignResult {self.task.name}: {len(self.found.designs)} designs, best {self.best.topology}>"
@@ -105,7 +146,11 @@ class DesignResult:
         return check.platform(self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source})
 
     def _row(self, index: int, design: Design) -> dict[str, Any]:
-        row: dict[str, Any] = {"rank": index + 1, "topology": str(design.topology), "parallelisation": design.choice.name}
+        row: dict[str, Any] = {
+            "rank": index + 1,
+            "topology": str(design.topology),
+            "parallelisation": design.choice.name,
+        }
         row["bandwidth_gbs"] = [float(each) / _GB for each in design.bandwidth]
         row |= {f"step_s {model.name}": time for model, time in zip(design.models, design.times, strict=True)}
         row |= {"step_s": design.time, "cost": design.cost, "value": design.value, "gap": design.gap}
@@ -166,20 +211,9 @@ class DesignResult:
 
 
 def per_dollar(design: Design) -> float | None:
-    """Seconds less for another dollar spent where it helps most, if the total bandwidth may grow; nothing without prices."""
+    """Seconds less for another dollar spent where it helps most, if the total bandwidth may grow; nothing without
+    prices.
+    """
     if design.price is None:
         return None
     return max((float(m / p) for m, p in zip(design.marginal, design.price, strict=True) if p > 0), default=0.0)
-
-
-def scheme_bandwidths(design: Design, total: float) -> dict[str, list[float]]:
-    """What EqualBW, MessageBW and, for a single workload it applies to, SmartBW make of a total on a design's topology."""
-    volume = sum(
-        (model.volume * job.weight for model, job in zip(design.models, design.choice.jobs, strict=True)),
-        start=0 * design.models[0].volume,
-    )
-    found = {"EqualBW": schemes.equal(total, len(design.topology)), "MessageBW": schemes.message(total, volume)}
-    smart = schemes.smart(total, design.models[0]) if len(design.models) == 1 else None
-    if smart is not None:
-        found["SmartBW"] = smart
-    return {name: [float(each) for each in given] for name, given in found.items()}

@@ -14,12 +14,12 @@ Progress = Callable[[str, float], None]
 
 
 def design(
-    spec: str | os.PathLike[str] | Mapping[str, Any], *, progress: Progress | None = None, **overrides: Any
+    spec: str | os.PathLike[str] | Mapping[str, Any], *, progress: Progress | None = None, **overrides: object
 ) -> DesignResult:
     """Designs the platform that `spec`, a file or a mapping, asks for (docs/design.md).
 
-    `overrides` replace top-level values of the specification: `design("spec.yml", objective="pareto")`. Raises `InputError`
-    listing every problem, or the constraints that contradict one another.
+    `overrides` replace top-level values of the specification: `design("spec.yml", objective="pareto")`. Raises
+    `InputError` listing every problem, or the constraints that contradict one another.
     """
     from . import reader, search  # with the first design, not with the package: they load numpy and scipy
     from .check import check

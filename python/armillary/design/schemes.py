@@ -7,8 +7,8 @@ Not here: the optimum under constraints (`optimal.py`).
     SmartBW    x = BW(MP), y = BW(DP) minimise M/x + N/y  (3) where M, N are their bytes
 
 Without a shared dimension x + y = B (4), so x : y = sqrt M : sqrt N (5), (6). With one, which carries the shares r of M
-and s of N, (1 - r) x + (1 - s) y + max(r x, s y) = B (7), whose solution the paper omits. The left side is convex and the
-objective falls in x and y, so the optimum is where one of three cases holds:
+and s of N, (1 - r) x + (1 - s) y + max(r x, s y) = B (7), whose solution the paper omits. The left side is convex and
+the objective falls in x and y, so the optimum is where one of three cases holds:
 
     r x > s y   x : y = sqrt M : sqrt(N / (1 - s))        the budget is x + (1 - s) y
     r x < s y   x : y = sqrt(M / (1 - r)) : sqrt N        the budget is (1 - r) x + y
@@ -43,7 +43,8 @@ def message(budget: float, volume: Vector) -> Vector:
 def smart(budget: float, model: StepModel) -> Vector | None:
     """Equations (3) to (7); nothing where they don't apply.
 
-    They do for terms one after another that share no dimension, and for two terms that share one. Latencies are not theirs.
+    They do for terms one after another that share no dimension, and for two terms that share one. Latencies are not
+    theirs.
     """
     if len(model.seconds) > 1 or np.any(model.counts != 1):
         return None

@@ -2,12 +2,13 @@
 
 Here: branch and bound over blocks. Not here: the best bandwidths of one topology (`optimal.py`, `front.py`).
 
-What a block costs and which bytes it carries depend on its own dimension only. So a set of topologies that allows several
-blocks in some dimensions is bounded by one fictitious topology that has, in each dimension, the least price and the fewest
-bytes of all allowed. Sets are taken up by ascending bound. Where one block is both the cheapest and the one with the fewest
-bytes in every dimension, the fictitious topology is real: a design, and as every set left has a larger bound, the next best
-one. What is left of its set is split by the first dimension that differs (Lawler, Management Science 1972); other sets are
-split at a dimension in which price and bytes disagree. After `top` designs all sets left are proved to hold none better.
+What a block costs and which bytes it carries depend on its own dimension only. So a set of topologies that allows
+several blocks in some dimensions is bounded by one fictitious topology that has, in each dimension, the least price and
+the fewest bytes of all allowed. Sets are taken up by ascending bound. Where one block is both the cheapest and the one
+with the fewest bytes in every dimension, the fictitious topology is real: a design, and as every set left has a larger
+bound, the next best one. What is left of its set is split by the first dimension that differs (Lawler, Management
+Science 1972); other sets are split at a dimension in which price and bytes disagree. After `top` designs all sets left
+are proved to hold none better.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Design:
     bound: float
     """No bandwidths of this topology have a smaller value."""
     marginal: Vector
-    """[D] how much smaller the objective is for another byte a second in a dimension that costs and displaces nothing."""
+    """[D] how much smaller the objective is for another byte a second in a dimension that costs and displaces nothing.
+    """
     multipliers: dict[str, float] = field(default_factory=dict)
     """By constraint, how much smaller the objective is for one more of what it limits."""
 
@@ -92,8 +94,9 @@ class Found:
     listed: int
     """Of them those that are among `designs`."""
     excluded: int
-    """Proved to be no better than the last one listed (by more than a millionth), or to differ from one of them in nothing that
-    matters."""
+    """Proved to be no better than the last one listed (by more than a millionth), or to differ from one of them in
+    nothing that matters.
+    """
     misplaced: int
     """On which a group of some workload lies on no grid."""
     infeasible: int
@@ -203,7 +206,7 @@ class _Searcher:
         return self.found(len(self.designs))
 
     def fronts(self) -> Found:
-        """The front of step time against cost over all topologies: the front of each that no other one makes needless."""
+        """The front of step time against cost over all topologies: that of each, less what others make needless."""
         points: list[Design] = []
         listed = 0
         for done, total, prepared in self.prepared():
@@ -224,7 +227,9 @@ class _Searcher:
         )
 
     def prepared(self) -> Iterator[tuple[int, int, _Prepared]]:
-        """Every space under every choice, as far as its groups have a place; how many are done, and how many there are."""
+        """Every space under every choice, as far as its groups have a place; how many are done, and how many there
+        are.
+        """
         total = len(self.task.choices) * len(self.task.spaces)
         for done, (choice, space) in enumerate(itertools.product(self.task.choices, self.task.spaces), 1):
             if self.programs >= self.task.most:
@@ -366,7 +371,7 @@ def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
             fixed[:, d] = np.min([each.fixed[:, d] for each in versions], axis=0)
         models.append(dataclasses.replace(like, loads=loads, fixed=fixed))
     topology = space.first
-    limits = bind.constraints(task, topology, prepared.stack, price if price is not None else [0.0] * dims)
+    limits = bind.constraints(task, topology, prepared.stack, list(price) if price is not None else [0.0] * dims)
     return _Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits)
 
 

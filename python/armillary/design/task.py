@@ -71,6 +71,7 @@ class Task:
     """Totals that the plots vary, bytes a second."""
     notes: tuple[str, ...] = ()
     origin: str = ""
+
     @property
     def priced(self) -> bool:
         """Whether it matters to the best bandwidths what they cost."""

@@ -17,9 +17,7 @@ _PS = 1e-12
 def latencies(task: Task, topology: Topology) -> list[str]:
     """Latency of one link of each dimension: its technology's, else that of its place."""
     given = task.latency
-    return [
-        task.latencies.get(name, given[min(d, len(given) - 1)]) for d, name in enumerate(task.stack(topology))
-    ]
+    return [task.latencies.get(name, given[min(d, len(given) - 1)]) for d, name in enumerate(task.stack(topology))]
 
 
 def of(task: Task, topology: Topology) -> Timing | None:

@@ -6,13 +6,14 @@ long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ... e
     2 m (e_d - 1) / (e_1 ... e_d)
 
 a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c e_1 ... e_D`, an
-all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e` NPUs in a FullyConnected of `n` uses only
-`e - 1` of the `n - 1` links that share the bandwidth of an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source:
-docs/collectives.md, docs/hierarchies.md; paper of LIBRA, section III-B.
+all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e` NPUs in a FullyConnected of `n` uses
+only `e - 1` of the `n - 1` links that share the bandwidth of an NPU, so its bytes count `(n - 1) / (e - 1)` times.
+Source: docs/collectives.md, docs/hierarchies.md; paper of LIBRA, section III-B.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from .topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The ranks of a group: `count` of them, `step` apart from `first` on; or `ranks` where they are not evenly apart."""
+    """The ranks of a group: `count` of them, `step` apart from `first` on; or `ranks` at no even distance."""
 
     first: int
     count: int
@@ -34,7 +35,7 @@ class Members:
     def of(cls, ranks: Sequence[int]) -> Members:
         """The shortest form of a list of ranks."""
         step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
-        even = step > 0 and all(b - a == step for a, b in zip(ranks, ranks[1:], strict=False))
+        even = step > 0 and all(b - a == step for a, b in itertools.pairwise(ranks))
         return cls(ranks[0], len(ranks), step) if even else cls(ranks[0], len(ranks), 0, tuple(ranks))
 
     def __str__(self) -> str:

@@ -1,0 +1,72 @@
+"""`armillary design`: the best platform for workloads, a budget and constraints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import output
+from .options import Json
+
+Spec = Annotated[str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/design.md.")]
+Out = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best design as a platform file.")
+]
+Rank = Annotated[
+    int, typer.Option("--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first listed.")
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective", metavar="step_time|performance_per_cost|cost|pareto", help="Instead of the file's own."
+    ),
+]
+Simulate = Annotated[
+    int | None, typer.Option("--simulate", metavar="N", min=0, help="How many designs are simulated, 3 if not said.")
+]
+Csv = Annotated[
+    str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output.")
+]
+Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page with plots.")]
+Figures = Annotated[
+    str | None, typer.Option("--figures", metavar="DIR", help="Write every plot there as SVG, PNG and CSV.")
+]
+
+
+def design(
+    spec: Spec,
+    out: Out = None,
+    rank: Rank = 1,
+    objective: Objective = None,
+    simulate: Simulate = None,
+    csv: Csv = None,
+    html: Html = None,
+    figures: Figures = None,
+    json: Json = None,
+) -> None:
+    """Design a platform: bandwidths, topology and cost that are optimal, with a proof, checked by simulation."""
+    from ..design import design as run
+
+    with output.guard():
+        for path in (out, csv, html, json):
+            output.require_writable(path)
+        given = {"objective": objective, "simulate": simulate}
+        with output.progress("designing", clock=False) as update:
+            tell = None if update is None else lambda _, share: update(share, 0.0)
+            found = run(spec, progress=tell, **{key: each for key, each in given.items() if each is not None})
+        if "-" not in (json, csv):
+            from ..report import design as report
+
+            report.show(found.to_dict(), output.console())
+        if out is not None:
+            found.write_platform(out, rank - 1)
+            output.log(f"platform written to {out}")
+        if csv is not None:
+            output.write_csv(csv, found.to_csv())
+        if html is not None:
+            found.write_page(html)
+            output.log(f"page written to {html}")
+        if figures is not None:
+            output.log(f"{len(found.write_figures(figures))} files written to {figures}")
+        output.write_json(json, found.to_json())
