@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import _core, nccl
@@ -13,6 +14,8 @@ from .workload import Workload
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from .schema import Report
 
 Progress = Callable[[float, float], None]
 
@@ -62,7 +65,18 @@ def collective_row(
     wanted = nccl.npu_bytes(kind, count, width, ranks)
     at = nccl.root_rank(root, ranks)
     outcome = _core.collective(kind, wanted, platform._core, backend, fold, at, progress)
-    return nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
+    row = nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
+    return _with_bounds(row, Result(outcome).report)
+
+
+def _with_bounds(row: nccl.Row, report: Report) -> nccl.Row:
+    bounds = report["bounds"]
+    return replace(
+        row,
+        dimension_bound_us=bounds["dimension_ns"] / 1e3,
+        network_bound_us=bounds["network_ns"] / 1e3,
+        utilisation=[each["utilisation"] for each in report["dimensions"]],
+    )
 
 
 def collective(
@@ -78,7 +92,9 @@ def collective(
     """Times a collective over all NPUs: `collective("all_reduce", [2**20, 2**30], platform)`.
 
     `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer. Columns are those of
-    nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), and the run's `digest`.
+    nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), the run's `digest`;
+    and how close it comes: `dimension_bound_us`, the time in which the busiest dimension could carry its bytes,
+    `network_bound_us`, that of all dimensions together, and the `utilisation` of each.
     """
     import polars as pl
 

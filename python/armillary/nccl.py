@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from .errors import InputError, Problem
 
@@ -51,6 +51,12 @@ class Row:
     algbw: float
     busbw: float
     digest: str
+    dimension_bound_us: float = 0.0
+    """The time in which the busiest dimension could carry its bytes."""
+    network_bound_us: float = 0.0
+    """The time in which all dimensions together could."""
+    utilisation: list[float] = field(default_factory=list)
+    """Of each dimension, innermost first, 0..1."""
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""

@@ -102,5 +102,6 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
     """Column types of a row type: an empty table then has the same columns as a full one."""
     import polars as pl
 
-    kinds: dict[type, type[pl.DataType]] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+    kinds: dict[object, type[pl.DataType]] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+    kinds[list[float]] = pl.List
     return {name: kinds[kind] for name, kind in get_type_hints(row).items()}

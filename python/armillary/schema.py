@@ -31,14 +31,23 @@ class Symmetry(TypedDict):
     reason: str
 
 
+class Bounds(TypedDict):
+    """Times below which the bytes sent cannot come: as they lie on the dimensions, and moved so that all are busy."""
+
+    dimension_ns: float
+    network_ns: float
+
+
 class Dimension(TypedDict):
     """One network dimension."""
 
     name: str
     link_gb_per_s: float
     npu_gb_per_s: float
+    usable_gb_per_s: float
     bytes: int
     utilisation: float
+    bound_ns: float
     busy_ns: float
 
 
@@ -159,6 +168,7 @@ class Report(TypedDict):
     ranks: int
     classes: list[Class]
     symmetry: Symmetry
+    bounds: Bounds
     dimensions: list[Dimension]
     phases: list[Phase]
     operations: list[Operation]

@@ -4,6 +4,7 @@
 
 pub mod astra_sim;
 mod backends;
+mod bounds;
 mod check;
 mod compute;
 pub mod config;

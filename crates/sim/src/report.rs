@@ -1,5 +1,6 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
+use crate::bounds;
 use crate::executor::{Finished, RankTotals};
 use crate::observe::{self, Log, Source};
 use crate::run::{BackendKind, Config, Outcome, Parts};
@@ -22,8 +23,8 @@ pub(crate) fn outcome(
     finished: Finished,
     log: Option<Log>,
 ) -> Outcome {
-    let dimensions_of = |step| dimensions(parts, &finished.ranks, &finished.usage.bytes, step);
     let step = finished.ranks.iter().map(|r| r.finish).max().unwrap_or_default();
+    let dimensions = dimensions(parts, &finished, step);
     let mut operations = finished.operations;
     operations.truncate(OPERATIONS);
     let alike = rank_classes(parts, &finished.ranks);
@@ -36,12 +37,13 @@ pub(crate) fn outcome(
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, &dimensions_of(step)),
+        warnings: warnings(parts, &dimensions),
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
         classes: alike.iter().map(|members| class(parts, &finished.ranks, members, step)).collect(),
         symmetry: Symmetry { classes: symmetry.folding.representatives.len() as u64, reason: symmetry.reason.clone() },
-        dimensions: dimensions_of(step),
+        bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
+        dimensions,
         phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
         operations,
         links: links(parts, &finished.usage.links),
@@ -164,7 +166,11 @@ fn ranges(ranks: &[u32]) -> String {
     parts.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
-fn dimensions(parts: &Parts, ranks: &[RankTotals], bytes: &[u64], step: Time) -> Vec<Dimension> {
+fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> {
+    let (ranks, bytes) = (&finished.ranks, &finished.usage.bytes);
+    let capacities = capacities(&parts.platform.fabric);
+    let all: Vec<f64> = capacities.iter().map(|c| c.2).collect();
+    let usable = bounds::usable(parts, &finished.lowered, &all);
     let npus = f64::from(parts.settings.ranks);
     let seconds = step.as_ns() / 1e9;
     // Queues follow the logical dimensions; they say how busy a physical one is only when both are the same.
@@ -180,12 +186,14 @@ fn dimensions(parts: &Parts, ranks: &[RankTotals], bytes: &[u64], step: Time) ->
             name,
             link_gb_per_s: link,
             npu_gb_per_s: npu,
+            usable_gb_per_s: usable[dim],
             bytes: bytes[dim],
             utilisation: if capacity > 0.0 { bytes[dim] as f64 / capacity } else { 0.0 },
+            bound_ns: if usable[dim] > 0.0 { bytes[dim] as f64 / usable[dim] / npus } else { 0.0 },
             busy_ns: if parts.platform.logical.is_none() { busy(dim) } else { 0.0 },
         }
     };
-    capacities(&parts.platform.fabric).into_iter().enumerate().map(row).collect()
+    capacities.into_iter().enumerate().map(row).collect()
 }
 
 /// Name, GB/s of one link and outgoing GB/s of one NPU, by dimension.

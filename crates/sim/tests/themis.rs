@@ -26,7 +26,7 @@ fn time(platform: Platform, kind: CollectiveKind, bytes: u64, backend: BackendKi
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Bandwidth of an NPU over its dimensions, GB/s (ASTRA-sim 2.0, Table II), and the time in which all of it moves `2 m (1 - 1/N)`.
+/// Bandwidth of an NPU over its dimensions, GB/s (ASTRA-sim 2.0, Table II): `2 m (1 - 1/N)` over it is the bound.
 const PLATFORMS: [(&str, f64); 3] = [("paper-w-2d", 500.0), ("paper-conv-3d", 350.0), ("paper-conv-4d", 600.0)];
 
 /// An all-reduce of 1 GB on the multi-dimensional platforms of ASTRA-sim 2.0, Table II, against the bound of all dimensions busy. Their rings are used
@@ -44,6 +44,11 @@ fn close_to_all_dimensions_busy() {
             let sent: u64 = report.dimensions.iter().map(|d| d.bytes).sum();
             // Each of up to seven divisions of a chunk rounds up.
             assert!((sent as f64 / (512.0 * 2e9 * 511.0 / 512.0) - 1.0).abs() < 1e-4, "{name}, {order}: {sent}");
+            assert!(
+                (report.bounds.network_ns / bound - 1.0).abs() < 1e-4,
+                "{name}, {order}: {:?}, {bound}",
+                report.bounds
+            );
             bound / report.step_time_ns
         };
         let shares = ["baseline", "themis", "offline_greedy"].map(share);

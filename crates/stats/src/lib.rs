@@ -31,6 +31,8 @@ pub struct Report {
     pub classes: Vec<Class>,
     /// The symmetry that folding uses.
     pub symmetry: Symmetry,
+    /// How fast the network could be at best.
+    pub bounds: Bounds,
     /// Per network dimension.
     pub dimensions: Vec<Dimension>,
     /// Per phase of multi-phase collectives, P0 being the wait before the first phase.
@@ -81,6 +83,15 @@ pub struct Symmetry {
     pub reason: String,
 }
 
+/// Times below which the bytes sent cannot come, whatever is scheduled how.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Bounds {
+    /// With these bytes on each dimension: the largest `bound_ns` of a dimension.
+    pub dimension_ns: f64,
+    /// With the bytes moved between dimensions so that all are busy: sum of bytes over sum of usable bandwidth.
+    pub network_ns: f64,
+}
+
 /// One network dimension.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Dimension {
@@ -90,10 +101,14 @@ pub struct Dimension {
     pub link_gb_per_s: f64,
     /// Outgoing bandwidth of one NPU over all its links, GB/s (1e9).
     pub npu_gb_per_s: f64,
+    /// Of that what the algorithms of the run can use, GB/s: a ring run one way uses one of its two links.
+    pub usable_gb_per_s: f64,
     /// Bytes sent by all NPUs over this dimension.
     pub bytes: u64,
     /// Bytes over (outgoing bandwidth x step time x NPUs), 0..1.
     pub utilisation: f64,
+    /// Bytes over (usable bandwidth x NPUs): the least time for them.
+    pub bound_ns: f64,
     /// Time in which at least one chunk of the mean NPU was in a phase on this dimension.
     pub busy_ns: f64,
 }

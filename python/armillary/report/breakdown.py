@@ -108,6 +108,17 @@ def _network(report: Report, console: Console) -> Iterator[RenderableType]:
             str(i), item["name"], bandwidth(item["npu_gb_per_s"]), size(item["bytes"]), time(item["busy_ns"]), use
         )
     yield Padding(table, (0, 0, 0, 2))
+    yield from _bounds(report)
+
+
+def _bounds(report: Report) -> Iterator[RenderableType]:
+    """How long the bytes take at least: as they lie on the dimensions, and with all dimensions busy."""
+    step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
+    if not bounds["dimension_ns"]:
+        return
+    lines = [("as loaded", bounds["dimension_ns"]), ("if all are busy", bounds["network_ns"])]
+    for what, least in lines[: len(report["dimensions"])]:
+        yield Text(f"  At least {time(least)} ({share(least / step)} of the step) {what}", "dim")
 
 
 def _phases(report: Report) -> Iterator[RenderableType]:

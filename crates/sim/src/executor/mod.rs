@@ -30,6 +30,7 @@ use graph::{CollectiveKind, Problem, Workload};
 use network::{Backend, Delivery, Sequence, Stamp};
 use point_to_point::Owner;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -353,6 +354,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             ranks: self.recorder.finish(),
             phases: self.recorder.phases(),
             operations: self.recorder.operations(self.workload),
+            lowered: self.lowered.into_values().map(|(lowered, _)| lowered).collect(),
             events: self.events,
             usage: self.backend.usage(),
         })
@@ -603,6 +605,8 @@ pub struct Finished {
     pub phases: Vec<PhaseTotals>,
     /// Per (name, kind), largest total first.
     pub operations: Vec<stats::Operation>,
+    /// What the collectives became, each kind of call once, in no order.
+    pub lowered: Vec<Arc<Lowered>>,
     /// Events handled.
     pub events: u64,
     /// What the network carried.

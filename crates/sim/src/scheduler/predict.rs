@@ -19,6 +19,8 @@ const STEPS: usize = 1 << 16;
 /// A line in a physical dimension: position p is `p * stride` places from the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire<'a> {
+    /// Of the dimension.
+    pub index: usize,
     dim: &'a Dim,
     stride: u32,
     size: u32,
@@ -28,11 +30,11 @@ impl<'a> Wire<'a> {
     /// The dimension of a stack that holds the line of `size` positions `stride` ranks apart; `None` where it crosses dimensions.
     pub fn find(dims: &'a [Dim], stride: u32, size: u32) -> Option<Wire<'a>> {
         let mut inner = 1;
-        for dim in dims {
+        for (index, dim) in dims.iter().enumerate() {
             let outer = inner * dim.size;
             let length = u64::from(stride) * u64::from(size);
             if stride >= inner && stride.is_multiple_of(inner) && u64::from(outer).is_multiple_of(length) {
-                return Some(Wire { dim, stride: stride / inner, size });
+                return Some(Wire { index, dim, stride: stride / inner, size });
             }
             inner = outer;
         }
@@ -84,6 +86,31 @@ pub(crate) fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
         serial: follow(false).run_to_end(Span::ZERO, |_| Span::ZERO),
         link: busiest(script, wire),
     }
+}
+
+/// How fast a phase sends by itself, in GB/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate {
+    /// From its first byte to its last.
+    pub alone: f64,
+    /// What its links could carry, were the busiest one never idle.
+    pub links: f64,
+    /// Whether what runs backwards may leave by other links.
+    pub has_directions: bool,
+}
+
+/// The rate of `plan` on a line of `wire`, without latencies, delays and reductions; `None` where positions differ, the script is long, or messages
+/// take links of NPUs in between.
+pub(crate) fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
+    let script = &plan.plan.scripts[0];
+    let passes = |to: To| wire.dim.block == Block::Ring && wire.way(to.position(0, plan.plan.n)).1 > 1;
+    if !plan.plan.is_uniform() || script.steps.len() > STEPS || script.steps.iter().filter_map(|s| s.to).any(passes) {
+        return None;
+    }
+    let serial = Follow::new(&script.steps, plan.plan.n, wire, false).run_to_end(Span::ZERO, |_| Span::ZERO);
+    let gb_per_s = |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
+    let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
+    Some(Rate { alone, links, has_directions: wire.dim.block != Block::Switch })
 }
 
 fn sent(script: &Script) -> u64 {
