@@ -132,10 +132,12 @@ class Chart:
 
 def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
     """Height of a chart with a row of `step` pixels a name; Vega-Lite fits to a width only beside a number."""
-    place, height = spec.get("encoding", {}).get("y", {}), spec.get("height", {"step": _STEP})
+    views = [spec, *spec.get("layer", [])]
+    place: Row = next((view["encoding"]["y"] for view in views if "y" in view.get("encoding", {})), {})
+    height = spec.get("height", {"step": _STEP})
     if place.get("type") not in {"nominal", "ordinal"} or not isinstance(height, Mapping):
         return {}
-    names = {record.get(place.get("field")) for record in records}
+    names = {record.get(str(place.get("field"))) for record in records}
     return {"height": height["step"] * max(len(names), 1)}
 
 

@@ -60,13 +60,25 @@
     figure.append(line);
   };
 
+  // A specification for the width there is. On a phone names make room for what they name.
+  const fitting = (spec, width) => {
+    const narrow = width < 500;
+    const legend = narrow ? { ...spec.config.legend, columns: 1 } : spec.config.legend;
+    const fitted = { ...spec, width, config: { ...spec.config, axisX: { labelOverlap: "greedy" }, legend } };
+    for (const view of narrow ? [fitted, ...(fitted.layer || [])] : []) {
+      const y = view.encoding && view.encoding.y;
+      if (y && y.axis !== null) view.encoding = { ...view.encoding, y: { ...y, axis: { ...y.axis, labelLimit: 110 } } };
+    }
+    return fitted;
+  };
+
   const enliven = (figure, spec) => {
     const live = document.createElement("div");
     live.className = "live";
     const drawn = figure.querySelector(".drawn");
     drawn.after(live);
     const fluid = figure.classList.contains("fluid");
-    const shown = fluid ? { ...spec, width: live.clientWidth } : spec;
+    const shown = fluid ? fitting(spec, live.clientWidth) : spec;
     const options = { actions: false, renderer: "svg", tooltip: { theme: "light" } };
     return window.vegaEmbed(live, shown, options).then(
       ({ view }) => {

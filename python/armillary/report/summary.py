@@ -12,11 +12,10 @@ from rich.text import Text
 
 from ..workload import RankClass, Summary, Workload
 from .quantity import counted, number, operations, share, size
+from .rates import of
 from .terminal import emit
 
 _CLASSES = 16
-_OPTIMISTIC = 0.65
-"""No published training run has a higher utilisation."""
 
 
 def show(summary: Summary, workload: Workload, console: Console) -> None:
@@ -26,13 +25,12 @@ def show(summary: Summary, workload: Workload, console: Console) -> None:
 
 def rates(summary: Summary, step_ns: float, peak_flops: int | None) -> list[str]:
     """Samples a second, FLOP/s of an NPU and its share of the peak, where known: model FLOPs utilisation."""
-    if not summary.flops or not step_ns:
+    found = of(summary, step_ns, peak_flops)
+    if found is None:
         return []
-    per_npu = summary.flops / summary.ranks / (step_ns * 1e-9)
-    utilisation = per_npu / peak_flops if peak_flops else 0.0
-    share_of = f", {share(utilisation)} of its peak (MFU)" if peak_flops else ""
-    lines = [f"{summary.batch / (step_ns * 1e-9):,.1f} samples/s, {operations(per_npu)}/s an NPU{share_of}"]
-    if utilisation > _OPTIMISTIC:
+    share_of = f", {share(found.utilisation)} of its peak (MFU)" if peak_flops else ""
+    lines = [f"{found.samples:,.1f} samples/s, {operations(found.flops)}/s an NPU{share_of}"]
+    if found.is_optimistic:
         lines.append("more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)")
     return lines
 

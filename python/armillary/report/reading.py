@@ -1,0 +1,103 @@
+"""Reports back from their JSON, as `armillary run --json` writes them.
+
+Here: the check that a file is a report, down to what pages need of its configuration. Not here: what fields mean
+(`schema.py`, docs/report.md).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypedDict
+
+import msgspec
+
+from ..errors import InputError, Problem
+from ..schema import Report
+from ..workload import Summary
+
+SCHEMA = "armillary.report/1"
+_HELP = "a file that armillary run --json wrote"
+
+
+class Dim(TypedDict):
+    """A dimension of a stacked network: bytes a second and picoseconds of one link."""
+
+    block: str
+    size: int
+    link_bandwidth: float
+    link_latency_ps: int
+
+
+Link = TypedDict("Link", {"from": int, "to": int, "bandwidth": float, "latency_ps": int})
+"""A link of a graph in one direction, between indices of nodes: bytes a second, picoseconds."""
+
+
+class Npu(TypedDict, total=False):
+    """What is known of an NPU: operations and bytes a second, bytes."""
+
+    name: str
+    peak_flops: float | None
+    memory_bandwidth: float | None
+    memory_capacity_bytes: float | None
+
+
+class Fabric(TypedDict, total=False):
+    """A network: stacked `dims`, innermost first, or `nodes` (NPUs, then switches) with `links`."""
+
+    topology: str
+    dims: list[Dim]
+    nodes: list[str]
+    links: list[Link]
+
+
+class Machine(TypedDict):
+    """What a report says of its platform."""
+
+    name: str
+    npus: int
+    fabric: Fabric
+    npu: Npu
+
+
+class Origin(TypedDict, total=False):
+    """What a report says of its workload."""
+
+    traces: str | None
+    summary: Summary | None
+
+
+class Asked(TypedDict):
+    """What a report says was asked for, as far as pages need it."""
+
+    backend: str
+    platform: Machine
+    workload: Origin
+
+
+def read(path: str | os.PathLike[str]) -> Report:
+    """The report in the file `path`. Raises `InputError` naming the field that is none of a report."""
+    name = os.fspath(path)
+    try:
+        return parse(Path(path).read_bytes(), name)
+    except OSError as error:
+        raise InputError([Problem(name, "", f"can't be read: {error.strerror or error}", _HELP)]) from None
+
+
+def parse(text: bytes | str, name: str = "") -> Report:
+    """The report that `text` holds; `name` is that of its file. Raises `InputError`."""
+    try:
+        data = msgspec.json.decode(text)
+        found = data.get("schema") if isinstance(data, dict) else None
+        if found != SCHEMA:
+            raise InputError([Problem(name, "schema", f"is {found!r}, so this is no report", f"{SCHEMA}: {_HELP}")])
+        report = msgspec.convert({"detail": None, **data}, Report)
+        asked(report)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError([Problem(name, "", f"is no report: {error}", _HELP)]) from None
+    return report
+
+
+def asked(report: Report) -> Asked:
+    """The configuration of a report. Raises `msgspec.ValidationError` where it is none."""
+    return msgspec.convert(report["config"], Asked)

@@ -1,0 +1,126 @@
+"""How the network of a run is used: phases of collectives, dimensions over time, links.
+
+Queue and network delay by phase is Fig. 12b of the ASTRA-SIM paper (ISPASS 2020). Not here: what ranks wait for
+(`run_where.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..schema import Detail, Report
+from .chart import PALETTE, Chart
+from .page import Part, Section, Table
+from .quantity import bandwidth, number, share, size, time
+from .run_where import NAMES, bins, lines, tooltip
+from .scale import Scale
+
+_PHASES = 20
+_LINKS = 20
+_DELAYS = {"waiting in queues": ("queue_ns", "#56b4e9"), "on the network": ("network_ns", "#d55e00")}
+
+
+def phases(report: Report) -> Section:
+    """Mean queue and network delay of each phase position."""
+    found = report["phases"]
+    if not found:
+        return Section("Phases of collectives", ["No collective went over the network."])
+    heaviest = sorted(found, key=lambda item: -item["count"] * (item["queue_ns"] + item["network_ns"]))[:_PHASES]
+    shown = [item for item in found if item in heaviest]
+    rows: list[dict[str, Any]] = [dict(item) for item in shown]
+    scale = Scale.of(max(item["queue_ns"] + item["network_ns"] for item in shown))
+    note = "P1 is the first phase of a chunk. Waiting before P1 is what ASTRA-sim calls P0, the ready queue."
+    chart = Chart("phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note)
+    cells = [[p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown]
+    left = len(found) - len(shown)
+    more = f"The heaviest; {number(left)} more are in the JSON." if left else ""
+    table = Table("Phases", ["Phase", "Count", "Waiting", "On the network"], cells, more)
+    return Section("Phases of collectives", [chart, table])
+
+
+def _phase_spec(scale: Scale) -> dict[str, Any]:
+    fields = [field for field, _ in _DELAYS.values()]
+    names = ", ".join(f"{field}: '{name}'" for name, (field, _) in _DELAYS.items())
+    palette = {"domain": list(_DELAYS), "range": [colour for _, colour in _DELAYS.values()]}
+    return {
+        "transform": [
+            {"fold": fields, "as": ["field", "ns"]},
+            scale.calculate("ns", "time"),
+            {"calculate": f"({{{names}}})[datum.field]", "as": "delay"},
+            {"calculate": f"datum.field == '{fields[0]}' ? 0 : 1", "as": "place"},
+        ],
+        "mark": "bar",
+        "encoding": {
+            "y": {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
+            "x": {"field": "time", "type": "quantitative", "title": scale.axis("time"), "axis": {"tickCount": 8}},
+            "color": {"field": "delay", "type": "nominal", "title": None, "scale": palette},
+            "order": {"field": "place"},
+            "tooltip": tooltip("name", "delay", ("time", scale.axis("time")), ("count", "count", ",")),
+        },
+    }
+
+
+def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
+    """Dimensions: what they carried, and how busy they were over time."""
+    parts: list[Part] = []
+    if detail is not None:
+        parts += _over_time(report, detail, scale)
+    heads = ["Dimension", "Of an NPU", "Sent", "Busy", "Utilisation"]
+    cells = [
+        [
+            f"{i}  {item['name']}",
+            bandwidth(item["npu_gb_per_s"]),
+            size(item["bytes"]),
+            time(item["busy_ns"]),
+            share(item["utilisation"]),
+        ]
+        for i, item in enumerate(report["dimensions"], 1)
+    ]
+    note = "Utilisation: bytes sent / (bandwidth of all NPUs x step time). Busy: a collective's chunk was under way."
+    return Section("Network", [*parts, Table("Dimensions", heads, cells, note), *_links(report)])
+
+
+def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
+    """Two charts; without collectives there is nothing in either."""
+    busy = _named(report, detail["activity"]["dimensions"])
+    waiting = _named(report, detail["activity"]["waiting"])
+    charts: list[Part] = []
+    if any(map(any, busy.values())):
+        palette = {"domain": list(busy), "range": PALETTE}
+        spec = lines(scale, list(busy), palette, "share of NPUs", share_axis=True)
+        rows = list(bins(report, detail, busy))
+        charts.append(Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY))
+    if any(map(any, waiting.values())):
+        palette = {"domain": list(waiting), "range": PALETTE}
+        spec = lines(scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
+        rows = list(bins(report, detail, waiting))
+        charts.append(Chart("queues", "Chunks waiting for a dimension over time", rows, spec))
+    return charts
+
+
+_BUSY = "The share of NPUs that have a chunk of a collective in a phase on the dimension."
+
+
+def _named(report: Report, series: list[list[float]]) -> dict[str, list[float]]:
+    """Series by name of their dimension; where collectives run over other dimensions than the network's, by number."""
+    dims = report["dimensions"]
+    names = [item["name"] for item in dims] if len(dims) == len(series) else ["dimension"] * len(series)
+    return {f"{i} {name}": values for i, (name, values) in enumerate(zip(names, series, strict=True), 1)}
+
+
+def _links(report: Report) -> list[Part]:
+    shown = report["links"][:_LINKS]
+    heads = ["Link", "Alike", "Busy", "Carried", "Messages", "Mean wait", "Longest queue"]
+    cells = [
+        [
+            item["name"],
+            number(item["count"]),
+            f"{time(item['busy_ns'])}  {share(item['busy_ns'] / (report['step_time_ns'] or 1.0))}",
+            size(item["bytes"]),
+            number(item["messages"]),
+            time(item["queue_mean_ns"]),
+            number(item["queue_max"]),
+        ]
+        for item in shown
+    ]
+    return [Table("Busiest links", heads, cells, "Links used alike are one row; numbers are of each.")] if shown else []
