@@ -32,10 +32,10 @@ $(BIN)/.installed: requirements/dev.txt pyproject.toml crates/py/Cargo.toml
 	said=$$($(BIN)/maturin develop --release --quiet 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
 
-demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes
+demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes, open the report
 	@mkdir -p results
-	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json
-	@echo "The whole result, machine-readable: results/demo.json"
+	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json --report results/demo.html
+	@if test -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" || test "$$(uname)" = Darwin; then $(BIN)/python -m webbrowser "file://$(CURDIR)/results/demo.html" >/dev/null; fi
 
 $(BIN)/.extras: $(BIN)/.installed requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt

@@ -94,6 +94,30 @@ class Result:
             files.write_text(path, text)
         return text
 
+    def html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The report as one HTML page that needs nothing else; also written to `path`, whole or not at all.
+
+        Layers, activity over time and the critical path are in it after `simulate(detail=True)`.
+        """
+        from .report import run_page
+
+        text = run_page.page(self.report).html()
+        if path is not None:
+            files.write_text(path, text)
+        return text
+
+    def figures(self, directory: str | os.PathLike[str]) -> list[str]:
+        """Writes the charts of the report into `directory`, which is made, as SVG, PNG and CSV; returns the names."""
+        from .report import page, run_page
+
+        return page.write_figures(directory, run_page.page(self.report).figures())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the headline, and where the time goes."""
+        from .report import run_page
+
+        return run_page.glance(self.report)
+
     def __repr__(self) -> str:
         return f"<Result: {self.report['ranks']} ranks, step time {self.step_time_ns:,.3f} ns>"
 

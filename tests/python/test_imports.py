@@ -53,7 +53,7 @@ LIBRARIES: dict[str, set[str]] = {
     "numpy": {"design"},
     "scipy": {"design"},
     "clarabel": {"design"},
-    "msgspec": {"workload", "sweep"},
+    "msgspec": {"report", "workload", "sweep"},
 }
 """Library -> rooms that may import it."""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, convert, design, import_, platform, run, study, sweep, workload
+from . import check, collective, convert, design, import_, platform, report, run, study, sweep, workload
 
 app = typer.Typer(
     name="armillary",
@@ -48,6 +48,7 @@ app.command("convert")(convert.convert)
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
+app.command("report")(report.report)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

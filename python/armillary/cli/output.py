@@ -90,6 +90,15 @@ def write_json(path: str | None, text: str) -> None:
         log(f"result written to {path}")
 
 
+def write_page(path: str, text: str) -> None:
+    """Writes a page to `path`, or to stdout when it is `-`."""
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        files.write_text(path, text)
+        log(f"report written to {path}")
+
+
 def write_csv(path: str, text: str) -> None:
     """Writes a table to `path`, or to stdout when it is `-`."""
     if path == "-":

@@ -111,6 +111,11 @@ class Page:
         return [part for section in self.sections for part in section.parts if isinstance(part, Chart | Drawing)]
 
 
+def fragment(parts: Iterable[Part]) -> str:
+    """Parts as HTML to be put into something else, such as a notebook."""
+    return "\n".join(map(_part, parts))
+
+
 def write_figures(directory: str | os.PathLike[str], figures: Iterable[Chart | Drawing]) -> list[str]:
     """Writes `NAME.svg` and `NAME.png` of each, and `NAME.csv` of charts, into `directory`, which is made.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..schema import Report
 from ..workload import Summary
 from . import rates, run_network, run_where, run_work
-from .page import Fact, Page, Section, Table
+from .page import Fact, Page, Section, Table, fragment
 from .platform_picture import picture
 from .quantity import bandwidth, counted, number, operations, share, size, time
 from .reading import Asked, Machine, asked
@@ -38,6 +38,15 @@ def page(report: Report) -> Page:
     )
 
 
+def glance(report: Report) -> str:
+    """Headline, warnings and where the time goes, as HTML for a notebook."""
+    config = asked(report)
+    facts = [f"{fact.label} {fact.value}" for fact in _facts(report, config, config["workload"].get("summary"))]
+    warnings = [f"Warning: {warning}" for warning in report["warnings"]]
+    where = run_where.by_class(report, Scale.of(report["step_time_ns"]))
+    return fragment([*warnings, ", ".join(facts), *where.parts])
+
+
 def _workload(config: Asked) -> str:
     summary, traces = config["workload"].get("summary"), config["workload"].get("traces")
     return summary.model if summary else traces or "workload"
@@ -56,8 +65,9 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
     mean, total = run_where.mean(report["classes"]), step or 1.0
     yield Fact("Compute", share(mean["compute_ns"] / total), "of the step, on average")
     yield Fact("Exposed communication", share(mean["exposed_comm_ns"] / total), "of the step, on average")
-    if mean["exposed_memory_ns"]:
-        yield Fact("Exposed memory", share(mean["exposed_memory_ns"] / total), "of the step, on average")
+    for part, field in (("Remote memory", "exposed_remote_ns"), ("Local memory", "exposed_local_ns")):
+        if mean[field]:
+            yield Fact(part, share(mean[field] / total), "of the step, on average")
     yield Fact("Idle", share(mean["idle_ns"] / total), "of the step, on average")
 
 

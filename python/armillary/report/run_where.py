@@ -19,10 +19,12 @@ from .scale import Scale
 PARTS = {
     "compute": ("compute_ns", COLOURS["compute"]),
     "exposed communication": ("exposed_comm_ns", COLOURS["communication"]),
-    "exposed memory": ("exposed_memory_ns", COLOURS["memory"]),
+    "remote memory": ("exposed_remote_ns", COLOURS["remote memory"]),
+    "local memory": ("exposed_local_ns", COLOURS["local memory"]),
     "idle": ("idle_ns", COLOURS["idle"]),
 }
-"""The four parts that sum to the step: name, field of a class, colour."""
+"""The parts that sum to the step: name, field of a class, colour."""
+_MEMORY = ("remote", "local")
 RAW = "#f2b48c"
 """Communication in flight, exposed or not."""
 _CLASSES = 16
@@ -39,7 +41,7 @@ NAMES = {"labelLimit": 0, "labelExpr": "truncate(datum.label, 44)"}
 
 
 def by_class(report: Report, scale: Scale) -> Section:
-    """The four parts of each class of ranks."""
+    """The parts of each class of ranks."""
     shown, rest = report["classes"][:_CLASSES], report["classes"][_CLASSES:]
     rows = [_class_row(ranks(item), item["count"], item) for item in shown]
     if rest:
@@ -66,7 +68,7 @@ def _class_row(name: str, npus: int, item: Class | dict[str, float]) -> dict[str
 
 
 def mean(classes: Sequence[Class]) -> dict[str, float]:
-    """The four parts of the mean rank of several classes."""
+    """The parts of the mean rank of several classes."""
     ranks = sum(item["count"] for item in classes) or 1
     return {
         field: sum(item[field] * item["count"] for item in classes) / ranks  # type: ignore[literal-required]
@@ -75,12 +77,9 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
 
 
 def present(parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Without access to outside memory where there is none."""
-    return {
-        part: entry
-        for part, entry in parts.items()
-        if entry[0] != "exposed_memory_ns" or any(r[entry[0]] for r in rows)
-    }
+    """Without memory where a kind of it is not accessed."""
+    used = {part for part, (field, _) in parts.items() if "memory" not in part or any(row[field] for row in rows)}
+    return {part: entry for part, entry in parts.items() if part in used}
 
 
 def _class_spec(scale: Scale, parts: dict[str, tuple[str, str]]) -> dict[str, Any]:
@@ -167,7 +166,15 @@ def _layer_rows(detail: Detail, of: int, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-_TIMES = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "comm_ns", "memory_ns")
+_TIMES = (
+    "compute_ns",
+    "exposed_comm_ns",
+    "exposed_remote_ns",
+    "exposed_local_ns",
+    "comm_ns",
+    "remote_ns",
+    "local_ns",
+)
 
 
 def _times(layers: Sequence[Layer]) -> dict[str, float]:
@@ -175,7 +182,7 @@ def _times(layers: Sequence[Layer]) -> dict[str, float]:
 
 
 def _weight(layer: Layer) -> float:
-    return layer["compute_ns"] + layer["exposed_comm_ns"] + layer["exposed_memory_ns"]
+    return sum(layer[field] for part, (field, _) in PARTS.items() if part != "idle")  # type: ignore[literal-required]
 
 
 def _choice(choices: Sequence[str]) -> dict[str, Any]:
@@ -250,15 +257,21 @@ _COLUMNS = {
     "compute_ns": "Compute",
     "comm_ns": "Raw comm.",
     "exposed_comm_ns": "Exposed comm.",
-    "memory_ns": "Raw memory",
-    "exposed_memory_ns": "Exposed memory",
+    "remote_ns": "Raw remote memory",
+    "exposed_remote_ns": "Exposed",
+    "local_ns": "Raw local memory",
+    "exposed_local_ns": "Exposed",
 }
 
 
 def _layer_table(rows: Sequence[dict[str, Any]], name: str) -> Table:
-    largest = sorted(rows, key=lambda row: -(row["compute_ns"] + row["exposed_comm_ns"] + row["exposed_memory_ns"]))
+    largest = sorted(rows, key=lambda row: -sum(row[field] for part, (field, _) in PARTS.items() if part != "idle"))
     shown = largest[:_LAYER_ROWS]
-    columns = {key: head for key, head in _COLUMNS.items() if "memory" not in key or any(row[key] for row in rows)}
+    columns = {
+        key: head
+        for key, head in _COLUMNS.items()
+        if not key.removeprefix("exposed_").startswith(_MEMORY) or any(row[key] for row in rows)
+    }
     cells = [[row["layer"], *(time(row[key], 3) for key in columns)] for row in shown]
     heads = ["Layer", *columns.values()]
     left = len(rows) - len(shown)
@@ -267,9 +280,14 @@ def _layer_table(rows: Sequence[dict[str, Any]], name: str) -> Table:
 
 
 def over_time(report: Report, detail: Detail, scale: Scale) -> Section:
-    """Which share of NPUs computes, communicates, accesses outside memory, moment by moment."""
+    """Which share of NPUs computes, communicates, accesses memory, moment by moment."""
     activity = detail["activity"]
-    series = {"compute": activity["compute"], "communication": activity["communication"], "memory": activity["memory"]}
+    series = {
+        "compute": activity["compute"],
+        "communication": activity["communication"],
+        "remote memory": activity["remote"],
+        "local memory": activity["local"],
+    }
     series = {name: values for name, values in series.items() if any(values)}
     rows = list(bins(report, detail, series))
     palette = {"domain": list(series), "range": [COLOURS[name] for name in series]}

@@ -1,0 +1,196 @@
+"""The page of a run: every number a person would look for, in a real browser, small and at once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+from conftest import ROOT
+from playwright.sync_api import Browser
+
+import armillary as arm
+from armillary.report import run_page
+from armillary.report.chart import Chart
+from armillary.report.page import Page, Table
+from armillary.schema import Report
+from armillary.workload import transformer
+
+MEGABYTES = 2_000_000
+
+
+def charts(page: Page) -> dict[str, Chart]:
+    return {figure.name: figure for figure in page.figures() if isinstance(figure, Chart)}
+
+
+def tables(page: Page) -> dict[str, Table]:
+    parts = [part for section in page.sections for part in section.parts]
+    return {part.caption: part for part in parts if isinstance(part, Table)}
+
+
+def test_headline(report: Report) -> None:
+    """1.572864 PFLOP on 64 NPUs in 48.731 ms: 504.3 TFLOP/s each, 51.0 % of 989; 128 samples of 2,048 tokens."""
+    page = run_page.page(report)
+    facts = {fact.label: fact.value for fact in page.facts}
+    assert page.title == "toy-gpt on dgx-h100-8n"
+    assert facts["Step time"] == "48.73 ms"
+    assert facts["Achieved"] == "504.3 TFLOP/s"
+    assert facts["MFU"] == "51.0%"
+    assert facts["Samples/s"] == "2,626.7"
+    assert {fact.note for fact in page.facts} >= {"5,379,409 tokens/s"}
+    assert list(page.warnings) == report["warnings"]
+
+
+def test_parts_of_every_class_are_drawn_and_sum_to_the_step(report: Report) -> None:
+    rows = charts(run_page.page(report))["classes"].records()
+    for item in report["classes"]:
+        parts = [row["ns"] for row in rows if row["ranks"] == item["ranks"]]
+        assert sum(parts) == pytest.approx(report["step_time_ns"])
+    assert {row["part"] for row in rows} == {"compute", "exposed communication", "remote memory", "idle"}
+
+
+def test_layers_are_those_of_the_report(report: Report) -> None:
+    detail = report["detail"]
+    assert detail is not None
+    rows = charts(run_page.page(report))["layers"].records()
+    expected = {row["layer"]: row["exposed_comm_ns"] for row in detail["layers"] if row["rank_class"] == 0}
+    assert {r["layer"]: r["exposed_comm_ns"] for r in rows if r["ranks"] == "0-15"} == pytest.approx(expected)
+
+
+def test_of_very_many_layers_the_small_ones_are_one(report: Report) -> None:
+    detail = report["detail"]
+    assert detail is not None
+    one = detail["layers"][0]
+    detail["layers"] = [{**one, "layer": f"l{i}", "compute_ns": float(i)} for i in range(1000)]
+    rows = charts(run_page.page(report))["layers"].records()
+    assert len(rows) == 121
+    assert rows[-1]["layer"] == "880 more"
+    assert sum(row["compute_ns"] for row in rows) == pytest.approx(sum(range(1000)))
+
+
+def test_many_classes_end_in_their_mean(report: Report) -> None:
+    report["classes"] = [{**report["classes"][0], "ranks": str(i), "count": 1, "idle_ns": float(i)} for i in range(100)]
+    rows = charts(run_page.page(report))["classes"].records()
+    rest = next(row for row in rows if row["ranks"] == "84 more classes" and row["part"] == "idle")
+    assert rest["ns"] == pytest.approx(sum(range(16, 100)) / 84)
+
+
+def test_over_time_there_is_a_row_a_bin_and_the_end(report: Report) -> None:
+    detail = report["detail"]
+    assert detail is not None
+    rows = charts(run_page.page(report))["dimensions"].records()
+    assert len(rows) == len(detail["activity"]["compute"]) + 1
+    assert rows[1] == {"start_ns": 4194304.0, "1 Switch(8)": 0.5, "2 Ring(8)": 0.2}
+    assert rows[-1]["start_ns"] == report["step_time_ns"]
+
+
+def test_the_critical_path_has_its_sums(report: Report) -> None:
+    found = tables(run_page.page(report))
+    assert list(found["By kind"].rows[0]) == ["compute", "2", "18.00 ms", "36.9%"]
+    assert [row[0] for row in found["By cause"].rows][:2] == ["last member", "dependency"]
+
+
+def test_phases_and_links(report: Report) -> None:
+    found = tables(run_page.page(report))
+    assert [row[0] for row in found["Phases"].rows] == [item["name"] for item in report["phases"]]
+    assert found["Busiest links"].rows[0][0] == "npu7 -> npu15 (dimension 2)"
+
+
+def test_without_detail_the_page_says_how_to_get_it(report: Report) -> None:
+    report["detail"] = None
+    page = run_page.page(report)
+    assert {"classes", "phases", "memory"} == set(charts(page))
+    assert "--report" in page.html()
+
+
+def test_nothing_ran() -> None:
+    empty = arm.workload.Program()
+    empty.compute("nothing", [])
+    workload = arm.workload.Workload.listed("idle", [empty], [0, 0], {})
+    result = arm.simulate(workload, arm.Platform("SW(2)", bandwidth="1 GB/s", latency="1 us"), detail=True)
+    page = run_page.page(result.report)
+    assert {fact.label: fact.value for fact in page.facts}["Step time"] == "0"
+    assert page.html()
+
+
+EVIL = '</script><script>alert("x")</script>'
+
+
+def hostile(report: Report) -> Report:
+    """The same report with names that would break out of the page, or of its charts."""
+    changed: Any = copy.deepcopy(report)
+    for item in changed["classes"]:
+        item["ranks"] = EVIL + item["ranks"]
+    for item in [*changed["phases"], *changed["operations"], *changed["detail"]["critical_path"]["segments"]]:
+        item["name"] = EVIL
+    changed["detail"]["layers"] = [{**item, "layer": f"{EVIL}.[0]'\"\\"} for item in changed["detail"]["layers"][:1]]
+    changed["dimensions"] = [{**item, "name": "a.b[0]'\"\\"} for item in changed["dimensions"]]
+    changed["config"]["platform"]["name"] = EVIL
+    return changed  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Browser]:
+    """One browser for all tests here."""
+    with browser.browser() as found:
+        yield found
+
+
+def look(running: Browser, path: Path, names: set[str], *widths: int) -> None:
+    """No complaint, no request, marks in every chart, nothing wider than the window."""
+    for width in widths:
+        with browser.visit(running, path, width) as seen:
+            assert seen.complaints == []
+            assert seen.requests == []
+            assert seen.ask("document.documentElement.scrollWidth") == width
+            assert set(seen.ask(LIVE)) == names  # type: ignore[call-overload]
+            assert seen.ask(EMPTY) == []
+
+
+LIVE = "[...document.querySelectorAll('figure[data-live]')].map(figure => figure.id)"
+MARKS = (
+    "[role=graphics-symbol][aria-roledescription]:not([aria-roledescription=axis]):not([aria-roledescription=legend])"
+)
+EMPTY = f"""[...document.querySelectorAll('figure[data-live]')].filter(figure =>
+    ['.drawn', '.live'].some(part => !figure.querySelector(part + " {MARKS}"))).map(figure => figure.id)"""
+
+
+def test_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:
+    page = run_page.page(report)
+    page.write(tmp_path / "r.html")
+    look(running, tmp_path / "r.html", set(charts(page)), 1280, 390)
+
+
+def test_hostile_names_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:
+    page = run_page.page(hostile(report))
+    page.write(tmp_path / "r.html")
+    look(running, tmp_path / "r.html", set(charts(page)), 1280)
+    assert EVIL not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_large_run_stays_small(tmp_path: Path, running: Browser) -> None:
+    workload = transformer("gpt3-175b", tp=16, dp=64, global_batch=64)
+    platform = arm.Platform.load("dgx-h100-16n", settings={"npus": 1024})
+    html = arm.simulate(workload, platform, detail=True).html(tmp_path / "r.html")
+    assert len(html.encode()) < MEGABYTES
+    names = {"classes", "layers", "layer_communication", "critical_path", "activity"}
+    look(running, tmp_path / "r.html", names | {"phases", "dimensions", "queues", "memory"}, 390)
+
+
+def test_folded_and_not_the_page_is_the_same() -> None:
+    platform = arm.Platform.load(ROOT / "examples/gpt-64/platform.yml")
+    workload = arm.load(ROOT / "examples/gpt-64", platform)
+    pages = [arm.simulate(workload, platform, detail=True, fold=fold).html() for fold in (True, False)]
+    assert pages[0] == pages[1]
+    assert len(pages[0].encode()) < MEGABYTES
+
+
+def test_notebooks_show_where_the_time_goes(report: Report) -> None:
+    shown = run_page.glance(report)
+    assert "Step time 48.73 ms" in shown
+    assert "<svg" in shown
+    assert "<table>" in shown
+    assert "<script" not in shown
