@@ -55,6 +55,7 @@ _THEME: dict[str, Any] = {
         "titleColor": "#333333",
         "labelLimit": 240,
     },
+    "axisQuantitative": {"tickCount": 7},
     "legend": {
         "labelFontSize": 12,
         "titleFontSize": 12,

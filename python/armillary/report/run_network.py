@@ -53,7 +53,7 @@ def _phase_spec(scale: Scale) -> dict[str, Any]:
         "mark": "bar",
         "encoding": {
             "y": {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
-            "x": {"field": "time", "type": "quantitative", "title": scale.axis("time"), "axis": {"tickCount": 8}},
+            "x": {"field": "time", "type": "quantitative", "title": scale.axis("time")},
             "color": {"field": "delay", "type": "nominal", "title": None, "scale": palette},
             "order": {"field": "place"},
             "tooltip": tooltip("name", "delay", ("time", scale.axis("time")), ("count", "count", ",")),
@@ -66,19 +66,38 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
     parts: list[Part] = []
     if detail is not None:
         parts += _over_time(report, detail, scale)
-    heads = ["Dimension", "Of an NPU", "Sent", "Busy", "Utilisation"]
+    heads = ["Dimension", "Of an NPU", "Usable", "Sent", "Takes at least", "Busy", "Utilisation"]
     cells = [
         [
             f"{i}  {item['name']}",
             bandwidth(item["npu_gb_per_s"]),
+            bandwidth(item["usable_gb_per_s"]),
             size(item["bytes"]),
+            time(item["bound_ns"]),
             time(item["busy_ns"]),
             share(item["utilisation"]),
         ]
         for i, item in enumerate(report["dimensions"], 1)
     ]
-    note = "Utilisation: bytes sent / (bandwidth of all NPUs x step time). Busy: a collective's chunk was under way."
-    return Section("Network", [*parts, Table("Dimensions", heads, cells, note), *_links(report)])
+    table = Table("Dimensions", heads, cells, _UTILISATION)
+    return Section("Network", [*parts, table, *_bounds(report), *_links(report)])
+
+
+_UTILISATION = (
+    "Usable: what the run's algorithms can use. Busy: a collective's chunk was under way. Utilisation: bytes sent / "
+    "(bandwidth of all NPUs x step time)."
+)
+
+
+def _bounds(report: Report) -> list[Part]:
+    """How long the bytes take at least."""
+    step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
+    if not bounds["dimension_ns"]:
+        return []
+    text = f"The bytes take at least {time(bounds['dimension_ns'])}, {share(bounds['dimension_ns'] / step)} of the step"
+    if len(report["dimensions"]) > 1:
+        text += f"; if all dimensions were busy {time(bounds['network_ns'])}, {share(bounds['network_ns'] / step)}"
+    return [f"{text}."]
 
 
 def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:

@@ -64,7 +64,7 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
         yield Fact("Achieved", f"{operations(found.flops)}/s", "of an NPU")
     mean, total = run_where.mean(report["classes"]), step or 1.0
     yield Fact("Compute", share(mean["compute_ns"] / total), "of the step, on average")
-    yield Fact("Exposed communication", share(mean["exposed_comm_ns"] / total), "of the step, on average")
+    yield Fact("Exposed comm.", share(mean["exposed_comm_ns"] / total), "of the step, on average")
     for part, field in (("Remote memory", "exposed_remote_ns"), ("Local memory", "exposed_local_ns")):
         if mean[field]:
             yield Fact(part, share(mean[field] / total), "of the step, on average")

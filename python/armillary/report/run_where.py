@@ -28,11 +28,13 @@ _MEMORY = ("remote", "local")
 RAW = "#f2b48c"
 """Communication in flight, exposed or not."""
 _CLASSES = 16
+_ALIKE = 0.001
+"""Of the step: classes that differ by less in every part look the same."""
 _LAYER_CLASSES = 8
 """Classes of ranks whose layers can be chosen."""
 _LAYERS = 120
 _LAYER_ROWS = 15
-_LABELS = 40
+_LABELS = 24
 """Layers named below a chart of more."""
 _CLIP = 28
 """Characters of a list of ranks."""
@@ -42,11 +44,9 @@ NAMES = {"labelLimit": 0, "labelExpr": "truncate(datum.label, 44)"}
 
 def by_class(report: Report, scale: Scale) -> Section:
     """The parts of each class of ranks."""
-    shown, rest = report["classes"][:_CLASSES], report["classes"][_CLASSES:]
-    rows = [_class_row(ranks(item), item["count"], item) for item in shown]
-    if rest:
-        rows.append(_class_row(f"{len(rest)} more classes", sum(item["count"] for item in rest), mean(rest)))
-    step, parts = report["step_time_ns"] or 1.0, present(PARTS, rows)
+    step = report["step_time_ns"] or 1.0
+    rows = _class_rows(report, step)
+    parts = present(PARTS, rows)
     long = [
         {"ranks": row["ranks"], "npus": row["npus"], "part": part, "ns": row[field], "share": row[field] / step}
         for row in rows
@@ -58,13 +58,38 @@ def by_class(report: Report, scale: Scale) -> Section:
         [row["ranks"], number(row["npus"]), *(_cell(row[field], step) for field, _ in parts.values())] for row in rows
     ]
     heads = ["Ranks", "NPUs", *(part.capitalize() for part in parts)]
-    note = "The last row is the mean of its classes; the JSON has each." if rest else ""
+    note = "Classes that differ by less than 0.1% of the step are one row, their mean; the JSON has each."
+    note = note if len(rows) < len(report["classes"]) else ""
     return Section("Where the time goes", [chart, Table("By class of ranks", heads, cells, note)])
 
 
-def _class_row(name: str, npus: int, item: Class | dict[str, float]) -> dict[str, Any]:
-    parts = {field: item[field] for field, _ in PARTS.values()}  # type: ignore[literal-required]
-    return {"ranks": name, "npus": npus, **parts}
+def _class_rows(report: Report, step: float) -> list[dict[str, Any]]:
+    """Classes, those that hardly differ as one, and what is too much to show as the last."""
+    groups: list[list[Class]] = []
+    rest: list[Class] = []
+    for item in report["classes"]:
+        alike = next((group for group in groups if _alike(group[0], item, step)), None)
+        if alike is not None:
+            alike.append(item)
+        elif len(groups) < _CLASSES:
+            groups.append([item])
+        else:
+            rest.append(item)
+    rows = [_class_row(_names(group), group) for group in groups]
+    return [*rows, _class_row(f"{len(rest)} more classes", rest)] if rest else rows
+
+
+def _alike(one: Class, other: Class, step: float) -> bool:
+    near = (abs(one[field] - other[field]) < _ALIKE * step for field, _ in PARTS.values())  # type: ignore[literal-required]
+    return one["program"] == other["program"] and all(near)
+
+
+def _names(group: Sequence[Class]) -> str:
+    return ranks(group[0]) if len(group) == 1 else f"{ranks(group[0])} and {len(group) - 1} more"
+
+
+def _class_row(name: str, group: Sequence[Class]) -> dict[str, Any]:
+    return {"ranks": name, "npus": sum(item["count"] for item in group), **mean(group)}
 
 
 def mean(classes: Sequence[Class]) -> dict[str, float]:

@@ -150,7 +150,7 @@ def _memory_spec(capacity: float | None) -> dict[str, Any]:
         "mark": "bar",
         "encoding": {
             "y": {"field": "ranks", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
-            "x": {"field": "size", "type": "quantitative", "title": "GB of an NPU", "axis": {"tickCount": 8}},
+            "x": {"field": "size", "type": "quantitative", "title": "GB of an NPU"},
             "color": {
                 "field": "holds",
                 "type": "nominal",

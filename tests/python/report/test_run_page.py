@@ -72,10 +72,20 @@ def test_of_very_many_layers_the_small_ones_are_one(report: Report) -> None:
 
 
 def test_many_classes_end_in_their_mean(report: Report) -> None:
-    report["classes"] = [{**report["classes"][0], "ranks": str(i), "count": 1, "idle_ns": float(i)} for i in range(100)]
+    one, apart = report["classes"][0], report["step_time_ns"] / 500
+    report["classes"] = [{**one, "ranks": str(i), "count": 1, "idle_ns": i * apart} for i in range(100)]
     rows = charts(run_page.page(report))["classes"].records()
     rest = next(row for row in rows if row["ranks"] == "84 more classes" and row["part"] == "idle")
-    assert rest["ns"] == pytest.approx(sum(range(16, 100)) / 84)
+    assert rest["ns"] == pytest.approx(apart * sum(range(16, 100)) / 84)
+
+
+def test_classes_that_hardly_differ_are_one_row(report: Report) -> None:
+    one, apart = report["classes"][0], report["step_time_ns"] / 2e6
+    report["classes"] = [{**one, "ranks": str(i), "count": 2, "idle_ns": i * apart} for i in range(100)]
+    rows = charts(run_page.page(report))["classes"].records()
+    assert {row["ranks"] for row in rows} == {"0 and 99 more"}
+    assert {row["npus"] for row in rows} == {200}
+    assert [row["ns"] for row in rows if row["part"] == "idle"] == [pytest.approx(apart * 49.5)]
 
 
 def test_over_time_there_is_a_row_a_bin_and_the_end(report: Report) -> None:
