@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "errors"},
     "workload": {"_core", "errors", "files", "platform"},
     "result": {"_core", "files", "report", "schema"},
-    "api": {"_core", "errors", "nccl", "platform", "result", "workload"},
+    "api": {"_core", "errors", "nccl", "platform", "result", "schema", "workload"},
     "report": {"errors", "files", "schema", "workload"},
     "sweep": {"_core", "api", "errors", "files", "platform", "report", "workload"},
     "design": {"_core", "api", "errors", "files", "platform", "report", "sweep", "workload"},
