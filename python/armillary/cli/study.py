@@ -12,7 +12,9 @@ from . import output
 from .options import Backend, Json
 
 if TYPE_CHECKING:
-    from ..studies import Study
+    from collections.abc import Mapping, Sequence
+
+    from ..studies import Row, Study
 
 SCHEMA = "armillary.study/1"
 
@@ -20,14 +22,21 @@ Name = Annotated[str | None, typer.Argument(metavar="STUDY", help="Which to run;
 Only = Annotated[
     Backend | None, typer.Option("--backend", help="The network to run on; without it every one the study knows.")
 ]
+Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page with table and figures.")]
+Figures = Annotated[
+    str | None, typer.Option("--figures", metavar="DIR", help="Write every figure there as SVG, PNG and CSV.")
+]
 
 
-def study(name: Name = None, backend: Only = None, json: Json = None) -> None:
+def study(
+    name: Name = None, backend: Only = None, html: Html = None, figures: Figures = None, json: Json = None
+) -> None:
     """List the studies, or rerun one: paper, ours, ratio, and why they differ."""
     from .. import studies
 
     with output.guard():
-        output.require_writable(json)
+        for path in (html, json):
+            output.require_writable(path)
         if name is None:
             _list(studies.studies(), json)
             return
@@ -40,6 +49,24 @@ def study(name: Name = None, backend: Only = None, json: Json = None) -> None:
             from ..report import study as report
 
             report.show({**head, **body}, output.console())
+        _draw(found, rows, {**head, **body}, html, figures)
+
+
+def _draw(
+    found: Study, rows: Sequence[Row], study: Mapping[str, object], html: str | None, figures: str | None
+) -> None:
+    """Writes the page and the figures that were asked for."""
+    if html is None and figures is None:
+        return
+    from ..report import study_page
+    from ..report.page import write_figures
+
+    charts = found.charts(rows) if found.charts else study_page.charts(study)
+    if html is not None:
+        study_page.page(study, charts).write(html)
+        output.log(f"page written to {html}")
+    if figures is not None:
+        output.log(f"{len(write_figures(figures, charts))} files written to {figures}")
 
 
 def _list(found: list[Study], json: str | None) -> None:

@@ -34,12 +34,16 @@ def _parts(study: Mapping[str, Any]) -> Iterator[RenderableType]:
     reasons = list(dict.fromkeys(row["why"] for row in rows))
     table = _table("Setup", "Backend", "Paper", "Ours", "Ratio", "Why", right=(2, 3, 4, 5))
     for row in rows:
-        ours, why = f"{row['ours']:.2f} {row['unit']}", str(reasons.index(row["why"]) + 1)
-        table.add_row(row["setup"], row["backend"], _paper(row), ours, _ratio(row), why)
+        table.add_row(row["setup"], row["backend"], *cells(row), str(reasons.index(row["why"]) + 1))
     yield table
     yield Text("")
     for number, reason in enumerate(reasons, 1):
         yield Text(f"{number}  {reason}")
+
+
+def cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Paper, ours and ratio of a row, as they are shown."""
+    return _paper(row), f"{row['ours']:.2f} {row['unit']}", _ratio(row)
 
 
 def _table(*columns: str, right: Sequence[int] = ()) -> Table:

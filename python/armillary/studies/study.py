@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 BACKENDS = ("analytical", "link")
 """Networks a study runs on unless told otherwise."""
@@ -54,3 +57,10 @@ class Study:
     """What was run, and what had to be assumed, in a few sentences."""
     rows: Callable[[Sequence[str]], list[Row]]
     """Runs it on the given backends."""
+    charts: Callable[[Sequence[Row]], list[Chart]] | None = None
+    """The figure of the paper, from the rows; without it paper and ours side by side, a chart for each unit."""
+
+
+def analytical(backends: Sequence[str]) -> Sequence[str]:
+    """What a study of the paper's own network model runs on: that, unless another one was asked for by name."""
+    return ("analytical",) if tuple(backends) == BACKENDS else backends

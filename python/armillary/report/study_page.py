@@ -1,0 +1,63 @@
+"""A study as charts and as a page: the paper's numbers beside ours.
+
+Not here: what a study runs (`studies`), its table on a terminal (`study.py`), charts of one study's own (that study).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import study as terminal
+from .chart import Chart
+from .page import Page, Section, Table
+
+Json = Mapping[str, Any]
+
+PAPER, OURS = "paper", "ours"
+COLOURS = {"domain": [PAPER, OURS], "range": ["#8c8c8c", "#0072b2"]}
+"""The same two colours in every study."""
+
+
+def charts(study: Json) -> list[Chart]:
+    """Paper and ours side by side, a chart for each unit; `study` as its JSON has it."""
+    rows: list[Json] = study["rows"]
+    return [_chart(study, unit, [row for row in rows if row["unit"] == unit]) for unit in _units(rows)]
+
+
+def page(study: Json, drawn: Sequence[Chart]) -> Page:
+    """The study with its figures, its table, and the reasons of each row."""
+    rows: list[Json] = study["rows"]
+    cells = [[row["setup"], row["backend"], *terminal.cells(row), row["why"]] for row in rows]
+    table = Table("Paper and ours", ("Setup", "Backend", "Paper", "Ours", "Ratio", "Why"), cells, labels=2)
+    title = f"{study['study'].upper()}: {study['title']}"
+    sections = [Section("Figures", list(drawn)), Section("Numbers", [table])]
+    footer = f"Armillary {study['version']}, armillary study {study['study'].upper()}"
+    return Page(title, sections, lead=f"{study['source']}. {study['setup']}", footer=footer)
+
+
+def _units(rows: Sequence[Json]) -> list[str]:
+    return list(dict.fromkeys(row["unit"] for row in rows))
+
+
+def _chart(study: Json, unit: str, rows: Sequence[Json]) -> Chart:
+    several = len({row["backend"] for row in rows}) > 1
+    records = [
+        {"setup": f"{row['setup']}, {row['backend']}" if several else row["setup"], "of": of, "value": row[of]}
+        for row in rows
+        for of in (PAPER, OURS)
+        if row[of] is not None
+    ]
+    word = re.sub(r"[^a-z0-9]+", "-", unit.replace("%", "percent").lower()).strip("-") or "number"
+    axis = {"field": "value", "type": "quantitative", "title": unit}
+    spec = {
+        "mark": {"type": "bar", "tooltip": True},
+        "encoding": {
+            "y": {"field": "setup", "type": "nominal", "title": None, "sort": None},
+            "yOffset": {"field": "of", "sort": [PAPER, OURS]},
+            "x": axis,
+            "color": {"field": "of", "type": "nominal", "title": None, "scale": COLOURS},
+        },
+    }
+    return Chart(f"{study['study']}-{word}", f"{study['title']} ({unit})", records, spec)

@@ -1,0 +1,112 @@
+"""The studies of the ASTRA-sim 2.0 paper: what is claimed of ours beside its numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from armillary.report import study_page
+from armillary.report.chart import Chart
+from armillary.studies import Row, a2, study
+
+DATA = ROOT / "../shared/measurements/dev.json"
+
+
+@pytest.fixture(scope="module")
+def a4() -> list[Row]:
+    return study("A4").rows(("analytical",))
+
+
+def show(rows: list[Row]) -> None:
+    print(*(f"{row.setup:<48} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}" for row in rows), sep="\n")
+
+
+def test_a1_is_within_one_percent() -> None:
+    """All seven times without latencies, and within 0.1 % with one set for all; the messages exactly."""
+    rows = study("a1").rows(("analytical",))
+    show(rows)
+    times = [row for row in rows if row.unit == "us"]
+    bare = [row.ratio for row in times if "latencies" not in row.setup]
+    late = [row.ratio for row in times if "latencies" in row.setup]
+    assert bare == pytest.approx([1] * 7, abs=0.01)
+    assert late == pytest.approx([1] * 7, abs=0.001)
+    assert all(row.ours == row.paper for row in rows if row.unit == "MB")
+    assert rows[-1].ratio == pytest.approx(1, abs=0.01)
+
+
+def test_a2_knows_what_bandwidth_alone_gives() -> None:
+    """`2 (n - 1) / n m / B` and `2 (n - 1)` latencies; the errors are printed, and the calibrated one is below 5 %."""
+    rows = study("a2").rows(("analytical",))
+    show(rows)
+    by_formula = 2 * 3 / 4 * 2**30 / 150e9 * 1e6 + 2 * 3 * 0.6
+    assert next(row.ours for row in rows if row.setup == "4 V100, 1024 MB") == pytest.approx(by_formula, rel=1e-9)
+    bare, calibrated = (row.ours for row in rows if row.unit == "%")
+    assert calibrated < a2.ERROR < bare < 15
+
+
+def test_a2_holds_the_published_measurements() -> None:
+    """The study's points are those of the sweeps it names."""
+    if not DATA.exists():
+        pytest.skip(f"{DATA} is not here")
+    sweeps = {each["id"]: each["points"] for each in json.loads(DATA.read_text(encoding="utf-8"))["collectives"]}
+    for gpus, points in a2.MEASURED.items():
+        published = {each["bytes"] / 2**20: each["oop_us"] for each in sweeps[f"v100x{gpus}_vtrain_allreduce"]}
+        assert points == {size: us for size, us in published.items() if size >= 64}
+
+
+def test_a3_prints_a_row_for_each_torus() -> None:
+    """How long a simulation takes is printed and not asserted."""
+    rows = study("a3").rows(("analytical",))
+    show(rows)
+    assert [row.paper for row in rows] == [1700, 1700, 3140, 3140, 756]
+    assert all(row.ours > 0 for row in rows)
+
+
+def test_a4_every_ordering_and_every_claim_of_themis_holds(a4: list[Row]) -> None:
+    """Those that are equal on one dimension exactly, across platforms within 6 %."""
+    claims = [row for row in a4 if row.unit == "x"]
+    show(claims)
+    assert len(claims) == 44
+    assert all(row.holds is not False for row in claims)
+    equal = [row for row in claims if row.relation == "="]
+    assert all(row.ours == 1 for row in equal if "over baseline" in row.setup)
+    assert all(row.ours == pytest.approx(1, abs=0.06) for row in equal)
+    assert [row.ours for row in a4 if row.unit == "claims"] == [43, 44, 44]
+
+
+def test_a4_times_of_a_wafer_are_its_bandwidths(a4: list[Row]) -> None:
+    """`2 m (1 - 1/512) / B`, rounded up in every step of every chunk."""
+    ours = {row.setup: row.ours for row in a4}
+    for gigabytes in (350, 500, 600):
+        expected = 2e9 * 511 / 512 / (gigabytes * 1e9) * 1e3
+        assert ours[f"All-Reduce, W-1D-{gigabytes}"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["a2", "a4"])
+def test_figures_of_their_own_draw(name: str, a4: list[Row]) -> None:
+    found = study(name)
+    rows = a4 if name == "a4" else found.rows(("analytical",))
+    assert found.charts is not None
+    [chart] = found.charts(rows)
+    assert chart.records()
+    assert chart.svg().startswith("<svg")
+
+
+def test_every_other_study_is_drawn_by_unit(tmp_path: Path) -> None:
+    """Paper and ours as they are in the rows; the page holds them all."""
+    rows = [Row("one <b>", "link", 2.0, 1.0, "us", "why"), Row("two", "link", None, 3.0, "%", "because")]
+    text = {"study": "x1", "title": "T", "source": "S", "setup": "U", "version": "0"}
+    body = {**text, "rows": [row.as_dict() for row in rows]}
+    drawn = study_page.charts(body)
+    assert [chart.name for chart in drawn] == ["x1-us", "x1-percent"]
+    assert [(each["of"], each["value"]) for each in drawn[0].records()] == [("paper", 2.0), ("ours", 1.0)]
+    assert [(each["of"], each["value"]) for each in drawn[1].records()] == [("ours", 3.0)]
+    page = study_page.page(body, drawn)
+    page.write(tmp_path / "x1.html")
+    html = (tmp_path / "x1.html").read_text(encoding="utf-8")
+    assert "one &lt;b&gt;" in html
+    assert "because" in html
+    assert all(isinstance(figure, Chart) for figure in page.figures())
