@@ -27,6 +27,10 @@ _POLICY = (
 )
 
 
+_SHORT = 10
+"""Rows of a table that is kept on one sheet of paper."""
+
+
 @dataclass(frozen=True)
 class Fact:
     """A number of the headline, such as the step time: what it is, its value with unit, and a few words below."""
@@ -202,7 +206,8 @@ def _table(table: Table) -> str:
     rows = "".join(f"<tr>{_row(row, table.labels)}</tr>\n" for row in table.rows)
     inner = _element("caption", table.caption) + f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"
     note = _element("p", table.note, "note") if table.note else ""
-    return _element("div", f"<table>{inner}</table>", "table", raw=True) + note
+    kind = "table" if len(table.rows) <= _SHORT else "table long"
+    return _element("div", f"<table>{inner}</table>", kind, raw=True) + note
 
 
 def _row(row: Sequence[str], labels: int) -> str:
