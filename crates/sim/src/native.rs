@@ -5,19 +5,16 @@
 //! `3 * bytes / memory bandwidth` (two reads, one write). A group that fills lines of the network is treated as a machine of its
 //! own; any other group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
 
+mod orders;
+
 use crate::executor::Lowering;
 use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
-use crate::platform::{Algorithm, Choice, DimensionOrder, Platform, Policy};
-use crate::scheduler::predict::{self, Cost, Wire};
-use crate::scheduler::{self, Job, Order};
+use crate::platform::{Algorithm, Choice, Platform};
+use crate::scheduler::Order;
 use crate::shape::{Line, Shape};
 use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
-use indexmap::IndexMap;
-use indexmap::map::Entry;
-use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use topology::{Block, Fabric};
 use units::{Bytes, Span};
 
@@ -198,71 +195,6 @@ impl<'a> NativeLowering<'a> {
                 self.one_phase(request, bytes, size, 0, Geometry::Line { stride: 1, size })
             }
         }
-    }
-
-    /// One list of phases for each order and size that occurs.
-    fn by_order(
-        &self,
-        request: &Request,
-        lines: &[Line],
-        chunks: Chunks,
-        orders: &[Order],
-    ) -> Result<Lowered, Problem> {
-        let mut known: IndexMap<(&Order, u64), Vec<PhaseSpec>> = IndexMap::new();
-        let mut shape_of = Vec::with_capacity(orders.len());
-        for (chunk, order) in (0..).zip(orders) {
-            let bytes = chunks.size(chunk);
-            let entry = known.entry((order, bytes));
-            shape_of.push(entry.index() as u32);
-            if let Entry::Vacant(vacant) = entry {
-                vacant.insert(self.over_lines(request, bytes, lines, order)?);
-            }
-        }
-        Ok(Lowered { shapes: known.into_values().collect(), chunks: chunks.count, shape_of })
-    }
-
-    /// The order of dimensions of each chunk; empty: that of the lines, for all.
-    fn orders(&self, request: &Request, lines: &[Line], chunks: Chunks) -> Result<Vec<Order>, Problem> {
-        let policy = self.platform.scheduler.dimension_order;
-        let Some(wires) = self.wires(lines).filter(|_| policy != DimensionOrder::Baseline) else {
-            return Ok(Vec::new());
-        };
-        let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
-        let sizes: Vec<u64> = (0..chunks.count).map(|chunk| chunks.size(chunk)).collect();
-        let directions: Vec<bool> = wires.iter().map(Wire::has_directions).collect();
-        let known: RefCell<FxHashMap<Phase, Cost>> = RefCell::default();
-        let costs = |phase: &Phase| {
-            if let Some(&cost) = known.borrow().get(phase) {
-                return Ok(cost);
-            }
-            let at = phase.dim.unwrap_or(0) as usize;
-            let cost = self.cost(request.kind, phase, &lines[at], &wires[at])?;
-            known.borrow_mut().insert(*phase, cost);
-            Ok(cost)
-        };
-        let setup = &self.platform.scheduler;
-        let job = Job {
-            kind: request.kind,
-            dims: &dims,
-            chunks: &sizes,
-            hierarchy: self.platform.collectives.hierarchy,
-            queues: setup.queues(),
-            smallest_first: setup.policy == Policy::SmallestFirst,
-            directions: &directions,
-        };
-        scheduler::orders(policy, &job, &costs)
-    }
-
-    /// The physical dimension of each line; `None` where one crosses dimensions.
-    fn wires(&self, lines: &[Line]) -> Option<Vec<Wire<'_>>> {
-        let Fabric::Stacked(dims) = &self.platform.fabric else { return None };
-        lines.iter().map(|l| Wire::find(dims, l.stride, l.size)).collect()
-    }
-
-    fn cost(&self, kind: CollectiveKind, phase: &Phase, line: &Line, wire: &Wire) -> Result<Cost, Problem> {
-        let algorithm = self.algorithm(kind, line.dim, line.size);
-        let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
-        Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
     }
 }
 

@@ -57,6 +57,22 @@ fn close_to_all_dimensions_busy() {
     }
 }
 
+/// Trees reduce the whole and scatter nothing: their dimension stays last, the others change places.
+#[test]
+fn a_dimension_of_trees_stays_last() {
+    let share = |order| {
+        let trees = ("collectives.all_reduce", "[ring, direct, ring, double_binary_tree]");
+        let set = [("scheduler.dimension_order", order), ("scheduler.policy", "smallest_first"), trees];
+        let platform = preset("paper-conv-4d", &set);
+        let report = time(platform, CollectiveKind::AllReduce, 1_000_000_000, BackendKind::Analytical, true).report;
+        let trees: Vec<&str> =
+            report.phases.iter().map(|p| p.name.as_str()).filter(|name| name.ends_with("Switch(4)")).collect();
+        assert!(!trees.is_empty() && trees.iter().all(|name| name.contains("P4 all_reduce")), "{trees:?}");
+        report.step_time_ns
+    };
+    assert!(share("themis") < 0.95 * share("baseline"));
+}
+
 /// One dimension leaves nothing to choose.
 #[test]
 fn nothing_changes_on_one_dimension() {

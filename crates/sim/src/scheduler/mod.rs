@@ -49,6 +49,8 @@ pub(crate) struct Job<'a> {
     pub smallest_first: bool,
     /// Of each dimension, whether what runs backwards leaves by other links.
     pub directions: &'a [bool],
+    /// Of each dimension, whether its algorithm does all-reduces only: then it comes last.
+    pub whole: &'a [bool],
 }
 
 /// What a phase is predicted to cost.
@@ -61,7 +63,8 @@ impl Job<'_> {
             CollectiveKind::AllReduce => self.hierarchy == Hierarchy::Enhanced,
             kind => matches!(kind, CollectiveKind::ReduceScatter | CollectiveKind::AllGather),
         };
-        kind && self.dims.len() > 1 && self.chunks.len() > 1
+        let free = self.whole.iter().filter(|&&whole| !whole).count();
+        kind && free > 1 && self.chunks.len() > 1
     }
 
     /// The phases of a chunk that takes the dimensions in `order`.
@@ -94,8 +97,9 @@ impl Job<'_> {
         let mut orders = Vec::with_capacity(self.chunks.len());
         for &bytes in self.chunks {
             let mut order: Order = (0..self.dims.len() as u32).collect();
-            order.sort_by_key(|&at| loads[at as usize]);
-            let (least, most) = (order[0] as usize, order[order.len() - 1] as usize);
+            order.sort_by_key(|&at| (self.whole[at as usize], loads[at as usize]));
+            let free = || order.iter().map(|&at| at as usize).filter(|&at| !self.whole[at]);
+            let (least, most) = (order[0] as usize, free().next_back().unwrap_or(0));
             if loads[most].saturating_sub(loads[least]) <= level(self.dims[least].0, bytes)? {
                 order = baseline::order(self);
             }
@@ -123,4 +127,10 @@ pub(crate) fn orders(policy: DimensionOrder, job: &Job, costs: &Costs) -> Result
         DimensionOrder::Themis => themis::orders(job, costs),
         DimensionOrder::OfflineGreedy => offline_greedy::orders(job, costs),
     }
+}
+
+/// When a collective that runs alone is predicted to end by the baseline.
+#[cfg(test)]
+pub(crate) fn predicted_end(job: &Job, costs: &Costs) -> Result<Span, Problem> {
+    pipeline::end(job, &baseline::orders(job), costs)
 }

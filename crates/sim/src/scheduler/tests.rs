@@ -20,7 +20,8 @@ fn costs<'a>(dims: &'a [(u32, u32)], speeds: &'a [u64]) -> impl Fn(&Phase) -> Re
 
 fn job<'a>(kind: CollectiveKind, dims: &'a [(u32, u32)], chunks: &'a [u64]) -> Job<'a> {
     let (queues, smallest_first, directions) = ((1, 1), false, [false; 4].as_slice());
-    Job { kind, dims, chunks, hierarchy: Hierarchy::Enhanced, queues, smallest_first, directions }
+    let whole = &[false; 4][..dims.len()];
+    Job { kind, dims, chunks, hierarchy: Hierarchy::Enhanced, queues, smallest_first, directions, whole }
 }
 
 const SQUARE: [(u32, u32); 2] = [(0, 4), (1, 4)];
