@@ -19,6 +19,8 @@ struct Entry {
 struct Sequence {
     nodes: Vec<u32>,
     hash: u64,
+    /// The largest root.
+    root: u32,
 }
 
 /// How the ranks of a class use a group.
@@ -74,8 +76,10 @@ fn sequences(program: &Program) -> Vec<Sequence> {
         return slots;
     }
     for node in order(program) {
-        if let Some((slot, _)) = entry(program, node) {
-            slots[slot as usize].nodes.push(node);
+        if let Some((slot, entry)) = entry(program, node) {
+            let slot = &mut slots[slot as usize];
+            slot.nodes.push(node);
+            slot.root = slot.root.max(entry.root);
         }
     }
     for slot in &mut slots {
@@ -180,7 +184,7 @@ impl Checker<'_> {
                 let size = self.workload.groups[u.group as usize].members.len(world);
                 let wrong = |node: &u32| entry(program, *node).is_some_and(|e| e.1.root >= size);
                 let slots = &self.sequences[self.classes.all[class].binding.program as usize];
-                let has_wrong = slots.iter().any(|s| s.nodes.iter().any(wrong));
+                let has_wrong = slots.iter().any(|s| s.root >= size);
                 let Some(node) = has_wrong.then(|| self.merged(class, u.group).into_iter().find(wrong)).flatten()
                 else {
                     continue;

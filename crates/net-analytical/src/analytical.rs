@@ -58,6 +58,17 @@ impl Departures {
         *free = start + occupancy;
         start
     }
+
+    /// When link `port` of `src` is free.
+    fn free_at(&self, src: u32, port: Option<usize>) -> Time {
+        let row = match self.row_of.get(src as usize) {
+            _ if self.ports == Ports::Unlimited => None,
+            Some(&row) if row == u32::MAX => None,
+            row => Some(row.copied().unwrap_or(0) as usize),
+        };
+        let at = |row: usize| port.and_then(|port| self.free.get(row * self.width + port));
+        row.and_then(at).copied().unwrap_or(Time::ZERO)
+    }
 }
 
 /// One dimension as the backend needs it.
@@ -176,6 +187,38 @@ impl Paths {
     }
 }
 
+impl Paths {
+    /// The link by which a message leaves `src`, as [`Departures`] counts them; `None` when it goes nowhere.
+    fn port(&self, src: u32, dst: u32) -> Option<usize> {
+        match self {
+            Paths::Stack { axes, crossing } => {
+                let mut first = None;
+                Paths::cross(axes, *crossing, src, dst, |_, _, _, port| {
+                    first.get_or_insert(port);
+                });
+                first
+            }
+            Paths::Graph { graph, .. } => graph.next(src, dst).map(|hop| hop.link as usize),
+        }
+    }
+
+    /// How long a message keeps the link by which it leaves `src`.
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        match self {
+            Paths::Stack { axes, crossing } => {
+                let mut first = None;
+                Paths::cross(axes, *crossing, src, dst, |_, axis, _, _| {
+                    first.get_or_insert_with(|| axis.cost.occupancy(bytes));
+                });
+                first.unwrap_or_default()
+            }
+            Paths::Graph { graph, costs } => {
+                graph.next(src, dst).map_or(Span::ZERO, |hop| costs[hop.link as usize].occupancy(bytes))
+            }
+        }
+    }
+}
+
 impl Axis {
     /// Coordinate along the axis, and what is left for the outer ones.
     #[inline]
@@ -277,12 +320,15 @@ impl Backend for Analytical {
     }
 
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
-        let alone = || Alone { transit: self.paths.span(src, dst, bytes), occupancy: Span::ZERO };
-        (self.departures.ports == Ports::Unlimited).then(alone)
+        let occupancy = match self.departures.ports {
+            Ports::OneAtATime => self.paths.occupancy(src, dst, bytes),
+            Ports::Unlimited => Span::ZERO,
+        };
+        Some(Alone { transit: self.paths.span(src, dst, bytes), occupancy })
     }
 
-    fn is_idle(&self, _: u32, _: u32, _: Time) -> bool {
-        true
+    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
+        self.departures.free_at(src, self.paths.port(src, dst)) <= at
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {

@@ -4,7 +4,7 @@
 //! (latency + bytes / bandwidth)`, both from the topology's own count of hops.
 
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
-use network::{LinkCost, Transfer, conformance};
+use network::{Backend, LinkCost, Sequence, Stamp, Transfer, conformance};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, LinkGraph, Topology};
 use units::{Bandwidth, Span, Time};
 
@@ -87,6 +87,45 @@ fn stacks_keep_the_contract() {
         }
         let queues = || LinkQueues::new(links(&fabric), dims.iter().map(cost).collect(), false);
         assert_eq!(conformance::check(queues, &transfers, |_, t| alone(t, true)), Ok(()), "link queues on {shape}");
+    }
+}
+
+/// Where a backend says how long a message keeps the next one waiting, the second of two at once comes that much later, and the link is
+/// idle from then on.
+fn keeps_the_next_one<B: Backend>(make: impl Fn() -> B, transfer: Transfer) {
+    let Transfer { src, dst, bytes, .. } = transfer;
+    let (mut backend, mut sequence, mut finished) = (make(), Sequence::default(), Vec::new());
+    let Some(alone) = backend.uncontended(src, dst, bytes) else { return };
+    let kept = Time::ZERO + alone.occupancy;
+    assert!(backend.is_idle(src, dst, Time::ZERO), "{transfer:?}");
+    backend.start(Time::ZERO, transfer, &mut sequence);
+    assert!(backend.is_idle(src, dst, kept), "{transfer:?}");
+    assert!(kept == Time::ZERO || !backend.is_idle(src, dst, Time(kept.0 - 1)), "{transfer:?}");
+    backend.start(Time::ZERO, transfer, &mut sequence);
+    while backend.next_event().is_some() {
+        backend.advance(Stamp::MAX, &mut sequence, &mut finished);
+    }
+    let times: Vec<Time> = finished.iter().map(|d| d.time).collect();
+    assert_eq!(times, [Time::ZERO + alone.transit, kept + alone.transit], "{transfer:?}");
+}
+
+#[test]
+fn links_are_kept_as_long_as_said() {
+    let mut random = Random(4);
+    for shape in SHAPES {
+        let dims = dims(shape, &mut random);
+        let fabric = Fabric::Stacked(dims.clone());
+        for (_, transfer) in traffic(fabric.npus(), &mut random) {
+            [Ports::OneAtATime, Ports::Unlimited]
+                .map(|ports| keeps_the_next_one(|| analytical(&dims, ports), transfer));
+        }
+    }
+    let fabric = Fabric::Graph(tree(&mut random));
+    let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else { unreachable!("it was just made") };
+    let costs: Vec<LinkCost> =
+        list.iter().map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency }).collect();
+    for (_, transfer) in traffic(4, &mut random) {
+        keeps_the_next_one(|| Analytical::graph(links(&fabric), costs.clone()), transfer);
     }
 }
 

@@ -121,7 +121,9 @@ fn simulate(
     let (platform, unreadable) = custom_files::load(&config.platform, workload);
     let lowering = settings::lowering(&platform);
     let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
-    let settings = Settings { closed_form, contention_free, ..settings::settings(&platform, workload) };
+    let departures_only = config.backend == BackendKind::Analytical && platform.astra_sim.is_none();
+    let settings =
+        Settings { closed_form, contention_free, departures_only, ..settings::settings(&platform, workload) };
     check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), config.backend)?;
     let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };

@@ -41,6 +41,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         match_bytes: peer.is_some(),
         canonical: peer.is_none(),
         contention_free: false,
+        departures_only: false,
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: memory::sharing(platform),

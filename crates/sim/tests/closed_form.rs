@@ -1,6 +1,7 @@
 //! The closed form of a phase gives what simulating every transfer gives: the same report, byte for byte.
 //!
-//! Native chunks overlap and have no closed form; the peer's semantics have one, so the random platforms run under those.
+//! The random platforms run under the peer's semantics, where all ranks of a line must enter a phase together, and under ours,
+//! where one simulated rank must stand for them.
 
 #[path = "common/random.rs"]
 mod random;
@@ -10,15 +11,14 @@ use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::config::native;
 use sim::error::Error;
-use sim::platform::{Algorithm, AstraSimParameters, Choice, Platform};
+use sim::platform::{Algorithm, AstraSimParameters, Choice, Platform, Scheduler};
 use sim::profile::Profile;
 use sim::run::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
 
 /// The random platform under the peer's semantics.
 fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
-    let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
-    let mut parsed = parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text));
+    let mut parsed = native(platform);
     let Fabric::Stacked(dims) = &parsed.fabric else { unreachable!("random platforms are stacked") };
     let algorithm = |d: &topology::Dim| match d.block {
         Block::Ring => Algorithm::Ring,
@@ -74,6 +74,25 @@ proptest! {
             prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{:?} {}", backend, platform.text);
         }
     }
+
+    #[test]
+    fn equals_the_event_path_natively(platform in platform(), steps in steps(), narrow in prop::bool::weighted(0.8)) {
+        let workload = workload(&platform.sizes, &steps);
+        let mut native = native(&platform);
+        if narrow {
+            native.scheduler = Scheduler { active_chunks: 1, queues_per_dim: 1, rendezvous: false, ..native.scheduler };
+        }
+        let backend = BackendKind::Analytical;
+        let closed = report(&native, &workload, backend, true, true);
+        let events = report(&native, &workload, backend, true, false);
+        prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{}", platform.text);
+    }
+}
+
+/// The random platform as it is.
+fn native(platform: &RandomPlatform) -> Platform {
+    let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
+    parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text))
 }
 
 /// Three queues, and a middle group that has dealt more chunks than its peers: its first chunk runs the way theirs does, its second
@@ -114,4 +133,21 @@ fn saves_events() {
         assert_eq!(closed, events);
         assert!(few * 20 < many, "{backend:?}: {few} events in closed form, {many} without");
     }
+}
+
+/// The native closed form is taken at all: chunk by chunk on the one simulated rank, in two dimensions at once.
+#[test]
+fn saves_events_natively() {
+    let links = "  - {bandwidth: 50 GB/s, latency: 500 ns}\n".repeat(2);
+    let text = format!("topology: Ring(8)_Switch(16)\nlinks:\n{links}scheduler: {{chunks: 16}}\n");
+    let platform = RandomPlatform { text, sizes: vec![8, 16] };
+    let kind = CollectiveKind::AllReduce;
+    let lines = |dim| (Step::Lines { kind, bytes: 1 << 24, dim }, true);
+    let events = |steps: &[(Step, bool)], closed_form| {
+        let workload = workload(&platform.sizes, steps);
+        report(&native(&platform), &workload, BackendKind::Analytical, true, closed_form).expect("it runs")
+    };
+    let ((closed, few), (stepwise, many)) = (events(&[lines(0), lines(1)], true), events(&[lines(0), lines(1)], false));
+    assert_eq!(closed, stepwise);
+    assert!(few * 8 < many, "{few} events in closed form, {many} without");
 }

@@ -14,6 +14,7 @@ mod nodes;
 mod phases;
 mod point_to_point;
 mod recorder;
+mod solo;
 mod stall;
 mod streams;
 
@@ -121,7 +122,9 @@ pub struct Settings {
     pub canonical: bool,
     /// Transfers never hold one another up, whoever sends them.
     pub contention_free: bool,
-    /// Phases whose positions enter together take their closed form where it is exact.
+    /// Transfers hold one another up where they leave their NPU, and nowhere else.
+    pub departures_only: bool,
+    /// Phases take their closed form where it is exact: `lockstep.rs`, `solo.rs`.
     pub closed_form: bool,
     /// Local memory of an NPU, if known.
     pub local_memory: Option<units::Bandwidth>,
@@ -135,6 +138,12 @@ impl Settings {
     /// Whether a collective takes its recorded time and sends nothing: all do in a replay, broadcasts with the peer.
     pub fn replays(&self, kind: CollectiveKind) -> bool {
         self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
+    }
+
+    /// Whether phases may run alone, see `solo.rs`.
+    fn runs_alone(&self) -> bool {
+        let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
+        self.closed_form && self.canonical && self.departures_only && one_at_a_time && !self.rendezvous
     }
 }
 
@@ -236,6 +245,7 @@ pub struct Executor<'a, B> {
     entries: FxHashMap<(u32, u32), lockstep::Entries>,
     forms: FxHashMap<(u32, u32), Option<std::rc::Rc<lockstep::Lockstep>>>,
     alone: FxHashMap<(u32, u32), bool>,
+    solos: solo::Solos,
     /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's state then.
     held: FxHashMap<(u32, u32, u32), phases::Stream>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
@@ -300,6 +310,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             entries: FxHashMap::default(),
             forms: FxHashMap::default(),
             alone: FxHashMap::default(),
+            solos: solo::Solos::default(),
             held: FxHashMap::default(),
             early: rustc_hash::FxHashSet::default(),
             runs: Vec::new(),
@@ -350,6 +361,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         if self.done < self.total {
             return Err(Halt::Stalled(Box::new(self.stall())));
         }
+        self.carry_solos();
         Ok(Finished {
             ranks: self.recorder.finish(),
             phases: self.recorder.phases(),

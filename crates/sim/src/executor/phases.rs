@@ -389,7 +389,8 @@ impl<B: Backend> Executor<'_, B> {
         state.script = if custom.is_some() { CUSTOM } else { script_of(instance, &state, phase) };
         (state.fired, state.posted, state.received, state.usable) = (0, 0, 0, 0);
         state.started = self.now;
-        self.recorder.phase_started(state.rank, phase.dim, self.now);
+        let dim = phase.dim;
+        self.recorder.phase_started(state.rank, dim, self.now);
         self.streams[stream as usize] = state;
         self.tell(stream, |observer, chunk, now| observer.chunk_starts(chunk, now));
         if let Some(custom) = custom {
@@ -397,6 +398,9 @@ impl<B: Backend> Executor<'_, B> {
                 self.invite(stream, None);
             }
             return self.start_custom(stream, state.rank, state.slot, state.position, custom);
+        }
+        if self.runs_alone(stream, dim) {
+            return;
         }
         let script = self.scripts[state.script as usize];
         if script.lockstep {

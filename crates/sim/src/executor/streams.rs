@@ -96,6 +96,17 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
+    /// Shape of the group behind a slot, and whether one simulated member stands for all of it.
+    pub(super) fn seen_from(&self, slot: u32) -> (u32, bool) {
+        let SlotState { shape, class, .. } = self.slots[slot as usize];
+        (shape, self.group_instances.get(&class).is_some_and(|group| group.members == 1))
+    }
+
+    /// Own position in the group behind a slot; `None` for a rank that is not in it.
+    pub(super) fn own_position(&self, slot: u32) -> Option<u32> {
+        Some(self.slots[slot as usize].position).filter(|&position| position != NONE)
+    }
+
     pub(super) fn issue_collective(&mut self, rank: u32, node: u32, asked: &Node) {
         let Op::Collective { kind, slot, priority, .. } = asked.op else {
             unreachable!("only collectives are issued here")
