@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,7 @@ class Chart:
         """The chart as an SVG document; the same bytes for the same chart."""
         import vl_convert
 
-        return vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE)
+        return _renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE))
 
     def png(self, scale: float = 2.0) -> bytes:
         """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width."""
@@ -129,6 +130,12 @@ class Chart:
     def csv(self) -> str:
         """The rows as CSV, columns in order of their first appearance."""
         return to_csv(self.records())
+
+
+def _renumbered(svg: str) -> str:
+    """The drawing with its gradients counted from 0: Vega counts on from one drawing to the next."""
+    names = list(dict.fromkeys(re.findall(r"gradient_\d+", svg)))
+    return re.sub(r"gradient_\d+", lambda found: f"gradient_{names.index(found[0])}", svg)
 
 
 def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
