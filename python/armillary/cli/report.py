@@ -1,17 +1,26 @@
-"""`armillary report`: the page of a run from its JSON."""
+"""`armillary report`: the page of a run from its JSON, of a sweep from its results."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError, Problem
 from . import output
 
-ResultName = Annotated[str, typer.Argument(metavar="RESULT", help="What `armillary run --json` wrote.")]
+if TYPE_CHECKING:
+    from ..report.page import Page
+
+ResultName = Annotated[
+    str, typer.Argument(metavar="RESULT", help="What `armillary run --json` or `armillary sweep -o` wrote.")
+]
 Out = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="The page; - for standard output. [RESULT.html]")
+]
+Heat = Annotated[
+    str | None, typer.Option("--heat", metavar="X,Y", help="Of a sweep: parameters across and up its heat map.")
 ]
 Figures = Annotated[
     str | None,
@@ -19,17 +28,37 @@ Figures = Annotated[
 ]
 
 
-def report(result: ResultName, out: Out = None, figures: Figures = None) -> None:
-    """Make the page of a run from its JSON; write its charts as files."""
+def report(result: ResultName, out: Out = None, figures: Figures = None, heat: Heat = None) -> None:
+    """Make the page of a run from its JSON, or of a sweep from its results; write its charts as files."""
     with output.guard():
-        from ..report import reading, run_page
-
-        target = out or str(Path(result).with_suffix(".html"))
+        swept = Path(result).is_dir() or Path(result).suffix == ".parquet"
+        target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
         output.require_writable(target)
-        page = run_page.page(reading.read(result))
+        page = _of_sweep(result, heat) if swept else _of_run(result, heat)
         output.write_page(target, page.html())
         if figures is not None:
             from ..report.page import write_figures
 
             names = write_figures(figures, page.figures())
             output.log(f"{len(names)} files written to {figures}")
+
+
+def _folder(result: str) -> Path:
+    return Path(result) if Path(result).is_dir() else Path(result).parent
+
+
+def _of_run(result: str, heat: str | None) -> Page:
+    from ..report import reading, run_page
+
+    if heat is not None:
+        raise InputError([Problem("", "--heat", f"is for sweeps, and {result} is a file", "the results of a sweep")])
+    return run_page.page(reading.read(result))
+
+
+def _of_sweep(result: str, heat: str | None) -> Page:
+    from ..sweep import load
+
+    pair = tuple(heat.split(",")) if heat is not None else None
+    if pair is not None and (len(pair) != 2 or pair[0] == pair[1]):
+        raise InputError([Problem("", "--heat", f"{heat!r} names no two parameters", "X,Y: --heat tp,outer")])
+    return load(result).page(pair)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from ..sweep import Progress, Status, Sweep
 
 SCHEMA = "armillary.sweep/1"
+PAGE = "report.html"
 _SHOWN = 5
+_EVERY_S = 10.0
 
 StudyFile = Annotated[
     str, typer.Argument(metavar="STUDY.yml", help="What is simulated and what varies: docs/sweep.md.")
@@ -38,6 +40,7 @@ Workers = Annotated[
 ]
 Kind = Annotated[str, typer.Option("--executor", metavar="processes|ray", help="Where the workers are.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run of the same study into DIR ended.")]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="With --resume: run points that failed again.")]
 Check = Annotated[
     bool, typer.Option("--check", help="List everything wrong with the study and its points; run nothing.")
 ]
@@ -52,6 +55,7 @@ def sweep(
     workers: Workers = None,
     executor: Kind = "processes",
     resume: Resume = False,
+    retry_failed: Retry = False,
     check: Check = False,
     csv: Csv = None,
     json: Json = None,
@@ -61,13 +65,14 @@ def sweep(
         for path in (json, csv):
             output.require_writable(path)
         if check:
-            _check(study, json)
-        found = _run(study, _folder(out), workers, executor, resume)
+            _check(study, json, workers)
+        found = _run(study, _folder(out), workers, executor, (resume, retry_failed))
+        page = _page(found)
         if csv is not None:
             output.write_csv(csv, found.table.write_csv())
         if "-" not in (json, csv):
-            _show(found)
-        output.write_json(json, json_text.dumps(_summary(found), indent=2))
+            _show(found, page)
+        output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
         if found.failed:
             output.log(f"{found.failed:,} of {found.table.height:,} points failed: column error of the table says why")
             raise typer.Exit(output.FOUND)
@@ -82,12 +87,12 @@ def _folder(out: str | None) -> str:
     return out
 
 
-def _check(study: str, json: str | None) -> None:
+def _check(study: str, json: str | None, workers: int | None) -> None:
     """Lists every problem and ends."""
     from ..sweep import check
 
     with _live() as progress:
-        problems: list[Problem] = check(study, progress)
+        problems: list[Problem] = check(study, progress, workers=workers)
     head = {"schema": "armillary.check/1", "version": __version__, "study": study}
     output.write_json(json, json_text.dumps({**head, "problems": [asdict(each) for each in problems]}, indent=2))
     output.show_problems(problems, limit=None)
@@ -98,21 +103,30 @@ def _check(study: str, json: str | None) -> None:
     raise typer.Exit
 
 
-def _run(study: str, out: str, workers: int | None, executor: str, resume: bool) -> Sweep:
-    """The sweep; Ctrl-C keeps what is finished."""
+def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[bool, bool]) -> Sweep:
+    """The sweep; Ctrl-C keeps what is finished. `again`: go on, and run failed points again."""
     from ..sweep import sweep
 
     last: list[Status] = []
     try:
         with _live(last) as progress:
-            return sweep(study, out, workers=workers, executor=executor, resume=resume, progress=progress)
+            resume, retry = again
+            kinds = {"workers": workers, "executor": executor, "resume": resume, "retry_failed": retry}
+            return sweep(study, out, **kinds, progress=progress)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         kept = f"; {last[-1].done:,} of {last[-1].total:,} points are kept, --resume goes on" if last else ""
         sys.stderr.write(f"\ninterrupted{kept}\n")
         sys.exit(output.INTERRUPTED)
 
 
-def _summary(found: Sweep) -> dict[str, Any]:
+def _page(found: Sweep) -> str:
+    """Writes the report page into the results: its path."""
+    path = os.fspath(Path(found.folder or ".") / PAGE)
+    found.html(path)
+    return path
+
+
+def _summary(found: Sweep, page: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -121,10 +135,11 @@ def _summary(found: Sweep) -> dict[str, Any]:
         "failed": found.failed,
         "refused": found.refused,
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
+        "report": page,
     }
 
 
-def _show(found: Sweep) -> None:
+def _show(found: Sweep, page: str) -> None:
     """What was run, and the fastest points."""
     from rich.table import Table
 
@@ -144,15 +159,16 @@ def _show(found: Sweep) -> None:
         values = [str(cell) for cell in row[: len(parameters)]]
         shown.add_row(str(index), *values, *(f"{cell / 1e6:,.3f}" for cell in row[len(parameters) :]))
     console.print(shown)
-    console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}")
+    console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}", soft_wrap=True)
+    console.print(f"report: {page}", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def _live(last: list[Status] | None = None) -> Iterator[Progress]:
-    """A live table on stderr with an estimate; nothing is drawn when stderr is not a terminal."""
+    """A live table on stderr with an estimate; where stderr is not a terminal, a line every ten seconds."""
     kept: list[Status] = [] if last is None else last
     if not sys.stderr.isatty():
-        yield lambda status: kept.__setitem__(slice(None), [status])
+        yield _lines(kept)
         return
     from rich.console import Console
     from rich.live import Live
@@ -170,13 +186,36 @@ def _live(last: list[Status] | None = None) -> Iterator[Progress]:
         yield update
 
 
+def _lines(kept: list[Status]) -> Progress:
+    """Writes how far it is now and then, for logs; nothing where it is soon over."""
+    began = said = monotonic()
+
+    def update(status: Status) -> None:
+        nonlocal said
+        kept[:] = [status]
+        if monotonic() - said > _EVERY_S and status.done < status.total:
+            said = monotonic()
+            rate, left = _pace(status, said - began)
+            failed = f", {status.failed:,} failed" if status.failed else ""
+            output.log(f"{status.done:,} of {status.total:,} points{failed}, {rate:,.1f}/s, {left} left")
+
+    return update
+
+
+def _pace(status: Status, seconds: float) -> tuple[float, str]:
+    """Points a second and the time left."""
+    rate = (status.done - status.resumed) / seconds if seconds else 0.0
+    return rate, _clock((status.total - status.done) / rate) if rate else "?"
+
+
 def _progress(status: Status, seconds: float) -> Table:
     """Done, failed, rate, time taken and left, best so far."""
     from rich.table import Table
 
-    rate = (status.done - status.resumed) / seconds if seconds else 0.0
-    left = _clock((status.total - status.done) / rate) if rate else "?"
-    best = "-" if status.best_ns is None else f"{status.best_ns / 1e6:,.3f} ms"
+    from ..report.quantity import time
+
+    rate, left = _pace(status, seconds)
+    best = "-" if status.best_ns is None else time(status.best_ns)
     share = 100 * status.done / max(status.total, 1)
     table = Table(box=None, pad_edge=False)
     for name in ("points", "done", "failed", "points/s", "elapsed", "left", "best step"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class Study:
     """Runs it on the given backends."""
     charts: Callable[[Sequence[Row]], list[Chart]] | None = None
     """The figure of the paper, from the rows; without it paper and ours side by side, a chart for each unit."""
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is and where its numbers are printed, without running it."""
+        head = f"<b>{escape(self.name.upper())}</b> {escape(self.title)}"
+        return f"<div>{head}<br>{escape(self.source)}<br><i>{escape(self.setup)}</i></div>"
 
 
 def analytical(backends: Sequence[str]) -> Sequence[str]:

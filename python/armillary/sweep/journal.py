@@ -1,6 +1,7 @@
 """The journal of a sweep, `journal.jsonl`: the study, then every finished point, one line of JSON each, only ever
 appended to.
 
+A point that has failed and is run again has a line more, and the last one counts.
 Every batch of lines is flushed to the disk (fsync) before it counts as done; what a kill leaves is whole lines and at
 most one part of a line, which going on cuts off. A lock keeps a second process out.
 """
@@ -56,7 +57,7 @@ def _digests(study: Study) -> Iterator[tuple[str, str]]:
 class Journal:
     """The open journal of a sweep, and what it held when it was opened."""
 
-    def __init__(self, folder: str | os.PathLike[str], study: Study, resume: bool) -> None:
+    def __init__(self, folder: str | os.PathLike[str], study: Study, resume: bool, retry_failed: bool = False) -> None:
         self.path = Path(folder) / NAME
         self.finished: dict[int, Finished] = {}
         self._refuse(resume)
@@ -73,6 +74,8 @@ class Journal:
         except BaseException:
             self.stream.close()
             raise
+        if retry_failed:
+            self.finished = {index: each for index, each in self.finished.items() if each.error is None}
 
     def _problem(self, place: str, message: str, allowed: str = "") -> InputError:
         return InputError([Problem(str(self.path), place, message, allowed)])

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..errors import InputError, Problem
 from .points import Point
-from .runner import ENCODER, Runner
+from .runner import Runner
 
 SHARE = 16
 """Points handed to a worker at once, once there are many."""
@@ -32,7 +32,7 @@ class Actor:
 
     def work(self, points: Sequence[Point]) -> list[bytes]:
         """Finished points as JSON."""
-        return [ENCODER.encode(self.runner.run((index, tuple(values)))) for index, values in points]
+        return [self.runner.answer((index, tuple(values))) for index, values in points]
 
 
 def _ray() -> ModuleType:

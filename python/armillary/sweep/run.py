@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Problem
@@ -13,6 +15,7 @@ from ..errors import InputError, Problem
 if TYPE_CHECKING:
     import polars as pl
 
+    from ..report.page import Page
     from .executor import Executor
     from .journal import Journal
     from .points import Point
@@ -23,6 +26,8 @@ Given = str | os.PathLike[str] | Mapping[str, Any]
 
 _SAMPLE = 16
 """Points of which at least one must be runnable, or the study is wrong rather than some of its points."""
+_ALONE_S = 1.0
+"""Checks that take longer are worth starting workers for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,59 @@ class Sweep:
     """Combinations that the constraints left out."""
     folder: Path | None = None
     """Where `table.parquet` and the journal are."""
+    objectives: tuple[tuple[str, bool], ...] = (("step_time_ns", False),)
+    """Columns that say which points are good, and whether more is better: those of the search, else the step time."""
+
+    def page(self, heat: tuple[str, str] | None = None) -> Page:
+        """The report page: best points, what matters, parallel coordinates, heat map, Pareto front, failures.
+
+        `heat` are the parameters of the heat map, the two most influential ones when not given. Raises `InputError`
+        for what is no parameter that varies.
+        """
+        from .page import page
+        from .view import View
+
+        return page(View(self.name, self.table, self.objectives), self.refused, heat)
+
+    def html(self, path: str | os.PathLike[str] | None = None, heat: tuple[str, str] | None = None) -> str:
+        """The page as HTML that needs nothing else; also written to `path`, whole or not at all. See `page`."""
+        from .. import files
+
+        text = self.page(heat).html()
+        if path is not None:
+            files.write_text(path, text)
+        return text
+
+    def figures(self, directory: str | os.PathLike[str], heat: tuple[str, str] | None = None) -> list[str]:
+        """Writes every chart of the page as SVG, PNG and CSV into `directory`: the names of the files."""
+        from ..report.page import write_figures
+
+        return write_figures(directory, self.page(heat).figures())
 
     def __repr__(self) -> str:
         return f"<Sweep {self.name}: {self.table.height} points, {self.failed} failed>"
 
     def _repr_html_(self) -> str:
-        """The table, in a notebook."""
-        return str(self.table._repr_html_())
+        """In a notebook: how many points there are, and the table."""
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        refused = f", {self.refused:,} combinations refused by constraints" if self.refused else ""
+        head = f"<b>{escape(self.name)}</b>: {self.table.height:,} points{failed}{refused}"
+        return f"<div>{head}</div>{self.table._repr_html_()}"
+
+
+def load(results: str | os.PathLike[str]) -> Sweep:
+    """A sweep that has ended, from the directory of its results or the `table.parquet` in it.
+
+    Raises `InputError` where there is none.
+    """
+    from .table import NAME, read
+
+    path = Path(results)
+    file = path if path.is_file() else path / NAME
+    frame, about = read(file)
+    failed = frame.height - frame["error"].null_count()
+    objectives = tuple((name, more) for name, more in about["objectives"])
+    return Sweep(about["name"], frame, failed, about["refused"], file.parent, objectives)
 
 
 def sweep(
@@ -69,21 +120,25 @@ def sweep(
     workers: int | None = None,
     executor: str = "processes",
     resume: bool = False,
+    retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
     """Runs every point of a study, a YAML file or a mapping of the same form (docs/sweep.md).
 
     With `output`, every finished point is on the disk at once, in `journal.jsonl` of that directory, and the table in
-    `table.parquet` at the end; `resume=True` goes on where an earlier run of the same study ended. `workers` is as many
-    as there are cores when not given; `executor` is `processes` or `ray`. `progress` is called as points end. A point
-    that can't be run has its error in the table and ends nothing. Raises `InputError` listing every problem.
+    `table.parquet` at the end; `resume=True` goes on where an earlier run of the same study ended, and with
+    `retry_failed=True` runs its failed points again. `workers` is as many as there are cores when not given;
+    `executor` is `processes` or `ray`. `progress` is called as points end. A point that can't be run has its error in
+    the table and ends nothing. Raises `InputError` listing every problem.
     """
     from . import executor as executors
     from .runner import opening
 
     found = _read(study)
+    if retry_failed:
+        _require_retry(found, resume)
     chosen = executors.executor(executor, opening(found), workers)
-    started = _Run(found, output, resume, progress)
+    started = _Run(found, output, resume, retry_failed, progress)
     try:
         with chosen as pool:
             started.all(pool)
@@ -92,25 +147,60 @@ def sweep(
         started.close()
 
 
-def check(study: Given, progress: Progress | None = None) -> list[Problem]:
-    """Everything wrong with a study and its points (of an Optuna search: the first ones), without simulating."""
-    from .runner import Runner
+def check(study: Given, progress: Progress | None = None, *, workers: int | None = None) -> list[Problem]:
+    """Everything wrong with a study and its points (of an Optuna search: the first ones), without simulating.
 
+    After a second, worker processes help: as many as there are cores, or `workers`.
+    """
     try:
         found = _read(study)
         points = list(_first(found))
     except InputError as error:
         return error.problems
-    runner = Runner(found)
-    seen: dict[Problem, list[int]] = {}
-    for done, point in enumerate(points, 1):
-        for problem in runner.check(point):
-            seen.setdefault(problem, []).append(point[0])
+    wrong: dict[int, list[Problem]] = {}
+    failed = 0
+    for done, (index, problems) in enumerate(_checked(found, points, workers), 1):
+        wrong[index] = problems
+        failed += bool(problems)
         if progress is not None:
-            progress(Status(done, len(points), len({index for some in seen.values() for index in some}), 0, None))
+            progress(Status(done, len(points), failed, 0, None))
+    seen: dict[Problem, list[int]] = {}
+    for index in sorted(wrong):
+        for problem in wrong[index]:
+            seen.setdefault(problem, []).append(index)
     return [
         _of_points(found, problem, [points[index] for index in some], len(points)) for problem, some in seen.items()
     ]
+
+
+def _checked(study: Study, points: list[Point], workers: int | None) -> Iterator[tuple[int, list[Problem]]]:
+    """Every point and its problems, in any order."""
+    from . import executor as executors
+    from .runner import DECODER, Runner, opening, problems_of
+
+    runner, began = Runner(study), monotonic()
+    left = iter(points)
+    for point in left:
+        yield point[0], runner.check(point)
+        if monotonic() - began > _ALONE_S:
+            break
+    rest = list(left)
+    if not rest:
+        return
+    with executors.executor("processes", opening(study, check=True), workers) as pool:
+        for lines in pool.run(list(_by_workload(study, rest))):
+            for line in lines:
+                checked = DECODER.decode(line)
+                yield checked.index, problems_of(checked)
+
+
+def _require_retry(study: Study, resume: bool) -> None:
+    """Refuses to run failed points again where there are none, or where others have been chosen by them."""
+    if not resume:
+        raise InputError([Problem("", "retry_failed", "runs points of an earlier run again", "with resume")])
+    if study.search.kind == "optuna":
+        said = "Optuna chose later points by what failed"
+        raise InputError([Problem(study.source.file, "retry_failed", said, "search: grid or random")])
 
 
 def _of_points(study: Study, problem: Problem, points: list[Point], total: int) -> Problem:
@@ -139,7 +229,12 @@ class _Run:
     """The state of a sweep under way."""
 
     def __init__(
-        self, study: Study, output: str | os.PathLike[str] | None, resume: bool, progress: Progress | None
+        self,
+        study: Study,
+        output: str | os.PathLike[str] | None,
+        resume: bool,
+        retry_failed: bool,
+        progress: Progress | None,
     ) -> None:
         from .points import points
         from .search import Proposals
@@ -155,13 +250,13 @@ class _Run:
         self.folder = None if output is None else Path(output)
         self.failed, self.best = 0, None
         if self.folder is not None:
-            self._open(self.folder, resume)
+            self._open(self.folder, resume, retry_failed)
         self.resumed = len(self.finished)
 
-    def _open(self, folder: Path, resume: bool) -> None:
+    def _open(self, folder: Path, resume: bool, retry_failed: bool) -> None:
         from .journal import Journal
 
-        self.journal = Journal(folder, self.study, resume)
+        self.journal = Journal(folder, self.study, resume, retry_failed)
         for each in self.journal.finished.values():
             self._keep(each)
 
@@ -216,12 +311,14 @@ class _Run:
     def ended(self) -> Sweep:
         """The table, written if there is a directory for it."""
         from .. import files
-        from .table import parquet, table
+        from .table import NAME, parquet, table
 
+        name, objectives = self.study.name, self.study.search.objectives or Sweep.objectives
         frame = table(self.study.columns, self.finished.values())
         if self.folder is not None:
-            files.write_bytes(self.folder / "table.parquet", parquet(frame))
-        return Sweep(self.study.name, frame, self.failed, self.refused, self.folder)
+            about = {"name": name, "objectives": objectives, "refused": self.refused}
+            files.write_bytes(self.folder / NAME, parquet(frame, about))
+        return Sweep(name, frame, self.failed, self.refused, self.folder, objectives)
 
     def close(self) -> None:
         """Lets the journal go."""

@@ -40,6 +40,7 @@ class Finished(msgspec.Struct):
     results: dict[str, Any]
 
 
+_PROBLEMS = "problems"
 ENCODER = msgspec.json.Encoder()
 DECODER = msgspec.json.Decoder(Finished)
 
@@ -64,8 +65,8 @@ class Kept(Generic[T]):
 class Runner:
     """Runs points of one study."""
 
-    def __init__(self, of: Study) -> None:
-        self.study = of
+    def __init__(self, of: Study, checks: bool = False) -> None:
+        self.study, self.checks = of, checks
         self.workloads: Kept[tuple[Workload, Claims]] = Kept(WORKLOADS)
         self.platforms: Kept[Platform] = Kept(PLATFORMS)
 
@@ -73,7 +74,14 @@ class Runner:
     def opened(cls, opening: bytes) -> Runner:
         """The runner that `opening` of another process describes."""
         told = json.loads(opening)
-        return cls(study(Source(told["values"], told["file"], told["folder"])))
+        return cls(study(Source(told["values"], told["file"], told["folder"])), told["check"])
+
+    def answer(self, point: Point) -> bytes:
+        """A point run, or only checked if that is what the runner is for, as the JSON of a `Finished`."""
+        if not self.checks:
+            return ENCODER.encode(self.run(point))
+        problems = [(each.file, each.place, each.message, each.help) for each in self.check(point)]
+        return ENCODER.encode(Finished(point[0], list(point[1]), None, {_PROBLEMS: problems}))
 
     def run(self, point: Point) -> Finished:
         """Simulates a point. Whatever goes wrong with it is its result."""
@@ -140,10 +148,17 @@ class Runner:
         return located(name, self.study.source.folder)
 
 
-def opening(of: Study) -> bytes:
-    """What another process needs to make the same runner, on one line."""
+def opening(of: Study, check: bool = False) -> bytes:
+    """What another process needs to make the same runner, on one line; with `check`, one that runs nothing."""
     source = of.source
-    return ENCODER.encode({"values": source.values, "file": source.file, "folder": source.folder})
+    return ENCODER.encode({"values": source.values, "file": source.file, "folder": source.folder, "check": check})
+
+
+def problems_of(checked: Finished) -> list[Problem]:
+    """What was found in a point that was checked."""
+    if checked.error is not None:  # its worker has ended
+        return [Problem("", "", checked.error)]
+    return [Problem(*parts) for parts in checked.results[_PROBLEMS]]
 
 
 def _said(error: ArmillaryError) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError, Problem
 from .columns import COUNTS, NUMBERS, TEXTS
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .runner import Finished
 
 _LARGEST = 2**63
+NAME = "table.parquet"
+ABOUT = "armillary.sweep"
+"""Key of the metadata."""
 
 
 def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFrame:
@@ -61,8 +66,22 @@ def _parameter(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [each if isinstance(each, str) else json.dumps(each) for each in values], dtype=pl.String)
 
 
-def parquet(frame: pl.DataFrame) -> bytes:
-    """The table as a Parquet file."""
+def parquet(frame: pl.DataFrame, about: Mapping[str, Any]) -> bytes:
+    """The table as a Parquet file, with what there is to say about it in its metadata."""
     stream = io.BytesIO()
-    frame.write_parquet(stream, compression="zstd")
+    frame.write_parquet(stream, compression="zstd", metadata={ABOUT: json.dumps(about)})
     return stream.getvalue()
+
+
+def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The table in a file and what is said about it. Raises `InputError` for what is no table of a sweep."""
+    import polars as pl
+
+    try:
+        about = json.loads(pl.read_parquet_metadata(path)[ABOUT])
+        frame = pl.read_parquet(path)
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+        said = getattr(error, "strerror", None) or "is no table of a sweep"
+        allowed = "the directory of a sweep that has ended (-o), or its table.parquet"
+        raise InputError([Problem(str(path), "", said, allowed)]) from None
+    return frame, about

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from .runner import ENCODER, Runner
+from .runner import Runner
 
 READY = b"ready\n"
 
@@ -38,7 +38,7 @@ def main() -> None:
         answers.flush()
         while True:
             for index, values in json.loads(lines.get()):
-                answers.write(ENCODER.encode(runner.run((index, tuple(values)))) + b"\n")
+                answers.write(runner.answer((index, tuple(values))) + b"\n")
                 answers.flush()
     except BrokenPipeError:  # nobody is left to answer to
         os._exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import signal
@@ -16,8 +17,10 @@ import polars as pl
 import pytest
 import toy_studies
 from conftest import Armillary
+from rich.console import Console
 
 import armillary as arm
+from armillary.cli import sweep as verb
 from armillary.errors import InputError
 from armillary.sweep import Status
 from armillary.sweep import run as running
@@ -181,6 +184,83 @@ def test_a_killed_worker_costs_one_point(tmp_path: Path) -> None:
     table = pl.read_parquet(tmp_path / "r/table.parquet")
     assert table["index"].to_list() == list(range(3000))
     assert table["error"].drop_nulls().to_list() == ["the worker process ended with signal 9"]
+
+
+def test_failed_points_run_again_when_asked(tmp_path: Path) -> None:
+    """The file of a platform is missing for half of the points."""
+    files = {"platform.file": ["toy.yml", "other.yml"], "platform.scheduler.chunks": [1, 2, 4]}
+    path = toy_studies.write(tmp_path, toy_studies.study(platform="toy.yml", parameters=files))
+    first = arm.sweep(path, tmp_path / "r")
+    assert first.failed == 3
+    assert arm.sweep(path, tmp_path / "r", resume=True).failed == 3
+    assert len((tmp_path / "r/journal.jsonl").read_bytes().splitlines()) == 7
+    again: list[Status] = []
+    found = arm.sweep(path, tmp_path / "r", resume=True, retry_failed=True, progress=again.append)
+    assert again[0].resumed == 3
+    assert again[-1].done == 6
+    assert found.table.drop("error").equals(first.table.drop("error"))
+    assert len((tmp_path / "r/journal.jsonl").read_bytes().splitlines()) == 10
+
+
+def test_a_point_that_ran_the_second_time_has_not_failed(tmp_path: Path) -> None:
+    path = toy_studies.write(tmp_path, toy_studies.study())
+    whole = arm.sweep(path, tmp_path / "r")
+    journal = tmp_path / "r/journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    broken = json.loads(lines[5]) | {"error": "the worker process ended with signal 9", "results": {}}
+    journal.write_bytes(b"".join([*lines[:5], json.dumps(broken).encode() + b"\n", *lines[6:]]))
+    assert arm.sweep(path, tmp_path / "r", resume=True).failed == 1
+    for _ in range(2):
+        found = arm.sweep(path, tmp_path / "r", resume=True, retry_failed=True)
+        assert found.failed == 0
+        assert found.table.equals(whole.table)
+    assert arm.sweep(path, tmp_path / "r", resume=True).failed == 0
+
+
+def test_what_can_not_be_run_again_is_said(tmp_path: Path) -> None:
+    path = toy_studies.write(tmp_path, toy_studies.study())
+    with pytest.raises(InputError, match=r"retry_failed.*resume"):
+        arm.sweep(path, tmp_path / "r", retry_failed=True)
+    search = {"kind": "optuna", "points": 4, "minimize": "step_time_ns"}
+    path = toy_studies.write(tmp_path, toy_studies.study(search=search))
+    with pytest.raises(InputError, match="Optuna chose"):
+        arm.sweep(path, tmp_path / "r", resume=True, retry_failed=True)
+
+
+def test_checks_on_workers_find_what_one_process_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"platform.npus": [8, 16], "platform.scheduler.chunks": [1, 2, 0]}
+    path = toy_studies.write(tmp_path, toy_studies.study(parameters=changes))
+    alone, seen = running.check(path), list[Status]()
+    monkeypatch.setattr(running, "_ALONE_S", -1.0)
+    assert running.check(path, seen.append, workers=2) == alone
+    assert len(alone) > 1
+    assert [status.done for status in seen] == [1, 2, 3, 4, 5, 6]
+    assert seen[-1].failed == 4
+
+
+def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line every ten seconds, of the points run since the sweep went on; none when it is over."""
+    clock = iter([0.0, 4.0, 11.0, 11.0, 12.0, 30.0])
+    monkeypatch.setattr(verb, "monotonic", lambda: next(clock))
+    with verb._live() as progress:
+        for done in (100, 1200, 1250, 2000):
+            progress(Status(done, 2000, 3, 100, 1.0))
+    assert capsys.readouterr().err == "1,200 of 2,000 points, 3 failed, 100.0/s, 0:00:08 left\n"
+
+
+@pytest.mark.parametrize("status", [Status(999_999, 1_000_000, 1_000_000, 0, 9.9e12), Status(0, 1, 0, 0, None)])
+def test_the_live_table_fits_eighty_columns(status: Status) -> None:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(verb._progress(status, 360_000.0))
+    assert "\u2026" not in (text := console.export_text())
+    assert len([line for line in text.splitlines() if line.strip()]) == 2
+
+
+def test_in_a_notebook(tmp_path: Path) -> None:
+    found = arm.sweep(toy_studies.write(tmp_path, toy_studies.study(name="<b>toy</b>")))
+    html = found._repr_html_()
+    assert "&lt;b&gt;toy&lt;/b&gt;</b>: 12 points" in html
+    assert "<table" in html
 
 
 def test_interrupted_it_keeps_what_is_done(tmp_path: Path) -> None:

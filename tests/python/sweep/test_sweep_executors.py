@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import toy_studies
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.sweep import ray_executor
+from armillary.sweep import processes, ray_executor
+from armillary.sweep.points import Point
 
 OPTUNA: dict[str, Any] = {
     "parameters": {
@@ -108,3 +111,51 @@ def test_optuna_goes_on_where_it_was(tmp_path: Path) -> None:
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:11]))
     assert arm.sweep(path, tmp_path / "r", resume=True).table.equals(whole.table)
+
+
+class SlowWorker:
+    """A worker that comes up when `up` is set, in place of a process."""
+
+    up = threading.Event()
+    made: ClassVar[list[SlowWorker]] = []
+
+    def __init__(self, opening: bytes) -> None:
+        self.late = len(self.made) == 1
+        self.made.append(self)
+        self.process = type("Process", (), {"kill": lambda _: None})()
+        self.share, self.ready = 1, False
+
+    def wait_ready(self) -> None:
+        if self.late:
+            assert self.up.wait(60)
+        self.ready = True
+
+    def work(self, points: Sequence[Point]) -> Iterator[bytes]:
+        for index, _ in points:
+            assert self.ready, "it was handed a point before it was up"
+            time.sleep(0.001)  # or the other worker is through before this one's turn
+            yield str(index).encode()
+
+    def end(self) -> str:
+        return "exit code 0"
+
+
+def test_a_worker_still_coming_up_is_left_to_the_thread_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch ends on the other worker; the second must not talk to the one that the first still waits for."""
+    monkeypatch.setattr(processes, "Worker", SlowWorker)
+    SlowWorker.up.clear()
+    SlowWorker.made.clear()
+    with processes.Processes(b"", 2) as pool:
+        assert answers(pool, 2) == ["0", "1"]
+        while len(SlowWorker.made) < 2:
+            time.sleep(0.001)
+        assert answers(pool, 50) == sorted(map(str, range(50)))
+        SlowWorker.up.set()
+        for thread in pool.threads:
+            thread.join()
+        assert answers(pool, 50) == sorted(map(str, range(50)))
+
+
+def answers(pool: processes.Processes, count: int) -> list[str]:
+    """What the workers say to so many points, in order."""
+    return sorted(line.decode() for lines in pool.run([(index, ()) for index in range(count)]) for line in lines)
