@@ -136,6 +136,15 @@ class PathPart(TypedDict):
     ns: float
 
 
+class PathOperation(TypedDict):
+    """Operations of one kind and name (a star for each number in it) on the critical path."""
+
+    name: str
+    kind: str
+    count: int
+    ns: float
+
+
 class CriticalPath(TypedDict):
     """Operations without a gap from the beginning of the step to its end: the longest segments, and sums of all."""
 
@@ -144,6 +153,55 @@ class CriticalPath(TypedDict):
     by_kind: list[PathPart]
     by_layer: list[PathPart]
     by_cause: list[PathPart]
+    by_operation: list[PathOperation]
+
+
+class CollectivePhase(TypedDict):
+    """One phase of a full chunk: on which dimension, what, how, over how many, what the mean position sends."""
+
+    dim: int
+    name: str
+    kind: str
+    algorithm: str
+    ranks: int
+    sends: float
+    sent_bytes: float
+
+
+class CollectiveTerms(TypedDict):
+    """What the mean time of a collective is made of on one dimension; means of counts are fractions."""
+
+    dim: int
+    messages: float
+    bytes: float
+    latency_ns: float
+    transfer_ns: float
+    port_ns: float
+    endpoint_ns: float
+    reduction_ns: float
+    contention_ns: float
+    congestion_ns: float
+    queue_ns: float
+    algorithm_ns: float
+
+
+class Collective(TypedDict):
+    """Collectives or sends of one name, kind and size: `late_ns - ahead_ns` and all terms sum to `mean_ns`."""
+
+    name: str
+    kind: str
+    bytes: int
+    ranks: int
+    chunks: int
+    count: int
+    nodes: list[int]
+    mean_ns: float
+    max_ns: float
+    late_ns: float
+    ahead_ns: float
+    phases: list[CollectivePhase]
+    terms: list[CollectiveTerms]
+    behind: list[PathPart]
 
 
 class Detail(TypedDict):
@@ -153,6 +211,7 @@ class Detail(TypedDict):
     bin_ns: float
     activity: Activity
     critical_path: CriticalPath
+    collectives: list[Collective]
 
 
 class Report(TypedDict):

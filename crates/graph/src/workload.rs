@@ -92,6 +92,23 @@ pub struct Workload {
     pub notes: Vec<(String, u64)>,
     /// Where it was read from, as the user named it: what problems and reports call it. Empty when a program made it.
     pub origin: String,
+    /// What else it takes to read it again.
+    pub reading: Reading,
+}
+
+/// What a workload was read with beside its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The file of its communicator groups, as the user named it.
+    pub groups: Option<String>,
+    /// How often the layers of a text run; 1 for everything else.
+    pub passes: u32,
+}
+
+impl Default for Reading {
+    fn default() -> Reading {
+        Reading { groups: None, passes: 1 }
+    }
 }
 
 impl Workload {

@@ -254,6 +254,11 @@ impl Backend for LinkQueues {
         self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()
     }
 
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let cost = |hop: topology::Hop| self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0;
+        self.graph.next(src, dst).map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
+    }
+
     fn departure(&self, src: u32, dst: u32) -> u32 {
         self.graph.departure(src, dst)
     }

@@ -97,6 +97,11 @@ pub trait Backend {
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
+    /// How long a transfer keeps the link by which it leaves `src` from the next one.
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        self.physical_minimum(src, dst, bytes).saturating_sub(self.physical_minimum(src, dst, 0))
+    }
+
     /// Which of the links out of `src` a transfer to `dst` leaves by: transfers of one NPU with equal numbers may wait for each other. On
     /// stacked blocks NPUs number a link alike that leads the same way; elsewhere the number says no more than that.
     fn departure(&self, src: u32, dst: u32) -> u32;

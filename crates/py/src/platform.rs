@@ -23,6 +23,11 @@ impl Platform {
     }
 
     #[staticmethod]
+    fn parse(py: Python<'_>, text: &str, name: &str, settings: Pairs) -> PyResult<Platform> {
+        platform(py, native::from_yaml(text, name, &settings))
+    }
+
+    #[staticmethod]
     fn inline(
         py: Python<'_>,
         topology: String,

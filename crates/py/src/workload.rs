@@ -5,7 +5,7 @@ use crate::platform::Platform;
 use crate::signals::minded;
 use graph::{
     Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Kernel, Members, Mesh, NamedProgram, Node, Op,
-    Problem, ProgramBuilder, RankBinding, Reach,
+    Problem, ProgramBuilder, RankBinding, Reach, Reading,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -215,11 +215,13 @@ impl Workload {
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
+        let reading = Reading { groups: groups.clone(), passes };
         let read = minded(py, move || {
             let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
             trace::read(&path, sizes.as_deref(), &groups, passes, &options)
         })?;
-        read.map(Workload).map_err(|problems| errors::input(py, &problems))
+        let workload = read.map_err(|problems| errors::input(py, &problems))?;
+        Ok(Workload(graph::Workload { reading, ..workload }))
     }
 
     #[staticmethod]

@@ -198,6 +198,8 @@ pub struct PhaseSpec {
     pub kind: CollectiveKind,
     /// The larger of an NPU's two buffers in it.
     pub bytes: u64,
+    /// How, for people.
+    pub algorithm: Arc<str>,
     /// Every position sees the same paths at the same steps, on any line of this geometry; see [`regular`].
     pub regular: bool,
 }
@@ -276,6 +278,7 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
         return Err(Problem::new("", "", text).help(format!("an algorithm for {members} members")));
     }
     let size = members as u32;
+    let algorithm = sized.name.as_str().into();
     let phase = PhaseSpec {
         dim: 0,
         lane: Lane::All,
@@ -286,6 +289,7 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
         endpoint_delay: Span::ZERO,
         kind: request.kind,
         bytes: request.bytes,
+        algorithm,
         regular: false,
     };
     Ok(Lowered { shapes: vec![vec![phase]], chunks: 1, shape_of: Vec::new() })

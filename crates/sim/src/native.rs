@@ -99,6 +99,7 @@ impl<'a> NativeLowering<'a> {
             endpoint_delay: self.platform.scheduler.endpoint_delay,
             kind,
             bytes: buffer(kind, bytes, size),
+            algorithm: algorithm.to_string().into(),
         })
     }
 

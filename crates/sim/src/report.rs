@@ -1,8 +1,10 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
 use crate::bounds;
+use crate::config::native;
 use crate::executor::{Finished, RankTotals};
 use crate::observe::{self, Log, Source};
+use crate::profile::Profile;
 use crate::run::{BackendKind, Config, Outcome, Parts};
 use crate::symmetry::Classes;
 use engine::Digest;
@@ -30,7 +32,8 @@ pub(crate) fn outcome(
     let alike = rank_classes(parts, &finished.ranks);
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
     let (workload, folding) = (parts.workload, parts.folding);
-    let source = Source { workload, folding, symmetry: &symmetry.folding, classes: &first, step };
+    let dims: Vec<String> = (0..parts.settings.sizes.len() as u32).map(|dim| dimension_name(parts, dim)).collect();
+    let source = Source { workload, folding, symmetry: &symmetry.folding, classes: &first, dims: &dims, step };
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -67,12 +70,20 @@ fn echo(config: &Config, parts: &Parts) -> serde_json::Value {
         "programs": parts.workload.programs.len(),
         "groups": parts.workload.groups.len(),
         "summary": summary,
+        "groups_file": parts.workload.reading.groups,
+        "passes": parts.workload.reading.passes,
     });
     let backend = match config.backend {
         BackendKind::Analytical => "analytical",
         BackendKind::Link => "link",
     };
-    serde_json::json!({ "backend": backend, "workload": workload, "platform": crate::config::native::to_json(&config.platform) })
+    let native = config.platform.profile == Profile::Native;
+    serde_json::json!({
+        "backend": backend,
+        "workload": workload,
+        "platform": native::to_json(&config.platform),
+        "platform_file": native.then(|| native::to_yaml(&config.platform)),
+    })
 }
 
 /// Over every rank's completions, in order of ranks.
@@ -219,12 +230,17 @@ fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
     }
 }
 
-fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
-    let dim = capacities(&parts.platform.fabric).get(totals.dim as usize).map(|c| c.0.clone());
-    let dim = match (&parts.platform.logical, dim) {
+/// The name of a dimension that collectives run over.
+fn dimension_name(parts: &Parts, dim: u32) -> String {
+    let name = capacities(&parts.platform.fabric).get(dim as usize).map(|c| c.0.clone());
+    match (&parts.platform.logical, name) {
         (None, Some(name)) => name,
-        _ => format!("dimension {}", totals.dim + 1),
-    };
+        _ => format!("dimension {}", dim + 1),
+    }
+}
+
+fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
+    let dim = dimension_name(parts, totals.dim);
     let mean = |sum: u128| sum as f64 / totals.count as f64 / 1e3;
     Phase {
         name: format!("P{} {} {dim}", totals.phase + 1, totals.kind.name()),

@@ -121,6 +121,8 @@ fn simulate(
     let (platform, unreadable) = custom_files::load(&config.platform, workload);
     let lowering = settings::lowering(&platform);
     let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
+    // What a phase is made of is seen only step by step; the closed form takes as long.
+    let closed_form = closed_form && !config.watch.detail;
     let departures_only = config.backend == BackendKind::Analytical && platform.astra_sim.is_none();
     let settings =
         Settings { closed_form, contention_free, departures_only, ..settings::settings(&platform, workload) };

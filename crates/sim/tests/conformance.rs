@@ -11,7 +11,7 @@ mod scratch;
 use cases::{Case, Stretch, backend, difference, read_folder, times};
 use scratch::Scratch;
 use sim::error::Error;
-use sim::run::{BackendKind, Config, run};
+use sim::run::{BackendKind, Config, Watch, run};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
@@ -213,4 +213,29 @@ fn the_comparison_page_names_every_case() {
         "the page counts {} of {runs}",
         runs - different
     );
+}
+
+/// Watched, a phase has no closed form: the run is the same, and the terms of its collectives sum to their durations.
+#[test]
+fn watched_runs_are_the_same_and_sum() {
+    let mut watched = 0;
+    for case in cases::all().into_iter().filter(|case| case.npus() <= 8) {
+        let folder = Scratch::new(&format!("watched-{}", case.id));
+        case.write(&folder);
+        let Ok(config) = case.read(&folder) else { continue };
+        for peer in case.expected.keys() {
+            let [plain, told] = [false, true].map(|detail| {
+                let config = Config { backend: backend(peer), watch: Watch { detail }, ..config.clone() };
+                run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{}: {error}", case.id)).report
+            });
+            assert_eq!(plain.digest, told.digest, "{}", case.id);
+            for row in &told.detail.expect("it was asked for").collectives {
+                let waits = row.late_ns - row.ahead_ns;
+                let sum = waits + row.terms.iter().map(stats::CollectiveTerms::total_ns).sum::<f64>();
+                assert!((sum - row.mean_ns).abs() <= 1e-9 * row.mean_ns, "{}: {sum} is not {row:?}", case.id);
+            }
+            watched += 1;
+        }
+    }
+    assert!(watched > 50, "{watched} runs");
 }

@@ -182,6 +182,8 @@ pub struct Detail {
     pub activity: Activity,
     /// The chain of operations that the step takes as long as.
     pub critical_path: CriticalPath,
+    /// What collectives and sends take their time for, alike ones in one row, by total time, at most 50.
+    pub collectives: Vec<Collective>,
 }
 
 /// One layer on one class of ranks. Exposed parts sum over the layers to those of the class.
@@ -237,6 +239,8 @@ pub struct CriticalPath {
     pub by_layer: Vec<PathPart>,
     /// Sums of all segments by cause, largest first.
     pub by_cause: Vec<PathPart>,
+    /// Sums of all segments by operation, largest first, at most 200.
+    pub by_operation: Vec<PathOperation>,
 }
 
 /// A stretch of the critical path.
@@ -259,6 +263,108 @@ pub struct PathSegment {
     /// Why it began then: `dependency`, `resource` (what it needs was held), `last member` (of its collective came), `message` (was
     /// sent), `start` (of the run).
     pub cause: String,
+}
+
+/// Operations of the same kind and name on the critical path.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PathOperation {
+    /// Their name, a star for each number in it.
+    pub name: String,
+    /// Their kind.
+    pub kind: String,
+    /// Segments.
+    pub count: u64,
+    /// Their time.
+    pub ns: f64,
+}
+
+/// Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns - ahead_ns` and all times of `terms` sum to `mean_ns`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Collective {
+    /// Their name, a star for each number in it.
+    pub name: String,
+    /// `all_reduce`, ..., `send`.
+    pub kind: String,
+    /// Bytes of each, as the trace gives them.
+    pub bytes: u64,
+    /// Ranks that take part in one.
+    pub ranks: u64,
+    /// Chunks of each.
+    pub chunks: u64,
+    /// How many, over all ranks.
+    pub count: u64,
+    /// Ids in the traces, the first 64.
+    pub nodes: Vec<u64>,
+    /// Mean time from a rank's start to its end.
+    pub mean_ns: f64,
+    /// Longest.
+    pub max_ns: f64,
+    /// Mean wait for the rank whose coming the end depends on (a send: for its receiver to be ready).
+    pub late_ns: f64,
+    /// Mean time by which what the end depends on had begun before the rank came.
+    pub ahead_ns: f64,
+    /// What a chunk goes through.
+    pub phases: Vec<CollectivePhase>,
+    /// What the time is made of, by dimension, along the chain of what waited for what.
+    pub terms: Vec<CollectiveTerms>,
+    /// The names of what was waited for longest in queues and for links, with the mean waits of those that waited for it longest.
+    pub behind: Vec<PathPart>,
+}
+
+/// One phase of a full chunk.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CollectivePhase {
+    /// Index of the dimension.
+    pub dim: u64,
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub kind: String,
+    /// How.
+    pub algorithm: String,
+    /// Positions.
+    pub ranks: u64,
+    /// Messages that the mean position sends.
+    pub sends: f64,
+    /// Bytes that the mean position sends.
+    pub sent_bytes: f64,
+}
+
+/// What the mean time of a collective is made of on one dimension.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CollectiveTerms {
+    /// Index of the dimension.
+    pub dim: u64,
+    /// Messages that wait for one another.
+    pub messages: f64,
+    /// Bytes of those.
+    pub bytes: f64,
+    /// Latency of their paths.
+    pub latency_ns: f64,
+    /// Bytes over bandwidth of the links they cross.
+    pub transfer_ns: f64,
+    /// Waiting for the link out of the NPU behind messages of the same collective: their bytes over its bandwidth.
+    pub port_ns: f64,
+    /// Endpoint delays.
+    pub endpoint_ns: f64,
+    /// Reductions of what was received.
+    pub reduction_ns: f64,
+    /// Waiting for the link out of the NPU behind messages of other operations.
+    pub contention_ns: f64,
+    /// Waiting for links inside the network.
+    pub congestion_ns: f64,
+    /// Chunks waiting in queues for those of other operations.
+    pub queue_ns: f64,
+    /// Algorithms from files.
+    pub algorithm_ns: f64,
+}
+
+impl CollectiveTerms {
+    /// All times.
+    pub fn total_ns(&self) -> f64 {
+        let network = self.latency_ns + self.transfer_ns + self.port_ns + self.contention_ns + self.congestion_ns;
+        network + self.endpoint_ns + self.reduction_ns + self.queue_ns + self.algorithm_ns
+    }
 }
 
 /// A part of the critical path.

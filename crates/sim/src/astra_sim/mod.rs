@@ -161,7 +161,8 @@ impl<'a> AstraSimLowering<'a> {
         let spec = |(dim, kind, lane, bytes): (u32, CollectiveKind, Lane, u64)| {
             let size = self.sizes[dim as usize];
             let geometry = Geometry::Line { stride: stride(dim), size };
-            let plans = self.plans(choice.per_dim[dim as usize], kind, size, bytes, false)?;
+            let algorithm = choice.per_dim[dim as usize];
+            let plans = self.plans(algorithm, kind, size, bytes, false)?;
             Ok(PhaseSpec {
                 dim,
                 lane,
@@ -173,6 +174,7 @@ impl<'a> AstraSimLowering<'a> {
                 endpoint_delay: Span::from_ns(self.parameters.endpoint_delay),
                 kind,
                 bytes: buffer(kind, bytes, size),
+                algorithm: algorithm.to_string().into(),
             })
         };
         self.phases(request, chunk, &dims).into_iter().map(spec).collect()
@@ -201,6 +203,7 @@ impl<'a> AstraSimLowering<'a> {
             endpoint_delay: Span::from_ns(delay),
             kind,
             bytes: buffer(kind, chunk, size),
+            algorithm: algorithm.to_string().into(),
         })
     }
 }

@@ -23,12 +23,12 @@ pub use recorder::{PhaseTotals, RankTotals, kind_name};
 pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
-use crate::observe::Observer;
+use crate::observe::{Departure, Observer, Sender};
 use crate::shape::{Shape, Shapes};
 use device::memory::Sharing;
 use engine::EventQueue;
 use graph::{CollectiveKind, Problem, Workload};
-use network::{Backend, Delivery, Sequence, Stamp};
+use network::{Backend, Delivery, Sequence, Stamp, Transfer};
 use point_to_point::Owner;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -539,6 +539,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         if delivery.time == Time::MAX {
             return self.fail(too_long());
         }
+        self.recorder.tell(|observer| observer.arrives(delivery.token, delivery.time));
         let token = Token::unpack(delivery.token);
         match token {
             Token::Step { stream, phase, slot } => self.arrived(stream, phase, slot),
@@ -546,6 +547,41 @@ impl<'a, B: Backend> Executor<'a, B> {
             Token::Message { channel, ordinal } => self.message_arrived(channel, ordinal),
             Token::Announce { channel, ordinal } => self.announced(channel, ordinal),
         }
+    }
+
+    /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it would take alone.
+    #[inline]
+    fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer) {
+        if self.recorder.observed() {
+            let Transfer { src, dst, bytes, token, .. } = transfer;
+            let latency = self.backend.physical_minimum(src, dst, 0);
+            let departure = Departure {
+                sender,
+                dim: self.outermost(src, dst),
+                token,
+                rank,
+                port: self.backend.departure(src, dst),
+                bytes,
+                latency,
+                transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
+                occupancy: self.backend.occupancy(src, dst, bytes),
+            };
+            let now = self.now;
+            self.recorder.tell(|observer| observer.departs(&departure, now));
+        }
+        self.backend.start(self.now, transfer, &mut self.sequence);
+    }
+
+    /// The outermost dimension in which two ranks differ.
+    fn outermost(&self, src: u32, dst: u32) -> u32 {
+        let (mut stride, mut last) = (1, 0);
+        for (dim, &size) in self.settings.sizes.iter().enumerate() {
+            if src / stride % size != dst / stride % size {
+                last = dim as u32;
+            }
+            stride *= size;
+        }
+        last
     }
 
     fn fail(&mut self, problem: Problem) {

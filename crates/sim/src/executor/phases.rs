@@ -7,7 +7,7 @@
 use super::streams::Instance;
 use super::{Callback, Executor, NONE, Token};
 use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
-use crate::observe::{ChunkPhase, Observer};
+use crate::observe::{ChunkPhase, Observer, Sender};
 use crate::platform::Policy;
 use crate::symmetry::slot_of;
 use collective::Step;
@@ -30,6 +30,8 @@ const CUSTOM: u32 = u32::MAX - 1;
 
 /// To the streams of a line whose phase one of them has begun.
 pub(super) struct Invitation {
+    /// Who has begun it.
+    stream: u32,
     instance: u32,
     phase: u32,
     peers: Vec<u32>,
@@ -255,13 +257,13 @@ impl<B: Backend> Executor<'_, B> {
         }
         self.streams[stream as usize].begun |= begun;
         let peers = self.line(stream, &state, script);
-        self.invitations.push(Invitation { instance: state.instance, phase: state.phase, peers });
+        self.invitations.push(Invitation { stream, instance: state.instance, phase: state.phase, peers });
     }
 
     /// Hands out the invitations of a round, once all its ranks have done what they do in it.
     pub(super) fn hand_out_invitations(&mut self) {
         let mut joining = Vec::new();
-        for Invitation { instance, phase, peers } in std::mem::take(&mut self.invitations) {
+        for Invitation { stream: host, instance, phase, peers } in std::mem::take(&mut self.invitations) {
             for peer in peers {
                 let state = &mut self.streams[peer as usize];
                 let news = state.instance == instance && state.begun & bit(phase) == 0;
@@ -269,12 +271,15 @@ impl<B: Backend> Executor<'_, B> {
                 // A peer that is in this very phase of its chunk joins now; the others when they come to it.
                 if news && state.phase == phase && state.rank != NONE {
                     let (rank, (node, chunk)) = (state.rank, self.node_and_chunk(peer));
-                    joining.push((rank, node, chunk, peer));
+                    joining.push((rank, node, chunk, peer, host));
                 }
             }
         }
         joining.sort_unstable();
-        joining.into_iter().for_each(|(.., peer)| self.join(peer));
+        for (.., peer, host) in joining {
+            self.recorder.tell(|observer| observer.invited(peer, host));
+            self.join(peer);
+        }
     }
 
     /// The streams of a chunk that run a phase together.
@@ -346,12 +351,15 @@ impl<B: Backend> Executor<'_, B> {
         let instance = &self.instances[state.instance as usize];
         let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
         let chunk = ChunkPhase {
+            stream,
+            instance: state.instance,
             rank: state.rank,
             node: instance.members[state.member as usize].node,
             chunk: state.chunk,
             phase: state.phase,
             dim: phase.dim,
             kind: phase.kind,
+            custom: phase.custom.is_some(),
             entered: state.entered,
             started: state.started,
         };
@@ -421,6 +429,7 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn begin(&mut self, stream: u32) {
         let state = self.streams[stream as usize];
         let script = self.scripts[state.script as usize];
+        self.recorder.tell(|observer| observer.begins(stream, script.delay));
         if script.lockstep {
             let line = self.line_of(stream, &state, &script);
             if self.lockstep(stream, line) {
@@ -493,7 +502,7 @@ impl<B: Backend> Executor<'_, B> {
             } else {
                 let position = to.position(state.position, script.n);
                 let token = |to| Token::Step { stream: to, phase: state.phase, slot: step.slot };
-                self.start_transfer(stream, state, script, position, step.bytes, token);
+                self.start_transfer(Sender::Chunk(stream), stream, state, script, position, step.bytes, token);
             }
         }
         if let Some(from) = step.from {
@@ -503,15 +512,17 @@ impl<B: Backend> Executor<'_, B> {
                 self.announce(stream, state, script, from.position(state.position, script.n), slot);
             }
             if state.early > 0 && self.take_early(stream, state.phase, slot) {
-                self.received(stream);
+                self.received(stream, None);
             }
         }
     }
 
     /// Starts a transfer to the same chunk at `position`.
     #[inline]
+    #[allow(clippy::too_many_arguments)]
     fn start_transfer(
         &mut self,
+        sender: Sender,
         stream: u32,
         state: &Stream,
         script: &FlatScript,
@@ -525,7 +536,7 @@ impl<B: Backend> Executor<'_, B> {
         let member = self.member_at(state, script, position, dst);
         let token = token(row + member).pack();
         let weight = self.folding.multiplicity[state.rank as usize];
-        self.backend.start(self.now, Transfer { src, dst, bytes, token, weight }, &mut self.sequence);
+        self.depart(sender, state.rank, Transfer { src, dst, bytes, token, weight });
     }
 
     /// Index among the simulated members of the one at `position` of a line, which is `rank`.
@@ -564,12 +575,13 @@ impl<B: Backend> Executor<'_, B> {
         let plan = plan_of(phase, instance, state);
         let step = plan.sender_step(position, state.position, slot);
         let token = |to| Token::Clear { stream: to, phase: state.phase, step };
-        self.start_transfer(stream, state, script, position, ANNOUNCEMENT, token);
+        self.start_transfer(Sender::Chunk(stream), stream, state, script, position, ANNOUNCEMENT, token);
     }
 
     /// A receiver's announcement for `step` has arrived at the sender.
     pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
         let Some(state) = self.held.get(&(stream, phase, step)) else {
+            self.recorder.tell(|observer| observer.early(Token::Clear { stream, phase, step }.pack()));
             return self.keep_early(stream, phase, SENDER | step);
         };
         if self.settings.canonical {
@@ -581,13 +593,14 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Sends what a step has held back for its receiver.
-    pub(super) fn start_held(&mut self, stream: u32, phase: u32, step: u32) {
-        let state = self.held.remove(&(stream, phase, step)).expect("held until its receiver is there");
+    pub(super) fn start_held(&mut self, stream: u32, phase: u32, index: u32) {
+        let state = self.held.remove(&(stream, phase, index)).expect("held until its receiver is there");
         let script = self.scripts[state.script as usize];
-        let step = self.steps[(script.first + step) as usize];
+        let step = self.steps[(script.first + index) as usize];
         let to = step.to.expect("an announcement names a step that sends");
         let token = |to| Token::Step { stream: to, phase, slot: step.slot };
-        self.start_transfer(stream, &state, &script, to.position(state.position, script.n), step.bytes, token);
+        let cleared = Sender::Cleared(Token::Clear { stream, phase, step: index }.pack());
+        self.start_transfer(cleared, stream, &state, &script, to.position(state.position, script.n), step.bytes, token);
     }
 
     /// A message for receive `slot` of `phase` has arrived.
@@ -595,18 +608,22 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn arrived(&mut self, stream: u32, phase: u32, slot: u32) {
         let state = &self.streams[stream as usize];
         if state.script == NONE || state.phase != phase || slot >= state.posted {
+            self.recorder.tell(|observer| observer.early(Token::Step { stream, phase, slot }.pack()));
             return self.keep_early(stream, phase, slot);
         }
-        self.received(stream);
+        self.received(stream, Some(Token::Step { stream, phase, slot }.pack()));
     }
 
+    /// A receive has met its message: the one with `token` that has just come, or one that was there before.
     #[inline]
-    fn received(&mut self, stream: u32) {
+    fn received(&mut self, stream: u32, token: Option<u64>) {
         let state = &mut self.streams[stream as usize];
         let script = &self.scripts[state.script as usize];
-        let wait = script.delay + self.charges[(script.charges + state.received) as usize];
+        let (delay, charge) = (script.delay, self.charges[(script.charges + state.received) as usize]);
+        let wait = delay + charge;
         state.received += 1;
-        let rank = state.rank;
+        let (rank, now) = (state.rank, self.now);
+        self.recorder.tell(|observer| observer.received(stream, token, delay, charge, now));
         self.register(rank, self.now + wait, Callback::Usable(stream));
     }
 
@@ -624,6 +641,8 @@ impl<B: Backend> Executor<'_, B> {
     /// A reception has become usable.
     #[inline]
     pub(super) fn usable(&mut self, stream: u32) {
+        let now = self.now;
+        self.recorder.tell(|observer| observer.usable(stream, now));
         self.streams[stream as usize].usable += 1;
         self.fire(stream);
     }

@@ -6,7 +6,7 @@
 
 use super::phases::ANNOUNCEMENT;
 use super::{Callback, Executor, NONE, Token};
-use crate::observe::Message;
+use crate::observe::{Message, Sender};
 use network::{Backend, Transfer};
 use units::Time;
 
@@ -36,6 +36,15 @@ impl Owner {
     /// A node of the workload.
     pub(super) fn node(rank: u32, node: u32) -> Owner {
         Owner { rank, node, run: NONE, scope: 0 }
+    }
+
+    /// Whose time goes on in a message, or in its announcement.
+    fn sender(self, announces: bool) -> Sender {
+        match self {
+            Owner { run: NONE, node, .. } if !announces => Sender::Node(node),
+            Owner { run: NONE, node, .. } => Sender::Beside(Some(node)),
+            Owner { .. } => Sender::Beside(None),
+        }
     }
 }
 
@@ -98,7 +107,7 @@ impl<B: Backend> Executor<'_, B> {
             let weight = self.folding.multiplicity[owner.rank as usize];
             let token = Token::Announce { channel: at, ordinal }.pack();
             let transfer = Transfer { src, dst: src.wrapping_add_signed(peer), bytes: ANNOUNCEMENT, token, weight };
-            self.backend.start(self.now, transfer, &mut self.sequence);
+            self.depart(owner.sender(true), owner.rank, transfer);
         }
     }
 
@@ -115,7 +124,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         let weight = self.folding.multiplicity[owner.rank as usize];
         let token = Token::Message { channel: at, ordinal }.pack();
-        self.backend.start(self.now, Transfer { src, dst, bytes, token, weight }, &mut self.sequence);
+        self.depart(owner.sender(false), owner.rank, Transfer { src, dst, bytes, token, weight });
     }
 
     /// A message is there: its send ends, then its receive if it is posted.

@@ -220,6 +220,8 @@ impl<B: Backend> Executor<'_, B> {
         let blank = Member { rank: NONE, node: 0, chunks_left: 0, priority: 0, dealt: None };
         let members = vec![blank; members as usize];
         let left = members.len() as u32;
+        let count = self.workload.groups[group as usize].members.len(self.settings.ranks);
+        self.recorder.tell(|observer| observer.opens(at, &request, &lowered, count));
         self.instances.push(Instance { lowered, scripts, request, class, group, ordinal, first_stream, members, left });
         at
     }

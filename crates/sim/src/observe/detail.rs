@@ -1,5 +1,6 @@
 //! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the same folded or not.
 
+use super::collectives::{collectives, pattern};
 use super::layers::{self, Interval};
 use super::log::{Activities, Log};
 use super::path::{Segment, Walk};
@@ -7,11 +8,13 @@ use super::{bins, log};
 use crate::executor::{Folding, Kind, kind_name};
 use graph::Workload;
 use indexmap::IndexMap;
-use stats::{Activity, CriticalPath, Detail, Layer, PathPart, PathSegment};
+use stats::{Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment};
 use units::{Span, Time};
 
 /// Segments of the critical path that are listed: the longest.
 const SEGMENTS: usize = 400;
+/// Operations of the critical path that are listed: those with the longest sums.
+const OPERATIONS: usize = 200;
 /// Classes of ranks whose layers are listed.
 const CLASSES: usize = 64;
 
@@ -24,6 +27,8 @@ pub(crate) struct Source<'a> {
     pub symmetry: &'a Folding,
     /// The first rank of each class of the report.
     pub classes: &'a [u32],
+    /// Names of the dimensions that collectives run over.
+    pub dims: &'a [String],
     /// End of the last rank.
     pub step: Time,
 }
@@ -36,6 +41,7 @@ pub(crate) fn detail(source: &Source, mut log: Log) -> Detail {
         bin_ns: bins::width(source.step) as f64 / 1e3,
         activity: activity(source, activities),
         critical_path: critical_path(source, &log),
+        collectives: collectives(source, &log),
     }
 }
 
@@ -106,6 +112,7 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
         by_kind: parts(&path, kind),
         by_layer: parts(&path, |s| program(s).layer(node(s))),
         by_cause: parts(&path, |s| s.cause.name()),
+        by_operation: operations(&path, |s| (program(s).name(node(s)), kind(s))),
     }
 }
 
@@ -116,6 +123,25 @@ fn longest(path: &[Segment]) -> impl Iterator<Item = &Segment> {
     order.truncate(SEGMENTS);
     order.sort_unstable();
     order.into_iter().map(|i| &path[i])
+}
+
+/// Sums of a path by the name of operations without its numbers and their kind, largest first.
+fn operations<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> (&'a str, &'a str)) -> Vec<PathOperation> {
+    let mut sums: IndexMap<(String, &str), (Span, u64)> = IndexMap::new();
+    for segment in path {
+        let (name, kind) = of(segment);
+        let entry = sums.entry((pattern(name), kind)).or_default();
+        *entry = (entry.0 + segment.end.since(segment.start), entry.1 + 1);
+    }
+    sums.sort_by(|a, x, b, y| y.0.cmp(&x.0).then_with(|| a.cmp(b)));
+    sums.truncate(OPERATIONS);
+    let row = |((name, kind), (span, count)): ((String, &str), (Span, u64))| PathOperation {
+        name,
+        kind: kind.into(),
+        count,
+        ns: span.as_ns(),
+    };
+    sums.into_iter().map(row).collect()
 }
 
 /// Sums of a path by `of`, largest first.

@@ -1,14 +1,18 @@
 //! The log of a run: when each node of each simulated rank started and ended and what let it start, which nodes met in a
 //! collective or by a message, and what ranks and dimensions did over time.
 //!
-//! Twenty-four bytes a node and rank, and activity in bins: a log is as large as the simulated part of the workload, not as long as the run.
+//! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program (`chains.rs`): a log is as large as the
+//! simulated part of the workload, not as long as the run.
 
 use super::bins::Bins;
-use super::{Activity, ChunkPhase, Message, Observer};
+use super::chains::{Chains, Over};
+use super::{Activity, ChunkPhase, Departure, Message, Observer};
 use crate::executor::{Folding, Kind};
+use crate::lowering::{Lowered, Request};
 use graph::Workload;
 use rustc_hash::FxHashMap;
-use units::Time;
+use std::sync::Arc;
+use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
 
@@ -42,6 +46,7 @@ pub(crate) struct Log {
     /// The message of each receive.
     messages: FxHashMap<Place, Message>,
     pub(super) activity: Activities,
+    pub(super) chains: Chains,
 }
 
 /// What was done over time.
@@ -64,6 +69,7 @@ impl Log {
         for &rank in &folding.representatives {
             first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
         }
+        let programs = folding.representatives.iter().map(|&rank| workload.ranks[rank as usize].program).collect();
         let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
         let none = || vec![Bins::default(); dims];
         Log {
@@ -73,6 +79,7 @@ impl Log {
             members: Vec::new(),
             instance: FxHashMap::default(),
             messages: FxHashMap::default(),
+            chains: Chains::new(dims, programs),
             activity: Activities { dimensions: none(), waiting: none(), ..Activities::default() },
         }
     }
@@ -107,8 +114,10 @@ impl Observer for Log {
         *self.node(rank, node) = Ran { start: now, end: Time::MAX, after: after.unwrap_or(NONE) };
     }
 
-    fn completed(&mut self, rank: u32, node: u32, _kind: Kind, _start: Time, now: Time) {
+    fn completed(&mut self, rank: u32, node: u32, _kind: Kind, start: Time, now: Time) {
         self.node(rank, node).end = now;
+        let ranks = self.multiplicity[rank as usize];
+        self.chains.over(&Over { place: (rank, node), start, end: now, ranks });
     }
 
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
@@ -131,6 +140,47 @@ impl Observer for Log {
     fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
         let ranks = self.multiplicity[chunk.rank as usize];
         self.activity.waiting[chunk.dim as usize].add(chunk.entered, now, ranks);
+        self.chains.starts(chunk, now);
+    }
+
+    fn chunk_waits(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.chains.waits(chunk, now);
+    }
+
+    fn chunk_ends(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.chains.ends(chunk, now);
+    }
+
+    fn opens(&mut self, instance: u32, request: &Request, lowered: &Arc<Lowered>, ranks: u32) {
+        self.chains.opens(instance, request, lowered, ranks);
+    }
+
+    fn invited(&mut self, stream: u32, host: u32) {
+        self.chains.invited(stream, host);
+    }
+
+    fn begins(&mut self, stream: u32, delay: Span) {
+        self.chains.begins(stream, delay);
+    }
+
+    fn departs(&mut self, departure: &Departure, now: Time) {
+        self.chains.departs(departure, now);
+    }
+
+    fn arrives(&mut self, token: u64, now: Time) {
+        self.chains.arrives(token, now);
+    }
+
+    fn early(&mut self, token: u64) {
+        self.chains.early(token);
+    }
+
+    fn received(&mut self, stream: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
+        self.chains.received(stream, token, delay, charge, now);
+    }
+
+    fn usable(&mut self, stream: u32, now: Time) {
+        self.chains.usable(stream, now);
     }
 
     fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
