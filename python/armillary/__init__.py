@@ -10,7 +10,7 @@ result.breakdown()
 
 from . import platform, workload
 from ._core import version as _version
-from .api import collective, simulate
+from .api import collective, compare, simulate
 from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
 from .platform import Platform
@@ -31,6 +31,7 @@ __all__ = [
     "Workload",
     "__version__",
     "collective",
+    "compare",
     "design",
     "load",
     "platform",

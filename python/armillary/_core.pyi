@@ -38,6 +38,9 @@ class Platform:
         `settings` are `(dotted key, YAML value)` pairs that override the file's.
         """
     @staticmethod
+    def parse(text: str, name: str, settings: Sequence[tuple[str, str]]) -> Platform:
+        """Reads the text of a platform file, which is called `name` where it is wrong; `settings` as in `load`."""
+    @staticmethod
     def inline(
         topology: str,
         bandwidth: Sequence[str],

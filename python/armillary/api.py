@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,12 +12,13 @@ from . import _core, nccl
 from .errors import InputError, Problem
 from .platform import Platform
 from .result import Result, columns
-from .workload import Workload
+from .schema import Report
+from .workload import Workload, load
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from .schema import Report
+    from .explain import Comparison
 
 Progress = Callable[[float, float], None]
 
@@ -40,7 +43,55 @@ def simulate(
     """
     if not 0 <= seed < 2**64:
         raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
-    return Result(_core.simulate(workload._core, platform._core, backend, fold, seed, detail, progress))
+
+    def run(target: Platform, with_detail: bool, told: Progress | None = None) -> _core.Outcome:
+        return _core.simulate(workload._core, target._core, backend, fold, seed, with_detail, told)
+
+    def again(settings: Mapping[str, str], with_detail: bool) -> Report:
+        found: Report = json.loads(run(platform.changed(settings), with_detail).report())
+        return found
+
+    return Result(run(platform, detail, progress), again)
+
+
+def compare(*results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None) -> Comparison:
+    """What moved from the first of `results` to each of the others, and why.
+
+    `results` are runs with their detail, their reports, or files of reports (`armillary run --json`); `names` what they
+    are called. Raises `InputError` for fewer than two, for one without detail, and for a file that is no report.
+    """
+    from .explain import compare as compared
+
+    called = [os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26) for at, each in enumerate(results)]
+    return compared([_report(each) for each in results], names or called)
+
+
+def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
+    from .report import reading
+
+    if isinstance(result, Result):
+        return result.report
+    return reading.read(result) if isinstance(result, str | os.PathLike) else result
+
+
+def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
+    """What simulates a report's run again with some keys of the platform set, or why that can't be."""
+    config, workload = report["config"], report["config"]["workload"]
+    if config.get("platform_file") is None:
+        return "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an older version"
+    if workload["traces"] is None:
+        return "the run can't be repeated: a program made its workload (Result.explain can)"
+    try:
+        platform = Platform.parse(config["platform_file"], "config.platform_file")
+        loaded = load(workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1))
+    except InputError as error:
+        return f"the run can't be repeated: {workload['traces']} {error.problems[0].message}"
+
+    def again(settings: Mapping[str, str], with_detail: bool) -> Report:
+        changed = platform.changed(settings)
+        return simulate(loaded, changed, backend=config["backend"], seed=report["seed"], detail=with_detail).report
+
+    return again
 
 
 def check(workload: Workload, platform: Platform, *, backend: str = "analytical") -> list[Problem]:

@@ -8,10 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, get_type_hints
 
 from . import _core, files
+from .errors import InputError, Problem
 from .schema import Class, Dimension, Link, Operation, Phase, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import polars as pl
+
+    from .explain import Comparison, Explanation
 
 _PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "idle")
 
@@ -19,8 +24,15 @@ _PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "idle")
 class Result:
     """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
 
-    def __init__(self, core: _core.Outcome) -> None:
+    def __init__(self, core: _core.Outcome, again: Callable[[Mapping[str, str], bool], Report] | None = None) -> None:
         self._core = core
+        self._again = again
+
+    def again(self, settings: Mapping[str, str], detail: bool = False) -> Report:
+        """The report of the same run with some values of the platform set. Raises `InputError`, `StalledError`."""
+        if self._again is None:
+            raise InputError([Problem("", "again", "nothing is known of how this result was made", "Result of simulate")])
+        return self._again(settings, detail)
 
     @cached_property
     def report(self) -> Report:
@@ -86,6 +98,23 @@ class Result:
         finish = pl.Series("finish_ns", self._core.finish_ps(), dtype=pl.UInt64)
         exposed = pl.Series("finish_minus_compute_ns", self._core.finish_minus_compute_ps(), dtype=pl.UInt64)
         return pl.DataFrame([finish, exposed]).with_columns(pl.all() / 1e3).with_row_index("rank")
+
+    def explain(self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0) -> Explanation:
+        """Why the step, or what `node` means, takes its time; needs `simulate(..., detail=True)`.
+
+        `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With `what_if` the run is
+        repeated with one thing changed at a time, for about `seconds`. Raises `InputError` for a run without detail and a
+        node that is not there.
+        """
+        from .explain import explain
+
+        return explain(self.report, node, again=self._again if what_if else None, seconds=seconds)
+
+    def compare(self, *others: Result) -> Comparison:
+        """What moved from this run to each of `others`, and why; see `armillary.compare`."""
+        from .explain import compare
+
+        return compare([self.report, *(other.report for other in others)])
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as JSON text, the same bytes for the same input; also written to `path`, whole or not at all."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, convert, design, import_, platform, report, run, study, sweep, workload
+from . import check, collective, compare, convert, design, explain, import_, platform, report, run, study, sweep, workload
 
 app = typer.Typer(
     name="armillary",
@@ -49,6 +49,8 @@ app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
 app.command("report")(report.report)
+app.command("explain")(explain.explain)
+app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

@@ -40,6 +40,13 @@ class Platform:
         platform._core = _core.Platform.load(os.fspath(name), [str(SYSTEMS)], _pairs(settings))
         return platform
 
+    @classmethod
+    def parse(cls, text: str, name: str = "platform.yml", settings: Mapping[str, object] | None = None) -> Platform:
+        """Reads the text of a platform file, as `to_yaml` writes it; `name` is its name in problems."""
+        platform = cls.__new__(cls)
+        platform._core = _core.Platform.parse(text, name, _pairs(settings))
+        return platform
+
     @property
     def name(self) -> str:
         """Name for people."""
@@ -54,6 +61,10 @@ class Platform:
     def npus(self) -> int:
         """Number of NPUs."""
         return self._core.npus
+
+    def changed(self, settings: Mapping[str, object]) -> Platform:
+        """The same platform with some values set: `{"links[0].bandwidth": "100 GB/s"}`. Raises `InputError`."""
+        return Platform.parse(self.to_yaml(), self.name, settings) if settings else self
 
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the key."""

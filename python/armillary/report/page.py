@@ -120,6 +120,11 @@ def fragment(parts: Iterable[Part]) -> str:
     return "\n".join(map(_part, parts))
 
 
+def body(page: Page) -> str:
+    """What stands on a page as HTML to be put into something else, such as a notebook."""
+    return "\n".join([_header(page), *map(_section, page.sections)])
+
+
 def write_figures(directory: str | os.PathLike[str], figures: Iterable[Chart | Drawing]) -> list[str]:
     """Writes `NAME.svg` and `NAME.png` of each, and `NAME.csv` of charts, into `directory`, which is made.
 

@@ -1,0 +1,85 @@
+"""`armillary explain`: why a step, or an operation of it, takes its time, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import api
+from ..errors import InputError, Problem
+from ..platform import Platform
+from ..workload import load
+from . import output
+from .options import Backend, BackendName, Groups, Json, Npus, Passes, Settings, settings
+
+if TYPE_CHECKING:
+    from ..explain.whatif import Again
+    from ..schema import Report
+
+What = Annotated[
+    str, typer.Argument(metavar="RESULT", help="What `armillary run --json` wrote; or a workload, with -p: it is run first.")
+]
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="NODE", help="An operation: id, rank:id, name, kind, or a pattern of names. Else the step."),
+]
+PlatformName = Annotated[
+    str | None, typer.Option("--platform", "-p", metavar="P", help="Preset or platform file, for a workload.")
+]
+NoWhatIf = Annotated[bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")]
+Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")]
+
+
+def explain(
+    what: What,
+    node: Node = None,
+    platform: PlatformName = None,
+    backend: BackendName = Backend.analytical,
+    groups: Groups = None,
+    json: Json = None,
+    no_what_if: NoWhatIf = False,
+    npus: Npus = None,
+    passes: Passes = 1,
+    seconds: Seconds = 20.0,
+    set_: Settings = None,
+) -> None:
+    """Say why a step, or an operation of it, takes its time, and what would help."""
+    from ..explain import explain as explained
+    from ..report import reading
+
+    with output.guard():
+        output.require_writable(json)
+        if platform is None:
+            _no_run(set_, npus, groups)
+            report = reading.read(what)
+            again: Again | str = "not asked for" if no_what_if else api.rerun(report)
+        else:
+            report, again = _run(what, Platform.load(platform, settings(set_, npus)), str(backend), groups, passes)
+        with output.progress("what would help", clock=False) as update:
+            wanted = None if no_what_if else again
+            found = explained(report, node, again=wanted, seconds=seconds, progress=update)
+        if json != "-":
+            from ..report import words
+
+            words.show(found.page, output.console())
+        output.write_json(json, found.to_json())
+
+
+def _run(
+    workload: str, target: Platform, backend: str, groups: str | None, passes: int
+) -> tuple[Report, Callable[[Mapping[str, str], bool], Report]]:
+    """The report of a run, and what repeats it."""
+    source = load(workload, target, groups, passes)
+    with output.progress("simulating") as update:
+        result = api.simulate(source, target, backend=backend, detail=True, progress=update)
+    return result.report, result.again
+
+
+def _no_run(set_: list[str] | None, npus: int | None, groups: str | None) -> None:
+    """A result has its platform: what would change it is refused."""
+    given = {"--set": set_, "--npus": npus, "--groups": groups}
+    wrong = [Problem("", name, "is for a workload, not for a result", "-p P with it") for name, value in given.items() if value]
+    if wrong:
+        raise InputError(wrong)

@@ -1,0 +1,13 @@
+"""Why a run takes the time it takes, and why two runs differ.
+
+Here: explanations (`explain`), comparisons (`compare`), both made of a report with its detail alone, and what would help
+most (`whatif`), which simulates again. Not here: how they look on a terminal or a page (`report`), simulating (`api`).
+"""
+
+from __future__ import annotations
+
+from .compare import compare
+from .explanation import Comparison, Explanation
+from .why import explain
+
+__all__ = ["Comparison", "Explanation", "compare", "explain"]

@@ -1,0 +1,188 @@
+"""Why a collective takes its time: the formula with its numbers, term by term, a lower bound, and the bottleneck.
+
+Model: the chain of what waited for what (`crates/sim/src/observe/chain.rs`), whose terms sum to the mean duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..report.page import Section, Table
+from ..report.quantity import bandwidth, counted, number, share, size, time
+from ..schema import Collective, CollectiveTerms, Report
+from . import bounds
+from .network import Dimension, dimensions
+from .rows import TERMS, term_sum
+
+_NEGLIGIBLE = 5e-4
+"""Shares below are not worth a sentence."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One term: where, what, the formula with its numbers, and ns."""
+
+    dim: str
+    term: str
+    formula: str
+    ns: float
+
+
+def sections(report: Report, row: Collective) -> list[Section]:
+    """What is told of one row."""
+    lines = terms(report, row)
+    told = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
+    return [Section(heading(row), [*told, _table(row, lines)]), Section("Lower bound", _bound(report, row))]
+
+
+def data(report: Report, row: Collective) -> dict[str, Any]:
+    """The same as numbers."""
+    bound = bounds.collective(report, row)
+    lines = [vars(line) for line in terms(report, row)]
+    return {
+        **row,
+        "lines": lines,
+        "remainder_ns": row["mean_ns"] - sum(line["ns"] for line in lines),
+        "bottleneck": bottleneck(report, row),
+        "bound": None if bound is None else {**vars(bound), "ns": bound.ns},
+    }
+
+
+def heading(row: Collective) -> str:
+    """`all_reduce "grad*", 100 MB on 8 ranks: 28.02 ms`."""
+    return f'{row["kind"]} "{row["name"]}", {size(row["bytes"])} on {counted(row["ranks"], "rank")}: {time(row["mean_ns"])}'
+
+
+def terms(report: Report, row: Collective) -> list[Line]:
+    """All terms that are not zero, by dimension, waits last; they sum to the mean duration."""
+    network = dimensions(report)
+    names = {phase["dim"]: phase["name"] for phase in row["phases"]}
+    lines = []
+    for found in row["terms"]:
+        dim = network[found["dim"]] if network else None
+        name = names.get(found["dim"]) or (dim.name if dim else f"dimension {found['dim'] + 1}")
+        lines += [Line(name, TERMS[term], formula, ns) for term, formula, ns in _formulas(report, found, dim)]
+    waits = [("waiting for the last member to come", row["late_ns"]), ("begun before the rank came", -row["ahead_ns"])]
+    return lines + [Line("", what, "", ns) for what, ns in waits if ns]
+
+
+def bottleneck(report: Report, row: Collective) -> str | None:
+    """The dimension that most of the time is spent on."""
+    by_dim = {found["dim"]: sum(float(found[term]) for term in TERMS) for found in row["terms"]}  # type: ignore[literal-required]
+    if not by_dim or not any(by_dim.values()):
+        return None
+    names = {phase["dim"]: phase["name"] for phase in row["phases"]}
+    most = max(by_dim, key=lambda dim: by_dim[dim])
+    network = dimensions(report)
+    return names.get(most) or (network[most].name if network else f"dimension {most + 1}")
+
+
+def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> Iterator[tuple[str, str, float]]:
+    """Term, formula, ns."""
+    platform = report["config"]["platform"]
+    messages = f"{found['messages']:,.4g} messages"
+    for term in TERMS:
+        ns = float(found[term])  # type: ignore[literal-required]
+        if not ns:
+            continue
+        formula = ""
+        if term == "latency_ns" and dim and dim.latency_ns and found["messages"]:
+            hops = ns / dim.latency_ns / found["messages"]
+            formula = f"{messages} x {hops:.3g} hops x {time(dim.latency_ns)}"
+        elif term == "transfer_ns" and dim and found["bytes"]:
+            links = ns * dim.link / found["bytes"]
+            times = f" x {links:.3g} links, one after the other" if links > 1 + 1e-6 else ""
+            formula = f"{messages}, {size(found['bytes'])} in all, at {bandwidth(dim.link)}{times}"
+        elif term == "port_ns" and dim:
+            formula = f"{size(ns * dim.link)} of the same collective first, at {bandwidth(dim.link)}"
+        elif term == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
+            delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
+            formula = f"{ns / delay:,.4g} x {time(delay)}"
+        elif term == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
+            rate = platform["npu"]["memory_bandwidth"] / 1e9
+            formula = f"3 x {size(ns * rate / 3)} at {bandwidth(rate)}"
+        yield term, formula, ns
+
+
+def _what(row: Collective) -> str:
+    chunks = "as one chunk" if row["chunks"] == 1 else f"in {number(row['chunks'])} chunks"
+    phases = ", then ".join(
+        f"{phase['kind']} on {phase['name']} ({phase['algorithm']}, {phase['sends']:,.4g} messages, "
+        f"{size(phase['sent_bytes'])} sent by an NPU)"
+        for phase in row["phases"]
+    )
+    way = f" It goes {chunks} through {phases}." if phases else ""
+    many = f"{counted(row['count'], 'time')} over all ranks" if row["count"] != row["ranks"] else "once on each rank"
+    longest = f", {time(row['max_ns'])} at most" if row["max_ns"] > row["mean_ns"] * (1 + 1e-9) else ""
+    return f"It runs {many} and takes {time(row['mean_ns'])} on the mean{longest}.{way}"
+
+
+def _path(row: Collective) -> Iterator[str]:
+    """What the chain of causes is."""
+    if not row["terms"]:
+        return
+    messages = sum(found["messages"] for found in row["terms"])
+    alpha, beta = term_sum(row, "latency_ns", "endpoint_ns"), term_sum(row, "transfer_ns", "port_ns")
+    whole = row["mean_ns"] or 1.0
+    yield (
+        f"{messages:,.4g} messages wait for one another on the way to its end. Latency and endpoint delays cost "
+        f"{time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} ({share(beta / whole)})."
+    )
+
+
+def _bottleneck(report: Report, row: Collective) -> Iterator[str]:
+    slowest = bottleneck(report, row)
+    used = {phase["dim"] for phase in row["phases"]}
+    if slowest is None or len(used) < 2:
+        return
+    of_it = sum(line.ns for line in terms(report, row) if line.dim == slowest)
+    fill = sum(line.ns for line in terms(report, row) if line.dim and line.dim != slowest)
+    yield (
+        f"{slowest} is the bottleneck: {time(of_it)} are spent there. The other dimensions cost {time(fill)}, "
+        f"which is what filling and draining the pipeline of {counted(row['chunks'], 'chunk')} takes."
+    )
+
+
+def _waits(row: Collective) -> Iterator[str]:
+    waited = term_sum(row, "contention_ns", "queue_ns")
+    if waited > _NEGLIGIBLE * row["mean_ns"]:
+        names = ", ".join(part["name"] for part in row["behind"])
+        behind = f", most of it behind {names}" if names else ""
+        yield f"It waits {time(waited)} for other operations in queues and at links{behind}."
+    if row["late_ns"] > _NEGLIGIBLE * row["mean_ns"]:
+        yield f"Its mean rank waits {time(row['late_ns'])} for the last member to come."
+    inside = term_sum(row, "congestion_ns")
+    if inside > _NEGLIGIBLE * row["mean_ns"]:
+        yield f"Its messages wait {time(inside)} for links inside the network, behind those of other NPUs."
+
+
+def _table(row: Collective, lines: list[Line]) -> Table:
+    whole = row["mean_ns"] or 1.0
+    rows = [(line.dim, line.term, line.formula, _signed(line.ns), share(line.ns / whole)) for line in lines]
+    left = row["mean_ns"] - sum(line.ns for line in lines)
+    rows += [("", "remainder", "", _signed(left), share(left / whole))] if abs(left) > 1e-6 * whole else []
+    rows.append(("", "sum", "", time(row["mean_ns"]), share(1.0)))
+    return Table("What the time is made of", ("Dimension", "Term", "Formula", "Time", "Share"), rows, labels=3)
+
+
+def _bound(report: Report, row: Collective) -> list[str]:
+    bound = bounds.collective(report, row)
+    if bound is None:
+        return ["Not known: the network has no dimensions that collectives run over, or the algorithm is from a file."]
+    said = (
+        f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} for the bytes that have "
+        f"to leave, {time(bound.latency_ns)} for the way to the farthest rank."
+    )
+    if row["mean_ns"] < bound.ns * (1 - 1e-9):
+        return [
+            said,
+            f"The run is faster, for {report['config']['backend']} lets messages share links behind the first; "
+            "--backend link does not.",
+        ]
+    return [said, f"It takes {row['mean_ns'] / bound.ns:.2f} times as long." if bound.ns else "It sends nothing."]
+
+
+def _signed(ns: float) -> str:
+    return f"-{time(-ns)}" if ns < 0 else time(ns)

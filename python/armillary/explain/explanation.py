@@ -1,0 +1,38 @@
+"""What explaining and comparing give: pages to read and the same as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..report import page, words
+
+EXPLANATION = "armillary.explanation/1"
+COMPARISON = "armillary.comparison/1"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a step, or an operation of it, takes its time. Notebooks display it; `print` gives its text."""
+
+    page: page.Page
+    """Sentences and tables."""
+    data: Mapping[str, Any]
+    """The same as numbers; times in ns, shares 0..1. Schema `armillary.explanation/1`, docs/explain.md."""
+
+    def to_json(self) -> str:
+        """`data` as JSON text."""
+        return json.dumps(self.data, indent=2)
+
+    def __str__(self) -> str:
+        return words.text(self.page)
+
+    def _repr_html_(self) -> str:
+        return page.body(self.page)
+
+
+@dataclass(frozen=True)
+class Comparison(Explanation):
+    """What moved between runs, and why. Schema `armillary.comparison/1`, docs/compare.md."""

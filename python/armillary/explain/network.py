@@ -1,0 +1,48 @@
+"""The network of a report's platform, as explanations and bounds need it.
+
+Model: NPUs in dimensions; a dimension has links of one bandwidth and latency. Explicit graphs and logical dimensions
+have no such dimensions: nothing is told of them but sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..schema import Report
+
+_DIAMETER = {"FullyConnected": 1, "Switch": 2}
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One network dimension: bandwidths in bytes/ns (GB/s), latency of a link in ns."""
+
+    name: str
+    block: str
+    size: int
+    link: float
+    npu: float
+    latency_ns: float
+
+    def diameter(self, size: int) -> int:
+        """Links between the two of `size` positions that are farthest apart."""
+        return _DIAMETER.get(self.block, size // 2)
+
+
+def dimensions(report: Report) -> list[Dimension]:
+    """Dimensions, innermost first; none on explicit graphs and where collectives run over logical ones."""
+    platform = report["config"]["platform"]
+    dims = platform["fabric"].get("dims")
+    if dims is None or platform.get("logical") is not None:
+        return []
+    return [
+        Dimension(
+            shown["name"],
+            str(dim["block"]),
+            dim["size"],
+            shown["link_gb_per_s"],
+            shown["npu_gb_per_s"],
+            dim["link_latency_ps"] / 1e3,
+        )
+        for dim, shown in zip(dims, report["dimensions"], strict=True)
+    ]

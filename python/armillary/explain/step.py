@@ -1,0 +1,117 @@
+"""Why a step takes its time: its critical path with shares, what waits on it, its parts, and lower bounds."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+from ..report.page import Section, Table
+from ..report.quantity import counted, number, share, time
+from ..schema import Class, CriticalPath, PathPart, PathSegment, Report
+from . import bounds
+from .rows import detail, pattern
+
+_ROWS = 10
+_CAUSES = {
+    "dependency": "what it depends on ended",
+    "resource": "what held its resource ended",
+    "last member": "the last member of the collective came",
+    "message": "its message was sent",
+    "start": "the run began",
+}
+PARTS = [name for name in get_type_hints(Class) if name in ("compute_ns", "idle_ns") or name.startswith("exposed_")]
+"""Parts of the step time of a class of ranks, which sum to it."""
+
+
+def sections(report: Report) -> list[Section]:
+    """What is told of the step."""
+    path = detail(report)["critical_path"]
+    return [
+        Section("Critical path", _critical(report, path)),
+        Section("Where each rank's time goes", [_parts(report)]),
+        Section("Lower bounds", _bounds(report)),
+    ]
+
+
+def data(report: Report) -> dict[str, Any]:
+    """The same as numbers."""
+    path = detail(report)["critical_path"]
+    return {
+        "step_time_ns": report["step_time_ns"],
+        "critical_path": {key: path[key] for key in ("count", "by_kind", "by_layer", "by_cause", "by_operation")},  # type: ignore[literal-required]
+        "parts": [{"ranks": each["ranks"], **{part: each[part] for part in PARTS}} for each in report["classes"]],  # type: ignore[literal-required]
+        "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
+    }
+
+
+def _critical(report: Report, path: CriticalPath) -> list[str | Table]:
+    if not path["count"]:
+        return ["Nothing takes any time."]
+    step = report["step_time_ns"] or 1.0
+    kinds = ", ".join(f"{part['name']} {share(part['ns'] / step)}" for part in path["by_kind"][:5])
+    told = [
+        f"The step takes as long as a chain of {counted(path['count'], 'operation')}, each of which waits for the one "
+        f"before it: {kinds}.",
+        *_waits(path, step),
+    ]
+    return [*told, _operations(path, step), _named("By layer", path["by_layer"], step)]
+
+
+def _waits(path: CriticalPath, step: float) -> list[str]:
+    by_cause = {part["name"]: part for part in path["by_cause"]}
+    told = []
+    for cause, words in (
+        ("last member", "began to count when the last member of the collective came"),
+        ("message", "began to count when the message was sent"),
+        ("resource", "waited for the NPU, a communication stream or a path to memory"),
+    ):
+        if part := by_cause.get(cause):
+            told.append(f"{share(part['ns'] / step)} of it, {number(part['count'])} operations, {words}.")
+    return [" ".join(told)] if told else []
+
+
+def _operations(path: CriticalPath, step: float) -> Table:
+    rows = []
+    for found in path["by_operation"][:_ROWS]:
+        mean = found["ns"] / found["count"] if found["count"] else 0.0
+        alike = [s for s in path["segments"] if (pattern(s["name"]), s["kind"]) == (found["name"], found["kind"])]
+        rows.append(
+            (found["name"], found["kind"], number(found["count"]), time(mean), time(found["ns"]), share(found["ns"] / step), _cause(alike))
+        )
+    columns = ("Operation", "Kind", "Count", "Mean", "Time", "Share", "Began when")
+    return Table("Biggest operations on it", columns, rows, labels=2)
+
+
+def _cause(segments: list[PathSegment]) -> str:
+    """Why most of the time of some segments began when it did."""
+    sums: dict[str, float] = {}
+    for segment in segments:
+        sums[segment["cause"]] = sums.get(segment["cause"], 0.0) + segment["end_ns"] - segment["start_ns"]
+    return _CAUSES.get(max(sums, key=lambda cause: sums[cause]), "") if sums else ""
+
+
+def _named(title: str, parts: list[PathPart], step: float) -> Table:
+    rows = [(part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)) for part in parts[:_ROWS]]
+    return Table(title, ("Layer", "Count", "Time", "Share"), rows)
+
+
+def _parts(report: Report) -> Table:
+    used = [part for part in PARTS if any(each[part] for each in report["classes"])]  # type: ignore[literal-required]
+    names = [part.removesuffix("_ns").replace("_", " ").capitalize() for part in used]
+    rows = [
+        (each["ranks"], number(each["count"]), *(time(float(each[part])) for part in used))  # type: ignore[literal-required]
+        for each in report["classes"][:_ROWS]
+    ]
+    return Table("Parts of the step time", ("Ranks", "NPUs", *names), rows)
+
+
+def _bounds(report: Report) -> list[str | Table]:
+    found = bounds.step(report)
+    if not found:
+        return ["None: nothing computes and nothing is sent."]
+    what, ns = found[0]
+    times = f"the step takes {report['step_time_ns'] / ns:.2f} times as long" if ns else ""
+    rows = [(each, time(bound), share(bound / (report["step_time_ns"] or 1.0))) for each, bound in found]
+    return [
+        f"No schedule of this work is faster than {time(ns)} ({what}); {times}.",
+        Table("Lower bounds", ("What", "Time", "Of the step"), rows),
+    ]

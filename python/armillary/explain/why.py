@@ -1,0 +1,134 @@
+"""`explain`: why a step, or an operation of it, takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..report.page import Page, Section, Table
+from ..report.quantity import counted, number, share, size, time
+from ..schema import Collective, Operation, Report
+from . import collective, step, whatif
+from .explanation import EXPLANATION, Explanation
+from .rows import detail, find, pattern, unknown
+
+_MOST = 5
+"""Rows told in full when several are meant."""
+
+
+def explain(
+    report: Report,
+    node: str | None = None,
+    *,
+    again: whatif.Again | str | None = None,
+    seconds: float = 20.0,
+    progress: Callable[[float, float], None] | None = None,
+) -> Explanation:
+    """Explains the step, or the operations that `node` means: an id, `rank:id`, a name, a kind, a pattern of names.
+
+    `report` has its detail. `again` simulates again, for what would help; text says why that can't be; None leaves it
+    out. It takes about `seconds`. Raises `InputError` for a report without detail and a node that is not there.
+    """
+    detail(report)
+    if node is None:
+        return _step(report, again, seconds, progress)
+    rows = find(report, node)
+    if not rows:
+        return _other(report, node)
+    return _rows(report, node, rows, again, seconds, progress)
+
+
+def _step(
+    report: Report, again: whatif.Again | str | None, seconds: float, progress: Callable[[float, float], None] | None
+) -> Explanation:
+    sections, data = step.sections(report), step.data(report)
+    data = {"schema": EXPLANATION, "version": report["version"], "node": None, "step": data, "operations": []}
+    title = f"The step takes {time(report['step_time_ns'])}"
+    return _with_changes(report, title, sections, data, None, again, seconds, progress)
+
+
+def _rows(
+    report: Report,
+    node: str,
+    rows: list[Collective],
+    again: whatif.Again | str | None,
+    seconds: float,
+    progress: Callable[[float, float], None] | None,
+) -> Explanation:
+    sections = [section for row in rows[:_MOST] for section in collective.sections(report, row)]
+    if len(rows) > _MOST:
+        names = ", ".join(f"{row['name']} ({row['kind']}, {size(row['bytes'])})" for row in rows[_MOST:])
+        sections.append(Section("Also meant", [names]))
+    data = {
+        "schema": EXPLANATION,
+        "version": report["version"],
+        "node": node,
+        "step": None,
+        "operations": [collective.data(report, row) for row in rows],
+    }
+    first = rows[0] if len(rows) == 1 else None
+    title = f"{node} takes {time(rows[0]['mean_ns'])}" if first else f"{node}: {counted(len(rows), 'operation')}"
+    return _with_changes(report, title, sections, data, first, again, seconds, progress)
+
+
+def _with_changes(
+    report: Report,
+    title: str,
+    sections: list[Section],
+    data: dict[str, Any],
+    row: Collective | None,
+    again: whatif.Again | str | None,
+    seconds: float,
+    progress: Callable[[float, float], None] | None,
+) -> Explanation:
+    """The explanation with what would help."""
+    data["what_if"], data["left_out"] = [], []
+    if again is not None:
+        found = whatif.effects(report, again, row, seconds, progress)
+        sections = [*sections, whatif.section(report, found, row)]
+        data["what_if"] = [effect.as_dict(report["step_time_ns"]) for effect in found.effects]
+        data["left_out"] = list(found.left_out)
+    return Explanation(Page(title, sections, _lead(report), warnings=report["warnings"]), data)
+
+
+def _lead(report: Report) -> str:
+    config = report["config"]
+    what = config["workload"]["traces"] or "a workload made by a program"
+    return f"{what} on {config['platform']['name']}, {counted(report['ranks'], 'rank')}, {config['backend']} network"
+
+
+def _other(report: Report, node: str) -> Explanation:
+    """An operation that is no collective: how often it runs, and what of it is on the critical path."""
+    path = detail(report)["critical_path"]
+    rank, colon, rest = node.rpartition(":")
+    by_id = {s["name"] for s in path["segments"] if rest == str(s["node"]) and (not colon or rank == str(s["rank"]))}
+    wanted = {pattern(name) for name in by_id} or {pattern(node)}
+    found = [each for each in report["operations"] if pattern(each["name"]) in wanted or node == each["kind"]]
+    on_path = [each for each in path["by_operation"] if each["name"] in wanted or node == each["kind"]]
+    if not found and not on_path:
+        raise unknown(report, node)
+    spent = sum(each["ns"] for each in on_path)
+    said = (
+        f"{time(spent)} of the critical path, {share(spent / (report['step_time_ns'] or 1.0))} of the step, are its own."
+        if on_path
+        else "None of it is on the critical path: the step would not be shorter without it."
+    )
+    data = {
+        "schema": EXPLANATION,
+        "version": report["version"],
+        "node": node,
+        "step": None,
+        "operations": [{**each, "critical_ns": spent} for each in found],
+        "what_if": [],
+        "left_out": [],
+    }
+    sections = [Section("Over all ranks", [said, _operations(found)] if found else [said])]
+    return Explanation(Page(f"{node}: {counted(len(found), 'operation')}", sections, _lead(report)), data)
+
+
+def _operations(found: list[Operation]) -> Table:
+    rows = [
+        (each["name"], each["kind"], number(each["count"]), time(each["total_ns"] / max(each["count"], 1)), time(each["max_ns"]), time(each["total_ns"]))
+        for each in found[:20]
+    ]
+    return Table("Operations", ("Name", "Kind", "Count", "Mean", "Longest", "All ranks"), rows, labels=2)
