@@ -62,7 +62,9 @@ def compare(*results: Result | Report | str | os.PathLike[str], names: Sequence[
     """
     from .explain import compare as compared
 
-    called = [os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26) for at, each in enumerate(results)]
+    called = [
+        os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26) for at, each in enumerate(results)
+    ]
     return compared([_report(each) for each in results], names or called)
 
 

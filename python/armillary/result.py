@@ -31,7 +31,9 @@ class Result:
     def again(self, settings: Mapping[str, str], detail: bool = False) -> Report:
         """The report of the same run with some values of the platform set. Raises `InputError`, `StalledError`."""
         if self._again is None:
-            raise InputError([Problem("", "again", "nothing is known of how this result was made", "Result of simulate")])
+            raise InputError(
+                [Problem("", "again", "nothing is known of how this result was made", "Result of simulate")]
+            )
         return self._again(settings, detail)
 
     @cached_property
@@ -102,9 +104,9 @@ class Result:
     def explain(self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0) -> Explanation:
         """Why the step, or what `node` means, takes its time; needs `simulate(..., detail=True)`.
 
-        `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With `what_if` the run is
-        repeated with one thing changed at a time, for about `seconds`. Raises `InputError` for a run without detail and a
-        node that is not there.
+        `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With `what_if` the run
+        is repeated with one thing changed at a time, for about `seconds`. Raises `InputError` for a run without detail
+        and a node that is not there.
         """
         from .explain import explain
 

@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import check, collective, compare, convert, design, explain, import_, platform, report, run, study, sweep, workload
+from . import (
+    check,
+    collective,
+    compare,
+    convert,
+    design,
+    explain,
+    import_,
+    platform,
+    report,
+    run,
+    study,
+    sweep,
+    workload,
+)
 
 app = typer.Typer(
     name="armillary",

@@ -11,7 +11,8 @@ from . import output
 from .options import Json
 
 Results = Annotated[
-    list[str], typer.Argument(metavar="A B [C...]", help="What `armillary run --json` wrote; the others beside the first.")
+    list[str],
+    typer.Argument(metavar="A B [C...]", help="What `armillary run --json` wrote; the others beside the first."),
 ]
 
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ..schema import Report
 
 What = Annotated[
-    str, typer.Argument(metavar="RESULT", help="What `armillary run --json` wrote; or a workload, with -p: it is run first.")
+    str,
+    typer.Argument(
+        metavar="RESULT", help="What `armillary run --json` wrote; or a workload, with -p: it is run first."
+    ),
 ]
 Node = Annotated[
     str | None,
@@ -80,6 +83,10 @@ def _run(
 def _no_run(set_: list[str] | None, npus: int | None, groups: str | None) -> None:
     """A result has its platform: what would change it is refused."""
     given = {"--set": set_, "--npus": npus, "--groups": groups}
-    wrong = [Problem("", name, "is for a workload, not for a result", "-p P with it") for name, value in given.items() if value]
+    wrong = [
+        Problem("", name, "is for a workload, not for a result", "-p P with it")
+        for name, value in given.items()
+        if value
+    ]
     if wrong:
         raise InputError(wrong)

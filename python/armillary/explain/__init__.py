@@ -1,7 +1,7 @@
 """Why a run takes the time it takes, and why two runs differ.
 
-Here: explanations (`explain`), comparisons (`compare`), both made of a report with its detail alone, and what would help
-most (`whatif`), which simulates again. Not here: how they look on a terminal or a page (`report`), simulating (`api`).
+Here: explanations (`explain`) and comparisons (`compare`), made of reports with their detail alone, and what would
+help most (`whatif`), which simulates again. Not here: how they look (`report`), simulating (`api`).
 """
 
 from __future__ import annotations

@@ -46,21 +46,17 @@ def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
     Never more than any algorithm needs, on the mean over the NPUs of the machine that needs most.
     """
     share = (machines - 1) / machines
-    match kind:
-        case "all_reduce":
-            return 2 * share * size / inner
-        case "reduce_scatter":
-            return share * size / inner
-        case "all_to_all":
-            return share * size
-        case "all_gather" | "gather":
-            return (machines - 1) * size
-        case "broadcast" | "reduce":
-            return size / inner
-        case "scatter":
-            return share * size / inner
-        case _:
-            return 0.0
+    needed = {
+        "all_reduce": 2 * share * size / inner,
+        "reduce_scatter": share * size / inner,
+        "scatter": share * size / inner,
+        "all_to_all": share * size,
+        "all_gather": (machines - 1) * size,
+        "gather": (machines - 1) * size,
+        "broadcast": size / inner,
+        "reduce": size / inner,
+    }
+    return needed.get(kind, 0.0)
 
 
 def _bandwidth(row: Collective, sizes: list[int], dims: list[Dimension]) -> float:
@@ -86,8 +82,8 @@ def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
 def step(report: Report) -> list[tuple[str, float]]:
     """Lower bounds of the step, largest first: what, and ns.
 
-    The busiest rank's computing; the operations at the peak of the NPUs, where they were counted; the bytes that the run
-    sent over each dimension at the bandwidth of all its links.
+    The busiest rank's computing; the operations at the peak of the NPUs, where they were counted; the bytes that the
+    run sent over each dimension at the bandwidth of all its links.
     """
     bounds = [("computing of the busiest rank", max((c["compute_ns"] for c in report["classes"]), default=0.0))]
     summary = report["config"]["workload"].get("summary") or {}

@@ -1,9 +1,9 @@
 """Why an operation takes another time in another run: the cause, from the terms that both runs recorded.
 
-Of a collective or send each term's change has one cause: waits are contention; latencies, endpoint delays and bytes over
-bandwidth are the platform's numbers where those differ and nothing else does, the algorithm's where messages, chunks or phases differ,
-the network model's where that is another. What no term explains is the schedule: the operation is as long, and more
-or less of it, or other ranks' waiting, is on the critical path.
+A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint delays and bytes
+over bandwidth are the platform's where its numbers differ and nothing else does; the algorithm's where messages,
+chunks or phases differ; the network model's where that is another. What no term explains is the schedule: the
+operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .rows import detail, pattern, term_sum
 _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
 _BYTES = ("transfer_ns", "port_ns")
 _LATENCY = ("latency_ns", "endpoint_ns")
+_HALF_PS = 5e-4
 CAUSES = {
     "contention": "waits for links and queues",
     "latency": "latency of links and endpoints",
@@ -86,7 +87,7 @@ def split(a: Run, b: Run, key: Key) -> dict[str, float]:
 
 def _small(found: dict[str, float], delta: float) -> dict[str, float]:
     """Without what rounding left, which goes to the largest."""
-    kept = {cause: ns for cause, ns in found.items() if abs(ns) > 1e-9 * max(abs(delta), 1e-6)}
+    kept = {cause: ns for cause, ns in found.items() if abs(ns) > max(1e-9 * abs(delta), _HALF_PS)}
     return kept or ({"schedule": delta} if delta else {})
 
 
@@ -122,7 +123,7 @@ def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple
 
 
 def _structural(a: Run, b: Run, one: Collective, other: Collective) -> str | None:
-    """What makes the terms differ whatever the links: other work, another algorithm, another model; None when nothing does."""
+    """What makes terms differ whatever the links: other work, algorithm or network model; None when nothing does."""
     if (one["bytes"], one["ranks"]) != (other["bytes"], other["ranks"]):
         return "work"
     if one["chunks"] != other["chunks"] or _how(one) != _how(other):

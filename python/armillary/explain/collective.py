@@ -14,7 +14,7 @@ from ..report.quantity import bandwidth, counted, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
 from . import bounds
 from .network import Dimension, dimensions
-from .rows import TERMS, term_sum
+from .rows import TERMS, term, term_sum
 
 _NEGLIGIBLE = 5e-4
 """Shares below are not worth a sentence."""
@@ -52,7 +52,8 @@ def data(report: Report, row: Collective) -> dict[str, Any]:
 
 def heading(row: Collective) -> str:
     """`all_reduce "grad*", 100 MB on 8 ranks: 28.02 ms`."""
-    return f'{row["kind"]} "{row["name"]}", {size(row["bytes"])} on {counted(row["ranks"], "rank")}: {time(row["mean_ns"])}'
+    where = f"{size(row['bytes'])} on {counted(row['ranks'], 'rank')}"
+    return f'{row["kind"]} "{row["name"]}", {where}: {time(row["mean_ns"])}'
 
 
 def terms(report: Report, row: Collective) -> list[Line]:
@@ -63,14 +64,14 @@ def terms(report: Report, row: Collective) -> list[Line]:
     for found in row["terms"]:
         dim = network[found["dim"]] if network else None
         name = names.get(found["dim"]) or (dim.name if dim else f"dimension {found['dim'] + 1}")
-        lines += [Line(name, TERMS[term], formula, ns) for term, formula, ns in _formulas(report, found, dim)]
+        lines += [Line(name, TERMS[what], formula, ns) for what, formula, ns in _formulas(report, found, dim)]
     waits = [("waiting for the last member to come", row["late_ns"]), ("begun before the rank came", -row["ahead_ns"])]
     return lines + [Line("", what, "", ns) for what, ns in waits if ns]
 
 
 def bottleneck(report: Report, row: Collective) -> str | None:
     """The dimension that most of the time is spent on."""
-    by_dim = {found["dim"]: sum(float(found[term]) for term in TERMS) for found in row["terms"]}  # type: ignore[literal-required]
+    by_dim = {found["dim"]: sum(term(found, name) for name in TERMS) for found in row["terms"]}
     if not by_dim or not any(by_dim.values()):
         return None
     names = {phase["dim"]: phase["name"] for phase in row["phases"]}
@@ -83,27 +84,27 @@ def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> 
     """Term, formula, ns."""
     platform = report["config"]["platform"]
     messages = f"{found['messages']:,.4g} messages"
-    for term in TERMS:
-        ns = float(found[term])  # type: ignore[literal-required]
+    for name in TERMS:
+        ns = term(found, name)
         if not ns:
             continue
         formula = ""
-        if term == "latency_ns" and dim and dim.latency_ns and found["messages"]:
+        if name == "latency_ns" and dim and dim.latency_ns and found["messages"]:
             hops = ns / dim.latency_ns / found["messages"]
             formula = f"{messages} x {hops:.3g} hops x {time(dim.latency_ns)}"
-        elif term == "transfer_ns" and dim and found["bytes"]:
+        elif name == "transfer_ns" and dim and found["bytes"]:
             links = ns * dim.link / found["bytes"]
             times = f" x {links:.3g} links, one after the other" if links > 1 + 1e-6 else ""
             formula = f"{messages}, {size(found['bytes'])} in all, at {bandwidth(dim.link)}{times}"
-        elif term == "port_ns" and dim:
+        elif name == "port_ns" and dim:
             formula = f"{size(ns * dim.link)} of the same collective first, at {bandwidth(dim.link)}"
-        elif term == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
+        elif name == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
             delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
             formula = f"{ns / delay:,.4g} x {time(delay)}"
-        elif term == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
+        elif name == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
             rate = platform["npu"]["memory_bandwidth"] / 1e9
             formula = f"3 x {size(ns * rate / 3)} at {bandwidth(rate)}"
-        yield term, formula, ns
+        yield name, formula, ns
 
 
 def _what(row: Collective) -> str:
@@ -172,8 +173,8 @@ def _bound(report: Report, row: Collective) -> list[str]:
     if bound is None:
         return ["Not known: the network has no dimensions that collectives run over, or the algorithm is from a file."]
     said = (
-        f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} for the bytes that have "
-        f"to leave, {time(bound.latency_ns)} for the way to the farthest rank."
+        f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} for the bytes that "
+        f"have to leave, {time(bound.latency_ns)} for the way to the farthest rank."
     )
     if row["mean_ns"] < bound.ns * (1 - 1e-9):
         return [

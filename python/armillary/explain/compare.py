@@ -15,10 +15,11 @@ from ..report.quantity import counted, number, share, size, time
 from ..schema import Collective, Report
 from .causes import CAUSES, Key, Run, run, split
 from .explanation import COMPARISON, Comparison
-from .rows import detail, term_sum
+from .rows import detail, term, term_sum
 
 _ROWS = 15
 _REASONS = 3
+_HALF_PS = 5e-4
 _LEFT_OUT = ("name", "source", "summary", "programs", "groups")
 """Keys of a configuration that say nothing by themselves."""
 
@@ -58,7 +59,8 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
         told, data = _pair(runs[0], other, called[0], name)
         sections += told
         pairs.append(data)
-    title = _title(pairs[0], *called[:2]) if len(pairs) == 1 else f"{called[0]} beside {counted(len(pairs), 'other run')}"
+    others = counted(len(pairs), "other run")
+    title = _title(pairs[0], *called[:2]) if len(pairs) == 1 else f"{called[0]} beside {others}"
     data = {"schema": COMPARISON, "version": reports[0]["version"], "base": called[0], "pairs": pairs}
     return Comparison(Page(title, sections), data)
 
@@ -67,7 +69,9 @@ def _pair(a: Run, b: Run, first: str, second: str) -> tuple[list[Section], dict[
     moves = sorted(moved(a, b), key=lambda move: (-abs(move.delta_ns), move.name, move.kind))
     before, after = a.report["step_time_ns"], b.report["step_time_ns"]
     left = after - before - sum(move.delta_ns for move in moves)
-    reasons = sorted(((m, cause, ns) for m in moves for cause, ns in m.causes.items()), key=lambda found: -abs(found[2]))
+    reasons = sorted(
+        ((m, cause, ns) for m in moves for cause, ns in m.causes.items()), key=lambda found: -abs(found[2])
+    )
     data = {
         "name": second,
         "a_step_ns": before,
@@ -100,7 +104,8 @@ def by_cause(moves: Sequence[Move]) -> dict[str, float]:
     for move in moves:
         for cause, ns in move.causes.items():
             sums[cause] = sums.get(cause, 0.0) + ns
-    return dict(sorted(sums.items(), key=lambda found: -abs(found[1])))
+    kept = ((cause, ns) for cause, ns in sums.items() if abs(ns) > _HALF_PS)
+    return dict(sorted(kept, key=lambda found: -abs(found[1])))
 
 
 def _layers(a: Report, b: Report) -> list[dict[str, Any]]:
@@ -113,12 +118,14 @@ def _layers(a: Report, b: Report) -> list[dict[str, Any]]:
 
 def _totals(a: Run, b: Run) -> list[dict[str, Any]]:
     """Operations over all ranks, on the critical path or not, whose time differs."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for key in dict.fromkeys([*a.durations, *b.durations]):
         (n, mean, _), (m, other, _) = (found.durations.get(key, (0, 0.0, 0.0)) for found in (a, b))
         if n * mean != m * other:
-            rows.append({"name": key[0], "kind": key[1], "a_ns": n * mean, "b_ns": m * other, "a_count": n, "b_count": m})
-    return sorted(rows, key=lambda row: -abs(float(row["b_ns"]) - float(row["a_ns"])))  # type: ignore[arg-type]
+            rows.append(
+                {"name": key[0], "kind": key[1], "a_ns": n * mean, "b_ns": m * other, "a_count": n, "b_count": m}
+            )
+    return sorted(rows, key=lambda row: -abs(row["b_ns"] - row["a_ns"]))
 
 
 def _only(a: Run, b: Run) -> list[dict[str, str]]:
@@ -130,7 +137,9 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, A
     """Keys of the configurations with different values."""
     one, two = dict(_flat(a)), dict(_flat(b))
     keys = [key for key in dict.fromkeys([*one, *two]) if one.get(key) != two.get(key)]
-    return [{"key": key, "a": one.get(key), "b": two.get(key)} for key in keys if key.rpartition(".")[2] not in _LEFT_OUT]
+    return [
+        {"key": key, "a": one.get(key), "b": two.get(key)} for key in keys if key.rpartition(".")[2] not in _LEFT_OUT
+    ]
 
 
 def _flat(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
@@ -152,11 +161,14 @@ def _title(pair: Mapping[str, Any], first: str, second: str) -> str:
         return f"{second} takes as long as {first}: {time(before)}"
     way = "longer" if delta > 0 else "less"
     percent = f" ({delta / before * 100:+.1f} %)" if before else ""
-    return f"{second} takes {time(abs(delta))} {way} than {first}: {time(pair['b_step_ns'])} instead of {time(before)}{percent}"
+    new = time(pair["b_step_ns"])
+    return f"{second} takes {time(abs(delta))} {way} than {first}: {new} instead of {time(before)}{percent}"
 
 
 def _sections(a: Run, b: Run, data: Mapping[str, Any], moves: Sequence[Move], names: tuple[str, str]) -> list[Section]:
-    told: list[str | Table] = [_reasons(data)] if data["reasons"] else ["No operation on the critical path takes another time."]
+    told: list[str | Table] = (
+        [_reasons(data)] if data["reasons"] else ["No operation on the critical path takes another time."]
+    )
     told += _algorithms(a, b, moves, names)
     if moves:
         told += [_causes(data), _moves(moves, names)]
@@ -168,12 +180,16 @@ def _sections(a: Run, b: Run, data: Mapping[str, Any], moves: Sequence[Move], na
             listed = ", ".join(f"{each['name']} ({each['kind']})" for each in data[key][:_ROWS])
             told.append(f"Only in {name}: {counted(len(data[key]), 'operation')}: {listed}.")
     parts: list[str | Table] = [_config(data["config"], names)] if data["config"] else ["None."]
-    return [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told), Section("Differences of the configurations", parts)]
+    return [
+        Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told),
+        Section("Differences of the configurations", parts),
+    ]
 
 
 def _reasons(data: Mapping[str, Any]) -> str:
     listed = "; ".join(
-        f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']})" for reason in data["reasons"]
+        f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']})"
+        for reason in data["reasons"]
     )
     return f"Most of it: {listed}."
 
@@ -190,13 +206,15 @@ def _algorithms(a: Run, b: Run, moves: Sequence[Move], names: tuple[str, str]) -
 
 def _formula(row: Collective) -> str:
     how = ", ".join(dict.fromkeys(f"{phase['algorithm']} on {phase['name']}" for phase in row["phases"]))
-    messages, moved = (sum(terms[key] for terms in row["terms"]) for key in ("messages", "bytes"))  # type: ignore[literal-required]
-    waits = term_sum(row, "contention_ns", "congestion_ns", "queue_ns")
+    messages, moved = (sum(term(terms, key) for terms in row["terms"]) for key in ("messages", "bytes"))
+    own, port = time(term_sum(row, "transfer_ns")), time(term_sum(row, "port_ns"))
+    alpha = time(term_sum(row, "latency_ns", "endpoint_ns"))
+    waits = time(term_sum(row, "contention_ns", "congestion_ns", "queue_ns"))
+    of = size(moved / messages if messages else 0)
     return (
-        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {size(moved / messages if messages else 0)} wait for "
-        f"one another. Their bytes take {time(term_sum(row, 'transfer_ns'))} on the links they cross, {time(term_sum(row, 'port_ns'))} go by while "
-        f"other messages of it leave first; latency and endpoints {time(term_sum(row, 'latency_ns', 'endpoint_ns'))}, "
-        f"waits for others {time(waits)}."
+        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} wait for one another. Their bytes "
+        f"take {own} on the links they cross, and {port} go by while other messages of the collective leave first; "
+        f"latency and endpoints {alpha}, waits for others {waits}."
     )
 
 
@@ -211,7 +229,9 @@ def _causes(data: Mapping[str, Any]) -> Table:
 def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
     rows = []
     for move in moves[:_ROWS]:
-        causes = ", ".join(f"{cause} {_signed(ns)}" for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1])))
+        causes = ", ".join(
+            f"{cause} {_signed(ns)}" for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
+        )
         rows.append((move.name, move.kind, causes, time(move.a_ns), time(move.b_ns), _signed(move.delta_ns)))
     note = f"and {number(len(moves) - _ROWS)} more" if len(moves) > _ROWS else ""
     return Table("On the critical path", ("Operation", "Kind", "Why", *names, "Change"), rows, note, labels=3)

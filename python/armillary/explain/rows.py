@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import cast
 
 from ..errors import InputError, Problem
-from ..schema import Collective, Detail, Report
+from ..schema import Collective, CollectiveTerms, Detail, Report
 
 TERMS = {
     "latency_ns": "latency",
@@ -39,7 +41,12 @@ def detail(report: Report, what: str = "") -> Detail:
 
 def term_sum(row: Collective, *names: str) -> float:
     """Sum of terms over the dimensions, ns; of all of them when none is named."""
-    return sum(float(terms[name]) for terms in row["terms"] for name in names or TERMS)  # type: ignore[literal-required]
+    return sum(term(terms, name) for terms in row["terms"] for name in names or TERMS)
+
+
+def term(terms: CollectiveTerms, name: str) -> float:
+    """One term, ns."""
+    return cast(Mapping[str, float], terms)[name]
 
 
 def find(report: Report, node: str) -> list[Collective]:

@@ -37,7 +37,7 @@ def data(report: Report) -> dict[str, Any]:
     path = detail(report)["critical_path"]
     return {
         "step_time_ns": report["step_time_ns"],
-        "critical_path": {key: path[key] for key in ("count", "by_kind", "by_layer", "by_cause", "by_operation")},  # type: ignore[literal-required]
+        "critical_path": {key: found for key, found in path.items() if key != "segments"},
         "parts": [{"ranks": each["ranks"], **{part: each[part] for part in PARTS}} for each in report["classes"]],  # type: ignore[literal-required]
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
     }
@@ -75,7 +75,15 @@ def _operations(path: CriticalPath, step: float) -> Table:
         mean = found["ns"] / found["count"] if found["count"] else 0.0
         alike = [s for s in path["segments"] if (pattern(s["name"]), s["kind"]) == (found["name"], found["kind"])]
         rows.append(
-            (found["name"], found["kind"], number(found["count"]), time(mean), time(found["ns"]), share(found["ns"] / step), _cause(alike))
+            (
+                found["name"],
+                found["kind"],
+                number(found["count"]),
+                time(mean),
+                time(found["ns"]),
+                share(found["ns"] / step),
+                _cause(alike),
+            )
         )
     columns = ("Operation", "Kind", "Count", "Mean", "Time", "Share", "Began when")
     return Table("Biggest operations on it", columns, rows, labels=2)

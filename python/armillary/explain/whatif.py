@@ -1,7 +1,7 @@
 """What would help most: the same run again with one thing changed.
 
-Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less endpoint delay. Choices: other
-algorithms, hierarchies, numbers of chunks. The number of runs is bounded, and so is their time.
+Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less endpoint delay.
+Choices: other algorithms, hierarchies, numbers of chunks. The number of runs is bounded, and so is their time.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _effect(change: Change, report: Report, row: Collective | None) -> Effect:
 
 def same_operation(a: Collective, b: Collective) -> bool:
     """Whether two rows, of two runs, are of the same operation."""
-    return all(a[key] == b[key] for key in ("name", "kind", "bytes", "ranks"))  # type: ignore[literal-required]
+    return all(a[key] == b[key] for key in ("name", "kind", "bytes", "ranks"))
 
 
 def changes(report: Report, row: Collective | None = None) -> Iterator[Change]:
@@ -128,9 +128,13 @@ def _links(report: Report, used: set[int] | None) -> Iterator[Change]:
     for at, dim in enumerate(dimensions(report)):
         if dim.size > 1 and (used is None or at in used):
             key = f"links[{at}]"
-            yield Change(f"10 % more bandwidth of {dim.name}", {f"{key}.bandwidth": f"{dim.link * _MORE:.9f} GB/s"}, True)
+            yield Change(
+                f"10 % more bandwidth of {dim.name}", {f"{key}.bandwidth": f"{dim.link * _MORE:.9f} GB/s"}, True
+            )
             if dim.latency_ns:
-                yield Change(f"10 % less latency of {dim.name}", {f"{key}.latency": f"{dim.latency_ns * _LESS:.3f} ns"}, True)
+                yield Change(
+                    f"10 % less latency of {dim.name}", {f"{key}.latency": f"{dim.latency_ns * _LESS:.3f} ns"}, True
+                )
 
 
 def _npu(report: Report, row: Collective | None) -> Iterator[Change]:
@@ -153,7 +157,9 @@ def _scheduler(report: Report) -> Iterator[Change]:
         if count:
             yield Change(f"{count} chunks instead of {chunks}", {"scheduler.chunks": str(count)}, False)
     if chunks > active:
-        yield Change(f"{2 * active} active chunks instead of {active}", {"scheduler.active_chunks": str(2 * active)}, False)
+        yield Change(
+            f"{2 * active} active chunks instead of {active}", {"scheduler.active_chunks": str(2 * active)}, False
+        )
 
 
 def _collectives(report: Report, row: Collective | None) -> Iterator[Change]:
@@ -191,11 +197,12 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
     now = row["mean_ns"] if row is not None else report["step_time_ns"]
     rows = [_row(effect, report, row) for effect in found.effects]
     told: list[str | Table] = []
-    best = next((e for e in found.effects if _key(e, row) < now * (1 - 1e-6)), None)
-    slope = next((e for e in found.effects if e.change.derivative and _key(e, row) < now * (1 - 1e-6)), None)
-    for effect, words in ((slope, "Of changes by a tenth, what helps most is"), (best, "What helps most of all is")):
-        if effect is not None and not (effect is slope and words.startswith("What")):
-            told.append(f"{words} {effect.change.what}: {time(_key(effect, row))} instead of {time(now)} ({_percent(_key(effect, row), now)}).")
+    better = [effect for effect in found.effects if _key(effect, row) < now * (1 - 1e-6)]
+    best, slope = next(iter(better), None), next((effect for effect in better if effect.change.derivative), None)
+    if slope is not None:
+        told.append(f"Of changes by a tenth, what helps most is {_said(slope, row, now)}.")
+    if best is not None and best is not slope:
+        told.append(f"What helps most of all is {_said(best, row, now)}.")
     if found.effects and best is None:
         told.append("None of these changes makes it faster.")
     told += [f"Left out: {reason}." for reason in found.left_out]
@@ -205,15 +212,22 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
     return Section("What would help", told)
 
 
+def _said(effect: Effect, row: Collective | None, now: float) -> str:
+    new = _key(effect, row)
+    return f"{effect.change.what}: {time(new)} instead of {time(now)} ({_percent(new, now)})"
+
+
 def _row(effect: Effect, report: Report, row: Collective | None) -> tuple[str, ...]:
     step = (time(effect.step_ns), _percent(effect.step_ns, report["step_time_ns"]))
     if row is None:
         return (effect.change.what, *step)
-    own = ("-", "") if effect.operation_ns is None else (time(effect.operation_ns), _percent(effect.operation_ns, row["mean_ns"]))
+    own = (
+        ("-", "")
+        if effect.operation_ns is None
+        else (time(effect.operation_ns), _percent(effect.operation_ns, row["mean_ns"]))
+    )
     return (effect.change.what, *own, *step)
 
 
 def _percent(new: float, old: float) -> str:
     return f"{(new / old - 1) * 100:+.2f} %" if old else ""
-
-

@@ -108,8 +108,9 @@ def _other(report: Report, node: str) -> Explanation:
     if not found and not on_path:
         raise unknown(report, node)
     spent = sum(each["ns"] for each in on_path)
+    of_step = share(spent / (report["step_time_ns"] or 1.0))
     said = (
-        f"{time(spent)} of the critical path, {share(spent / (report['step_time_ns'] or 1.0))} of the step, are its own."
+        f"{time(spent)} of the critical path, {of_step} of the step, are its own."
         if on_path
         else "None of it is on the critical path: the step would not be shorter without it."
     )
@@ -128,7 +129,14 @@ def _other(report: Report, node: str) -> Explanation:
 
 def _operations(found: list[Operation]) -> Table:
     rows = [
-        (each["name"], each["kind"], number(each["count"]), time(each["total_ns"] / max(each["count"], 1)), time(each["max_ns"]), time(each["total_ns"]))
+        (
+            each["name"],
+            each["kind"],
+            number(each["count"]),
+            time(each["total_ns"] / max(each["count"], 1)),
+            time(each["max_ns"]),
+            time(each["total_ns"]),
+        )
         for each in found[:20]
     ]
     return Table("Operations", ("Name", "Kind", "Count", "Mean", "Longest", "All ranks"), rows, labels=2)
