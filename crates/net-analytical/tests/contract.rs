@@ -116,8 +116,9 @@ fn links_are_kept_as_long_as_said() {
         let dims = dims(shape, &mut random);
         let fabric = Fabric::Stacked(dims.clone());
         for (_, transfer) in traffic(fabric.npus(), &mut random) {
-            [Ports::OneAtATime, Ports::Unlimited]
-                .map(|ports| keeps_the_next_one(|| analytical(&dims, ports), transfer));
+            for ports in [Ports::OneAtATime, Ports::Unlimited] {
+                keeps_the_next_one(|| analytical(&dims, ports), transfer);
+            }
         }
     }
     let fabric = Fabric::Graph(tree(&mut random));

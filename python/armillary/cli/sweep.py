@@ -19,6 +19,7 @@ from . import output
 from .options import Json
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from ..errors import Problem
@@ -174,16 +175,13 @@ def _live(last: list[Status] | None = None) -> Iterator[Progress]:
     from rich.live import Live
 
     began = monotonic()
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
-        drawn = [0.0]
 
-        def update(status: Status) -> None:
-            kept[:] = [status]
-            if monotonic() - drawn[0] > 0.2:
-                drawn[0] = monotonic()
-                live.update(_progress(status, monotonic() - began))
+    def drawn() -> RenderableType:
+        return _progress(kept[-1], monotonic() - began) if kept else ""
 
-        yield update
+    # Drawn by Live's own clock: the time goes on while a long point runs.
+    with Live(get_renderable=drawn, console=Console(stderr=True), refresh_per_second=4, transient=True):
+        yield lambda status: kept.__setitem__(slice(None), [status])
 
 
 def _lines(kept: list[Status]) -> Progress:

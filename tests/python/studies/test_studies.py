@@ -23,6 +23,13 @@ def test_every_study_says_where_its_numbers_are_from() -> None:
     assert all(each.source and each.setup for each in found)
 
 
+def test_a_notebook_shows_what_a_study_is_without_running_it() -> None:
+    for each in studies():
+        html = each._repr_html_()
+        assert f"<b>{each.name.upper()}</b>" in html
+        assert html.count("<") == html.count(">") == 8
+
+
 def test_d6_prints_the_ends_of_figure_17(d6: list[Row]) -> None:
     for kind in ("published", "array"):
         assert [row.paper for row in only(d6, kind)] == [4.1, None, None, None, 25.2]
