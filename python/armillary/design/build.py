@@ -11,7 +11,6 @@ step is longer for: itself where everything waits for it (the paper's model), le
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from ..workload import Workload
 from . import traffic
-from .model import StepModel, Vector
+from .model import Part, StepModel, Vector
 from .topology import Topology
 from .traffic import Volume
 
@@ -99,13 +98,12 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
         loads[names[name]] += traffic.loads(each.kind, float(each.bytes), spans, topology)
         if timing is not None:
             fixed[names[name]] += _fixed(each, spans, topology, timing)
-    seconds, counts = _paths(job, groups, timing is not None)
     return StepModel(
         job.name,
         tuple(names),
         np.array(loads).reshape(-1, dims),
-        seconds,
-        counts,
+        job.compute,
+        _parts(job, groups, timing is not None),
         np.array(fixed).reshape(-1, dims),
         1 / timing.chunks if timing is not None else 0.0,
     )
@@ -123,16 +121,17 @@ def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: T
         chunks * (count * (hops * latency + timing.endpoint) + (timing.endpoint if count else 0.0))
         for (count, hops), latency in zip(traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True)
     ]
-    reduced = traffic.reduced(volume.kind, float(volume.bytes), spans, len(topology))
+    reduced = traffic.reduced(volume.kind, float(volume.bytes), spans, topology)
     return np.array(waits) + timing.reduction * np.array(reduced)
 
 
-def _paths(job: Job, groups: Sequence[str], overlapping: bool) -> tuple[Vector, Vector]:
-    """Seconds and counts of every path: one line of each cluster."""
+def _parts(job: Job, groups: Sequence[str], overlapping: bool) -> tuple[Part, ...]:
+    """One part a cluster, and one for all groups that are in none."""
     clusters = job.clusters if overlapping else ()
-    seconds, counts = [], []
-    for lines in itertools.product(*(each.lines for each in clusters)):
-        slopes = {group: line[0] for each, line in zip(clusters, lines, strict=True) for group in each.groups}
-        seconds.append(job.compute + sum(offset for _, offset in lines))
-        counts.append([slopes.get(group, 1.0) for group in groups])
-    return np.array(seconds), np.array(counts).reshape(len(seconds), len(groups))
+    parts = []
+    for each in clusters:
+        held = np.array([1.0 if group in each.groups else 0.0 for group in groups])
+        slopes, offsets = (np.array(side) for side in zip(*each.lines, strict=True))
+        parts.append(Part(offsets, slopes[:, None] * held))
+    rest = [all(group not in each.groups for each in clusters) for group in groups]
+    return (*parts, Part(np.zeros(1), np.array([rest], dtype=float))) if any(rest) else tuple(parts)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..api import simulate
 from ..platform import Platform
 from . import timing
-from .build import step_model
+from .build import Timing, step_model
 from .search import Design
 from .task import Task
 
@@ -35,7 +35,7 @@ class Check:
     simulated: float
     """Seconds."""
     effects: Mapping[str, float]
-    """Seconds of the simulated step that the model lacks (negative: that it has too much), by cause; empty within 2 %.
+    """Seconds the model lacks (negative: has too much), by cause; they add up to the difference. Empty within 2 %.
     """
 
     @property
@@ -73,22 +73,24 @@ def check(task: Task, design: Design, progress: Progress | None = None) -> list[
 
 
 def _effects(task: Task, design: Design, index: int, backend: str, seconds: float) -> dict[str, float]:
-    """Differences between simulation and model that go away with their cause."""
+    """Parts of the difference between simulation and model that go away with their cause; they add up to it."""
     job = design.choice.jobs[index]
     still = {"scheduler.endpoint_delay": "0 ns"}
     none = ["0 ns"] * len(design.topology)
-    fine = {**still, "scheduler.chunks": task.pace[0] * _FINER}
 
     def run(settings: Mapping[str, object]) -> float:
         return simulate(job.workload, platform(task, design, settings, none), backend=backend).step_time_ns / 1e9
 
-    bare = step_model(job, design.topology)
-    ideal = bare.time(design.bandwidth) if bare is not None else design.times[index]
-    without, finer = run(still), run(fine)
-    known = design.times[index] - ideal
+    def model(chunks: int) -> float:
+        pace = Timing(chunks, (0.0,) * len(design.topology), 0.0, task.pace[2])
+        found = step_model(job, design.topology, None if task.paper else pace)
+        return design.times[index] if found is None else found.time(design.bandwidth)
+
+    chunks = task.pace[0]
+    without, finer = run(still), run({**still, "scheduler.chunks": chunks * _FINER})
+    bare, fine = model(chunks), model(chunks * _FINER)
     return {
-        "latency and delays": seconds - without,
-        "bubbles": without - finer,
-        "of these in the model": -known,
-        "order and shared links": finer - ideal,
+        "latency": (seconds - without) - (design.times[index] - bare),
+        "bubbles": (without - finer) - (bare - fine),
+        "order and shared links": finer - fine,
     }

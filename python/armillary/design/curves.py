@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import bind, schemes
-from .model import StepModel, Vector
+from .model import StepModel, Vector, everything
 from .optimal import Constraint, NoSolution, Question, optimise
 from .search import Design
 from .task import Task
@@ -65,8 +65,7 @@ def shares(design: Design, total: float, constraints: Sequence[Constraint] = ())
 
 def plain(model: StepModel) -> StepModel:
     """The model as SmartBW sees it: collectives one after another, no latencies."""
-    first = model.seconds[:1]
-    return dataclasses.replace(model, seconds=first, counts=0 * model.counts[:1] + 1, fixed=0 * model.fixed, fill=0.0)
+    return dataclasses.replace(model, parts=(everything(len(model.terms)),), fixed=0 * model.fixed, fill=0.0)
 
 
 def curves(task: Task, design: Design) -> list[Share]:

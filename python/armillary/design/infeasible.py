@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from .model import StepModel, slowest
+from .model import StepModel
 from .optimal import Constraint, NoSolution, Question, optimise
 
-_EASE = 1e-9
+_EASE = 1e-7
 """By how much, relatively, a time may exceed its limit before that counts."""
 
 
@@ -33,14 +33,7 @@ def feasible(constraints: Sequence[Constraint], dimensions: int, limits: Sequenc
     """Whether there are bandwidths that fulfil everything."""
     if not _linear(constraints, dimensions):
         return False
-    if not limits:
-        return True
-    model = slowest([each.model for each in limits], [1 / each.seconds for each in limits])
-    try:
-        least = _fastest(model, constraints, dimensions)
-    except NoSolution:
-        return False
-    return least <= 1 + _EASE
+    return not limits or _in_time(constraints, dimensions, limits)
 
 
 def conflict(constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit] = ()) -> list[str]:
@@ -63,16 +56,21 @@ def _limits(members: Sequence[Constraint | Limit]) -> list[Limit]:
     return [each for each in members if isinstance(each, Limit)]
 
 
-def _fastest(model: StepModel, constraints: Sequence[Constraint], dimensions: int) -> float:
-    """The least time, which bandwidths without any limit only approach."""
-    unlimited = [d for d in range(dimensions) if not any(each.coefficients[d] for each in constraints)]
-    if len(unlimited) == dimensions:
-        return float(np.max(model.seconds))
-    huge = [
-        Constraint("", tuple(float(d == at) for d in range(dimensions)), float(np.sum(model.loads)) * 1e12 + 1.0)
-        for at in unlimited
-    ]
-    return optimise(Question((model,), (1.0,), (*constraints, *huge))).value
+def _in_time(constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit]) -> bool:
+    """Whether bandwidths within the constraints keep every time limit; those without a limit may be as large as need
+    be.
+    """
+    models = tuple(each.model for each in limits)
+    ample = sum(float(np.sum(each.model.loads)) / each.seconds for each in limits) * 1e6 + 1.0
+    free = [d for d in range(dimensions) if not any(each.coefficients[d] for each in constraints)]
+    huge = [Constraint("", tuple(float(d == at) for d in range(dimensions)), ample) for at in free]
+    seconds = tuple(each.seconds * (1 + _EASE) for each in limits)
+    weights = tuple(1 / each for each in seconds)
+    try:
+        times = optimise(Question(models, weights, (*constraints, *huge), limits=seconds))
+    except NoSolution:
+        return False
+    return all(model.time(times.bandwidth) <= each * (1 + _EASE) for model, each in zip(models, seconds, strict=True))
 
 
 def _linear(constraints: Sequence[Constraint], dimensions: int) -> bool:

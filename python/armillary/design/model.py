@@ -3,12 +3,12 @@
 Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of (`traffic.py`, `build.py`).
 
     w_gd = bytes_gd / bw_d + fixed_gd                     what a collective keeps a dimension busy
-    t_g  = max_d (w_gd + fill sum_(e != d) w_ge)          chunks pipeline over its dimensions; the first fills them
-    T    = max_r (seconds_r + sum_g count_rg t_g)         the longest of a few paths
+    t_g  = max_d (w_gd + fill sum_(e < d) w_ge)           its chunks pipeline; the first reaches d through inner ones
+    T    = compute + sum over parts of max_k (offset_k + sum_g count_kg t_g)
 
-One path, `compute + sum of the collectives`, with neither `fixed` (latencies) nor `fill` (one chunk of many) is the
-model of the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further paths say what
-may overlap. Each path is convex in the bandwidths.
+One part that holds every collective once, with neither `fixed` (latencies) nor `fill` (one chunk of many), is the model
+of the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further parts and lines say
+what may overlap. All of it is convex in the bandwidths.
 """
 
 from __future__ import annotations
@@ -23,18 +23,28 @@ Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """Seconds that some terms add to a step: the largest of a few lines."""
+
+    offsets: Vector
+    """[K] seconds."""
+    counts: Vector
+    """[K, G] how much of each term a line holds."""
+
+
+@dataclass(frozen=True, eq=False)
 class StepModel:
-    """A workload's step on a topology of D dimensions, with G terms and R paths. Bytes, seconds."""
+    """A workload's step on a topology of D dimensions, with G terms. Bytes, seconds."""
 
     name: str
     terms: tuple[str, ...]
     """Names of the collectives."""
     loads: Vector
     """[G, D] bytes that an NPU sends along each dimension."""
-    seconds: Vector
-    """[R] what of a path depends on no bandwidth."""
-    counts: Vector
-    """[R, G] how much of each term a path holds."""
+    compute: float
+    """Seconds of a step that depend on no bandwidth."""
+    parts: tuple[Part, ...]
+    """What the step is longer for."""
     fixed: Vector
     """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies, reductions."""
     fill: float = 0.0
@@ -54,13 +64,14 @@ class StepModel:
     def term_times(self, bandwidth: Sequence[float] | Vector) -> Vector:
         """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go takes for ever."""
         busy = _over(self.loads, bandwidth) + self.fixed
-        filled = busy if self.fill == 0 else (1 - self.fill) * busy + self.fill * np.sum(busy, axis=1, keepdims=True)
+        filled = busy + self.fill * (np.cumsum(busy, axis=1) - busy)
         found: Vector = np.max(filled, axis=1, initial=0.0)
         return found
 
     def time(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of a step."""
-        return float(np.max(self.seconds + _weighted(self.counts, self.term_times(bandwidth))))
+        times = self.term_times(bandwidth)
+        return self.compute + sum(float(np.max(each.offsets + _weighted(each.counts, times))) for each in self.parts)
 
     def communication(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of all terms one after another."""
@@ -76,44 +87,17 @@ class StepModel:
         room = float(np.sum(offered * self.term_times(given)))
         return float(np.sum(self.loads)) / room if room else 1.0
 
-    def scaled(self, factor: float) -> StepModel:
-        """Times multiplied by `factor`."""
-        return StepModel(
-            self.name,
-            self.terms,
-            self.loads * factor,
-            self.seconds * factor,
-            self.counts,
-            self.fixed * factor,
-            self.fill,
-        )
-
 
 def serial(name: str, compute: float, terms: Sequence[tuple[str, Sequence[float]]], dimensions: int) -> StepModel:
     """The paper's model: `compute` seconds, then one collective after another, (name, bytes by dimension) each."""
     loads = np.array([each for _, each in terms], dtype=float).reshape(len(terms), dimensions)
     names = tuple(each for each, _ in terms)
-    return StepModel(name, names, loads, np.array([compute]), np.ones((1, len(terms))), np.zeros_like(loads))
+    return StepModel(name, names, loads, compute, (everything(len(terms)),), np.zeros_like(loads))
 
 
-def slowest(models: Sequence[StepModel], factors: Sequence[float]) -> StepModel:
-    """The largest of the models' times, each multiplied by its factor, as one model."""
-    scaled = [each.scaled(factor) for each, factor in zip(models, factors, strict=True)]
-    widths = [len(each.terms) for each in scaled]
-    counts = np.zeros((sum(len(each.seconds) for each in scaled), sum(widths)))
-    row = column = 0
-    for each, width in zip(scaled, widths, strict=True):
-        counts[row : row + len(each.seconds), column : column + width] = each.counts
-        row, column = row + len(each.seconds), column + width
-    return StepModel(
-        "slowest",
-        tuple(f"{each.name}: {term}" for each in scaled for term in each.terms),
-        np.vstack([each.loads for each in scaled]),
-        np.concatenate([each.seconds for each in scaled]),
-        counts,
-        np.vstack([each.fixed for each in scaled]),
-        max(each.fill for each in scaled),
-    )
+def everything(terms: int) -> Part:
+    """The part of the paper's model: one term after another."""
+    return Part(np.zeros(1), np.ones((1, terms)))
 
 
 def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:

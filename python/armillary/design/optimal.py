@@ -4,16 +4,15 @@ Here: the program, its dual bound, shadow prices. Not here: the time model (`mod
 in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
 
     minimise   price . bw + sum_w weight_w T_w
-    subject to T_w >= seconds_r + sum_g count_rg t_g                            for every path r of workload w
-               t_g >= sum_e (loads_ge u_e + fixed_ge) (1 if e = d else fill)               for every dimension d
+    subject to T_w >= compute_w + sum over its parts p of x_p,   x_p >= offset_k + sum_g count_kg t_g for every line k
+               t_g >= loads_gd u_d + fixed_gd + fill sum_(e < d) (loads_ge u_e + fixed_ge)      for every dimension d
                bw_d u_d >= 1,   T_w <= limit_w,   A bw <= b (or =)
 
 All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 / bw_d at the optimum.
-With multipliers lambda >= 0 of the paths and terms, y of the constraints (any sign for equalities), the load on a
-dimension is `L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L /
-bw + g bw)
+With multipliers lambda >= 0 of these rows, y of the constraints (any sign for equalities), the load on a dimension is
+`L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L / bw + g bw)
 
-    objective >= sum lambda (seconds, fixed) - sum_w (sum_{r of w} lambda_r - weight_w) limit_w - b . y
+    objective >= sum lambda (compute, offset, fixed) - sum_w (lambda_w - weight_w) limit_w - b . y
                  + sum_d 2 sqrt(L_d g_d)
 
 `_bound` computes that from the solver's multipliers after making them feasible, so that the gap is a proof whatever the
@@ -137,8 +136,10 @@ def _solved(question: Question, band: Vector, span: float) -> Optimum:
 class _Duals:
     """Multipliers, in the question's own units."""
 
-    paths: list[Vector]
-    """By model, [R]."""
+    times: list[float]
+    """By model: its weight, or more where its time is limited."""
+    lines: list[list[Vector]]
+    """By model and part, [K]."""
     terms: list[Vector]
     """By model, [G, D]."""
     constraints: Vector
@@ -153,18 +154,21 @@ class _Duals:
 
 def _filled(terms: Vector, model: StepModel) -> Vector:
     """[G, D] how much of each term's work on each dimension the multipliers of its rows add up to."""
-    found: Vector = (1 - model.fill) * terms + model.fill * np.sum(terms, axis=1, keepdims=True)
+    outer = np.sum(terms, axis=1, keepdims=True) - np.cumsum(terms, axis=1)
+    found: Vector = terms + model.fill * outer
     return found
 
 
 def _bound(question: Question, duals: _Duals) -> float:
     """The dual objective, a lower bound of the primal one; minus infinity where the multipliers prove nothing."""
     total = 0.0
-    for index, (model, paths) in enumerate(zip(question.models, duals.paths, strict=True)):
-        total += float(paths @ model.seconds) + float(np.sum(_filled(duals.terms[index], model) * model.fixed))
+    for index, model in enumerate(question.models):
+        total += duals.times[index] * model.compute
+        total += sum(float(own @ each.offsets) for own, each in zip(duals.lines[index], model.parts, strict=True))
+        total += float(np.sum(_filled(duals.terms[index], model) * model.fixed))
         limit = question.limits[index] if question.limits else None
         if limit is not None:
-            total -= max(0.0, float(np.sum(paths)) - question.weights[index]) * limit
+            total -= max(0.0, duals.times[index] - question.weights[index]) * limit
     matrix = np.array([each.coefficients for each in question.constraints]).reshape(-1, question.dimensions)
     limits = np.array([each.limit for each in question.constraints])
     load = duals.load(question)
@@ -190,16 +194,19 @@ def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
 
 
 class _Form:
-    """The program as matrices. Columns: bw [D], u [D], t of every model [G], T [W], in units that make all of them near
-    1.
+    """The program as matrices.
+
+    Columns: bw [D], u [D], t of every model [G], its x [P], T [W], in units that make all of them near 1.
     """
 
     def __init__(self, question: Question, band: Vector, span: float) -> None:
         self.question, self.band, self.span = question, band, span
         self.dims = question.dimensions
         terms = [len(model.terms) for model in question.models]
+        parts = [len(model.parts) for model in question.models]
         self.first_term = 2 * self.dims + np.cumsum([0, *terms])
-        self.first_time = int(self.first_term[-1])
+        self.first_part = int(self.first_term[-1]) + np.cumsum([0, *parts])
+        self.first_time = int(self.first_part[-1])
         self.columns = self.first_time + len(question.models)
         self.size = 1.0
         self.rows: list[dict[int, float]] = []
@@ -241,18 +248,23 @@ class _Form:
         sizes = [self._size(each) for each in self.question.constraints]
         prices = prices * self.span / np.array(sizes)
         at = len(equal) + len(less) + self.dims
-        paths, terms = [], []
+        found = _Duals([], [], [], prices)
         for index, model in enumerate(self.question.models):
-            own = np.maximum(z[at : at + len(model.seconds)], 0.0)
-            at += len(model.seconds)
+            limited = bool(self.question.limits) and self.question.limits[index] is not None
+            weight = self.question.weights[index]
+            found.times.append(max(weight, float(z[at])) if limited else weight)
+            at += 1
+            own: list[Vector] = []
+            for part in model.parts:
+                own.append(_summing(z[at : at + len(part.offsets)], found.times[-1]))
+                at += len(part.offsets)
+            found.lines.append(own)
             width = len(model.terms)
             each = np.maximum(z[at : at + width * self.dims].reshape(width, self.dims), 0.0)
-            at += width * self.dims
-            limited = bool(self.question.limits) and self.question.limits[index] is not None
-            at += 1 if limited else 0
-            paths.append(_summing(own, self.question.weights[index], limited))
-            terms.append(_balanced(each, paths[-1] @ model.counts))
-        return _Duals(paths, terms, prices)
+            at += width * self.dims + (1 if limited else 0)
+            held = sum((line @ part.counts for line, part in zip(own, model.parts, strict=True)), np.zeros(width))
+            found.terms.append(_balanced(each, held))
+        return found
 
     def _objective(self) -> Vector:
         found = np.zeros(self.columns)
@@ -283,10 +295,13 @@ class _Form:
     def _time_rows(self) -> int:
         before = len(self.rows)
         for index, model in enumerate(self.question.models):
-            time, first = self.first_time + index, int(self.first_term[index])
-            for seconds, counts in zip(model.seconds, model.counts, strict=True):
-                row = {first + g: float(value) for g, value in enumerate(counts) if value}
-                self._add({**row, time: -1.0}, -float(seconds) / self.span)
+            time, first, part = self.first_time + index, int(self.first_term[index]), int(self.first_part[index])
+            held = {part + p: 1.0 for p in range(len(model.parts))}
+            self._add({**held, time: -1.0}, -model.compute / self.span)
+            for p, each in enumerate(model.parts):
+                for offset, counts in zip(each.offsets, each.counts, strict=True):
+                    row = {first + g: float(value) for g, value in enumerate(counts) if value}
+                    self._add({**row, part + p: -1.0}, -float(offset) / self.span)
             for g, loads in enumerate(model.loads):
                 for d in range(self.dims):
                     self._add(*self._term_row(model, g, d, loads, first + g))
@@ -296,7 +311,7 @@ class _Form:
 
     def _term_row(self, model: StepModel, g: int, d: int, loads: Vector, time: int) -> tuple[dict[int, float], float]:
         """What a term takes if dimension `d` is the slowest."""
-        shares = [1.0 if e == d else model.fill for e in range(self.dims)]
+        shares = [1.0 if e == d else model.fill if e < d else 0.0 for e in range(self.dims)]
         row = {self.dims + e: self._load(e, loads[e] * share) for e, share in enumerate(shares) if loads[e] * share}
         return {**row, time: -1.0}, -float(np.dot(model.fixed[g], shares)) / self.span
 
@@ -325,7 +340,7 @@ def _units(question: Question) -> tuple[float, float]:
         if min(each.coefficients) > 0 and each.limit > 0
     ]
     load = sum(float(np.sum(model.loads)) for model in question.models)
-    seconds = max((float(np.max(model.seconds)) for model in question.models), default=0.0)
+    seconds = max((model.compute for model in question.models), default=0.0)
     times = [each for each in question.limits if each]
     if limits:
         band = min(limits)
@@ -351,14 +366,11 @@ def _settings() -> clarabel.DefaultSettings:
     return settings
 
 
-def _summing(paths: Vector, weight: float, limited: bool) -> Vector:
-    """Multipliers of a model's paths: they add up to its weight, or to more where its time is limited."""
-    total = float(np.sum(paths))
-    if limited and total >= weight:
-        return paths
-    if total <= 0:
-        return np.full(len(paths), weight / len(paths))
-    return paths * (weight / total)
+def _summing(lines: Vector, total: float) -> Vector:
+    """Multipliers of a part's lines: they add up to that of its model."""
+    kept: Vector = np.maximum(lines, 0.0)
+    whole = float(np.sum(kept))
+    return kept * (total / whole) if whole > 0 else np.full(len(kept), total / len(kept))
 
 
 def _balanced(terms: Vector, wanted: Vector) -> Vector:

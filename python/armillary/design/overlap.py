@@ -18,11 +18,12 @@ from ..platform import Platform
 from ..workload import Workload
 from . import traffic
 from .build import Cluster, Job, Timing, busiest, step_model
+from .timing import pace
 from .topology import MOST_DIMENSIONS, Dimension, Topology
 from .traffic import Volume
 
 _AMPLE = "1000000 TB/s"
-_POINTS = (0.1, 0.3, 1.0, 4.0)
+_POINTS = (0.02, 0.06, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0)
 """Times of the communication over compute at which the step is simulated."""
 _FLAT = {"scheduler.endpoint_delay": "0 ns"}
 
@@ -92,8 +93,8 @@ def _measured(
     """Simulates the step with more and more communication in one cluster."""
     names, dims = cluster
     own = replace(plain, volumes=tuple(each for each in plain.volumes if each.group in names))
-    chunks = {"scheduler.chunks": 64} | {key: value for key, value in settings.items() if key == "scheduler.chunks"}
-    timing = Timing(int(str(chunks["scheduler.chunks"])), (0.0,) * len(axes))
+    chunks, _, reduction = pace({**settings, **_FLAT})
+    timing = Timing(chunks, (0.0,) * len(axes), 0.0, reduction)
     model = step_model(own, axes, timing)
     unit = model.communication([1e9] * len(axes)) if model is not None else 0.0
     if model is None or unit == 0 or plain.compute == 0:

@@ -46,7 +46,7 @@ def smart(budget: float, model: StepModel) -> Vector | None:
     They do for terms one after another that share no dimension, and for two terms that share one. Latencies are not
     theirs.
     """
-    if len(model.seconds) > 1 or np.any(model.counts != 1):
+    if len(model.parts) > 1 or any(np.any(each.counts != 1) or np.any(each.offsets) for each in model.parts):
         return None
     loads = model.loads[np.sum(model.loads, axis=1) > 0]
     shared = np.flatnonzero(np.sum(loads > 0, axis=0) > 1)

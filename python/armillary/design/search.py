@@ -196,7 +196,7 @@ class _Searcher:
             for some in self.starts(prepared):
                 self.push(prepared, some)
             self.tell(0.8 * done / total)
-        while self.heap and len(self.designs) < self.task.top and self.programs < self.task.most:
+        while self.heap and len(self.designs) < self.task.top:
             self.next()
             self.tell(0.8 + 0.2 * len(self.designs) / self.task.top)
         if not self.designs:
@@ -250,7 +250,7 @@ class _Searcher:
 
     def push(self, prepared: _Prepared, space: Space) -> None:
         """Bounds a set and queues it."""
-        if not space.count:
+        if not space.count or self.programs >= self.task.most:
             return
         best = _best(self.task, prepared, space)
         instance = _instance(self.task, prepared, space)

@@ -140,14 +140,16 @@ def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[fl
     return found
 
 
-def reduced(kind: str, size: float, spans: Extents, dimensions: int) -> list[float]:
-    """Bytes that an NPU reduces into its own after receiving them, by dimension."""
-    found = [0.0] * dimensions
+def reduced(kind: str, size: float, spans: Extents, topology: Topology) -> list[float]:
+    """Bytes an NPU reduces into its own one after another, by dimension; of what arrives at once, one share."""
+    found = [0.0] * len(topology)
     passed = 1
     for index, count, _ in spans:
         passed *= count
+        block = topology.blocks[index]
+        at_once = block == "FullyConnected" or (block == "Switch" and count & (count - 1) != 0)
         if kind in ("all_reduce", "reduce_scatter"):
-            found[index] = size * (count - 1) / passed
+            found[index] = size * (1 if at_once else count - 1) / passed
         elif kind == "reduce":
             found[index] = size
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from armillary.design.model import StepModel, serial
+from armillary.design.model import Part, StepModel, serial
 from armillary.design.optimal import Constraint
 
 
@@ -21,15 +21,11 @@ def random_model(rng: np.random.Generator, dimensions: int, terms: int) -> StepM
 
 
 def overlapping(rng: np.random.Generator, dimensions: int, terms: int) -> StepModel:
-    """The same with several paths, latencies and pipelines to fill."""
+    """The same with several parts of several lines, latencies and pipelines to fill."""
     plain = random_model(rng, dimensions, terms)
-    paths = int(rng.integers(1, 5))
+    lines = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 4)))]
+    parts = tuple(Part(rng.normal(0, 0.1, each), rng.random((each, terms))) for each in lines)
+    fixed = rng.random((terms, dimensions)) * 1e-2
     return StepModel(
-        "overlapping",
-        plain.terms,
-        plain.loads,
-        rng.random(paths),
-        rng.random((paths, terms)),
-        rng.random((terms, dimensions)) * 1e-2,
-        float(rng.choice([0.0, 1 / 64])),
+        "overlapping", plain.terms, plain.loads, plain.compute, parts, fixed, float(rng.choice([0.0, 1 / 64]))
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from instances import overlapping, random_model, total
 
-from armillary.design.model import serial, slowest
+from armillary.design.model import Part, StepModel, serial
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
 from armillary.design.schemes import equal, message, smart
 
@@ -90,16 +90,13 @@ def test_what_cannot_be_has_no_solution() -> None:
         optimise(Question((model,), (1.0,), (total(1e11, 2), low)))
 
 
-def test_slowest_is_the_largest_time() -> None:
-    rng = np.random.default_rng(5)
-    models = [overlapping(rng, 3, 2) for _ in range(3)]
-    joined = slowest(models, [1.0, 2.0, 0.5])
-    bandwidth = [1e10, 2e10, 3e10]
-    each = [factor * model.time(bandwidth) for factor, model in zip((1.0, 2.0, 0.5), models, strict=True)]
-    assert joined.fill == max(model.fill for model in models)
-    if len({model.fill for model in models}) == 1:
-        assert joined.time(bandwidth) == pytest.approx(max(each))
-    assert joined.time(bandwidth) >= max(each) * (1 - 1e-12)
+def test_time_by_hand() -> None:
+    """Two dimensions, one collective of two chunks, half of it hidden beyond a second."""
+    part = Part(np.array([0.0, -1.0]), np.array([[0.5], [1.0]]))
+    model = StepModel("m", ("a",), np.array([[4e9, 1e9]]), 2.0, (part,), np.array([[0.5, 0.0]]), 0.5)
+    busy = [4.5, 0.5 + 4.5 / 2]
+    assert model.time([1e9, 2e9]) == pytest.approx(2.0 + max(0.5 * max(busy), max(busy) - 1))
+    assert model.utilisation([1e9, 2e9]) == pytest.approx(5e9 / (4.5 * 3e9))
 
 
 def test_five_workloads_on_four_dimensions() -> None:
