@@ -5,8 +5,10 @@ Here: which collectives a step holds, and how their time adds to it. Not here: h
 
     T = compute + sum over clusters of phi(sum of the times of their collectives)
 
-`compute` is the step on a network that carries anything at once. `phi` says how much of a cluster's communication the
-step is longer for: itself where everything waits for it (the paper's model), less where computation runs beside it.
+Where clusters share a dimension they hold one another up: a share `crowding` of what all but the most exposed one send
+there is in series, too. `compute` is the step on a network that carries anything at once. `phi` says how much of a
+cluster's communication the step is longer for: itself where everything waits for it (the paper's model), less where
+computation runs beside it.
 """
 
 from __future__ import annotations
@@ -62,6 +64,8 @@ class Job:
     """Seconds of a step on an ideal network, a pipeline's bubble included."""
     clusters: tuple[Cluster, ...] = ()
     """Those that overlap; all other groups' communication is in series with everything."""
+    crowding: float = 0.0
+    """How much longer a step gets for a second that all clusters but the first spend on dimensions others use, too."""
     weight: float = 1.0
     limit: float | None = None
     """Longest step, s."""
@@ -98,15 +102,39 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
         loads[names[name]] += traffic.loads(each.kind, float(each.bytes), spans, topology)
         if timing is not None:
             fixed[names[name]] += _fixed(each, spans, topology, timing)
+    parts = _parts(job, groups, timing is not None)
+    repeated = 0
+    if timing is not None and job.crowding > 0:
+        again = _crowded(job, groups, loads)
+        repeated = len(again)
+        names |= {f"{list(names)[g]} beside others": len(loads) + i for i, (g, _) in enumerate(again)}
+        loads += [loads[g] * shared for g, shared in again]
+        fixed += [fixed[g] * shared for g, shared in again]
+        counts = np.array([[0.0] * len(groups) + [job.crowding] * repeated])
+        wide = [Part(each.offsets, np.pad(each.counts, ((0, 0), (0, repeated)))) for each in parts]
+        parts = (*wide, Part(np.zeros(1), counts))
     return StepModel(
         job.name,
         tuple(names),
         np.array(loads).reshape(-1, dims),
         job.compute,
-        _parts(job, groups, timing is not None),
+        parts,
         np.array(fixed).reshape(-1, dims),
         1 / timing.chunks if timing is not None else 0.0,
+        repeated,
     )
+
+
+def _crowded(job: Job, groups: Sequence[str], loads: Sequence[Vector]) -> list[tuple[int, Vector]]:
+    """Terms of all clusters but the first, and on which dimensions [D] other clusters are, too."""
+    cluster = {group: index for index, each in enumerate(job.clusters) for group in each.groups}
+    found = []
+    for g, group in enumerate(groups):
+        others = [loads[i] > 0 for i, other in enumerate(groups) if cluster.get(other) != cluster.get(group)]
+        shared = np.any(others, axis=0) & (loads[g] > 0) if others else np.zeros(len(loads[g]), dtype=bool)
+        if cluster.get(group, 0) > 0 and shared.any():
+            found.append((g, shared.astype(float)))
+    return found
 
 
 def _name(volume: Volume) -> str:

@@ -49,6 +49,13 @@ class StepModel:
     """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies, reductions."""
     fill: float = 0.0
     """One over the number of chunks, or 0 for a pipeline that fills at once."""
+    repeated: int = 0
+    """Terms at the end whose bytes are those of others once more: what they hold up."""
+
+    @property
+    def own(self) -> int:
+        """Terms that send bytes of their own, the first ones."""
+        return len(self.terms) - self.repeated
 
     @property
     def dimensions(self) -> int:
@@ -58,7 +65,7 @@ class StepModel:
     @property
     def volume(self) -> Vector:
         """[D] bytes an NPU sends along each dimension in a step."""
-        found: Vector = np.sum(self.loads, axis=0)
+        found: Vector = np.sum(self.loads[: self.own], axis=0)
         return found
 
     def term_times(self, bandwidth: Sequence[float] | Vector) -> Vector:
@@ -75,7 +82,7 @@ class StepModel:
 
     def communication(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of all terms one after another."""
-        return float(np.sum(self.term_times(bandwidth)))
+        return float(np.sum(self.term_times(bandwidth)[: self.own]))
 
     def utilisation(self, bandwidth: Sequence[float] | Vector) -> float:
         """Bytes sent over bytes that the dimensions of each running collective could have sent, 0..1.
@@ -83,9 +90,9 @@ class StepModel:
         The definition that meets the percentages of the paper's Fig. 10 (docs/design.md).
         """
         given = np.asarray(bandwidth, dtype=float)
-        offered = np.sum((self.loads > 0) * given, axis=1)
-        room = float(np.sum(offered * self.term_times(given)))
-        return float(np.sum(self.loads)) / room if room else 1.0
+        offered = np.sum((self.loads > 0) * given, axis=1)[: self.own]
+        room = float(np.sum(offered * self.term_times(given)[: self.own]))
+        return float(np.sum(self.loads[: self.own])) / room if room else 1.0
 
 
 def serial(name: str, compute: float, terms: Sequence[tuple[str, Sequence[float]]], dimensions: int) -> StepModel:

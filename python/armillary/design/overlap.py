@@ -5,6 +5,9 @@ axes, all switches, a cluster's dimensions get a bandwidth and all others carry 
 step is simulated with a few bandwidths. Step time less compute against the time `t` of the cluster's collectives, as
 the model has it, is convex for what a fixed order can hide: it grows slowly while there is computation beside it, then
 as `t` itself. Its chords are the lines of `phi` (`build.Cluster`).
+
+On a topology clusters may share dimensions. How much they hold one another up there is measured on one switch for all
+ranks: what a step takes beyond compute and the clusters' `phi`, over the time of all clusters but the most exposed one.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from .traffic import Volume
 _AMPLE = "1000000 TB/s"
 _POINTS = (0.02, 0.06, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0)
 """Times of the communication over compute at which the step is simulated."""
+_CROWDS = (0.2, 0.45, 0.7)
 _FLAT = {"scheduler.endpoint_delay": "0 ns"}
 
 
@@ -44,12 +48,38 @@ def job(
     volumes = busiest(traffic.volumes(workload))
     ranks = max(workload.ranks, 2)
     ideal = Platform(f"SW({ranks})", bandwidth=_AMPLE, latency="0 ns", settings={**settings, **_FLAT})
-    plain = Job(name, workload, volumes, _seconds(workload, ideal), (), weight, limit)
+    plain = Job(name, workload, volumes, _seconds(workload, ideal), weight=weight, limit=limit)
     axes = _axes(volumes, workload.ranks)
     if not measured or axes is None:
         return plain
-    clusters = [_measured(plain, settings, axes, groups) for groups in _clusters(volumes, axes.sizes)]
-    return replace(plain, clusters=tuple(clusters))
+    found = [_measured(plain, settings, axes, groups) for groups in _clusters(volumes, axes.sizes)]
+    exposed = sorted(found, key=lambda each: -each.lines[0][0])
+    made = replace(plain, clusters=tuple(exposed))
+    return replace(made, crowding=_crowding(made, settings)) if len(exposed) > 1 else made
+
+
+def _crowding(made: Job, settings: Mapping[str, object]) -> float:
+    """The mean over a few bandwidths of a switch that all ranks share."""
+    net = Topology((Dimension("Switch", made.workload.ranks),))
+    chunks, _, reduction = pace({**settings, **_FLAT})
+    model = step_model(made, net, Timing(chunks, (0.0,), 0.0, reduction))
+    unit = 0.0 if model is None else model.communication([1e9])
+    if model is None or unit == 0 or made.compute == 0:
+        return 0.0
+    later = [g for g, name in enumerate(model.terms) if not _of(made.clusters[0], name)]
+    found = []
+    for share in _CROWDS:
+        bandwidth = int(1e9 * unit / (share * made.compute)) or 1
+        platform = Platform(str(net), bandwidth=f"{bandwidth} B/s", latency="0 ns", settings={**settings, **_FLAT})
+        beyond = _seconds(made.workload, platform) - model.time([float(bandwidth)])
+        held = float(model.term_times([float(bandwidth)])[later].sum())
+        found.append(max(0.0, beyond) / held if held else 0.0)
+    return min(1.0, sum(found) / len(found))
+
+
+def _of(cluster: Cluster, term: str) -> bool:
+    """Whether a term is of one of the cluster's groups."""
+    return any(term == group or term.startswith(f"{group} ") for group in cluster.groups)
 
 
 def _seconds(workload: Workload, platform: Platform) -> float:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .multidim import NPU, PAPER, SETUP, SHAPES, Case, case, cases, workload
-from .study import Row, Study
-
-ANALYTICAL = "analytical"
-"""The only network simulated: with a queue on every link of 1,024 NPUs these steps take more than ten minutes."""
+from .study import Row, Study, analytical
 
 PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
 """Mean and maximum over EqualBW; section VI-B."""
@@ -30,7 +27,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
     best = sum(each.time("SmartBW") <= min(map(each.time, each.shares)) * (1 + 1e-12) for each in found)
     table.append(Row("cases in which SmartBW is best", "model", 90.0, float(best), "of 90", BEST))
     table.append(Row("SmartBW over the optimum, most", "model", None, max(map(_over_optimum, found)), "x", PROVED))
-    return [*table, *(_simulated(shape, ANALYTICAL) for shape in SHAPES if ANALYTICAL in backends)]
+    return [*table, *(_simulated(shape, backend) for shape in SHAPES for backend in analytical(backends))]
 
 
 def _over_optimum(each: Case) -> float:

@@ -65,9 +65,9 @@ def test_best_first_and_nothing_missed(more: dict[str, Any]) -> None:
     assert values == sorted(values)
     # Topologies that differ in nothing that matters are listed once, so compare the distinct values.
     distinct = sorted({round(each.value / alone[0].value, 5) for each in alone})
-    assert (
-        sorted({round(each / alone[0].value, 5) for each in values}) == distinct[: len({round(v, 9) for v in values})]
-    )
+    ours = sorted({round(each / alone[0].value, 5) for each in values})
+    assert ours == distinct[: len(ours)]
+    assert len(values) == 12 or found.listed + found.excluded + found.infeasible == found.topologies
     assert all(each.gap < 1e-6 for each in found.designs)
 
 
