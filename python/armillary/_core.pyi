@@ -121,6 +121,11 @@ class Program:
         `reach` is `local` (the NPU's own), `remote` (outside it), or `in_switch`: the shards of `bytes` of all NPUs are
         gathered in the switches of remote memory as they are loaded, reduced and scattered as they are stored.
         """
+    def hold(self, node: int, *, allocates: int = 0, frees: int = 0) -> None:
+        """Node `node` takes bytes of the NPU's memory at its start, and gives bytes back at its end; calls add up.
+
+        What a workload's summary says of weights, gradients and optimizer state is held all along, beside this.
+        """
     def metadata(self, name: str, deps: Sequence[int]) -> int:
         """Takes no time."""
     def __len__(self) -> int: ...

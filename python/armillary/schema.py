@@ -21,6 +21,7 @@ class Class(TypedDict):
     exposed_local_ns: float
     idle_ns: float
     comm_ns: float
+    peak_memory_bytes: int
     finish_minus_compute_ns: float
 
 

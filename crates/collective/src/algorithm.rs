@@ -1,6 +1,6 @@
 //! The algorithms, one collective on one group as a request, and the dispatcher that makes a plan of it.
 
-use crate::{Plan, PlanError, direct, double_binary_tree, halving_doubling, ring};
+use crate::{Plan, PlanError, direct, double_binary_tree, halving_doubling, in_network, ring};
 use graph::CollectiveKind;
 
 /// Steps a plan may hold (48 bytes each, and a message's token has 23 bits for its step); beyond it [`PlanError::TooLarge`].
@@ -24,6 +24,8 @@ pub enum Algorithm {
     HalvingDoubling,
     /// Two complementary binary trees, alternate chunks on each; all-reduce, reduce, broadcast and barrier.
     DoubleBinaryTree,
+    /// The switch between the positions reduces; all-reduce and barrier, on a switch only.
+    InNetwork,
 }
 
 impl std::fmt::Display for Algorithm {
@@ -34,6 +36,7 @@ impl std::fmt::Display for Algorithm {
             Algorithm::Direct { window: Some(w) } => write!(f, "direct (window {w})"),
             Algorithm::HalvingDoubling => f.write_str("halving-doubling"),
             Algorithm::DoubleBinaryTree => f.write_str("double binary tree"),
+            Algorithm::InNetwork => f.write_str("in-network"),
         }
     }
 }
@@ -92,6 +95,10 @@ impl Request {
                 let allowed = "all_reduce, reduce, broadcast and barrier, or another algorithm";
                 Err(PlanError::Unsupported { algorithm, kind, allowed })
             }
+            Algorithm::InNetwork if !in_network::fits(self.kind) => {
+                let allowed = "all_reduce and barrier, or another algorithm";
+                Err(PlanError::Unsupported { algorithm, kind, allowed })
+            }
             _ => Ok(()),
         }
     }
@@ -145,6 +152,7 @@ impl Request {
             Algorithm::Direct { window } => direct::make(self, window),
             Algorithm::HalvingDoubling => halving_doubling::make(self),
             Algorithm::DoubleBinaryTree => double_binary_tree::make(self),
+            Algorithm::InNetwork => in_network::make(self),
         })
     }
 }

@@ -11,6 +11,7 @@ pub mod direct;
 pub mod double_binary_tree;
 mod error;
 pub mod halving_doubling;
+pub mod in_network;
 pub mod phases;
 mod plan;
 pub mod prove;

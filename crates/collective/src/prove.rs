@@ -14,7 +14,7 @@
 //! Not here: algorithms from files (`custom`), which need only run to their end.
 
 use crate::algorithm::Request;
-use crate::{Algorithm, Plan, direct, double_binary_tree, halving_doubling, ring};
+use crate::{Algorithm, Plan, direct, double_binary_tree, halving_doubling, in_network, ring};
 use graph::CollectiveKind;
 use run::{Order, Run};
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub(crate) enum Content {
     Blocks { blocks: Vec<u64>, reduce: bool },
     /// All the sender knows (barriers).
     Everything,
+    /// What position `of` came with of a block, to be joined with the receiver's; a switch has reduced it, so nobody is charged.
+    Contribution { block: u64, of: u32 },
 }
 
 impl Content {
@@ -59,6 +61,7 @@ impl Content {
             Algorithm::Direct { .. } => direct::content(request, position, step),
             Algorithm::HalvingDoubling => halving_doubling::content(request, position, step),
             Algorithm::DoubleBinaryTree => double_binary_tree::content(request, position, step),
+            Algorithm::InNetwork => in_network::content(request, position),
         }
     }
 }
@@ -121,7 +124,16 @@ fn cut(request: &Request) -> u64 {
         Algorithm::Direct { .. } => direct::cut(request),
         Algorithm::HalvingDoubling => halving_doubling::cut(request),
         Algorithm::DoubleBinaryTree => double_binary_tree::cut(request),
+        Algorithm::InNetwork => 1,
     })
+}
+
+/// Bytes of the message of step `step` that carries `blocks` blocks.
+fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
+    match request.algorithm {
+        Algorithm::InNetwork => in_network::bytes(request, step),
+        _ => blocks.saturating_mul(block_bytes(request)),
+    }
 }
 
 /// Bytes of one block.
@@ -140,6 +152,7 @@ fn volume(request: &Request) -> u128 {
         Algorithm::Direct { .. } => direct::volume(request),
         Algorithm::HalvingDoubling => halving_doubling::volume(request),
         Algorithm::DoubleBinaryTree => double_binary_tree::volume(request),
+        Algorithm::InNetwork => in_network::volume(request),
     }
 }
 

@@ -14,5 +14,5 @@ mod workload;
 pub use check::{check, order};
 pub use mesh::{Axis, Family, Mesh, NamedProgram};
 pub use problem::Problem;
-pub use program::{CollectiveKind, Gemm, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach};
+pub use program::{CollectiveKind, Gemm, Held, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach};
 pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Reading, Workload};

@@ -262,7 +262,19 @@ pub struct Program {
     layers: Vec<u32>,
     /// In the order of their first nodes, so that equal programs are equal.
     layer_names: Vec<String>,
+    /// Nodes that change what the NPU's memory holds, ascending; and a bit for each node, set for those, or nothing where there are none.
+    held: Vec<(u32, Held)>,
+    holds: Vec<u64>,
     slots: u32,
+}
+
+/// What a node changes in the memory of its NPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// Held from the start of the node on.
+    pub allocates: Bytes,
+    /// No longer held after its end.
+    pub frees: Bytes,
 }
 
 /// Of a node whose layer is what its name begins with.
@@ -299,6 +311,21 @@ impl Program {
         self.layer_names.get(*self.layers.get(i)? as usize).map(String::as_str)
     }
 
+    /// What node `i` changes in the memory of its NPU, where it does.
+    #[inline]
+    pub fn held(&self, i: usize) -> Option<Held> {
+        let word = self.holds.get(i / 64)?;
+        if word >> (i % 64) & 1 == 0 {
+            return None;
+        }
+        self.held.binary_search_by_key(&(i as u32), |&(node, _)| node).ok().map(|at| self.held[at].1)
+    }
+
+    /// Whether nodes say what they change in the memory of their NPU.
+    pub fn tracks_memory(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// How many group slots the program's collectives use.
     pub fn slots(&self) -> u32 {
         self.slots
@@ -316,6 +343,8 @@ pub struct ProgramBuilder {
     /// As in [`Program`], but shorter by the last nodes that have no label.
     layers: Vec<u32>,
     layer_names: IndexSet<String>,
+    /// By index of the node, in any order; several of one node add up.
+    held: Vec<(u32, Held)>,
 }
 
 /// Why a list of nodes is no program.
@@ -366,6 +395,28 @@ impl ProgramBuilder {
         self.layers.push(label);
     }
 
+    /// Says that node `index`, in order of definition, allocates bytes of its NPU's memory at its start and frees some at its end.
+    pub fn hold(&mut self, index: usize, held: Held) {
+        if held != Held::default() {
+            self.held.push((index as u32, held));
+        }
+    }
+
+    /// What the nodes change in memory, each node once, ascending.
+    fn all_held(&self) -> Vec<(u32, Held)> {
+        let mut all = self.held.clone();
+        all.sort_by_key(|&(node, _)| node);
+        all.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1.allocates.0 = kept.1.allocates.0.saturating_add(next.1.allocates.0);
+                kept.1.frees.0 = kept.1.frees.0.saturating_add(next.1.frees.0);
+            }
+            same
+        });
+        all
+    }
+
     /// Nodes so far.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -389,6 +440,7 @@ impl ProgramBuilder {
                 self.push(node, &all.names[range(&all.name_end, i)], deps);
                 self.label(all.label_of(i));
             }
+            self.held = all.held;
         }
         dangling
     }
@@ -435,6 +487,8 @@ impl ProgramBuilder {
         if !self.layer_names.is_empty() {
             self.layers.resize(n, UNLABELLED);
         }
+        program.held = self.all_held();
+        program.holds = bits(&program.held, n);
         program.layers = self.layers;
         program.layer_names = self.layer_names.into_iter().collect();
         program.nodes = self.nodes;
@@ -447,7 +501,11 @@ impl ProgramBuilder {
     /// The same nodes by ascending id.
     fn sorted(self) -> ProgramBuilder {
         let mut sorted = ProgramBuilder::default();
-        for i in self.order().into_iter().map(|i| i as usize) {
+        let order = self.order();
+        let mut place = vec![0; order.len()];
+        order.iter().zip(0u32..).for_each(|(&old, new)| place[old as usize] = new);
+        sorted.held = self.held.iter().map(|&(node, held)| (place[node as usize], held)).collect();
+        for i in order.into_iter().map(|i| i as usize) {
             let name = &self.names[range(&self.name_end, i)];
             sorted.push(self.nodes[i], name, self.deps[range(&self.dep_end, i)].iter().copied());
             sorted.label(self.label_of(i));
@@ -528,6 +586,13 @@ fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
 /// A name up to its first dot.
 fn first_word(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
+}
+
+/// A bit for each of `n` nodes, set for those that are held; nothing where none is.
+fn bits(held: &[(u32, Held)], n: usize) -> Vec<u64> {
+    let mut bits = vec![0; if held.is_empty() { 0 } else { n.div_ceil(64) }];
+    held.iter().for_each(|&(node, _)| bits[node as usize / 64] |= 1 << (node % 64));
+    bits
 }
 
 /// Where the entries of item `i` lie, given where those of each item end.

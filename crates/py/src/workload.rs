@@ -4,8 +4,8 @@ use crate::errors;
 use crate::platform::Platform;
 use crate::signals::minded;
 use graph::{
-    Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Kernel, Members, Mesh, NamedProgram, Node, Op,
-    Problem, ProgramBuilder, RankBinding, Reach, Reading,
+    Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Held, Kernel, Members, Mesh, NamedProgram, Node,
+    Op, Problem, ProgramBuilder, RankBinding, Reach, Reading,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -155,6 +155,16 @@ impl Program {
             PyValueError::new_err(format!("{reach:?} is no reach of an access to memory: {names}"))
         })?;
         self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes), reach })
+    }
+
+    /// What node `node` takes of the NPU's memory at its start and gives back at its end; several add up.
+    #[pyo3(signature = (node, *, allocates = 0, frees = 0))]
+    fn hold(&mut self, node: u64, allocates: u64, frees: u64) -> PyResult<()> {
+        if self.built.is_some() || node >= self.builder.len() as u64 {
+            return Err(PyValueError::new_err(format!("there is no node {node} to hold memory")));
+        }
+        self.builder.hold(node as usize, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
+        Ok(())
     }
 
     fn metadata(&mut self, name: &str, deps: Vec<u64>) -> PyResult<u64> {

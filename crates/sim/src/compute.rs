@@ -5,7 +5,7 @@
 //! ASTRA-sim does instead (`astra_sim::duration`).
 
 use crate::astra_sim;
-use crate::memory::Accesses;
+use crate::memory::{self, Accesses};
 use crate::platform::Platform;
 use device::compute::{Compute, Estimate, Validity, Work};
 use graph::{Node, Op, Workload};
@@ -17,6 +17,18 @@ use units::Span;
 pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let mut clock = Clock::new(platform);
     workload.programs.iter().map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect()).collect()
+}
+
+/// Durations of computations that start while their NPU communicates; nothing where that makes no difference.
+pub(crate) fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+    match memory::beside(platform) {
+        Some(left) if platform.npu.memory_contention && platform.astra_sim.is_none() => {
+            let mut shared = platform.clone();
+            shared.npu.compute = shared.npu.compute.with_memory(left);
+            durations(workload, &shared)
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded duration would have to be.

@@ -1,12 +1,14 @@
 //! What an access to memory takes on a platform, and which ones are impossible. Not here: the models (`device::memory`), whose turn it is (`executor`).
 
 use crate::check::{more, place};
-use crate::platform::Platform;
-use device::memory::{Access, Local, Sharing};
-use graph::{Node, Op, Problem, Reach, Workload};
+use crate::platform::{Exceeded, Platform};
+use device::memory::{Access, Local, Pipeline, Sharing};
+use graph::{Footprint, Node, Op, Problem, Program, Reach, Workload};
 use network::LinkCost;
 use rustc_hash::FxHashMap;
-use units::{Bytes, Span};
+use std::sync::Arc;
+use topology::{Block, Fabric};
+use units::{Bandwidth, Bytes, Span};
 
 /// Who takes turns at memory outside the NPUs, if there is any that can be.
 pub(crate) fn sharing(platform: &Platform) -> Option<Sharing> {
@@ -16,6 +18,48 @@ pub(crate) fn sharing(platform: &Platform) -> Option<Sharing> {
 /// Accesses to memory outside the NPUs, if there is any that can be.
 pub(crate) fn remote(platform: &Platform) -> Option<Access> {
     platform.remote_memory.as_ref()?.access(platform.fabric.npus()).ok()
+}
+
+/// What moving something out or back takes, where what doesn't fit is moved.
+pub(crate) fn spill(platform: &Platform) -> Option<Pipeline> {
+    remote(platform).filter(|_| platform.npu.memory_exceeded == Exceeded::Spill).map(|access| access.own)
+}
+
+/// Bytes that each program holds from the beginning to the end: all, or what its nodes don't allocate.
+pub(crate) fn resident(workload: &Workload) -> Vec<u64> {
+    let of = |(i, program): (usize, &Arc<Program>)| {
+        let kept = workload.footprints.get(i).copied().unwrap_or_default();
+        let all_along = Footprint { activations: 0, ..kept };
+        if program.tracks_memory() { all_along.total() } else { kept.total() }
+    };
+    workload.programs.iter().enumerate().map(of).collect()
+}
+
+/// What communication leaves of the bandwidth of an NPU's own memory, if anything.
+pub(crate) fn beside(platform: &Platform) -> Option<Bandwidth> {
+    let local = Local { latency: Span::ZERO, bandwidth: platform.npu.memory_bandwidth };
+    local.beside(sent(&platform.fabric))
+}
+
+/// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has most.
+fn sent(fabric: &Fabric) -> Bandwidth {
+    let links = |dim: &topology::Dim| match dim.block {
+        Block::Ring => dim.size.saturating_sub(1).min(2),
+        Block::FullyConnected => dim.size.saturating_sub(1),
+        Block::Switch => 1,
+    };
+    Bandwidth(match fabric {
+        Fabric::Stacked(dims) => {
+            dims.iter().fold(0, |sum: u64, dim| sum.saturating_add(dim.bandwidth.0.saturating_mul(links(dim).into())))
+        }
+        Fabric::Graph(graph) => {
+            let mut out = vec![0u64; graph.npus as usize];
+            for link in graph.links.iter().filter(|link| link.from < graph.npus) {
+                out[link.from as usize] = out[link.from as usize].saturating_add(link.bandwidth.0);
+            }
+            out.into_iter().max().unwrap_or(0)
+        }
+    })
 }
 
 /// Times of accesses, each found once: programs repeat their sizes.
@@ -75,7 +119,40 @@ pub(crate) fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem>
         let message = (fault.text)(node, access.as_ref(), npus) + &more(others, "operation");
         Some(Problem::new("", place(rank, node), message).help(fault.help))
     };
-    FAULTS.iter().filter_map(told).collect()
+    FAULTS.iter().filter_map(told).chain(room(workload, platform, access.is_some())).collect()
+}
+
+/// Memory of NPUs that can't hold what it must, or be shared as it is asked to.
+fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem> {
+    let npu = &platform.npu;
+    let mut problems = Vec::new();
+    if npu.memory_contention && npu.memory_bandwidth.is_some() && beside(platform).is_none() {
+        let (sent, bandwidth) = (sent(&platform.fabric), npu.memory_bandwidth.unwrap_or_default());
+        let message = format!("communication at {sent} moves twice that in memory of {bandwidth} and leaves nothing");
+        problems.push(Problem::new("", "npu.memory.contention", message).help("more memory bandwidth, or false"));
+    }
+    let Some(capacity) = npu.memory_capacity.filter(|_| npu.memory_exceeded != Exceeded::Warn) else { return problems };
+    if npu.memory_exceeded == Exceeded::Spill && !outside {
+        let message = "spill, and there is no memory outside the NPUs to spill to";
+        problems.push(
+            Problem::new("", "npu.memory.exceeded", message).help("a platform with remote_memory, warn or refuse"),
+        );
+    }
+    let kept = resident(workload);
+    let most = |refuse: bool, i: usize| match workload.footprints.get(i) {
+        Some(footprint) if refuse => footprint.total(),
+        _ => kept[i],
+    };
+    let refuse = npu.memory_exceeded == Exceeded::Refuse;
+    let over = (0..kept.len()).map(|i| (most(refuse, i), i)).filter(|(bytes, _)| *bytes > capacity.0);
+    if let Some((bytes, program)) = over.max_by_key(|&(bytes, i)| (bytes, usize::MAX - i)) {
+        let rank = workload.ranks.iter().position(|r| r.program as usize == program).unwrap_or(0);
+        let what = if refuse { "at its peak" } else { "all along, which can't be moved out" };
+        let message = format!("holds {} {what}, more than the {capacity} of its NPU's memory", Bytes(bytes));
+        let help = "more parallelism, ZeRO or recomputation, or a larger npu.memory.capacity";
+        problems.push(Problem::new("", format!("rank {rank}"), message).help(help));
+    }
+    problems
 }
 
 /// What can be wrong with an access.

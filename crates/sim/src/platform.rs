@@ -111,6 +111,19 @@ impl Scheduler {
     }
 }
 
+/// What happens where an NPU's memory holds more than its size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exceeded {
+    /// The report warns.
+    #[default]
+    Warn,
+    /// The run is refused, or ends when it happens.
+    Refuse,
+    /// What was allocated first moves to memory outside the NPU, and back when it is freed.
+    Spill,
+}
+
 /// One NPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Npu {
@@ -128,6 +141,10 @@ pub struct Npu {
     pub memory_latency: Span,
     /// Local memory size, if known.
     pub memory_capacity: Option<Bytes>,
+    /// What happens where more is held than that.
+    pub memory_exceeded: Exceeded,
+    /// Kernels that start while their NPU communicates have what communication leaves of its memory's bandwidth.
+    pub memory_contention: bool,
 }
 
 /// Files of algorithms that override the built-in ones; readers leave the paths here, loading them fills `Collectives::custom`.

@@ -4,13 +4,14 @@ use crate::bounds;
 use crate::config::native;
 use crate::executor::{Finished, RankTotals};
 use crate::observe::{self, Log, Source};
+use crate::platform::Exceeded;
 use crate::profile::Profile;
 use crate::run::{BackendKind, Config, Outcome, Parts};
 use crate::symmetry::Classes;
 use engine::Digest;
 use stats::{Class, Counts, Dimension, Link, Phase, Report, SCHEMA, Symmetry};
 use topology::{Block, Fabric};
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 
 /// Operations listed, by total time.
 const OPERATIONS: usize = 50;
@@ -40,7 +41,7 @@ pub(crate) fn outcome(
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, &dimensions),
+        warnings: warnings(parts, &finished.ranks, &dimensions),
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
         classes: alike.iter().map(|members| class(parts, &finished.ranks, members, step)).collect(),
@@ -93,7 +94,7 @@ fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
     format!("{:016x}", digest.value())
 }
 
-fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
+fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Vec<String> {
     let beyond = |d: &&Dimension| d.utilisation > 1.0;
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
@@ -102,14 +103,27 @@ fn warnings(parts: &Parts, dimensions: &[Dimension]) -> Vec<String> {
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
     let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
     let declared = parts.workload.declaration.iter().flat_map(|declaration| declaration.warnings.iter().cloned());
-    let shared = declared.chain(shared).chain(too_large(parts));
+    let shared = declared.chain(shared).chain(too_large(parts, ranks));
     let compute = crate::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }
 
 /// The program that needs the most memory, where that is more than an NPU has.
-fn too_large(parts: &Parts) -> Option<String> {
-    let capacity = parts.platform.npu.memory_capacity?;
+fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
+    let capacity =
+        parts.platform.npu.memory_capacity.filter(|_| parts.platform.npu.memory_exceeded == Exceeded::Warn)?;
+    declared_too_large(parts, capacity).or_else(|| {
+        let rank = (0..parts.settings.ranks).find(|&r| ranks[parts.folding.local(r) as usize].peak > capacity.0)?;
+        let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / 1e9;
+        let available = capacity.0 as f64 / 1e9;
+        Some(format!(
+            "the workload does not fit: rank {rank} holds {peak:.1} GB at its peak, of the {available:.1} GB on its NPU"
+        ))
+    })
+}
+
+/// By what the generator of the workload says.
+fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
     let (program, most) =
         parts.workload.footprints.iter().enumerate().max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
     let rank = parts.workload.ranks.iter().position(|r| r.program as usize == program)?;
@@ -135,12 +149,12 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [Span; 5]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, u64, [Span; 5]), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
         let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, .. } = *totals;
         let spans = [compute, comm, exposed_comm, exposed_remote, exposed_local];
-        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, spans);
+        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, totals.peak, spans);
         found.entry(key).or_default().push(rank);
     }
     found.into_values().collect()
@@ -160,6 +174,7 @@ fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Cl
         exposed_local_ns: totals.exposed_local.as_ns(),
         idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
         comm_ns: totals.comm.as_ns(),
+        peak_memory_bytes: totals.peak,
         finish_minus_compute_ns: totals.finish.since(Time::ZERO).saturating_sub(totals.device).as_ns(),
     }
 }

@@ -45,6 +45,10 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         closed_form: true,
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: memory::sharing(platform),
+        spill: memory::spill(platform),
+        memory_limit: platform.npu.memory_capacity.map(|capacity| (capacity, platform.npu.memory_exceeded)),
+        resident: memory::resident(workload),
         durations: compute::durations(workload, platform),
+        beside: compute::beside(workload, platform),
     }
 }

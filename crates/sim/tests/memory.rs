@@ -5,7 +5,7 @@
 mod built;
 
 use built::{WORK, collective, config};
-use graph::{CollectiveKind, Node, Op, ProgramBuilder, Reach, Workload};
+use graph::{CollectiveKind, Footprint, Held, Kernel, Node, Op, ProgramBuilder, Reach, Workload};
 use sim::run::{BackendKind, run};
 use stats::{Class, Report};
 use std::collections::BTreeMap;
@@ -167,4 +167,105 @@ fn every_network_and_memory_folds() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{text}\n{error}"));
         assert_eq!((outcome.simulated_ranks, outcome.report.classes.len()), (1, 1), "{network} {pool}");
     }
+}
+
+/// A program whose nodes compute 10 ns each, one after the other, and hold bytes: (allocates, frees).
+fn holding(holds: &[(u64, u64)]) -> Workload {
+    let mut builder = ProgramBuilder::default();
+    for (id, &(allocates, frees)) in holds.iter().enumerate() {
+        let after = (id as u64).checked_sub(1);
+        builder.push(Node { id: id as u64, duration: Span::from_ns(10), op: WORK }, "n", after);
+        builder.hold(id, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
+    }
+    let mut workload = Workload::uniform(builder.build().expect("ids are unique"), 2);
+    workload.footprints = vec![Footprint { weights: 300, gradients: 100, optimizer: 100, activations: 150 }];
+    workload
+}
+
+fn small(memory: &str) -> String {
+    format!(
+        "topology: Ring(2)\nlinks: {{bandwidth: 1 GB/s, latency: 0 ns}}\nnpu: {{memory: {{{memory}}}}}\n\
+         remote_memory: {{sharing: per_npu, latency: 3 ns, bandwidth: 10 GB/s}}\n"
+    )
+}
+
+/// Two tensors of 100 and 50 bytes are kept from their forward to their backward node.
+const TENSORS: [(u64, u64); 4] = [(100, 0), (50, 0), (0, 50), (0, 100)];
+
+#[test]
+fn the_peak_is_what_is_held_at_once() {
+    assert_eq!(report(&small(""), holding(&TENSORS)).classes[0].peak_memory_bytes, 500 + 150);
+    // Freed before the next is allocated: only the larger counts.
+    let turns = [(100, 100), (50, 50)];
+    assert_eq!(report(&small(""), holding(&turns)).classes[0].peak_memory_bytes, 500 + 100);
+    // Nothing said by node: all of it, all along.
+    assert_eq!(report(&small(""), holding(&[(0, 0)])).classes[0].peak_memory_bytes, 650);
+}
+
+#[test]
+fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
+    let warned = report(&small("capacity: 649 B"), holding(&TENSORS));
+    assert!(warned.warnings[0].starts_with("the workload does not fit: rank 0 needs"), "{:?}", warned.warnings);
+    assert!(report(&small("capacity: 650 B, exceeded: refuse"), holding(&TENSORS)).warnings.is_empty());
+    let refusal = |memory: &str, workload: Workload| {
+        run(&config(&small(memory), workload, BackendKind::Analytical), &mut |_| true)
+            .expect_err("too much")
+            .to_string()
+    };
+    let declared = refusal("capacity: 649 B, exceeded: refuse", holding(&TENSORS));
+    assert!(declared.contains("holds 650 B at its peak, more than the 649 B of its NPU's memory"), "{declared}");
+    let mut silent = holding(&TENSORS);
+    silent.footprints = Vec::new();
+    let during = refusal("capacity: 149 B, exceeded: refuse", silent);
+    assert!(during.contains("rank 0 node 1: holds 150 B at 10 ns, more than the 149 B"), "{during}");
+    let kept = refusal("capacity: 499 B, exceeded: spill", holding(&TENSORS));
+    assert!(kept.contains("holds 500 B all along, which can't be moved out, more than the 499 B"), "{kept}");
+}
+
+/// 20 of 150 bytes don't fit: out at the second node (3 + 2 ns), back at the last one, which frees 100 with 80 inside.
+#[test]
+fn what_does_not_fit_spills_and_comes_back() {
+    let report = report(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS));
+    assert_eq!(parts(&report.classes[0]), [40.0, 0.0, 10.0, 0.0, 0.0]);
+    assert_eq!(report.classes[0].peak_memory_bytes, 650);
+}
+
+/// 1 GB/s of 3 GB/s are left beside a ring of 1 GB/s: kernels bound by memory that start meanwhile take three times as long.
+#[test]
+fn communication_takes_its_part_of_the_memory() {
+    let kernel = Op::Compute { operations: Some(1), bytes: Some(Bytes(300)), cpu: false, kernel: Kernel::Other };
+    let ops = [(kernel, &[][..]), (collective(CollectiveKind::AllGather, 1_000, 0), &[]), (kernel, &[0])];
+    let step = |contention: bool| {
+        let platform = format!(
+            "topology: Ring(2)\nlinks: {{bandwidth: 1 GB/s, latency: 0 ns}}\nscheduler: {{endpoint_delay: 0 ns}}\n\
+             npu: {{peak: 100 TFLOPS, memory: {{bandwidth: 3 GB/s, contention: {contention}}}}}\n"
+        );
+        report(&platform, everywhere(2, &ops)).classes[0].compute_ns
+    };
+    // The first kernel starts before the collective, at the same instant.
+    assert_eq!((step(false), step(true)), (200.0, 100.0 + 300.0));
+    let platform = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\n\
+                    npu: {memory: {bandwidth: 2 GB/s, contention: true}}\n";
+    let error =
+        run(&config(platform, everywhere(2, &ops), BackendKind::Analytical), &mut |_| true).expect_err("none left");
+    assert!(error.to_string().contains("communication at 1 GB/s moves twice that in memory of 2 GB/s"), "{error}");
+}
+
+/// m bytes up and m down, two hops; 2 (n-1) / n m for the best algorithm at the ends.
+#[test]
+fn switches_reduce() {
+    let (m, n) = (1_000_000u64, 16u32);
+    let step = |algorithm: &str, backend| {
+        let platform = format!(
+            "topology: SW({n})\nlinks: {{bandwidth: 100 GB/s, latency: 500 ns}}\nscheduler: {{endpoint_delay: 0 ns}}\n\
+             collectives: {{all_reduce: {algorithm}}}\n"
+        );
+        let workload = everywhere(n, &[(collective(CollectiveKind::AllReduce, m, 0), &[])]);
+        run(&config(&platform, workload, backend), &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report.step_time_ns
+    };
+    assert_eq!(step("in_network", BackendKind::Analytical), 1_000.0 + 10_000.0);
+    // Link queues store and forward at the switch: m over each of the two links.
+    assert_eq!(step("in_network", BackendKind::Link), 1_000.0 + 2.0 * 10_000.0);
+    let ends = step("halving_doubling", BackendKind::Analytical);
+    assert!((ends - (8.0 * 1_000.0 + 2.0 * 15.0 / 16.0 * 10_000.0)).abs() < 1.0, "{ends}");
 }

@@ -70,6 +70,8 @@ pub struct Class {
     pub idle_ns: f64,
     /// Communication in flight, overlapped or not.
     pub comm_ns: f64,
+    /// The most that the NPU's memory held; 0 where the workload doesn't say.
+    pub peak_memory_bytes: u64,
     /// Finish minus compute: what ASTRA-sim prints as "exposed communication".
     pub finish_minus_compute_ns: f64,
 }

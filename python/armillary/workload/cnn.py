@@ -244,6 +244,7 @@ def _layer(
         Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touch=touch[1]),
         Work(Gemm(forward.k, forward.n, forward.m, forward.batch), exchange=exchange),
         width=width,
+        kept=batch * _kept(layer) * width,
     )
 
 
@@ -252,9 +253,14 @@ def operations(net: Network, batch: int) -> int:
     return 6 * batch * net.multiplications - net.layers[0].gemm(batch).operations
 
 
+def _kept(layer: Convolution | Linear) -> int:
+    """Elements of a sample that the backward pass needs: the input, and the output where a normalisation does."""
+    return layer.input_elements + layer.output_elements * int(layer.norm)
+
+
 def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer: str) -> Memory:
     """Bytes on an NPU. Activations: the input of every layer, and its output where a normalisation needs it again."""
-    kept = sum(layer.input_elements + layer.output_elements * int(layer.norm) for layer in net.layers)
+    kept = sum(_kept(layer) for layer in net.layers)
     state = net.parameters * 4 * OPTIMIZERS[optimizer]
     return Memory(net.parameters * width, net.parameters * gradient_width, state, batch * kept * width)
 

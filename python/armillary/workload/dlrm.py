@@ -201,6 +201,7 @@ def _program(run: _Run, whole: Load, node: Load) -> Program:
     flow = _Flow(run, whole, node)
     for _ in range(run.passes):
         flow.iteration()
+        flow.program.hold(flow.at[0], frees=_activations(run, whole, node))
     return flow.program
 
 
@@ -255,6 +256,8 @@ class _Flow:
         amount = lookups * run.index_width + elements * run.embedding_width + pooled * run.forward_width
         deps = [*inputs, *self.updated.get("embedding", []), *self.at]
         done = [self._embedding("embedding.forward", sorted(set(deps)), elements, amount)]
+        # Activations and buffers are there from the lookup to the end of the backward pass.
+        self.program.hold(done[0], allocates=_activations(run, self.whole, self.node))
         self.at = done
         name, width = "embedding.forward", run.forward_width
         arrived = self._collective(name, done, "all_to_all", run.batch * placement.widest * width, "pooled")
@@ -373,16 +376,21 @@ def _summary(run: _Run, programs: Sequence[Program]) -> Summary:
 
 
 def _memory(run: _Run, npu: int) -> Memory:
-    """Bytes on `npu`. Activations: inputs of every dense layer, pooled rows here and on the wire, and the indices."""
+    """Bytes on `npu`."""
     model, placement = run.model, run.placement
     tables, state = placement.memory(npu, run.embedding_width, run.optimizer)
     dense = model.dense_parameters
     gradients = (dense + placement.data.parameters) * run.gradient_width
-    kept = sum(layer.inputs for layer in model.dense) + model.interaction.inputs
-    lookups, _, pooled = _traffic(run, *placement.on(npu))
-    buffers = pooled * max(run.forward_width, run.backward_width) + lookups * run.index_width
     state += dense * DENSE_OPTIMIZERS[run.dense_optimizer]
-    return Memory(tables + dense * run.width, gradients, state, run.local_batch * kept * run.width + buffers)
+    return Memory(tables + dense * run.width, gradients, state, _activations(run, *placement.on(npu)))
+
+
+def _activations(run: _Run, whole: Load, node: Load) -> int:
+    """Bytes of the inputs of every dense layer, of pooled rows and of indices."""
+    kept = sum(layer.inputs for layer in run.model.dense) + run.model.interaction.inputs
+    lookups, _, pooled = _traffic(run, whole, node)
+    buffers = pooled * max(run.forward_width, run.backward_width) + lookups * run.index_width
+    return run.local_batch * kept * run.width + buffers
 
 
 def _notes(run: _Run) -> tuple[str, ...]:

@@ -81,6 +81,8 @@ class Layer:
     """From the end of the weight gradient's exchange until the new weights are there; off the NPU."""
     width: int = 2
     """Bytes of an element of the matrices."""
+    kept: int = 0
+    """Bytes that stay in the NPU's memory from the forward to the backward pass."""
 
 
 def train(program: Program, layers: Sequence[Layer], passes: int) -> None:
@@ -88,11 +90,12 @@ def train(program: Program, layers: Sequence[Layer], passes: int) -> None:
     loop = _Loop(program)
     for _ in range(passes):
         for index, layer in enumerate(layers):
-            with program.layer(layer.name):
+            with program.layer(layer.name), program.holding(allocates=layer.kept):
                 loop.forward(index, layer)
         for index in range(len(layers) - 1, -1, -1):
             with program.layer(layers[index].name):
                 loop.backward(index, layers[index])
+                program.hold(loop.at[0], frees=layers[index].kept)
 
 
 class _Loop:

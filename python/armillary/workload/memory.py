@@ -18,7 +18,8 @@ from .summary import Memory
 
 
 def states(weights: Weights, par: Parallelism) -> Memory:
-    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts them."""
+    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and offloading moves
+    them."""
     width, shards = par.bytes, par.shards
 
     def cut(stage: int, size: int) -> int:
@@ -26,7 +27,12 @@ def states(weights: Weights, par: Parallelism) -> Memory:
             return weights.total * size
         return owned(weights, par) * size
 
-    return Memory(cut(3, width.weight), cut(2, par.gradient_bytes), cut(1, width.optimizer))
+    outside = par.offload == "parameters"
+    return Memory(
+        0 if outside else cut(3, width.weight),
+        0 if outside else cut(2, par.gradient_bytes),
+        cut(1, width.optimizer) if par.offload == "none" else 0,
+    )
 
 
 def owned(weights: Weights, par: Parallelism) -> int:

@@ -21,6 +21,7 @@ Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1"]
 Recompute = Literal["none", "selective", "full"]
 Attention = Literal["flash", "unfused"]
 Width = Literal["bf16", "fp16", "fp8", "fp32"]
+Offload = Literal["none", "optimizer", "parameters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class Options(TypedDict, total=False):
     scatter_gather: bool
     capacity_factor: float | None
     imbalance: float
+    offload: Offload
+    in_switch: bool
     ranks: int | None
 
 
@@ -122,6 +125,12 @@ class Parallelism:
     """Experts take this multiple of an even share of tokens, padded; none are dropped when not given."""
     imbalance: float = 1.0
     """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is taken to be it."""
+    offload: Offload = "none"
+    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and gradients, too. Parameters
+    are loaded a layer ahead."""
+    in_switch: bool = False
+    """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory instead of by the
+    ranks."""
     ranks: int | None = None
     """Ranks there are, to be checked against the product."""
 
@@ -242,6 +251,7 @@ def _kinds(given: Parallelism) -> list[Fault]:
         ("recompute", get_args(Recompute)),
         ("attention", get_args(Attention)),
         ("precision", tuple(PRECISIONS)),
+        ("offload", get_args(Offload)),
         ("zero", (0, 1, 2, 3)),
     ):
         if getattr(given, key) not in allowed:
@@ -253,6 +263,7 @@ def _kinds(given: Parallelism) -> list[Fault]:
         "overlap_grad_reduce",
         "overlap_param_gather",
         "scatter_gather",
+        "in_switch",
     ):
         value = getattr(given, key)
         if not isinstance(value, bool) and not (key == "sp" and value is None):
@@ -409,4 +420,17 @@ def _world(model: Decoder, given: Parallelism) -> list[Fault]:
     ]
 
 
-_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _world)
+def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    faults = []
+    if given.offload == "parameters" and given.shards < 3:
+        faults.append(("offload", f"parameters, which ZeRO {given.shards} keeps on every NPU", "zero 3, or optimizer"))
+    if given.in_switch and given.offload != "parameters":
+        faults.append(("in_switch", f"on with offload {given.offload}", "offload parameters"))
+    if given.in_switch and given.tp * given.pp > 1:
+        said = f"on with tp {given.tp} x pp {given.pp}: switches gather over all NPUs, which hold different parameters"
+        faults.append(("in_switch", said, "tp 1 and pp 1"))
+    return faults
+
+
+_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _offloaded, _world)

@@ -21,6 +21,15 @@ class Program(_core.Program):
         return tuple(Volume(*row) for row in self.tallied())
 
     @contextmanager
+    def holding(self, *, allocates: int = 0, frees: int = 0) -> Iterator[None]:
+        """The first node added within takes bytes of the NPU's memory, the last one gives bytes back."""
+        first = len(self)
+        yield
+        if len(self) > first:
+            self.hold(first, allocates=allocates)
+            self.hold(len(self) - 1, frees=frees)
+
+    @contextmanager
     def layer(self, name: str) -> Iterator[None]:
         """The nodes added within belong to the layer `name` of the model: `with program.layer("layer3"):`.
 

@@ -149,6 +149,8 @@ class Builder:
         self.stream = Stream(self.program, self.par.bytes.gemm)
         self.chain: dict[str, list[int]] = {"dp": [], "edp": []}
         """Last collective of each data-parallel group."""
+        self.stored: list[int] = []
+        """Stores of gradients outside."""
         self.parameters: dict[str, list[int]] = {}
         """Gathers that a unit's first pass waits for."""
         self.starts: list[list[int]] = []
@@ -180,7 +182,7 @@ class Builder:
             self._wait_parameters(unit)
             if i + 1 < len(units):
                 self._prefetch(units[i + 1], each, "gather")
-            with self.program.layer(unit.name):
+            with self.program.layer(unit.name), self.program.holding(allocates=unit.activations):
                 stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
         self._send(each, 0, not self._is_end(each.chunk))
 
@@ -197,14 +199,15 @@ class Builder:
             with self.program.layer(unit.name):
                 if unit.again:
                     stream.play(f"{prefix}again.", unit.again)
-                stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+                with self.program.holding(frees=unit.activations if whole else 0):
+                    stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
             if whole:
                 self._reduce(unit, each)
         self._send(each, 1, not (self.stage == 0 and each.chunk == 0))
 
     def _weight_gradients(self, each: Pass) -> None:
         for unit in reversed(self.chunks[each.chunk].units):
-            with self.program.layer(unit.name):
+            with self.program.layer(unit.name), self.program.holding(frees=unit.activations):
                 self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
             self._reduce(unit, each)
 
@@ -255,17 +258,23 @@ class Builder:
             self.stream.wait(node)
 
     def _groups(self, weights: Weights) -> list[tuple[str, int, int]]:
-        """Group, its size and the parameters it replicates."""
+        """Group, its size and the parameters it replicates, where it does."""
+        return [part for part in self._parts(weights) if part[1] > 1]
+
+    def _parts(self, weights: Weights) -> list[tuple[str, int, int]]:
+        """Group, its size and the parameters it replicates or holds alone."""
         par = self.par
         alike = par.data // par.ep
         if alike == par.data:
             parts = [("dp", par.data, weights.total)]
         else:
             parts = [("dp", par.data, weights.dense), ("edp", alike, weights.expert)]
-        return [part for part in parts if part[1] > 1 and part[2]]
+        return [part for part in parts if part[2]]
 
     def _gather(self, name: str, weights: Weights, after: Sequence[int]) -> list[int]:
         width = self.par.bytes.weight
+        if self.par.offload == "parameters":
+            return [self._load(f"{name}.parameters", part, after) for part in self._parts(weights)]
         return [
             self._chained(f"{name}.parameters.{group}", after, "all_gather", -(-count // size) * width, group)
             for group, size, count in self._groups(weights)
@@ -278,7 +287,37 @@ class Builder:
             with self.program.layer(unit.name):
                 self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights)
 
+    def _load(self, name: str, part: tuple[str, int, int], after: Sequence[int]) -> int:
+        """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by the ranks."""
+        group, size, count = part
+        width, load = self.par.bytes.weight, f"{name}.load.{group}"
+        shard = -(-count // size) * width
+        if self.par.in_switch:
+            # A pool is everybody's: what only some ranks replicate each of them loads whole.
+            reach, amount = ("in_switch", shard) if group == "dp" else ("remote", count * width)
+            return self.program.memory(load, after, amount, reach=reach)
+        node = self.program.memory(load, after, shard)
+        return node if size == 1 else self._chained(f"{name}.{group}", [node], "all_gather", shard, group)
+
+    def _store(self, name: str, part: tuple[str, int, int]) -> None:
+        """Brings a unit's gradients to memory outside, reduced on the way."""
+        group, size, count = part
+        width, store = self.par.gradient_bytes, f"{name}.store.{group}"
+        shard = -(-count // size) * width
+        if self.par.in_switch and group == "dp":
+            node = self.program.memory(store, self.stream.after, shard, store=True, reach="in_switch")
+        else:
+            ready = self.stream.after
+            if size > 1:
+                ready = [self._chained(f"{name}.{group}", ready, "reduce_scatter", count * width, group)]
+            node = self.program.memory(store, ready, shard, store=True)
+        self.stored.append(node)
+
     def _reduction(self, name: str, weights: Weights) -> None:
+        if self.par.offload == "parameters":
+            for part in self._parts(weights):
+                self._store(f"{name}.gradients", part)
+            return
         kind = "reduce_scatter" if self.par.shards else "all_reduce"
         for group, _, count in self._groups(weights):
             size = count * self.par.gradient_bytes
@@ -299,11 +338,33 @@ class Builder:
                 self.stream.wait(node)
         if self.model.tied and par.pp > 1 and self.stage in (0, par.pp - 1):
             self._exchange_tied()
-        count = owned(self.weights, par) if par.shards else self.weights.total
-        moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
-        self.stream.play("step.", (Work("optimizer", "optimizer", 0, count * moved),))
+        for node in self.stored:
+            self.stream.wait(node)
+        if par.offload == "none":
+            self._optimize("step.", self.weights)
+        else:
+            self._optimize_outside()
         if par.shards in (1, 2) and not par.overlap_param_gather:
             self._gather("step", self.weights, self.stream.after)
+
+    def _optimize(self, name: str, weights: Weights) -> None:
+        par = self.par
+        count = owned(weights, par) if par.shards else weights.total
+        moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
+        self.stream.play(name, (Work("optimizer", "optimizer", 0, count * moved),))
+
+    def _optimize_outside(self) -> None:
+        """Unit by unit: states come in, ahead of the kernels that need them, and go back."""
+        par, ready = self.par, list(self.stream.after)
+        whole = par.offload == "parameters"
+        for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.weights.total):
+            count = owned(unit.weights, par) if par.shards else unit.weights.total
+            comes = count * (par.bytes.optimizer + par.gradient_bytes * whole)
+            goes = count * (par.bytes.optimizer + par.bytes.weight * whole)
+            with self.program.layer(unit.name):
+                self.stream.wait(self.program.memory(f"step.{unit.name}.load", ready, comes))
+                self._optimize(f"step.{unit.name}.", unit.weights)
+                self.program.memory(f"step.{unit.name}.store", self.stream.after, goes, store=True)
 
     def _exchange_tied(self) -> None:
         """First and last stage add up their gradients of the embedding: each sends its own to the other."""

@@ -1,8 +1,8 @@
 //! One symbolic run of a plan: fires, arrivals and receptions one at a time in a given order.
 
-use super::{Content, Held, Proof, Set, block_bytes};
+use super::{Content, Held, Proof, Set, message_bytes};
 use crate::algorithm::Request;
-use crate::{Plan, Step};
+use crate::{Algorithm, Plan, Step};
 
 /// Which of the things that may happen next does happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
         }
         let (content, reduce) = self.content(from, index)?;
         let blocks = content.len() as u64;
-        if step.bytes != blocks.saturating_mul(block_bytes(self.request)) {
+        if step.bytes != message_bytes(self.request, index, blocks) {
             return Err(format!("{place} sends {} bytes for {blocks} blocks", step.bytes));
         }
         let sender = &mut self.places[from as usize];
@@ -253,6 +253,7 @@ impl<'a> Run<'a> {
         let held = &self.places[from as usize].held;
         match Content::of(self.request, from, index) {
             Content::Everything => Ok((held.iter().map(|(&b, &s)| (b, s)).collect(), false)),
+            Content::Contribution { block, of } => Ok((vec![(block, 1 << of)], true)),
             Content::Blocks { blocks, reduce } => {
                 let get = |b: u64| held.get(&b).map(|&s| (b, s));
                 let missing = |b: u64| format!("step {index} of position {from} sends block {b} before it holds it");
@@ -278,7 +279,8 @@ impl<'a> Run<'a> {
         let m = &self.messages[id as usize];
         let ordinal = place.received as usize;
         place.received += 1;
-        let wanted = if m.reduce { m.bytes } else { 0 };
+        let at_end = self.request.algorithm != Algorithm::InNetwork;
+        let wanted = if m.reduce && at_end { m.bytes } else { 0 };
         let charged = self.plan.script(p).charges.get(ordinal).copied();
         if charged != Some(wanted) {
             return Err(format!(

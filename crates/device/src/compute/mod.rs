@@ -14,7 +14,7 @@ pub use systolic::Systolic;
 
 use graph::{Gemm, Kernel, Op};
 use std::sync::Arc;
-use units::{Bytes, Span};
+use units::{Bandwidth, Bytes, Span};
 
 /// How long compute nodes take.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +85,22 @@ impl Compute {
             Compute::Roofline(_) => "roofline",
             Compute::Systolic(_) => "systolic",
             Compute::Measured(_) => "measured",
+        }
+    }
+
+    /// The same model with another bandwidth of the NPU's memory.
+    pub fn with_memory(&self, memory: Bandwidth) -> Compute {
+        match self {
+            Compute::Recorded => Compute::Recorded,
+            Compute::Roofline(roofline) => Compute::Roofline(Roofline { memory, ..*roofline }),
+            Compute::Systolic(systolic) => {
+                let rest = Roofline { memory, ..systolic.rest };
+                Compute::Systolic(Systolic { memory: systolic.memory.map(|_| memory), rest, ..systolic.clone() })
+            }
+            Compute::Measured(measured) => {
+                let rest = Roofline { memory, ..measured.rest };
+                Compute::Measured(Arc::new(Measured { table: measured.table.clone(), rest }))
+            }
         }
     }
 

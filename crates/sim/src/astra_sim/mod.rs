@@ -110,6 +110,7 @@ impl<'a> AstraSimLowering<'a> {
             Algorithm::DoubleBinaryTree if kind != CollectiveKind::AllReduce => {
                 return Err(unsupported("doubleBinaryTree", "all-reduce only"));
             }
+            Algorithm::InNetwork => return Err(unsupported("in-network reduction", "native platform files")),
             Algorithm::DoubleBinaryTree => {
                 power("doubleBinaryTree")?;
                 let tree = |t| self.directed(plans::double_binary_tree(n, bytes, t));

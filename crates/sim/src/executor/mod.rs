@@ -24,6 +24,7 @@ pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
 use crate::observe::{Departure, Observer, Sender};
+use crate::platform::Exceeded;
 use crate::shape::{Shape, Shapes};
 use device::memory::Sharing;
 use engine::EventQueue;
@@ -130,8 +131,16 @@ pub struct Settings {
     pub local_memory: Option<units::Bandwidth>,
     /// Who takes turns at memory outside the NPUs, if there is any.
     pub remote_memory: Option<Sharing>,
+    /// What accesses to memory outside the NPU take, where what doesn't fit is moved there.
+    pub spill: Option<device::memory::Pipeline>,
+    /// What an NPU's memory may hold, and whether more ends the run.
+    pub memory_limit: Option<(units::Bytes, Exceeded)>,
+    /// What each program holds from the beginning to the end.
+    pub resident: Vec<u64>,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
     pub durations: Vec<Vec<Span>>,
+    /// The same for computations that start while their NPU communicates; empty where that changes nothing.
+    pub beside: Vec<Vec<Span>>,
 }
 
 impl Settings {
@@ -155,6 +164,8 @@ type Order = (u8, u32, u32, u32);
 enum Callback {
     /// A timed node is over.
     Node(u32),
+    /// A node that moved something out of or into its NPU's memory may begin.
+    Moved(u32),
     /// A phase may send its first messages.
     Start(u32),
     /// A reception of a stream has become usable.
@@ -499,6 +510,7 @@ impl<'a, B: Backend> Executor<'a, B> {
     fn rank_of(&self, callback: Callback) -> Order {
         match callback {
             Callback::Node(node) => (0, node, 0, 0),
+            Callback::Moved(node) => (0, node, 0, 2),
             Callback::Custom(run, node) => (1, run, node, 0),
             Callback::Announced(channel, ordinal) => match self.sender(channel, ordinal) {
                 Owner { run: NONE, node, .. } => (0, node, 0, 1),
@@ -526,6 +538,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::Over(stream) => self.phase_done(stream),
             Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
             Callback::Node(node) => self.complete(rank, node),
+            Callback::Moved(node) => self.moved(rank, node),
             Callback::Custom(run, node) => self.custom_done(run, node),
             Callback::Cleared(stream, word) => {
                 self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))

@@ -67,6 +67,9 @@ pub(super) struct Rank {
     pub instants: Vec<Instant>,
     /// When the NPU's own memory is free again.
     pub memory_free: Time,
+    /// What its program holds of the NPU's memory, and how much of that lies outside.
+    pub held: u64,
+    pub spilled: u64,
     ready: [BinaryHeap<Reverse<u32>>; RESOURCES],
     busy: [u32; RESOURCES],
     issuing: bool,
@@ -89,6 +92,8 @@ impl<B: Backend> Executor<'_, B> {
                 issued: 0,
                 instants: Vec::new(),
                 memory_free: Time::ZERO,
+                held: self.settings.resident[binding.program as usize],
+                spilled: 0,
                 ready: Default::default(),
                 busy: [0; RESOURCES],
                 issuing: false,
@@ -104,6 +109,7 @@ impl<B: Backend> Executor<'_, B> {
             }
             self.total += nodes as u64;
             self.set_up_slots(index as u32, id, program.slots());
+            self.recorder.memory_changed(index as u32, rank.held as i64, Time::ZERO);
             self.ranks.push(rank);
         }
         let queues = self.ranks.len() * self.settings.sizes.len() * self.settings.queues_per_dim as usize;
@@ -154,8 +160,21 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.ranks[rank as usize].program as usize;
         let kind = self.kinds[program][index as usize];
         self.recorder.issued(rank, index, kind, self.ranks[rank as usize].last, self.now);
+        if let Some(held) = self.workload.programs[program].held(index as usize)
+            && let Some(later) = self.allocate(rank, index, held)
+        {
+            return self.wait_for_memory(rank, index, kind, later);
+        }
+        self.begin_node(rank, index, kind);
+    }
+
+    /// Starts what a node does.
+    pub(super) fn begin_node(&mut self, rank: u32, index: u32, kind: Kind) {
+        let program = self.ranks[rank as usize].program as usize;
         if self.settings.replay_only || matches!(kind, Kind::Compute | Kind::Host) {
-            return self.run_for(rank, index, self.settings.durations[program][index as usize]);
+            let shared = kind == Kind::Compute && !self.settings.beside.is_empty() && self.recorder.communicates(rank);
+            let durations = if shared { &self.settings.beside } else { &self.settings.durations };
+            return self.run_for(rank, index, durations[program][index as usize]);
         }
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
@@ -190,6 +209,9 @@ impl<B: Backend> Executor<'_, B> {
         let deps = state.deps;
         let kind = self.kinds[number][index as usize];
         self.recorder.completed(rank, index, kind, self.now);
+        if let Some(held) = workload.programs[number].held(index as usize) {
+            self.free(rank, held);
+        }
         let resource = self.resource(kind);
         self.ranks[rank as usize].busy[resource] -= 1;
         for &child in workload.programs[number].children(index as usize) {

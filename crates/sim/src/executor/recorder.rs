@@ -29,6 +29,10 @@ pub struct RankTotals {
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
     pub dim_busy: Vec<Span>,
+    /// What the NPU's memory holds, and the most it has held; bytes.
+    pub held: u64,
+    /// See above.
+    pub peak: u64,
     /// Over (node, time) of every completion, whatever their order within an instant.
     pub digest: u64,
 }
@@ -157,6 +161,27 @@ impl<'a> Recorder<'a> {
         completion.add(now.0);
         state.totals.digest = state.totals.digest.wrapping_add(completion.value());
         self.operations.add(rank, node, span, self.multiplicity[rank as usize]);
+    }
+
+    /// The NPU's memory holds so many bytes more, or less.
+    pub(super) fn memory_changed(&mut self, rank: u32, delta: i64, now: Time) {
+        let totals = &mut self.ranks[rank as usize].totals;
+        totals.held = totals.held.saturating_add_signed(delta);
+        totals.peak = totals.peak.max(totals.held);
+        let held = totals.held;
+        self.tell(|observer| observer.memory_changed(rank, held, now));
+    }
+
+    /// Whether the rank communicates.
+    #[inline]
+    pub(super) fn communicates(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].communicating > 0
+    }
+
+    /// A node that was one thing is another from now on.
+    pub(super) fn turns(&mut self, rank: u32, from: Kind, to: Kind, now: Time) {
+        self.turn(rank, from, now, |count| *count -= 1);
+        self.turn(rank, to, now, |count| *count += 1);
     }
 
     /// A message is on its way to a posted receive.

@@ -149,6 +149,8 @@ pub trait Observer {
     fn dimension_busy(&mut self, _rank: u32, _dim: u32, _from: Time, _to: Time) {}
     /// The message of a receive that has been posted is on its way, from now on.
     fn message_leaves(&mut self, _rank: u32, _node: u32, _now: Time) {}
+    /// The memory of the rank's NPU holds `held` bytes from now on.
+    fn memory_changed(&mut self, _rank: u32, _held: u64, _now: Time) {}
     /// A message has arrived at its receive.
     fn message(&mut self, _message: &Message) {}
 }

@@ -23,9 +23,11 @@ pub(crate) enum Key {
     Kernel,
     Layer,
     MemoryReach,
+    MemoryAllocates,
+    MemoryFrees,
 }
 
-const KEYS: usize = 17;
+const KEYS: usize = 19;
 
 impl Key {
     /// Every key, in the order of its number.
@@ -47,6 +49,8 @@ impl Key {
         Key::Kernel,
         Key::Layer,
         Key::MemoryReach,
+        Key::MemoryAllocates,
+        Key::MemoryFrees,
     ];
 
     /// The key an attribute name stands for.
@@ -70,9 +74,10 @@ impl Key {
             8 => &[Key::CommSrc, Key::CommDst, Key::CommTag],
             9 => &[Key::CommType, Key::CommSize, Key::IsCpuOp, Key::CommRoot],
             11 => &[Key::TensorSize],
-            12 => &[Key::InvolvedDim, Key::MemoryReach],
+            12 => &[Key::InvolvedDim, Key::MemoryReach, Key::MemoryFrees],
             13 => &[Key::CommPriority],
             14 => &[Key::DurationPicos],
+            16 => &[Key::MemoryAllocates],
             _ => &[],
         };
         candidates.iter().copied().find(|&key| NAMES[key as usize] == words)
@@ -98,6 +103,8 @@ impl Key {
             Key::Kernel => "kernel",
             Key::Layer => "layer",
             Key::MemoryReach => "memory_reach",
+            Key::MemoryAllocates => "memory_allocates",
+            Key::MemoryFrees => "memory_frees",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use super::{Decoded, ReadOptions, SlotName};
-use graph::{CollectiveKind, Gemm, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach};
+use graph::{CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach};
 use indexmap::IndexMap;
 use units::{Bytes, Span};
 
@@ -45,8 +45,9 @@ impl<'o> Decoder<'o> {
     /// Adds a node and gives what it does; what is wrong with it goes to `problems`.
     #[inline]
     pub fn node(&mut self, schema: Schema, raw: &Raw, deps: &[u64]) -> Op {
-        match self.lower(schema, raw) {
-            Ok(node) => {
+        match self.lower(schema, raw).and_then(|node| Ok((node, held(raw)?))) {
+            Ok((node, held)) => {
+                self.builder.hold(self.builder.len(), held);
                 match std::str::from_utf8(raw.name) {
                     Ok(name) => self.builder.push(node, name, deps.iter().copied()),
                     Err(_) => self.builder.push(node, &String::from_utf8_lossy(raw.name), deps.iter().copied()),
@@ -305,6 +306,13 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
         cpu,
         kernel,
     })
+}
+
+/// What attributes `memory_allocates` and `memory_frees` say.
+#[inline]
+pub(crate) fn held(raw: &Raw) -> Result<Held, BadAttr> {
+    let bytes = |key| Ok(Bytes(raw.attrs.unsigned(key)?.unwrap_or(0)));
+    Ok(Held { allocates: bytes(Key::MemoryAllocates)?, frees: bytes(Key::MemoryFrees)? })
 }
 
 /// What attribute `memory_reach` says: outside the NPU where it is absent.

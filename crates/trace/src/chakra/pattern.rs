@@ -8,7 +8,7 @@
 
 use super::attrs::{Key, Value};
 use super::binary::{Frame, Frames, frame};
-use super::decode::Decoder;
+use super::decode::{Decoder, held};
 use super::groups::Declared;
 use super::marks::{Mark, Marks, What};
 use super::notes::Notes;
@@ -16,7 +16,7 @@ use super::schema::{Raw, Schema, detect, is_metadata};
 use super::source::{Format, sniff};
 use super::{ReadOptions, SlotName};
 use crate::wire::Cursor;
-use graph::Node;
+use graph::{Held, Node};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -244,7 +244,7 @@ fn equal_but(node: &[u8], other: &[u8], mark: &Mark) -> bool {
     node[from..] == other[from..]
 }
 
-/// A node by itself: what it is, its name and layer, what it depends on, what it adds to the notes; `None` for a faulty one.
+/// A node by itself: what it is and holds, its name and layer, what it depends on, what it adds to the notes; `None` for a faulty one.
 fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Option<Meaning<'a>> {
     let (mut raw, mut deps) = (Raw::new(None), Vec::new());
     if message.is_empty() {
@@ -255,7 +255,8 @@ fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Opti
     // A layer that is no name would be noted; that is left to the decoder.
     let layer = raw.attrs.get(Key::Layer);
     let usable = layer.is_none_or(|layer| matches!(layer, Value::Text(_) | Value::Unsigned(_)));
-    usable.then(|| (node, raw.name, layer, deps, std::mem::take(&mut decoder.notes)))
+    let held = held(&raw).ok()?;
+    usable.then(|| ((node, held), raw.name, layer, deps, std::mem::take(&mut decoder.notes)))
 }
 
-type Meaning<'a> = (Node, &'a [u8], Option<Value<'a>>, Vec<u64>, Notes);
+type Meaning<'a> = ((Node, Held), &'a [u8], Option<Value<'a>>, Vec<u64>, Notes);

@@ -90,6 +90,8 @@ fn program() -> impl Strategy<Value = Program> {
             let deps: Vec<u64> = deps.into_iter().filter(|&d| d < i).map(|d| ids[d]).collect();
             builder.push(Node { id, duration: Span(u64::from(picos)), op }, &name, deps);
             builder.label(&layer);
+            let (allocates, frees) = (Bytes(u64::from(picos % 3)), Bytes(u64::from(picos % 7 / 5) << 40));
+            builder.hold(i, graph::Held { allocates, frees });
             ids.push(id);
         }
         builder.build().unwrap()

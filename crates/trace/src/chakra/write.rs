@@ -5,11 +5,12 @@
 //! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply outside the NPU says so in
 //! `memory_reach`: `local` or `in_switch`. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
+//! What a node changes in the memory of its NPU are `memory_allocates` (at its start) and `memory_frees` (at its end), in bytes.
 //! The layer of a node is the attribute `layer`, where the name doesn't begin with it.
 //! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Gemm, Kernel, Members, Op, Program, Reach, Workload};
+use graph::{CollectiveKind, Gemm, Held, Kernel, Members, Op, Program, Reach, Workload};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -103,6 +104,9 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
         attrs.push(("duration_picos", Attr::Uint64(node.duration.0)));
     }
     attrs.extend(program.label(i).map(|layer| ("layer", Attr::Text(layer.into()))));
+    let Held { allocates, frees } = program.held(i).unwrap_or_default();
+    let sizes = [("memory_allocates", allocates.0), ("memory_frees", frees.0)];
+    attrs.extend(sizes.into_iter().filter(|size| size.1 > 0).map(|(name, size)| (name, Attr::Uint64(size))));
     Ok(attrs)
 }
 

@@ -222,6 +222,8 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         memory_bandwidth: (memory.0 > 0).then_some(memory),
         memory_latency: Span::ZERO,
         memory_capacity: None,
+        memory_exceeded: Default::default(),
+        memory_contention: false,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
 use collective::{Phase, PlanError, Request};
 use graph::CollectiveKind;
+use topology::Block;
 
 /// Words for `collectives.hierarchy`.
 pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
@@ -13,10 +14,18 @@ pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
     ("hierarchical", Hierarchy::Hierarchical),
     ("hierarchical_optimal", Hierarchy::HierarchicalOptimal),
 ];
-const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree";
+const ALGORITHMS: &str =
+    "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network";
 
 /// The settings; a fault is noted and its default stands in.
-pub(super) fn read(at: Option<At<'_>>, sizes: &[u32], paths: &mut CustomPaths, findings: &mut Findings) -> Collectives {
+/// `blocks` are those of the dimensions that collectives run over, where each is one.
+pub(super) fn read(
+    at: Option<At<'_>>,
+    sizes: &[u32],
+    blocks: &[Block],
+    paths: &mut CustomPaths,
+    findings: &mut Findings,
+) -> Collectives {
     let mut collectives = Collectives {
         choices: std::array::from_fn(|_| None),
         hierarchy: Hierarchy::Enhanced,
@@ -36,6 +45,7 @@ pub(super) fn read(at: Option<At<'_>>, sizes: &[u32], paths: &mut CustomPaths, f
             let (choice, path) = entry(&value, sizes.len(), findings);
             if let Some(choice) = &choice {
                 suits(kind, choice, &value, sizes, collectives.hierarchy, findings);
+                switched(choice, &value, blocks, findings);
             }
             collectives.choices[kind as usize] = choice;
             paths.kinds[kind as usize] = path;
@@ -66,6 +76,19 @@ fn suits(
             let place = if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
             findings.refuse(list.get(dim).unwrap_or(&list[0]), format!("{message}{place}"), allowed);
             return;
+        }
+    }
+}
+
+/// Refuses in-network reduction where there is no switch to do it.
+fn switched(choice: &Choice, at: &At<'_>, blocks: &[Block], findings: &mut Findings) {
+    let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
+    for (dim, _) in choice.per_dim.iter().enumerate().filter(|(_, a)| **a == Algorithm::InNetwork) {
+        let block = blocks.get(dim).filter(|_| !choice.flat || blocks.len() == 1);
+        if block != Some(&Block::Switch) {
+            let what = block.map_or("no single switch".to_string(), |block| format!("a {block:?}"));
+            let message = format!("in_network on dimension {}, which is {what}", dim + 1);
+            findings.refuse(list.get(dim).unwrap_or(&list[0]), message, "a Switch dimension, or another algorithm");
         }
     }
 }
@@ -125,10 +148,11 @@ fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
         "direct" => Some(Algorithm::Direct { window: None }),
         "halving_doubling" => Some(Algorithm::HalvingDoubling),
         "double_binary_tree" => Some(Algorithm::DoubleBinaryTree),
+        "in_network" => Some(Algorithm::InNetwork),
         _ => window(text).map(|w| Algorithm::Direct { window: Some(w) }),
     };
     if found.is_none() {
-        let names = ["ring", "direct", "halving_doubling", "double_binary_tree", "auto"];
+        let names = ["ring", "direct", "halving_doubling", "double_binary_tree", "in_network", "auto"];
         let hint = did_you_mean(text, names.into_iter());
         findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
     }
@@ -150,5 +174,6 @@ pub(super) fn word(algorithm: Algorithm) -> String {
         Algorithm::Direct { window: Some(w) } => format!("direct({w})"),
         Algorithm::HalvingDoubling => "halving_doubling".into(),
         Algorithm::DoubleBinaryTree => "double_binary_tree".into(),
+        Algorithm::InNetwork => "in_network".into(),
     }
 }

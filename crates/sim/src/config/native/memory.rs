@@ -2,7 +2,7 @@
 
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
-use crate::platform::Platform;
+use crate::platform::{Exceeded, Platform};
 use device::memory::{
     Cxl, Fault, Groups, Level, Link, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Tier, Wire,
 };
@@ -15,20 +15,28 @@ pub(super) struct Own {
     pub bandwidth: Option<Bandwidth>,
     pub latency: Span,
     pub capacity: Option<Bytes>,
+    pub exceeded: Exceeded,
+    pub contention: bool,
 }
 
 /// An NPU's own memory; a fault is noted and the default stands in.
 pub(super) fn own(at: Option<At<'_>>, findings: &mut Findings) -> Own {
     let Some(at) = at else { return Own::default() };
-    if findings.mapping(&at, &["bandwidth", "latency", "capacity"]).is_none() {
+    if findings.mapping(&at, &["bandwidth", "latency", "capacity", "exceeded", "contention"]).is_none() {
         return Own::default();
     }
     Own {
         bandwidth: optional(&at, "bandwidth", findings),
         latency: optional(&at, "latency", findings).unwrap_or_default(),
         capacity: optional(&at, "capacity", findings),
+        exceeded: at.get("exceeded").and_then(|at| findings.one_of(&at, &EXCEEDED)).unwrap_or_default(),
+        contention: at.get("contention").and_then(|at| findings.flag(&at)).unwrap_or(false),
     }
 }
+
+/// Words for `npu.memory.exceeded`.
+const EXCEEDED: [(&str, Exceeded); 3] =
+    [("warn", Exceeded::Warn), ("refuse", Exceeded::Refuse), ("spill", Exceeded::Spill)];
 
 #[derive(Clone, Copy)]
 enum Model {
@@ -256,7 +264,11 @@ pub(super) fn show(platform: &Platform, out: &mut String) {
     let bandwidth = npu.memory_bandwidth.map(|b| format!("bandwidth: {b}"));
     let latency = (npu.memory_latency > Span::ZERO).then(|| format!("latency: {}", npu.memory_latency));
     let capacity = npu.memory_capacity.map(|c| format!("capacity: {c}"));
-    let memory: Vec<String> = bandwidth.into_iter().chain(latency).chain(capacity).collect();
+    let word = EXCEEDED.iter().find(|word| word.1 == npu.memory_exceeded && npu.memory_exceeded != Exceeded::Warn);
+    let exceeded = word.map(|(word, _)| format!("exceeded: {word}"));
+    let contention = npu.memory_contention.then(|| "contention: true".to_string());
+    let all = [bandwidth, latency, capacity, exceeded, contention];
+    let memory: Vec<String> = all.into_iter().flatten().collect();
     if !memory.is_empty() {
         let _ = writeln!(out, "  memory: {{{}}}", memory.join(", "));
     }

@@ -126,3 +126,31 @@ fn every_fault_of_a_pool_is_told_at_once() {
     assert!(refused("{model: hierarchic}")[0].contains("did you mean \"hierarchical\"?"));
     assert!(refused("{model: ring, sharing: pool}")[0].contains("unknown key \"sharing\""));
 }
+
+#[test]
+fn switches_that_reduce_must_be_there() {
+    let told = |topology: &str, algorithms: &str| -> Vec<String> {
+        let text = format!(
+            "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 0 ns}}\ncollectives: {{all_reduce: {algorithms}}}\n"
+        );
+        from_yaml(&text, "x.yml", &[]).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    };
+    assert!(told("FC(8)_SW(16)", "[direct, in_network]").is_empty());
+    let ring = [
+        "x.yml: line 3, collectives.all_reduce: in_network on dimension 1, which is a Ring (allowed: a Switch dimension, or another algorithm)",
+    ];
+    assert_eq!(told("R(8)", "in_network"), ring);
+    assert!(told("SW(4)_SW(4)", "{algorithm: in_network, flat: true}")[0].contains("no single switch"));
+    // The first dimension would have to reduce-scatter.
+    assert!(told("SW(4)_SW(4)", "in_network")[0].contains("in-network cannot run reduce_scatter"));
+}
+
+#[test]
+fn an_npus_own_memory() {
+    let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nnpu: {memory: {latency: 90 ns, exceeded: refuse, contention: true}}\n";
+    let npu = from_yaml(text, "x.yml", &[]).expect("right").npu;
+    assert_eq!((npu.memory_latency, npu.memory_contention), (Span::from_ns(90), true));
+    assert_eq!(npu.memory_exceeded, crate::platform::Exceeded::Refuse);
+    let wrong = from_yaml(&text.replace("refuse", "spil"), "x.yml", &[]).expect_err("no such word");
+    assert!(wrong[0].to_string().contains("did you mean \"spill\"?"), "{}", wrong[0]);
+}

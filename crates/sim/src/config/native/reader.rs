@@ -50,7 +50,11 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let logical = root.get("logical").map(|at| logical(&at, fabric.npus(), findings));
     let sizes = logical.clone().flatten().unwrap_or_else(|| fabric.sizes());
     let mut custom_paths = CustomPaths::default();
-    let collectives = collectives::read(root.get("collectives"), &sizes, &mut custom_paths, findings);
+    let blocks = match &fabric {
+        Fabric::Stacked(dims) if logical.is_none() => dims.iter().map(|dim| dim.block).collect(),
+        _ => Vec::new(),
+    };
+    let collectives = collectives::read(root.get("collectives"), &sizes, &blocks, &mut custom_paths, findings);
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
         let word = show::dimension_order(scheduler.dimension_order);
@@ -94,6 +98,8 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         memory_bandwidth: None,
         memory_latency: Span::ZERO,
         memory_capacity: None,
+        memory_exceeded: Default::default(),
+        memory_contention: false,
     };
     let Some(at) = at else { return Some(empty) };
     findings.mapping(&at, &["name", "compute", "peak", "memory"])?;
@@ -106,8 +112,17 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     }
     let given = compute::Given { peak, memory: memory.bandwidth };
     let (compute, compute_scale) = compute::read(&at, given, findings)?;
-    let memory::Own { bandwidth: memory_bandwidth, latency: memory_latency, capacity: memory_capacity } = memory;
-    Some(Npu { name, compute, compute_scale, peak, memory_bandwidth, memory_latency, memory_capacity })
+    Some(Npu {
+        name,
+        compute,
+        compute_scale,
+        peak,
+        memory_bandwidth: memory.bandwidth,
+        memory_latency: memory.latency,
+        memory_capacity: memory.capacity,
+        memory_exceeded: memory.exceeded,
+        memory_contention: memory.contention,
+    })
 }
 
 fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> {

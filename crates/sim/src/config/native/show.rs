@@ -161,6 +161,8 @@ pub fn to_json(platform: &Platform) -> Value {
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
             "memory_latency_ps": platform.npu.memory_latency.0,
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
+            "memory_exceeded": platform.npu.memory_exceeded,
+            "memory_contention": platform.npu.memory_contention,
         },
         "remote_memory": platform.remote_memory,
         "hierarchy": hierarchy(platform),

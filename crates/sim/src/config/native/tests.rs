@@ -160,7 +160,7 @@ fn changed(from: &str, to: &str) -> String {
 const BANDWIDTH: &str = "(allowed: a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, or bits: \
                          kb/s, Mb/s, Gb/s, Tb/s, such as \"50 GB/s\")";
 const NAMES: &str =
-    "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree)";
+    "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network)";
 
 #[test]
 fn broken_text_gives_its_message() {
@@ -592,6 +592,11 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
         platform.npu.compute = Compute::Roofline(Roofline::ideal(peak, memory));
     }
     platform.npu.memory_latency = Span(npu.3.unwrap_or(0));
+    platform.npu.memory_contention = npu.3.is_none();
+    platform.npu.memory_exceeded = {
+        use crate::platform::Exceeded::{Refuse, Spill, Warn};
+        [Warn, Refuse, Spill][hierarchy % 3]
+    };
     platform.remote_memory =
         remote.map(|(kind, latency, bandwidth)| super::memory_tests::any(kind, latency, bandwidth));
     for (i, choice) in choices.into_iter().enumerate() {

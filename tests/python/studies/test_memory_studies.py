@@ -1,0 +1,30 @@
+"""A5 and A6 keep what the paper says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from armillary.studies import a5, a6
+
+BACKENDS = ["analytical"]
+
+
+@pytest.mark.parametrize("row", a6.rows(BACKENDS), ids=lambda row: row.setup)
+def test_the_worked_example_is_exact(row: a6.Row) -> None:
+    assert row.paper is not None
+    print(f"{row.setup}: paper {row.paper}, ours {row.ours}")
+    assert row.ours == pytest.approx(row.paper, rel=1e-7)
+
+
+def test_zero_infinity_and_the_pool() -> None:
+    rows = {row.setup: row for row in a5.rows(BACKENDS)}
+    near, opt = rows["ZeRO-Infinity over HierMem"], rows["HierMem over HierMem (opt)"]
+    print(f"ZeRO-Infinity over HierMem: {near.ours:.4f}; HierMem over HierMem (opt): {opt.ours:.3f}")
+    assert 0.99 < near.ours < 1, "ZeRO-Infinity is faster by less than 1 %"
+    assert opt.ours == pytest.approx(4.6, rel=0.05)
+    waiting = [row for setup, row in rows.items() if setup.endswith("waiting for data")]
+    assert len(waiting) == 3 and all(row.holds for row in waiting)
+    assert (rows["best of the sweep: fabric in a node"].ours, rows["best of the sweep: a memory group"].ours) == (
+        512,
+        500,
+    )
