@@ -149,12 +149,13 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, u64, [Span; 5]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 6]), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
         let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, .. } = *totals;
-        let spans = [compute, comm, exposed_comm, exposed_remote, exposed_local];
-        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, totals.peak, spans);
+        let [a, b, c, d, e] = [compute, comm, exposed_comm, exposed_remote, exposed_local].map(|span| span.0);
+        let sums = [a, b, c, d, e, totals.peak];
+        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, sums);
         found.entry(key).or_default().push(rank);
     }
     found.into_values().collect()

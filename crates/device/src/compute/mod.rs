@@ -95,7 +95,7 @@ impl Compute {
             Compute::Roofline(roofline) => Compute::Roofline(Roofline { memory, ..*roofline }),
             Compute::Systolic(systolic) => {
                 let rest = Roofline { memory, ..systolic.rest };
-                Compute::Systolic(Systolic { memory: systolic.memory.map(|_| memory), rest, ..systolic.clone() })
+                Compute::Systolic(Systolic { memory: systolic.memory.map(|_| memory), rest, ..*systolic })
             }
             Compute::Measured(measured) => {
                 let rest = Roofline { memory, ..measured.rest };
