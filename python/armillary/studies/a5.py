@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
 from ..schema import Report
 from ..workload import Workload, moe
-from .study import Row, Study
+from .study import Row, Study, analytical
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 NODES, PER_NODE, SWITCHES, GROUPS = 16, 16, 16, 256
 FABRICS = range(256, 2049, 256)
@@ -46,6 +50,7 @@ class System:
 
 
 ZERO_INFINITY, BASELINE, OPT = System(False), System(True), System(True, 512, 500)
+SYSTEMS = {"ZeRO-Infinity": ZERO_INFINITY, "HierMem": BASELINE, "HierMem (opt)": OPT}
 
 
 def platform(system: System, choice: Choice) -> Platform:
@@ -99,21 +104,20 @@ def best(choice: Choice, backend: str, within: float = 1.05) -> System:
 WHY_NEAR = "pool and own memories are as fast; the pool fills its links first, one chunk after the other"
 WHY_OPT = "memory is 5 times as fast, the fabric twice; what computes stays"
 WHY_WAITS = "the figure's bars have no numbers; the paper counts as communication what we tell apart as remote memory"
+WHY_PARTS = "the figure's bars have no numbers; what kernels read and write of HBM is part of compute"
 WHY_BEST = "the least of the sweep within 5 % of its best: a GPU's link must carry what a memory group gives"
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """The comparison, the sweep's best, and how both ratios move with what the paper leaves open.
-
-    On the analytical network only: with link queues the 256 GPUs don't fold, and the sweep is 40 runs.
-    """
+    """The comparison, the sweep's best, and how both ratios move with what the paper leaves open."""
     found = []
-    for backend in ("analytical",) if "analytical" in backends else ():
+    for backend in analytical(backends):
         found += _ratios(Choice(), "", backend)
-        for system, name in ((ZERO_INFINITY, "ZeRO-Infinity"), (BASELINE, "HierMem"), (OPT, "HierMem (opt)")):
+        for name, system in SYSTEMS.items():
             found.append(
                 Row(f"{name}: waiting for data", backend, 50, waits(system, Choice(), backend), "%", WHY_WAITS, ">")
             )
+            found += _parts(system, name, backend)
         least = best(Choice(), backend)
         found.append(Row("best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST))
         found.append(Row("best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST))
@@ -121,6 +125,42 @@ def rows(backends: Sequence[str]) -> list[Row]:
             label = f" (tp {choice.tp}, ep {choice.ep}, {choice.seq} tokens, chunks of {choice.chunk})"
             found += _ratios(choice, label, backend)
     return found
+
+
+def _parts(system: System, name: str, backend: str) -> list[Row]:
+    """Fig. 11: the five parts of a step, ms."""
+    only = report(system, Choice(), backend)["classes"][0]
+    times = {
+        "compute": only["compute_ns"],
+        "communication": only["exposed_comm_ns"],
+        "remote memory": only["exposed_remote_ns"],
+        "local memory": only["exposed_local_ns"],
+        "idle": only["idle_ns"],
+    }
+    return [Row(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS) for part, ns in times.items()]
+
+
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """Fig. 11: where the step goes on each of the three."""
+    from ..report.chart import COLOURS, Chart
+
+    parts = [part for part in COLOURS if any(row.setup.endswith(f": {part}") for row in rows)]
+    times = [(*row.setup.split(": "), row.ours) for row in rows if row.unit == "ms"]
+    records = [{"system": name, "part": part, "time": time} for name, part, time in times]
+    spec = {
+        "mark": {"type": "bar", "tooltip": True},
+        "encoding": {
+            "y": {"field": "system", "type": "nominal", "title": None, "sort": list(SYSTEMS)},
+            "x": {"field": "time", "type": "quantitative", "title": "step, ms"},
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": parts, "range": [COLOURS[part] for part in parts]},
+            },
+        },
+    }
+    return [Chart("a5-figure-11", "ZeRO-Infinity and a hierarchical pool", records, spec)]
 
 
 def _ratios(choice: Choice, label: str, backend: str) -> list[Row]:
@@ -140,4 +180,5 @@ STUDY = Study(
     "32), tokens (2,048 a tensor-parallel group), chunks (64 kB), and the out-node fabric, which carries here what the "
     "memory groups give, for loads and for collectives. Each choice is moved in rows of its own.",
     rows,
+    charts,
 )

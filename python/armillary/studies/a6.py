@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..api import simulate
 from ..platform import Platform
 from ..workload import Program, Workload
-from .study import Row, Study
+from .study import Row, Study, analytical
 
 GPUS, NODES, SWITCHES, GROUPS = 256, 16, 4, 8
 TENSOR = 256_000_000
@@ -76,6 +76,7 @@ def equations(in_switch: bool) -> float:
 
 def rows(backends: Sequence[str]) -> list[Row]:
     """Each load, and the time of the whole, by the equations and by a run."""
+    backends = analytical(backends)
     loads = [
         Row(load.name, backend, load.paper, measured(load, backend), "W", "counted by the time of a run")
         for load in LOADS
