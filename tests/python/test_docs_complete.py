@@ -38,7 +38,7 @@ def test_every_verb_and_option() -> None:
     assert len(verbs) >= 5
     for verb in verbs:
         assert f"## {verb}\n" in text
-    for verb in ("run", "collective", "check", "sweep"):
+    for verb in ("run", "collective", "check", "design", "sweep"):
         options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(verb), re.M)) - {"-h", "--help"}
         short = dict(re.findall(r"^ +(-\w), (--[a-z-]+)", help_of(verb), re.M))
         names = {option: [option, *(key for key, long in short.items() if long == option)] for option in options}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ def choices(
     limit: float | None,
     topology: Topology,
     paper: bool = False,
+    progress: Callable[[float], None] | None = None,
 ) -> tuple[tuple[Choice, ...], tuple[str, ...]]:
     """Every combination of the workloads' parallelisations, and notes on what was left out. Problems go to `source`.
 
@@ -51,6 +52,8 @@ def choices(
     for index, each in enumerate(raw):
         reader = _Entry(source, ("workloads", index), each, npus, settings, limit, topology, paper)
         lists.append(list(reader.jobs()))
+        if progress is not None:
+            progress((index + 1) / len(raw))
         notes += reader.notes
     _unique(source, lists)
     count = math.prod(map(len, lists))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,24 +27,31 @@ KEYS = (
     "constraints", "objective", "time_bound", "model", "top", "simulate", "backends", "sweep", "most",
 )  # fmt: skip
 BACKENDS = ("analytical", "link")
+Progress = Callable[[float], None]
 _SPACE = ("dimensions", "blocks", "sizes", "largest")
 _MOST_NPUS = 2**24
 _MOST_STACKS = 1_000_000
 _NO_TOTAL = "a step only gets shorter and cost is linear: the best network would be the smallest"
 
 
-def task(spec: str | os.PathLike[str] | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Task:
+def task(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Task:
     """Reads a specification; `overrides` replace its top-level values. Raises `InputError` listing every problem."""
     source = read(spec)
     source.values.update(overrides or {})
-    return _Reader(source).task()
+    return _Reader(source).task(progress)
 
 
 class _Reader:
     def __init__(self, source: Source) -> None:
         self.source, self.values = source, source.values
+        self.stack: tuple[str, ...] = ()
+        """Cost dimensions of a network file of LIBRA."""
 
-    def task(self) -> Task:
+    def task(self, progress: Progress | None) -> Task:
         self.keys((), self.values, KEYS)
         settings = self.settings()
         spaces = self.topologies()
@@ -70,7 +77,7 @@ class _Reader:
             )
         self.source.finish()
         pace = self.pace(settings)
-        choices, notes = jobs.choices(self.source, npus, settings, limit, spaces[0].first, paper)
+        choices, notes = jobs.choices(self.source, npus, settings, limit, spaces[0].first, paper, progress)
         self.source.finish()
         return Task(
             name=str(self.values.get("name") or Path(self.source.file).stem),
@@ -163,7 +170,9 @@ class _Reader:
     def one(self, path: Path_, text: object) -> Topology | None:
         if isinstance(text, str) and text.endswith((".yml", ".yaml")):
             try:
-                return libra.network(Path(self.source.folder, text)).topology
+                network = libra.network(Path(self.source.folder, text))
+                self.stack = network.stack
+                return network.topology
             except InputError as error:
                 self.source.problems.extend(error.problems)
                 return None
@@ -250,13 +259,14 @@ class _Reader:
 
     def technologies(self, costs: CostTable | None) -> tuple[tuple[str, ...], dict[str, Range], dict[str, str]]:
         """Order, limits and latencies of the technologies, innermost first."""
-        raw = self.values.get("technologies", [])
+        known = [each.name for each in costs.technologies] if costs else None
+        named = list(self.stack) if known and set(self.stack) <= set(known) else []
+        raw = self.values.get("technologies", named)
         if not isinstance(raw, list):
             self.source.fault(
                 ("technologies",), f"{raw!r} is no list", "names, or mappings of name, least, most, latency"
             )
             raw = []
-        known = [each.name for each in costs.technologies] if costs else None
         order, caps, latencies = [], {}, {}
         for index, each in enumerate(raw):
             at: Path_ = ("technologies", index)

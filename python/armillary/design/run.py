@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .result import DesignResult
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of it that is done, 0..1."""
+"""Called with what is being done and the share of everything that is done, 0..1."""
 
 
 def design(
@@ -25,10 +25,19 @@ def design(
     from .check import check
     from .result import DesignResult
 
-    def tell(what: str) -> Callable[..., None] | None:
-        return None if progress is None else lambda share, *_: progress(what, share)
+    def stage(what: str, begin: float, end: float) -> Callable[..., None]:
+        def tell(share: float, *_: object) -> None:
+            if progress is not None:
+                progress(what, begin + (end - begin) * share)
 
-    task = reader.task(spec, overrides)
-    found = search.search(task, tell("searching"))
-    checked = tuple(tuple(check(task, each, tell("simulating"))) for each in found.designs[: task.simulate])
-    return DesignResult(task, found, checked)
+        return tell
+
+    task = reader.task(spec, overrides, stage("reading", 0.0, 0.3))
+    found = search.search(task, stage("searching", 0.3, 0.8))
+    first = found.designs[: task.simulate]
+    width = 0.2 / max(len(first), 1)
+    checked = [
+        tuple(check(task, each, stage("simulating", 0.8 + width * i, 0.8 + width * (i + 1))))
+        for i, each in enumerate(first)
+    ]
+    return DesignResult(task, found, tuple(checked))

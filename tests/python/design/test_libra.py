@@ -28,7 +28,6 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / "spec.yml").write_text(
         "topologies: network.yml\ncost: cost.yml\nmodel: paper\nbandwidth: 500 GB/s\nsimulate: 1\n"
-        "technologies: [InterChiplet, InterPackage, InterNode, InterPod]\n"
         "workloads:\n  - {libra: layers.txt, communicator: communicator.yml}\n"
     )
     return tmp_path
