@@ -223,6 +223,9 @@ class Outcome:
     @property
     def events(self) -> int:
         """Events handled."""
+    @property
+    def timeline(self) -> tuple[int, int, int] | None:
+        """Simulated ranks that the timeline shows, simulated ranks, packets of the file; `None` without a timeline."""
 
 def simulate(
     workload: Workload,
@@ -231,9 +234,15 @@ def simulate(
     fold: bool,
     seed: int,
     detail: bool,
+    timeline: str | None,
+    ranks: Sequence[int],
     progress: _Progress | None,
 ) -> Outcome:
-    """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`."""
+    """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`.
+
+    `timeline` is a file to write as the run goes, `ranks` which it shows (none: all there is room for). Raises
+    `OSError`, without a name, when it can't be written; what is written then stays.
+    """
 
 def collective(
     kind: str, bytes: int, platform: Platform, backend: str, fold: bool, root: int, progress: _Progress | None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import _core, nccl
+from . import _core, files, nccl
 from .errors import InputError, Problem
 from .platform import Platform
 from .result import Result, columns
@@ -31,27 +31,56 @@ def simulate(
     fold: bool = True,
     seed: int = 0,
     detail: bool = False,
+    timeline: str | os.PathLike[str] | None = None,
+    ranks: Sequence[int] | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Simulates one pass of `workload` on `platform`.
 
     `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
     simulates every rank although some behave alike; the result is the same. `detail` logs the run, for the layers,
-    activity over time and the critical path in the report. `progress` is called now and then with the finished share of
+    activity over time and the critical path in the report. `timeline` is a file for a timeline in Perfetto's format,
+    written as the run goes, and `ranks` which ranks it shows: all there is room for by default; a folded run shows the
+    classes that they are in. `progress` is called now and then with the finished share of
     the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
-    Raises `InputError` when the two don't fit together, `StalledError` when operations wait for ever.
+    Raises `InputError` when the two don't fit together or the timeline can't be written, `StalledError` when operations
+    wait for ever.
     """
     if not 0 <= seed < 2**64:
         raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
 
-    def run(target: Platform, with_detail: bool, told: Progress | None = None) -> _core.Outcome:
-        return _core.simulate(workload._core, target._core, backend, fold, seed, with_detail, told)
+    picked = _picked(ranks, workload.ranks, timeline is not None)
+
+    def run(
+        target: Platform,
+        with_detail: bool,
+        told: Progress | None = None,
+        file: str | None = None,
+    ) -> _core.Outcome:
+        return _core.simulate(
+            workload._core, target._core, backend, fold, seed, with_detail, file, picked if file else (), told
+        )
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         found: Report = json.loads(run(platform.changed(settings), with_detail).report())
         return found
 
-    return Result(run(platform, detail, progress), again)
+    if timeline is None:
+        return Result(run(platform, detail, progress), again)
+    with files.file(timeline) as path:
+        return Result(run(platform, detail, progress, str(path)), again)
+
+
+def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[int]:
+    """The ranks to show, once it is clear that there are such ranks and that something shows them."""
+    if ranks is not None and not shown:
+        raise InputError(
+            [Problem("", "ranks", "nothing shows ranks without a timeline", "a file for the timeline, too")]
+        )
+    absent = [rank for rank in ranks or () if not 0 <= rank < count]
+    if absent:
+        raise InputError([Problem("", "ranks", f"rank {rank} does not exist", f"0 to {count - 1}") for rank in absent])
+    return ranks or ()
 
 
 def compare(*results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None) -> Comparison:

@@ -57,6 +57,28 @@ def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to as long as it takes; at the end the file there is the file `path`.
+
+    An error leaves nothing behind. Devices and pipes are written straight through. Raises `InputError` naming path and
+    reason.
+    """
+    target = Path(path)
+    straight = target.exists() and not target.is_file()
+    scratch = target if straight else _scratch(target.resolve())
+    try:
+        yield scratch
+        if not straight:
+            _keep(scratch, target.resolve())
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        if not straight:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+
+
 def require_writable(path: str | os.PathLike[str]) -> None:
     """Raises the `InputError` that `write_text` would, before hours of work are spent on what can't be kept."""
     target = Path(path)
@@ -83,6 +105,12 @@ def _replace(target: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             scratch.unlink()
         raise
+
+
+def _keep(scratch: Path, target: Path) -> None:
+    with scratch.open("rb+") as stream:
+        os.fsync(stream.fileno())
+    scratch.replace(target)
 
 
 def _scratch(target: Path) -> Path:

@@ -53,6 +53,12 @@ class Result:
         return {"simulated_ranks": self._core.simulated_ranks, "events": self._core.events}
 
     @property
+    def timeline(self) -> dict[str, int] | None:
+        """What the timeline shows, if there is one: `shown` of `simulated` ranks, in so many `packets`."""
+        told = self._core.timeline
+        return None if told is None else dict(zip(("shown", "simulated", "packets"), told, strict=True))
+
+    @property
     def warnings(self) -> list[str]:
         """Models used outside their validity, settings without effect, oddities of the input."""
         return self.report["warnings"]

@@ -80,3 +80,27 @@ def test_directory_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with pytest.raises(InputError, match="can't be written"), files.directory(tmp_path / "plain" / "out"):
         pass
+
+
+def test_a_file_written_as_one_goes_is_there_at_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    with files.file(target) as path:
+        path.write_bytes(b"new")
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
+def test_a_file_that_was_not_finished_is_gone(tmp_path: Path, stop: type[BaseException]) -> None:
+    with pytest.raises(stop), files.file(tmp_path / "out.bin") as path:
+        path.write_bytes(b"half")
+        raise stop
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["/proc/no-such/out.bin", "/dev/null/out.bin", ".", "/dev/full"])
+def test_a_file_that_cannot_be_written_is_named(path: str) -> None:
+    with pytest.raises(InputError, match="can't be written: "), files.file(path) as scratch:
+        scratch.write_bytes(b"x")

@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"errors", "files", "schema", "workload"},
     "explain": {"errors", "report", "schema"},
     "result": {"_core", "errors", "explain", "files", "report", "schema"},
-    "api": {"_core", "errors", "explain", "nccl", "platform", "report", "result", "schema", "workload"},
+    "api": {"_core", "errors", "explain", "files", "nccl", "platform", "report", "result", "schema", "workload"},
     "sweep": {"_core", "api", "errors", "files", "platform", "report", "workload"},
     "design": {"_core", "api", "errors", "files", "platform", "report", "sweep", "workload"},
     "studies": {"design", "api", "errors", "platform", "report", "workload"},

@@ -16,7 +16,20 @@ pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
     match error {
         Error::Input(problems) => input(py, &problems),
         Error::Stalled(stall) => raise(py, "StalledError", &stalled(&stall)),
+        Error::Output(error) => output(&error),
         Error::Cancelled => stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
+    }
+}
+
+/// An `OSError`; who knows the file names it.
+fn output(error: &std::io::Error) -> PyErr {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => {
+            let plain = text.split(" (os error").next().unwrap_or_default().to_string();
+            pyo3::exceptions::PyOSError::new_err((number, plain))
+        }
+        None => pyo3::exceptions::PyOSError::new_err(text),
     }
 }
 

@@ -8,7 +8,9 @@ use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::error::Error;
+use sim::observe::TimelineRequest;
 use sim::run::{BackendKind, Config, Source, Watch};
+use std::path::PathBuf;
 use units::{Bytes, Span};
 
 #[pyclass(frozen)]
@@ -50,6 +52,11 @@ impl Outcome {
     fn events(&self) -> u64 {
         self.outcome.events
     }
+
+    #[getter]
+    fn timeline(&self) -> Option<(u32, u32, u64)> {
+        self.outcome.timeline.map(|timeline| (timeline.shown, timeline.of, timeline.packets))
+    }
 }
 
 impl Outcome {
@@ -68,6 +75,8 @@ pub fn simulate(
     fold: bool,
     seed: u64,
     detail: bool,
+    timeline: Option<PathBuf>,
+    ranks: Vec<u32>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Outcome> {
     let config = Config {
@@ -77,7 +86,7 @@ pub fn simulate(
         backend: backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?,
         fold,
         seed,
-        watch: Watch { detail },
+        watch: Watch { detail, timeline: timeline.map(|path| TimelineRequest { path, ranks }) },
     };
     run(py, &config, progress)
 }

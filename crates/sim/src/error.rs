@@ -2,14 +2,17 @@
 
 use crate::executor::Stall;
 use graph::Problem;
+use std::io;
 
-/// The two kinds of fault that are not ours, and the user's own stop.
+/// The kinds of fault that are not ours, and the user's own stop.
 #[derive(Debug)]
 pub enum Error {
     /// The input is wrong: every problem found. Exit code 2.
     Input(Vec<Problem>),
     /// The run can make no progress. Exit code 1.
     Stalled(Box<Stall>),
+    /// The timeline can't be written. Exit code 2.
+    Output(io::Error),
     /// The progress hook said stop.
     Cancelled,
 }
@@ -32,6 +35,7 @@ impl std::fmt::Display for Error {
         match self {
             Error::Input(problems) => problems.iter().try_for_each(|p| writeln!(f, "{p}")),
             Error::Stalled(stall) => write!(f, "{stall}"),
+            Error::Output(error) => write!(f, "the timeline can't be written: {error}"),
             Error::Cancelled => f.write_str("stopped on request"),
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn outcome(
     finished: Finished,
     log: Option<Log>,
 ) -> Outcome {
-    let step = finished.ranks.iter().map(|r| r.finish).max().unwrap_or_default();
+    let step = finished.step();
     let dimensions = dimensions(parts, &finished, step);
     let mut operations = finished.operations;
     operations.truncate(OPERATIONS);
@@ -60,6 +60,7 @@ pub(crate) fn outcome(
         class_of: parts.folding.class_of.clone(),
         simulated_ranks: finished.ranks.len() as u64,
         events: finished.events,
+        timeline: None,
     }
 }
 
@@ -181,7 +182,7 @@ fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Cl
 }
 
 /// `0-7,16`.
-fn ranges(ranks: &[u32]) -> String {
+pub(crate) fn ranges(ranks: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match parts.last_mut() {
@@ -247,7 +248,7 @@ fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
 }
 
 /// The name of a dimension that collectives run over.
-fn dimension_name(parts: &Parts, dim: u32) -> String {
+pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
     let name = capacities(&parts.platform.fabric).get(dim as usize).map(|c| c.0.clone());
     match (&parts.platform.logical, name) {
         (None, Some(name)) => name,

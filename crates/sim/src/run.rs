@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
-use crate::observe::{Log, Observer};
+use crate::observe::{Log, Observer, Shown, Timeline, TimelineRequest};
 use crate::platform::Platform;
 use crate::{backends, check, custom_files, report, settings, symmetry};
 use graph::Workload;
@@ -57,6 +57,8 @@ pub struct Config {
 pub struct Watch {
     /// A log, for `Report::detail`.
     pub detail: bool,
+    /// A timeline, written to a file.
+    pub timeline: Option<TimelineRequest>,
 }
 
 /// What a run gives.
@@ -72,6 +74,8 @@ pub struct Outcome {
     pub simulated_ranks: u64,
     /// Events handled.
     pub events: u64,
+    /// What the timeline shows, if there is one.
+    pub timeline: Option<Shown>,
 }
 
 impl Outcome {
@@ -94,7 +98,7 @@ impl Outcome {
 /// Runs `config`; `progress` is called now and then and stops the run by returning false.
 ///
 /// # Errors
-/// [`Error`]: wrong input (every problem found), a stalled run, or the hook's wish.
+/// [`Error`]: wrong input (every problem found), a stalled run, a timeline that can't be written, or the hook's wish.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     run_with(config, true, progress)
 }
@@ -109,6 +113,9 @@ pub fn run_with(
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
     let workload = read(config)?;
+    if let Some(request) = &config.watch.timeline {
+        request.check(workload.ranks.len() as u32)?;
+    }
     simulate(&workload, config, closed_form, progress).map_err(|error| error.named(&workload.origin))
 }
 
@@ -132,15 +139,21 @@ fn simulate(
     let parts =
         Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
-    let observers = log.iter_mut().map(|log| log as &mut dyn Observer).collect();
-    let finished = match config.backend {
+    let mut timeline = parts.timeline(config, &classes.folding)?;
+    let failed = timeline.as_ref().map(Timeline::failed);
+    let progress = &mut |now| failed.as_ref().is_none_or(|failed| !failed.get()) && progress(now);
+    let observers = log.iter_mut().map(|log| log as &mut dyn Observer);
+    let observers = observers.chain(timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer)).collect();
+    let ended = match config.backend {
         BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, observers, progress),
         BackendKind::Link => {
             let private = symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
             parts.execute(backends::link(&platform)?.with_private_links(private), observers, progress)
         }
-    }?;
-    Ok(report::outcome(config, &parts, &classes, finished, log))
+    };
+    // Whether the run was stopped because it can't be written is for the timeline to say.
+    let timeline = timeline.map(|timeline| timeline.finish(ended.as_ref().ok().map(Finished::step))).transpose()?;
+    Ok(Outcome { timeline, ..report::outcome(config, &parts, &classes, ended?, log) })
 }
 
 /// What the stages share.
@@ -153,6 +166,18 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    fn timeline(&self, config: &Config, symmetry: &Folding) -> Result<Option<Timeline<'_>>, Error> {
+        let begin = |request| {
+            let dims = 0..self.settings.sizes.len() as u32;
+            let name = |dim| match &self.platform.logical {
+                None => format!("dim {} {}", dim + 1, report::dimension_name(self, dim)),
+                Some(_) => format!("dim {}", dim + 1),
+            };
+            Timeline::new(request, self.workload, (self.folding, symmetry), dims.map(name).collect())
+        };
+        config.watch.timeline.as_ref().map(begin).transpose()
+    }
+
     fn execute<'s, B: Backend>(
         &'s self,
         backend: B,

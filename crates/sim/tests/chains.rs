@@ -23,7 +23,7 @@ fn close(a: f64, b: f64) -> bool {
 fn random_report(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Report {
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
     let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
-    let watch = Watch { detail: true };
+    let watch = Watch { detail: true, ..Watch::default() };
     let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }
@@ -68,7 +68,7 @@ proptest! {
         let program: &[(Op, &[u64])] = &[(collective(CollectiveKind::AllReduce, bytes, 0), &[])];
         let programs = vec![program; n as usize];
         let mut config = built::config(&text, built::workload(&programs, &[]), BackendKind::Link);
-        config.watch = Watch { detail: true };
+        config.watch = Watch { detail: true, ..Watch::default() };
         let report = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report;
         let row = &rows(&report)[0];
         let (steps, terms) = (f64::from(2 * (n - 1)), &row.terms[0]);
@@ -89,7 +89,7 @@ fn by_hand(programs: &[&[(Op, &[u64])]], more: &str, backend: BackendKind) -> Re
         programs.len()
     );
     let mut config = built::config(&text, built::workload(programs, &[]), backend);
-    config.watch = Watch { detail: true };
+    config.watch = Watch { detail: true, ..Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }
 
@@ -100,7 +100,7 @@ fn a_late_member_is_waited_for() {
         "topology: Switch(2)\nlinks: [{ bandwidth: 1 GB/s, latency: 1 ns }]\nscheduler: { endpoint_delay: 0 ns }\n";
     let programs: [&[(Op, &[u64])]; 2] = [&[(sum, &[])], &[(WORK, &[]), (sum, &[0])]];
     let mut config = built::config(text, built::workload(&programs, &[]), BackendKind::Analytical);
-    config.watch = Watch { detail: true };
+    config.watch = Watch { detail: true, ..Watch::default() };
     let report = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report;
     let row = &rows(&report)[0];
     // The second rank comes at 10 ns and sends two messages (3 ns each, the second 1 ns behind the first): the first rank ends at 14.

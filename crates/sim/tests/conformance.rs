@@ -225,7 +225,8 @@ fn watched_runs_are_the_same_and_sum() {
         let Ok(config) = case.read(&folder) else { continue };
         for peer in case.expected.keys() {
             let [plain, told] = [false, true].map(|detail| {
-                let config = Config { backend: backend(peer), watch: Watch { detail }, ..config.clone() };
+                let config =
+                    Config { backend: backend(peer), watch: Watch { detail, ..Watch::default() }, ..config.clone() };
                 run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{}: {error}", case.id)).report
             });
             assert_eq!(plain.digest, told.digest, "{}", case.id);

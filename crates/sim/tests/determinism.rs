@@ -15,7 +15,15 @@ fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKin
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
     let parsed = parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text));
     let workload = Source::Built(Box::new(workload(&platform.sizes, steps)));
-    Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch: Watch { detail: true } }
+    Config {
+        workload,
+        groups: Vec::new(),
+        platform: parsed,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch { detail: true, ..Watch::default() },
+    }
 }
 
 /// The report as text with the times of every rank below it; and how many ranks were simulated.

@@ -23,7 +23,7 @@ fn close(a: f64, b: f64) -> bool {
 fn random_report(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Report {
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
     let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
-    let watch = Watch { detail: true };
+    let watch = Watch { detail: true, ..Watch::default() };
     let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }
@@ -101,7 +101,7 @@ proptest! {
 fn by_hand(programs: &[&[(Op, &[u64])]]) -> Report {
     let text = format!("topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n", programs.len());
     let mut config = built::config(&text, built::workload(programs, &[]), BackendKind::Analytical);
-    config.watch = Watch { detail: true };
+    config.watch = Watch { detail: true, ..Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }
 

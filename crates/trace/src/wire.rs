@@ -144,6 +144,29 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends a field of 8 bytes.
+pub(crate) fn put_fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
+    put_varint(out, u64::from(number) << 3 | 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a message field with what `fill` appends.
+#[inline]
+pub(crate) fn put_message(out: &mut Vec<u8>, number: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+    put_varint(out, u64::from(number) << 3 | 2);
+    let start = out.len();
+    out.push(0);
+    fill(out);
+    let length = out.len() - start - 1;
+    if length < 0x80 {
+        out[start] = length as u8;
+    } else {
+        let mut varint = Vec::with_capacity(10);
+        put_varint(&mut varint, length as u64);
+        out.splice(start..=start, varint);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +191,18 @@ mod tests {
             prop_assert_eq!(cursor.field(), Ok(Some((number, Wire::Varint(value)))));
             prop_assert_eq!(cursor.field(), Ok(Some((number + 1, Wire::Bytes(&bytes)))));
             prop_assert_eq!(cursor.field(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn messages_of_any_length_survive_the_round_trip() {
+        for length in [0, 1, 127, 128, 20_000] {
+            let mut out = Vec::new();
+            put_message(&mut out, 3, |out| out.resize(out.len() + length, 7));
+            put_fixed64(&mut out, 4, 1 << 60);
+            let mut cursor = Cursor::new(&out);
+            assert_eq!(cursor.field(), Ok(Some((3, Wire::Bytes(&vec![7; length])))));
+            assert_eq!(cursor.field(), Ok(Some((4, Wire::Fixed64(1 << 60)))));
         }
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -45,6 +46,13 @@ Npus = Annotated[
     int | None,
     typer.Option("--npus", metavar="N", min=1, help="Resize the platform's outermost dimension to N NPUs in all."),
 ]
+Timeline = Annotated[
+    str | None,
+    typer.Option("--timeline", metavar="FILE", help="Write a timeline here that Perfetto opens (ui.perfetto.dev)."),
+]
+Ranks = Annotated[
+    str | None, typer.Option("--ranks", metavar="LIST", help="Ranks that the timeline shows, such as 0,1,64-71.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 
 
@@ -59,3 +67,17 @@ def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]
         raise InputError(wrong)
     given = {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
     return given if npus is None else {**given, "npus": str(npus)}
+
+
+def rank_list(text: str | None, count: int) -> list[int] | None:
+    """`0,1,64-71` as ranks of `count`. Raises `InputError` naming every part that is none."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    ends = [re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part) for part in parts]
+    spans = [range(int(end[1]), int(end[2] or end[1]) + 1) if end else range(0) for end in ends]
+    wrong = [part for part, span in zip(parts, spans, strict=True) if not span or span[-1] >= count]
+    if wrong:
+        allowed = f"ranks and ranges from 0 to {count - 1}, such as 0,2-3"
+        raise InputError([Problem("", "--ranks", f'"{part}" names no ranks', allowed) for part in wrong])
+    return [rank for span in spans for rank in span]

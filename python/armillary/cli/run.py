@@ -10,7 +10,22 @@ from .. import api, files
 from ..platform import Platform
 from ..workload import load
 from . import output
-from .options import Backend, BackendName, Groups, Json, NoFold, Npus, Passes, PlatformName, Seed, Settings, settings
+from .options import (
+    Backend,
+    BackendName,
+    Groups,
+    Json,
+    NoFold,
+    Npus,
+    Passes,
+    PlatformName,
+    Ranks,
+    Seed,
+    Settings,
+    Timeline,
+    rank_list,
+    settings,
+)
 
 WorkloadName = Annotated[
     str,
@@ -33,18 +48,30 @@ def run(
     seed: Seed = 0,
     passes: Passes = 1,
     report: ReportName = None,
+    timeline: Timeline = None,
+    ranks: Ranks = None,
 ) -> None:
     """Simulate a workload: where the step time goes."""
     with output.guard():
         output.require_writable(json)
+        output.require_writable(timeline)
         if report is not None:
             files.require_writable(report)
         detail = json is not None or report is not None
         target = Platform.load(platform, settings(set_, npus))
         source = load(workload, target, groups, passes)
+        picked = rank_list(ranks, source.ranks)
         with output.progress("simulating") as update:
             result = api.simulate(
-                source, target, backend=backend, fold=not no_fold, seed=seed, detail=detail, progress=update
+                source,
+                target,
+                backend=backend,
+                fold=not no_fold,
+                seed=seed,
+                detail=detail,
+                timeline=timeline,
+                ranks=picked,
+                progress=update,
             )
         if json != "-":
             from ..report import breakdown, summary
@@ -56,3 +83,12 @@ def run(
         if report is not None:
             result.html(report)
             output.log(f"report written to {report}")
+        if timeline is not None and result.timeline is not None:
+            output.log(_told(timeline, result.timeline))
+
+
+def _told(path: str, timeline: dict[str, int]) -> str:
+    """What a timeline shows, and where to look at it."""
+    shown, simulated = timeline["shown"], timeline["simulated"]
+    part = "" if shown == simulated else f", {shown} of {simulated:,} simulated ranks (--ranks picks others)"
+    return f"timeline written to {path}{part}; https://ui.perfetto.dev opens it"

@@ -673,3 +673,10 @@ pub struct Finished {
     /// What the network carried.
     pub usage: network::Usage,
 }
+
+impl Finished {
+    /// End of the last rank.
+    pub fn step(&self) -> Time {
+        self.ranks.iter().map(|rank| rank.finish).max().unwrap_or_default()
+    }
+}

@@ -1,8 +1,9 @@
 //! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the same folded or not.
 
+use super::activities::Activities;
 use super::collectives::{collectives, pattern};
 use super::layers::{self, Interval};
-use super::log::{Activities, Log};
+use super::log::Log;
 use super::path::{Segment, Walk};
 use super::{bins, log};
 use crate::executor::{Folding, Kind, kind_name};
@@ -46,7 +47,7 @@ pub(crate) fn detail(source: &Source, mut log: Log) -> Detail {
 }
 
 fn activity(source: &Source, activities: Activities) -> Activity {
-    let ranks = source.folding.multiplicity.iter().sum::<u64>() as f64;
+    let ranks = activities.ranks() as f64;
     let means = |bins: bins::Bins| bins.means(source.step, ranks);
     Activity {
         compute: means(activities.compute),

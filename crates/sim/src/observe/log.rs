@@ -4,7 +4,7 @@
 //! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program (`chains.rs`): a log is as large as the
 //! simulated part of the workload, not as long as the run.
 
-use super::bins::Bins;
+use super::activities::Activities;
 use super::chains::{Chains, Over};
 use super::{Activity, ChunkPhase, Departure, Message, Observer};
 use crate::executor::{Folding, Kind};
@@ -39,7 +39,6 @@ pub(crate) struct Log {
     /// Where each simulated rank's nodes start in `nodes`, and where the last ends.
     first: Vec<usize>,
     nodes: Vec<Ran>,
-    multiplicity: Vec<u64>,
     /// Nodes that took part in each collective.
     members: Vec<Vec<Place>>,
     instance: FxHashMap<Place, u32>,
@@ -47,19 +46,6 @@ pub(crate) struct Log {
     messages: FxHashMap<Place, Message>,
     pub(super) activity: Activities,
     pub(super) chains: Chains,
-}
-
-/// What was done over time.
-#[derive(Default)]
-pub(super) struct Activities {
-    pub compute: Bins,
-    pub communication: Bins,
-    pub remote: Bins,
-    pub local: Bins,
-    /// Ranks with a chunk in a phase, by dimension.
-    pub dimensions: Vec<Bins>,
-    /// Chunks in queues, by dimension.
-    pub waiting: Vec<Bins>,
 }
 
 impl Log {
@@ -71,16 +57,14 @@ impl Log {
         }
         let programs = folding.representatives.iter().map(|&rank| workload.ranks[rank as usize].program).collect();
         let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
-        let none = || vec![Bins::default(); dims];
         Log {
             nodes: vec![blank; first[first.len() - 1]],
             first,
-            multiplicity: folding.multiplicity.clone(),
             members: Vec::new(),
             instance: FxHashMap::default(),
             messages: FxHashMap::default(),
             chains: Chains::new(dims, programs),
-            activity: Activities { dimensions: none(), waiting: none(), ..Activities::default() },
+            activity: Activities::new(folding, dims),
         }
     }
 
@@ -116,17 +100,12 @@ impl Observer for Log {
 
     fn completed(&mut self, rank: u32, node: u32, _kind: Kind, start: Time, now: Time) {
         self.node(rank, node).end = now;
-        let ranks = self.multiplicity[rank as usize];
+        let ranks = self.activity.multiplicity(rank);
         self.chains.over(&Over { place: (rank, node), start, end: now, ranks });
     }
 
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
-        let ranks = self.multiplicity[rank as usize];
-        let Activities { compute, communication, remote, local, .. } = &mut self.activity;
-        let done = [activity.compute, activity.communication, activity.remote, activity.local];
-        for (bins, _) in [compute, communication, remote, local].into_iter().zip(done).filter(|(_, done)| *done) {
-            bins.add(from, to, ranks);
-        }
+        self.activity.spent(rank, activity, from, to);
     }
 
     fn joined(&mut self, rank: u32, node: u32, instance: u32) {
@@ -138,8 +117,7 @@ impl Observer for Log {
     }
 
     fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
-        let ranks = self.multiplicity[chunk.rank as usize];
-        self.activity.waiting[chunk.dim as usize].add(chunk.entered, now, ranks);
+        self.activity.chunk_starts(chunk, now);
         self.chains.starts(chunk, now);
     }
 
@@ -184,8 +162,7 @@ impl Observer for Log {
     }
 
     fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
-        let ranks = self.multiplicity[rank as usize];
-        self.activity.dimensions[dim as usize].add(from, to, ranks);
+        self.activity.dimension_busy(rank, dim, from, to);
     }
 
     fn message(&mut self, message: &Message) {

@@ -2,8 +2,10 @@
 //!
 //! The executor's recorder tells its observers what happens, in order of time; a run without any pays a branch an event. Here: the
 //! contract. Beside it: `log.rs` keeps times of nodes and activity over time; `path.rs` (the critical path) and `layers.rs` (sums by
-//! layer) read it when the run is over. `chains.rs` follows what each collective's time is made of (`chain.rs`), `collectives.rs` sums it. Not here: sums that every run keeps (`executor/recorder.rs`).
+//! layer) read it when the run is over; `chains.rs` follows what each collective's time is made of (`chain.rs`), `collectives.rs` sums it;
+//! `timeline/` writes what happens to a file as it happens. Not here: sums that every run keeps (`executor/recorder.rs`).
 
+mod activities;
 mod bins;
 mod chain;
 mod chains;
@@ -12,9 +14,12 @@ mod detail;
 mod layers;
 mod log;
 mod path;
+mod timeline;
 
 pub(crate) use detail::{Source, detail};
 pub(crate) use log::Log;
+pub(crate) use timeline::Timeline;
+pub use timeline::{Shown, TimelineRequest};
 
 use crate::executor::Kind;
 use crate::lowering::{Lowered, Request};

@@ -26,7 +26,7 @@ def check(imported: Imported, skew: bool) -> Imported:
         return replace(imported, notes=(*imported.notes, f"not replayed: {distinct:,} operations in its programs"))
     settings = {"scheduler.replay_only": True}
     platform = Platform(f"Switch({workload.ranks})", bandwidth="100 GB/s", latency="1 us", settings=settings)
-    finish = _core.simulate(workload._core, platform._core, "analytical", True, 0, False, None).finish_ps()
+    finish = _core.simulate(workload._core, platform._core, "analytical", True, 0, False, None, (), None).finish_ps()
     ranks = tuple(replace(e, replayed_ps=finish[e.rank] - (e.skew_ps if skew else 0)) for e in imported.ranks)
     wide = [entry for entry in ranks if abs(entry.deviation) > BOUND]
     notes = tuple(

@@ -1,0 +1,55 @@
+//! The load of the whole machine over time: shares of all NPUs, shown or not, written when the run is over.
+//!
+//! The same bins as in `Report::detail`, so that memory and file stay small however long a run is.
+
+use super::super::activities::Activities;
+use super::super::bins::{self, Bins};
+use super::instant::ns;
+use std::io::Write;
+use trace::perfetto::{Track, Unit, Writer};
+use units::Time;
+
+/// Writes the counters of `activities` of `ranks` ranks below `group`.
+pub(super) fn write<W: Write>(
+    activities: Activities,
+    step: Time,
+    (group, dimensions): (u64, &[String]),
+    out: &mut Writer<W>,
+) {
+    let (mut order, ranks) = (0, activities.ranks() as f64);
+    let mut put = |name: &str, description: &str, bins: Bins, unit: Option<Unit>| {
+        order += 1;
+        let means = bins.means(step, ranks);
+        if means.iter().any(|&mean| mean > 0.0) {
+            let track = out.track(&Track { parent: Some(group), name, description, order, unit });
+            curve(
+                track,
+                step,
+                means.iter().map(|mean| mean * if unit == Some(Unit::Percent) { 100.0 } else { 1.0 }),
+                out,
+            );
+        }
+    };
+    let percent = Some(Unit::Percent);
+    put("computing", "Share of all NPUs.", activities.compute, percent);
+    put("communicating", "Share of all NPUs.", activities.communication, percent);
+    put("accessing remote memory", "Share of all NPUs.", activities.remote, percent);
+    put("accessing local memory", "Share of all NPUs.", activities.local, percent);
+    for (name, bins) in dimensions.iter().zip(activities.dimensions) {
+        put(&format!("using {name}"), "Share of all NPUs with a chunk in a phase on it.", bins, percent);
+    }
+    for (name, bins) in dimensions.iter().zip(activities.waiting) {
+        put(&format!("waiting for {name}"), "Chunks in its queue, mean of all NPUs.", bins, Some(Unit::Count));
+    }
+}
+
+fn curve<W: Write>(track: u64, step: Time, means: impl Iterator<Item = f64>, out: &mut Writer<W>) {
+    let width = bins::width(step);
+    let mut last = None;
+    for (bin, mean) in means.enumerate() {
+        if last.replace(mean) != Some(mean) {
+            out.measure(ns(Time(bin as u64 * width)), track, mean);
+        }
+    }
+    out.measure(ns(step), track, 0.0);
+}
