@@ -116,6 +116,13 @@ class Activity(TypedDict):
     waiting: list[list[float]]
 
 
+class HeldMemory(TypedDict):
+    """Memory of an NPU of `rank_class`, an index into `classes`: the most that it holds within each bin, bytes."""
+
+    rank_class: int
+    bytes: list[int]
+
+
 class PathSegment(TypedDict):
     """A stretch of the critical path: an operation, when the path comes to it and leaves it, and why it began then."""
 
@@ -211,6 +218,7 @@ class Detail(TypedDict):
     layers: list[Layer]
     bin_ns: float
     activity: Activity
+    memory: list[HeldMemory]
     critical_path: CriticalPath
     collectives: list[Collective]
 

@@ -182,6 +182,8 @@ pub struct Detail {
     pub bin_ns: f64,
     /// What NPUs and dimensions do over time.
     pub activity: Activity,
+    /// What the first rank of each class (of at most 64) holds over time, where its program says so.
+    pub memory: Vec<HeldMemory>,
     /// The chain of operations that the step takes as long as.
     pub critical_path: CriticalPath,
     /// What collectives and sends take their time for, alike ones in one row, by total time, at most 50.
@@ -226,6 +228,15 @@ pub struct Activity {
     pub dimensions: Vec<Vec<f64>>,
     /// Chunks in queues of the mean NPU, by dimension that collectives run over.
     pub waiting: Vec<Vec<f64>>,
+}
+
+/// Memory of an NPU over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HeldMemory {
+    /// Index into `Report::classes`.
+    pub rank_class: u64,
+    /// The most that it holds within each bin, bytes.
+    pub bytes: Vec<u64>,
 }
 
 /// A chain of operations without a gap, from the beginning of the step to its end.

@@ -6,14 +6,13 @@ Queue and network delay by phase is Fig. 12b of the ASTRA-SIM paper (ISPASS 2020
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..schema import Detail, Report
 from .chart import PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import bandwidth, number, share, size, time
-from .run_where import NAMES, bins, lines, tooltip
+from .run_where import NAMES, bins, column, lines, tooltip
 from .scale import Scale
 
 _PHASES = 20
@@ -125,9 +124,7 @@ def _named(report: Report, series: list[list[float]]) -> dict[str, list[float]]:
     """Series by name of their dimension; where collectives run over other dimensions than the network's, by number."""
     dims = report["dimensions"]
     names = [item["name"] for item in dims] if len(dims) == len(series) else ["dimension"] * len(series)
-    # Dots and brackets would be paths into a row.
-    plain = [re.sub(r"[^\w() ]", "_", name) for name in names]
-    return {f"{i} {name}": values for i, (name, values) in enumerate(zip(plain, series, strict=True), 1)}
+    return {column(f"{i} {name}"): values for i, (name, values) in enumerate(zip(names, series, strict=True), 1)}
 
 
 def _links(report: Report) -> list[Part]:

@@ -87,7 +87,7 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
         yield Section("Layers, time, critical path", [_NO_DETAIL])
     yield run_network.phases(report)
     yield run_network.network(report, detail, scale)
-    held = run_work.memory(summary, config["platform"]["npu"]) if summary else None
+    held = run_work.memory(report, summary, config["platform"]["npu"], scale)
     if held:
         yield held
     yield run_work.operations(report)

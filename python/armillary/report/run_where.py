@@ -7,6 +7,7 @@ memory (`run_work.py`). The pictures are those of the ASTRA-SIM papers: compute 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -320,6 +321,11 @@ def over_time(report: Report, detail: Detail, scale: Scale) -> Section:
     note = f"Means over {time(detail['bin_ns'])}. An NPU may do several at once."
     parts: list[Part] = [Chart("activity", "What NPUs do over time", rows, spec, note)] if series else ["Nothing ran."]
     return Section("Over time", parts)
+
+
+def column(name: str) -> str:
+    """A name as Vega-Lite takes it for a column: dots and brackets would be paths into a row."""
+    return re.sub(r"[^\w() ,-]", "_", name)
 
 
 def bins(report: Report, detail: Detail, series: dict[str, list[float]]) -> Iterator[dict[str, float]]:

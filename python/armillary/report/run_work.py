@@ -13,13 +13,15 @@ from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import number, share, size, time
 from .reading import Npu
-from .run_where import NAMES, tooltip
+from .run_where import NAMES, bins, column, lines, ranks, tooltip
 from .scale import Scale
 
 _OPERATIONS = 15
 _SEGMENTS = 15
 _PARTS = 8
 _RANKS = 16
+_HELD_CLASSES = 8
+"""Classes of ranks whose memory is drawn over time."""
 _HELD = {"weights": PALETTE[0], "gradients": PALETTE[1], "optimizer": PALETTE[2], "activations": PALETTE[3]}
 
 
@@ -117,11 +119,33 @@ def operations(report: Report) -> Section:
     return Section("Largest operations", [Table("By total time", heads, cells, note, labels=2)])
 
 
-def memory(summary: Summary, npu: Npu) -> Section | None:
-    """The most that an NPU of each kind of ranks holds at once, beside what it has."""
+def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
+    """What NPUs hold at their peak and over time, beside what they have."""
+    parts = [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
+    return Section("Memory", parts) if parts else None
+
+
+def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
+    """Memory over time, of several classes of ranks."""
+    detail = report["detail"]
+    if detail is None or not detail["memory"]:
+        return []
+    classes = report["classes"]
+    shown = [item for item in detail["memory"] if item["rank_class"] < len(classes)][:_HELD_CLASSES]
+    held = {column(f"ranks {ranks(classes[item['rank_class']])}"): [b / 1e9 for b in item["bytes"]] for item in shown}
+    capacity = npu.get("memory_capacity_bytes")
+    spec = lines(scale, list(held), {"domain": list(held), "range": PALETTE}, "GB of an NPU", share_axis=False)
+    rows = list(bins(report, detail, held))
+    note = "Parameters, gradients and optimizer state throughout, activations as they are kept and freed."
+    more = f" An NPU has {size(capacity)}." if capacity else ""
+    return [Chart("memory_over_time", "Memory of an NPU over time", rows, spec, note + more)]
+
+
+def _peak(summary: Summary, npu: Npu) -> list[Part]:
+    """The most that an NPU of each kind of ranks holds at once, by formula."""
     classes = [item for item in summary.classes if item.memory.total]
     if not classes:
-        return None
+        return []
     shown = classes[:_RANKS]
     rows = [{"ranks": item.name, **{f"{part}_bytes": getattr(item.memory, part) for part in _HELD}} for item in shown]
     capacity = npu.get("memory_capacity_bytes")
@@ -134,8 +158,7 @@ def memory(summary: Summary, npu: Npu) -> Section | None:
     heads = ["Ranks", "NPUs", *(part.capitalize() for part in _HELD), "Total"]
     left = len(classes) - len(shown)
     note = f"{number(left)} more are in the JSON." if left else ""
-    parts: list[Part] = [chart, Table("Peak memory of an NPU", heads, cells, note)]
-    return Section("Memory", parts)
+    return [chart, Table("Peak by what it holds", heads, cells, note)]
 
 
 def _memory_spec(capacity: float | None) -> dict[str, Any]:

@@ -109,6 +109,16 @@ def test_phases_and_links(report: Report) -> None:
     assert found["Busiest links"].rows[0][0] == "npu7 -> npu15 (dimension 2)"
 
 
+def test_memory_over_time(report: Report) -> None:
+    detail = report["detail"]
+    assert detail is not None
+    rows = charts(run_page.page(report))["memory_over_time"].records()
+    assert len(rows) == 13
+    start, *held = rows[3].values()
+    assert start == pytest.approx(3 * detail["bin_ns"])
+    assert held == [84.0, 79.0, 74.0, 69.0]
+
+
 def test_without_detail_the_page_says_how_to_get_it(report: Report) -> None:
     report["detail"] = None
     page = run_page.page(report)
@@ -187,7 +197,7 @@ def test_a_large_run_stays_small(tmp_path: Path, running: Browser) -> None:
     html = arm.simulate(workload, platform, detail=True).html(tmp_path / "r.html")
     assert len(html.encode()) < MEGABYTES
     names = {"classes", "layers", "layer_communication", "critical_path", "activity"}
-    look(running, tmp_path / "r.html", names | {"phases", "dimensions", "queues", "memory"}, 390)
+    look(running, tmp_path / "r.html", names | {"phases", "dimensions", "queues", "memory", "memory_over_time"}, 390)
 
 
 def test_folded_and_not_the_page_is_the_same() -> None:

@@ -5,7 +5,7 @@ use super::collectives::{collectives, pattern};
 use super::layers::{self, Interval};
 use super::log::Log;
 use super::path::{Segment, Walk};
-use super::{bins, log};
+use super::{bins, log, memory};
 use crate::executor::{Folding, Kind, kind_name};
 use graph::Workload;
 use indexmap::IndexMap;
@@ -41,6 +41,7 @@ pub(crate) fn detail(source: &Source, mut log: Log) -> Detail {
         layers: layers(source, &log),
         bin_ns: bins::width(source.step) as f64 / 1e3,
         activity: activity(source, activities),
+        memory: memory::held(source, &log, CLASSES),
         critical_path: critical_path(source, &log),
         collectives: collectives(source, &log),
     }

@@ -44,6 +44,8 @@ pub(crate) struct Log {
     instance: FxHashMap<Place, u32>,
     /// The message of each receive.
     messages: FxHashMap<Place, Message>,
+    /// By rank: when its memory held how much from then on.
+    held: Vec<Vec<(Time, u64)>>,
     pub(super) activity: Activities,
     pub(super) chains: Chains,
 }
@@ -63,6 +65,7 @@ impl Log {
             members: Vec::new(),
             instance: FxHashMap::default(),
             messages: FxHashMap::default(),
+            held: vec![Vec::new(); folding.representatives.len()],
             chains: Chains::new(dims, programs),
             activity: Activities::new(folding, dims),
         }
@@ -71,6 +74,11 @@ impl Log {
     /// Every node of a simulated rank.
     pub(super) fn of(&self, rank: u32) -> &[Ran] {
         &self.nodes[self.first[rank as usize]..self.first[rank as usize + 1]]
+    }
+
+    /// When a rank's memory held how much from then on, bytes.
+    pub(super) fn held(&self, rank: u32) -> &[(Time, u64)] {
+        &self.held[rank as usize]
     }
 
     /// One node.
@@ -163,6 +171,10 @@ impl Observer for Log {
 
     fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
         self.activity.dimension_busy(rank, dim, from, to);
+    }
+
+    fn memory_changed(&mut self, rank: u32, held: u64, now: Time) {
+        self.held[rank as usize].push((now, held));
     }
 
     fn message(&mut self, message: &Message) {

@@ -13,6 +13,7 @@ mod collectives;
 mod detail;
 mod layers;
 mod log;
+mod memory;
 mod path;
 mod timeline;
 
