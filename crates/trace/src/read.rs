@@ -24,7 +24,8 @@ pub fn read(
     // Whatever can't be opened is for the Chakra reader to find or to miss.
     if path.is_file() && text::is_text(path).unwrap_or(false) {
         let faults = unfit_for_text(&name, groups, options);
-        return if faults.is_empty() { text::read(path, passes, sizes) } else { Err(faults) };
+        let read = || text::read(path, passes, sizes).map(|workload| Workload { origin: name, ..workload });
+        return if faults.is_empty() { read() } else { Err(faults) };
     }
     if passes != 1 {
         let help = "1: a trace holds the steps that were recorded";

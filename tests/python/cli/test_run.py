@@ -46,6 +46,14 @@ def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
         assert parts == pytest.approx(report["step_time_ns"])
 
 
+@pytest.mark.parametrize("form", ["compact", "chakra", "text"])
+def test_the_result_says_where_the_workload_came_from(form: str, armillary: Armillary, tmp_path: Path) -> None:
+    made = str(tmp_path / "made")
+    armillary("workload", "resnet-50", "--dp", "8", "--format", form, "-o", made, "-p", "dgx-a100")
+    report: Report = json.loads(armillary("run", made, "-p", "dgx-a100", "--json", "-").stdout)
+    assert report["config"]["workload"]["traces"] == made
+
+
 def test_settings_override_the_platform(armillary: Armillary, tmp_path: Path) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
     slow = armillary("run", "traces", "-p", "toy.yml", "--json", "-", "--set", "links[1].bandwidth=1 GB/s")

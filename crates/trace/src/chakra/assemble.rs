@@ -28,8 +28,9 @@ pub fn read(
     groups: &[(String, Vec<u32>)],
     options: &ReadOptions,
 ) -> Result<Workload, Vec<Problem>> {
+    let origin = path.display().to_string();
     if let Some(file) = compact::find(path) {
-        return compact::read(&file, npus, options);
+        return compact::read(&file, npus, options).map(|workload| Workload { origin, ..workload });
     }
     let mut assembler = Assembler::new(options, pattern::MOST);
     match find(path).map_err(|problem| vec![problem])? {
@@ -38,7 +39,7 @@ pub fn read(
         Found::Archive(archive) => assembler.archive(&archive, npus),
     }
     let workload = assembler.finish(groups)?;
-    Ok(Workload { origin: path.display().to_string(), ..workload })
+    Ok(Workload { origin, ..workload })
 }
 
 /// What ranks share that read the same.
