@@ -181,8 +181,9 @@ class _Entry:
                 why += error.problems
                 continue
             found += 1
-            text = ", ".join(f"{key} {chosen[key]}" for key in dict.fromkeys((*varied, "dp")) if key in chosen)
-            yield self.job(str(self.values.get("name", model.name)), made), text if varied else ""
+            several = [key for key in varied if len(given[key]) > 1]
+            text = ", ".join(f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen)
+            yield self.job(str(self.values.get("name", model.name)), made), text if several else ""
         self.left_out(model.name, found, why, math.prod(len(given[key]) for key in varied))
 
     def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:

@@ -51,6 +51,11 @@ class Constraint:
         left = self.limit - float(np.dot(self.coefficients, bandwidth))
         return -abs(left) if self.equal else left
 
+    def is_broken(self, bandwidth: Sequence[float] | Vector) -> bool:
+        """Whether the limit is exceeded by more than rounding."""
+        size = abs(self.limit) + float(np.dot(np.abs(self.coefficients), np.abs(np.asarray(bandwidth))))
+        return self.slack(bandwidth) < -1e-6 * size
+
 
 @dataclass(frozen=True, eq=False)
 class Question:

@@ -84,6 +84,7 @@ class DesignResult:
                     "step_time": each.time,
                     "utilisation": each.utilisation,
                     "cost": each.cost,
+                    "breaks": [limit.name for limit in self._limits() if limit.is_broken(each.bandwidth)],
                 }
                 for each in self.schemes
             ],
@@ -177,7 +178,10 @@ class DesignResult:
             "gap": design.gap,
             "shadow_prices": {
                 "dimensions": [float(each) for each in design.marginal],
-                "constraints": design.multipliers,
+                "constraints": [
+                    {"name": name, "unit": self._unit(name), "saves": price}
+                    for name, price in design.multipliers.items()
+                ],
                 "dollar": per_dollar(design),
             },
             "checks": [
@@ -192,6 +196,10 @@ class DesignResult:
                 for each in checks
             ],
         }
+
+    def _unit(self, name: str) -> str:
+        """Of what a constraint limits."""
+        return next((each.left.unit for each in self.task.written if each.name == name), "B/s")
 
     def _bill(self, design: Design) -> list[dict[str, Any]]:
         if self.task.costs is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -33,13 +33,14 @@ def _parts(data: Data) -> Iterator[RenderableType]:
     yield Text(_searched(data["search"]))
     yield from (Text(f"note: {each}") for each in data["notes"])
     yield Text("")
-    yield _ranking(data["designs"])
+    yield from _ranking(data["designs"])
     best = data["designs"][0]
     yield Text("")
     yield Text(f"{best['topology']}" + (f", {best['parallelisation']}" if best["parallelisation"] else ""), "bold")
+    saving = _dollars if data["objective"] == "cost" else _duration
     yield from _proof(best)
-    yield _dimensions(best)
-    yield from _constraints(best)
+    yield _dimensions(best, saving)
+    yield from _constraints(best, saving)
     yield from _checks(data["designs"])
     yield from _schemes(data["schemes"])
 
@@ -56,18 +57,27 @@ def _searched(search: Data) -> str:
     return ", ".join(parts) + f"; {search['proved']:.1%} settled by {search['programs']:,} programs"
 
 
-def _ranking(designs: Sequence[Data]) -> Table:
+def _ranking(designs: Sequence[Data]) -> Iterator[RenderableType]:
+    """The designs, and below them the parallelisations by letter."""
     priced = any(each["cost"] is not None for each in designs)
-    varied = any(each["parallelisation"] for each in designs)
-    table = _table("", "Topology", *(["Parallelisation"] if varied else []), "GB/s by dimension")
+    chosen = list(dict.fromkeys(each["parallelisation"] for each in designs if each["parallelisation"]))
+    table = _table("", "Topology", *(["Ranks"] if chosen else []), "GB/s by dimension")
+    table.columns[1].no_wrap = True
     for name in ("Step", *(["Cost"] if priced else []), "Simulated", "Gap"):
         table.add_column(name, justify="right")
     for each in designs:
-        row = [str(each["rank"]), each["topology"], *([each["parallelisation"]] if varied else [])]
+        letter = [_letter(chosen.index(each["parallelisation"]))] if each["parallelisation"] else []
+        row = [str(each["rank"]), each["topology"], *letter]
         row += [" + ".join(f"{part / 1e9:.4g}" for part in each["bandwidth"]), _seconds(each["weighted_step_time"])]
         row += [money(each["cost"])] if priced else []
         table.add_row(*row, *_simulated(each))
-    return table
+    yield table
+    yield from (Text(f"{_letter(index)}  {each}") for index, each in enumerate(chosen))
+
+
+def _letter(index: int) -> str:
+    """a, b, ..., z, a1, b1, ..."""
+    return chr(ord("a") + index % 26) + (str(index // 26) if index >= 26 else "")
 
 
 def _simulated(design: Data) -> tuple[str, str]:
@@ -85,7 +95,7 @@ def _proof(design: Data) -> Iterator[Text]:
     yield Text(f"duality gap {design['gap']:.1e} ({unit}): no bandwidths on this topology are better by more")
 
 
-def _dimensions(design: Data) -> Table:
+def _dimensions(design: Data, saving: Callable[[float], str]) -> Table:
     table = _table("Dimension", "Technology")
     billed = bool(design["bill"])
     powered = any(each["watts"] is not None for each in design["bill"])
@@ -93,7 +103,7 @@ def _dimensions(design: Data) -> Table:
         table.add_column(name, justify="right")
     for index, given in enumerate(design["bandwidth"]):
         items = [each for each in design["bill"] if each["dimension"] == index]
-        cells = [f"{given / 1e9:.5g}", _saving(design["shadow_prices"]["dimensions"][index] * 1e9)]
+        cells = [f"{given / 1e9:.5g}", saving(design["shadow_prices"]["dimensions"][index] * 1e9)]
         if billed:
             parts = ", ".join(f"{each['part']} {money(each['dollars'])}" for each in items)
             cells.append(f"{money(sum(each['dollars'] for each in items))} ({parts})")
@@ -103,24 +113,26 @@ def _dimensions(design: Data) -> Table:
     return table
 
 
-def _constraints(design: Data) -> Iterator[Text]:
+def _constraints(design: Data, saving: Callable[[float], str]) -> Iterator[Text]:
     """What loosening each binding limit buys."""
-    for name, price in design["shadow_prices"]["constraints"].items():
-        if abs(price) * 1e9 > 1e-9 * max(design["value"], 1e-30):
-            yield Text(f"{name}: 1 GB/s more saves {_saving(price * 1e9)}")
+    for each in design["shadow_prices"]["constraints"]:
+        step, what = (1e3, "1,000 $") if each["unit"] == "$" else (1e9, "1 GB/s")
+        if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
+            yield Text(f"{each['name']}: {what} more saves {saving(each['saves'] * step)}")
     dollar = design["shadow_prices"]["dollar"]
-    if dollar:
-        yield Text(f"another 1,000 $ where they help most save {_saving(dollar * 1e3)}")
+    if dollar and saving is _duration:
+        yield Text(f"another 1,000 $ where they help most save {saving(dollar * 1e3)}")
 
 
-def _saving(amount: float) -> str:
-    return (
-        f"{quantity.time(amount * 1e9)}"
-        if amount > 0
-        else "nothing"
-        if amount == 0
-        else f"-{quantity.time(-amount * 1e9)}"
-    )
+def _duration(seconds: float) -> str:
+    """`22.6 ms`, `-1 s`, or `nothing`."""
+    if seconds == 0:
+        return "nothing"
+    return ("-" if seconds < 0 else "") + quantity.time(abs(seconds) * 1e9)
+
+
+def _dollars(amount: float) -> str:
+    return "nothing" if amount == 0 else money(amount)
 
 
 def _checks(designs: Sequence[Data]) -> Iterator[RenderableType]:
@@ -160,6 +172,8 @@ def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
         faster = f"{schemes[0]['step_time'] / each['step_time']:.3f}x"
         table.add_row(each["scheme"], shared, _seconds(each["step_time"]), faster, quantity.share(each["utilisation"]))
     yield table
+    broken = [each for each in schemes if each["breaks"]]
+    yield from (Text(f"{each['scheme']} breaks {'; '.join(each['breaks'])}") for each in broken)
 
 
 def _seconds(seconds: float) -> str:

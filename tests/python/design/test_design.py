@@ -85,9 +85,22 @@ def test_json_table_and_curves() -> None:
     assert result.table().height == len(data["designs"])
     shares = {each.scheme: each for each in result.schemes}
     assert set(shares) == {"EqualBW", "MessageBW", "SmartBW", "optimal"}
-    assert shares["optimal"].time == min(each.time for each in shares.values())
+    assert shares["optimal"].time <= min(each.time for each in shares.values()) * (1 + 1e-9)
     assert {each.total for each in result.curves} == {100e9, 200e9}
     assert "topology" in result.to_csv().splitlines()[0]
+
+
+def test_shadow_prices_and_what_schemes_break() -> None:
+    """1,000 $ more than 60 k$ save what the printed price says, and EqualBW costs more than that."""
+    given = {"workloads": SPEC["workloads"][:1], "topologies": "FC(8)_FC(8)", "cost": "libra", "bandwidth": None}
+    spec = {key: each for key, each in {**SPEC, **given}.items() if each is not None}
+    low, high = (arm.design({**spec, "constraints": [f"cost <= {k} k$"]}, simulate=0) for k in (60, 61))
+    (price,) = (each for each in low.to_dict()["designs"][0]["shadow_prices"]["constraints"])
+    assert (price["name"], price["unit"]) == ("cost <= 60 k$", "$")
+    assert low.best.time - high.best.time == pytest.approx(1000 * price["saves"], rel=0.05)
+    broken = {each["scheme"]: each["breaks"] for each in low.to_dict()["schemes"]}
+    assert broken["optimal"] == []
+    assert any(names == ["cost <= 60 k$"] for names in broken.values())
 
 
 def test_fixed_bandwidths_and_ranges() -> None:
