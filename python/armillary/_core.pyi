@@ -56,6 +56,13 @@ class Platform:
         """Where the numbers are from."""
     @property
     def npus(self) -> int: ...
+    @property
+    def has_library(self) -> bool: ...
+    def library_choice(self, kind: str, bytes: int) -> tuple[str, str, int] | None:
+        """Algorithm, protocol and picoseconds that the library is predicted to choose and to take over all NPUs.
+
+        `None` without a library, where an algorithm is named, or with a single NPU. `bytes` as `collective` takes them.
+        """
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def to_yaml(self) -> str:

@@ -148,7 +148,8 @@ def collective_row(
     at = nccl.root_rank(root, ranks)
     outcome = _core.collective(kind, wanted, platform._core, backend, fold, at, progress)
     row = nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
-    return _with_bounds(row, Result(outcome).report)
+    algorithm, protocol, _ = platform._core.library_choice(kind, wanted) or ("", "", 0)
+    return replace(_with_bounds(row, Result(outcome).report), algorithm=algorithm, protocol=protocol)
 
 
 def _with_bounds(row: nccl.Row, report: Report) -> nccl.Row:
@@ -176,7 +177,8 @@ def collective(
     `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer. Columns are those of
     nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), the run's `digest`;
     and how close it comes: `dimension_bound_us`, the time in which the busiest dimension could carry its bytes,
-    `network_bound_us`, that of all dimensions together, and the `utilisation` of each.
+    `network_bound_us`, that of all dimensions together, and the `utilisation` of each. On a platform with a library
+    also the `algorithm` and `protocol` it chose.
     """
     import polars as pl
 
@@ -185,4 +187,6 @@ def collective(
         collective_row(kind, size, platform, backend=backend, dtype=dtype, root=root, fold=fold).as_dict()
         for size in wanted
     ]
-    return pl.DataFrame(rows, schema=columns(nccl.Row))
+    chosen = platform.has_library
+    schema = {key: kind for key, kind in columns(nccl.Row).items() if chosen or key not in nccl.CHOICE}
+    return pl.DataFrame(rows, schema=schema)

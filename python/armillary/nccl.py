@@ -23,6 +23,9 @@ OPERATIONS = (
 )  # fmt: skip
 """Collectives with a size, hence with a bandwidth (a barrier has none)."""
 
+CHOICE = ("algorithm", "protocol")
+"""Columns of a row that only a library fills."""
+
 _ALIASES = {
     "alltoall": "all_to_all",
     "allreduce": "all_reduce",
@@ -57,10 +60,13 @@ class Row:
     """The time in which all dimensions together could."""
     utilisation: list[float] = field(default_factory=list)
     """Of each dimension, innermost first, 0..1."""
+    algorithm: str = ""
+    """What the platform's library chose; empty without a library."""
+    protocol: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON; the library's choice only where there is one."""
+        return {key: value for key, value in asdict(self).items() if key not in CHOICE or value}
 
 
 def operation(name: str) -> str:
@@ -162,12 +168,13 @@ def bus_factor(kind: str, ranks: int) -> float:
     return (ranks - 1) / ranks if kind in _SHARED_OUT else 1.0
 
 
-def header() -> str:
-    """The column heads."""
+def header(choice: bool = False) -> str:
+    """The column heads, with those of a library's choice at the end."""
     names = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
     units = ("(B)", "(elements)", "", "", "", *("(us)", "(GB/s)", "(GB/s)", "") * 2)
     groups = "#" + " " * 62 + "out-of-place                       in-place          "
-    return "\n".join((groups, _heads(names), _heads(units)))
+    heads = _heads(names) + "".join(f"  {name:>9}" for name in CHOICE if choice)
+    return "\n".join((groups, heads, _heads(units)))
 
 
 def _heads(cells: tuple[str, ...]) -> str:
@@ -178,7 +185,8 @@ def _heads(cells: tuple[str, ...]) -> str:
 def line(row: Row) -> str:
     """One line. In place and out of place take the same time here; nothing is computed, so nothing can be wrong."""
     times = f"  {_number(row.time_us, 7)}  {_number(row.algbw, 6)}  {_number(row.busbw, 6)}    N/A"
-    return f"{row.size:>12}  {row.count:>12}  {row.type:>8}  {row.redop:>6}  {row.root:>6}{times}{times}"
+    choice = f"   {row.algorithm:>9}  {row.protocol:>9}" if row.algorithm else ""
+    return f"{row.size:>12}  {row.count:>12}  {row.type:>8}  {row.redop:>6}  {row.root:>6}{times}{times}{choice}"
 
 
 def footer(rows: list[Row]) -> str:

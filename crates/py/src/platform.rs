@@ -54,6 +54,17 @@ impl Platform {
         self.0.fabric.npus()
     }
 
+    #[getter]
+    fn has_library(&self) -> bool {
+        self.0.library.is_some()
+    }
+
+    fn library_choice(&self, py: Python<'_>, kind: &str, bytes: u64) -> PyResult<Option<(&str, &str, u64)>> {
+        let kind = crate::simulate::collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
+        let found = self.0.library_choice(kind, bytes);
+        Ok(found.map(|p| (p.algorithm.name(), p.protocol.name(), p.time.0)))
+    }
+
     fn to_json(&self) -> String {
         native::to_json(&self.0).to_string()
     }

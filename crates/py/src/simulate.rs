@@ -151,13 +151,18 @@ pub fn backend_kind(name: &str) -> Result<BackendKind, Problem> {
     }
 }
 
+/// The collective called `name`.
+pub fn collective_kind(name: &str) -> Result<CollectiveKind, Problem> {
+    let found = CollectiveKind::ALL.into_iter().find(|k| k.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = CollectiveKind::ALL.iter().map(|k| k.name()).collect();
+        Problem::new("", "collective", format!("\"{name}\" is not a collective")).help(names.join(", "))
+    })
+}
+
 /// A workload in which everybody takes part in one collective.
 fn one_collective(kind: &str, bytes: u64, root: u32, npus: u32) -> Result<graph::Workload, Problem> {
-    let found = CollectiveKind::ALL.into_iter().find(|k| k.name() == kind);
-    let kind = found.ok_or_else(|| {
-        let names: Vec<&str> = CollectiveKind::ALL.iter().map(|k| k.name()).collect();
-        Problem::new("", "collective", format!("\"{kind}\" is not a collective")).help(names.join(", "))
-    })?;
+    let kind = collective_kind(kind)?;
     if root >= npus {
         return Err(Problem::new("", "root", format!("rank {root} does not exist")).help(format!("0 to {}", npus - 1)));
     }

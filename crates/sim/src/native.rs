@@ -243,6 +243,10 @@ impl Lowering for NativeLowering<'_> {
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
             return crate::lowering::custom(custom, request, shape, members);
         }
+        let chosen = self.platform.collectives.choices[request.kind as usize].is_some();
+        if let Some(library) = self.platform.library.as_ref().filter(|_| !chosen) {
+            return crate::library::lower(library, &self.platform.fabric, request, shape);
+        }
         let chunks = self.chunks(request.kind, request.bytes, members)?;
         let sizes = if chunks.last == chunks.full { vec![chunks.full] } else { vec![chunks.full, chunks.last] };
         let alike = |shapes| Lowered { shapes, chunks: chunks.count, shape_of: Vec::new() };

@@ -1,6 +1,8 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become this in `config/`.
 
+use crate::library::{Library, Place, Prediction, predict};
 use crate::profile::Profile;
+use crate::shape::Shape;
 use collective::custom::Custom;
 use device::compute::Compute;
 use device::memory::RemoteMemory;
@@ -217,6 +219,8 @@ pub struct Platform {
     pub remote_memory: Option<RemoteMemory>,
     /// Collectives.
     pub collectives: Collectives,
+    /// The communication library that does them; `None`: the algorithms of `collectives`.
+    pub library: Option<Library>,
     /// Scheduler.
     pub scheduler: Scheduler,
     /// Algorithms to load from files.
@@ -230,6 +234,14 @@ pub struct Platform {
 }
 
 impl Platform {
+    /// What the library does with a collective of all NPUs, `bytes` as a workload counts them; `None` where it has no part in it.
+    pub fn library_choice(&self, kind: CollectiveKind, bytes: u64) -> Option<Prediction> {
+        let collectives = &self.collectives;
+        let own = collectives.choices[kind as usize].is_some() || self.custom_paths.kinds[kind as usize].is_some();
+        let library = self.library.as_ref().filter(|_| !own)?;
+        predict(library, &Place::of(&self.fabric, &Shape::World, |_| true), kind, bytes)
+    }
+
     /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is one.
     pub fn sizes(&self) -> Vec<u32> {
         self.logical.clone().unwrap_or_else(|| self.fabric.sizes())

@@ -50,7 +50,7 @@ def collective(
         nccl.root_rank(root, target.npus)
         show = sys.stdout.write if json != "-" else _nothing
         show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
-        show(nccl.header() + "\n")
+        show(nccl.header(target.has_library) + "\n")
         rows = []
         for size in wanted:
             with output.progress(f"{size} bytes") as update:

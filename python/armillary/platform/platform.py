@@ -66,6 +66,11 @@ class Platform:
         """The same platform with some values set: `{"links[0].bandwidth": "100 GB/s"}`. Raises `InputError`."""
         return Platform.parse(self.to_yaml(), self.name, settings) if settings else self
 
+    @property
+    def has_library(self) -> bool:
+        """Whether a communication library (NCCL, RCCL) does its collectives."""
+        return self._core.has_library
+
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the key."""
         described: dict[str, Any] = json.loads(self._core.to_json())

@@ -1,6 +1,6 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric, memory, show};
+use super::{collectives, compute, fabric, library, memory, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
 use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Platform, Policy, Scheduler};
@@ -9,7 +9,7 @@ use device::compute::Compute;
 use topology::Fabric;
 use units::{Ratio, Span};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name",
     "source",
     "topology",
@@ -19,6 +19,7 @@ const KEYS: [&str; 11] = [
     "npu",
     "remote_memory",
     "collectives",
+    "library",
     "scheduler",
     "logical",
 ];
@@ -56,6 +57,10 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     };
     let collectives = collectives::read(root.get("collectives"), &sizes, &blocks, &mut custom_paths, findings);
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
+    let library = root.get("library").filter(|at| at.tree.value != Value::Null).map(|at| {
+        unused(&root, findings);
+        library::read(&at, &fabric, logical.is_some(), findings)
+    });
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
         let word = show::dimension_order(scheduler.dimension_order);
         findings.warnings.push(format!("scheduler.dimension_order: {word} has no effect {why}"));
@@ -68,12 +73,28 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         npu: npu?,
         remote_memory: invert(remote_memory)?,
         collectives,
+        library: invert(library)?,
         scheduler,
         custom_paths,
         profile: Profile::Native,
         astra_sim: None,
         warnings: std::mem::take(&mut findings.warnings),
     })
+}
+
+/// Warns of settings that a library leaves without effect when it does every collective.
+fn unused(root: &At<'_>, findings: &mut Findings) {
+    let kinds = root.get("collectives").map_or(Vec::new(), |at| at.entries());
+    let own = |value: &Value| !matches!(value, Value::Text(word) if word == "auto");
+    if kinds.iter().any(|(key, at)| key.name != "hierarchy" && own(&at.tree.value)) {
+        return;
+    }
+    let given = |(section, key): &(&str, &str)| root.get(section).is_some_and(|at| at.get(key).is_some());
+    let settings = [("collectives", "hierarchy"), ("scheduler", "chunks"), ("scheduler", "dimension_order")];
+    let keys: Vec<String> = settings.iter().filter(|s| given(s)).map(|(s, k)| format!("{s}.{k}")).collect();
+    if !keys.is_empty() {
+        findings.warnings.push(format!("without effect beside \"library\": {}", keys.join(", ")));
+    }
 }
 
 /// Absent is fine, present and broken is not.

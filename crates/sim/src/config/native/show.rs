@@ -2,6 +2,7 @@
 
 use super::collectives::{HIERARCHIES, word};
 use super::compute;
+use super::library;
 use super::memory;
 use super::reader::{DIMENSION_ORDERS, POLICIES};
 use crate::platform::{Choice, DimensionOrder, Platform, Policy};
@@ -33,6 +34,9 @@ pub fn to_yaml(platform: &Platform) -> String {
     }
     show_npu(platform, &mut out);
     show_collectives(platform, &mut out);
+    if let Some(library) = &platform.library {
+        library::show(library, &mut out);
+    }
     show_scheduler(platform, &mut out);
     out
 }
@@ -167,6 +171,7 @@ pub fn to_json(platform: &Platform) -> Value {
         "remote_memory": platform.remote_memory,
         "hierarchy": hierarchy(platform),
         "collectives": collectives,
+        "library": platform.library.as_ref().map(library::json),
         "custom_by_node": platform.custom_paths.nodes,
         "scheduler": {
             "policy": s.policy,

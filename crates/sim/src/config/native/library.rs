@@ -1,0 +1,201 @@
+//! `library`: the parameters of a communication library, read and shown.
+
+use crate::config::findings::{At, Findings};
+use crate::config::tree::Value;
+use crate::library::{Between, Inside, Library, Name, Nvls};
+use std::fmt::Write;
+use topology::{Block, Fabric};
+use units::{Bandwidth, Ratio, Span};
+
+/// Words for `library.name`.
+const NAMES: [(&str, Name); 2] = [("nccl", Name::Nccl), ("rccl", Name::Rccl)];
+const NODE: [&str; 9] = ["efficiency", "fill", "step", "simple_start", "share", "tree", "pair", "pairs", "host"];
+const NETWORK: [&str; 8] = ["efficiency", "step", "level", "share", "tree", "tree_of_two", "pair", "pairs"];
+const NVLS: [&str; 4] = ["efficiency", "latency", "ramp", "least"];
+const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
+const SHARES: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
+
+/// The library on a fabric; nothing and at least one problem when it is wrong or means nothing there.
+pub(super) fn read(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) -> Option<Library> {
+    findings.mapping(at, &["name", "start", "gap", "node", "network", "nvls"])?;
+    let before = findings.problems.len();
+    suits(at, fabric, logical, findings);
+    let name = findings.need(at, "name", "nccl, rccl").and_then(|at| findings.one_of(&at, &NAMES));
+    let start = findings.need(at, "start", "a time, such as \"8 us\"").and_then(|at| findings.quantity(&at));
+    let gap = at.get("gap").and_then(|at| findings.quantity(&at)).unwrap_or_default();
+    let node = findings.need(at, "node", &format!("a mapping with {}", NODE.join(", ")));
+    let node = node.and_then(|at| inside(&at, findings));
+    let network = at.get("network").and_then(|at| between(&at, findings));
+    let nvls = at.get("nvls").filter(|at| at.tree.value != Value::Null).and_then(|at| multicast(&at, findings));
+    if findings.problems.len() > before {
+        return None;
+    }
+    Some(Library { name: name?, start: start?, gap, node: node?, network, nvls })
+}
+
+/// Refuses networks that the model does not describe.
+fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
+    if logical {
+        findings.refuse(at, "a library runs over the physical dimensions", "no \"logical\" beside \"library\"");
+    }
+    let Fabric::Stacked(dims) = fabric else { return };
+    let ring = dims.iter().any(|d| d.block == Block::Ring);
+    if ring || dims.len() > 2 || dims.get(1).is_some_and(|d| d.block != Block::Switch) {
+        let allowed = "Switch(n) or FullyConnected(n) as the node, and Switch(m) as the network if there is one";
+        findings.refuse(at, "the library has no rings for this topology", allowed);
+    }
+    if dims.len() == 2 && at.get("network").is_none() {
+        findings.missing(at, "network", &format!("a mapping with {}", NETWORK.join(", ")));
+    }
+}
+
+/// The value of `key`, or what stands for it.
+fn or<T: std::str::FromStr<Err = units::QuantityError>>(
+    at: &At<'_>,
+    key: &str,
+    default: T,
+    findings: &mut Findings,
+) -> T {
+    at.get(key).and_then(|at| findings.quantity(&at)).unwrap_or(default)
+}
+
+/// A required list of exactly `N` quantities.
+fn list<T: std::str::FromStr<Err = units::QuantityError> + Copy, const N: usize>(
+    at: &At<'_>,
+    allowed: &str,
+    findings: &mut Findings,
+) -> Option<[T; N]> {
+    let items = if let Value::List(_) = at.tree.value { at.items() } else { Vec::new() };
+    if items.len() != N {
+        findings.refuse(at, format!("{} is not allowed", at.tree.show()), allowed);
+        return None;
+    }
+    let values: Vec<T> = items.iter().filter_map(|item| findings.quantity(item)).collect();
+    values.try_into().ok()
+}
+
+fn inside(at: &At<'_>, findings: &mut Findings) -> Option<Inside> {
+    findings.mapping(at, &NODE)?;
+    let efficiency = findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.8")?;
+    let step = findings.need(at, "step", STEPS)?;
+    let share = findings.need(at, "share", SHARES)?;
+    let host: Option<Bandwidth> = at.get("host").and_then(|at| findings.quantity(&at));
+    Some(Inside {
+        efficiency: findings.quantity(&efficiency)?,
+        fill: at.get("fill").and_then(|at| findings.quantity(&at)),
+        step: list(&step, STEPS, findings)?,
+        simple_start: or(at, "simple_start", Span::ZERO, findings),
+        share: list(&share, SHARES, findings)?,
+        tree: or(at, "tree", Ratio::ONE, findings),
+        pair: or(at, "pair", Span::ZERO, findings),
+        pairs: or(at, "pairs", Ratio::ONE, findings),
+        host,
+    })
+}
+
+fn between(at: &At<'_>, findings: &mut Findings) -> Option<Between> {
+    findings.mapping(at, &NETWORK)?;
+    let efficiency = findings.need(at, "efficiency", "a part of the network's bandwidth, such as 0.92")?;
+    let step = findings.need(at, "step", STEPS)?;
+    let share = findings.need(at, "share", SHARES)?;
+    let step = list(&step, STEPS, findings)?;
+    let level = match at.get("level") {
+        Some(at) => list(&at, STEPS, findings)?,
+        None => step,
+    };
+    Some(Between {
+        efficiency: findings.quantity(&efficiency)?,
+        step,
+        level,
+        share: list(&share, SHARES, findings)?,
+        tree: or(at, "tree", Ratio::ONE, findings),
+        tree_of_two: or(at, "tree_of_two", Ratio::ONE, findings),
+        pair: or(at, "pair", Span::ZERO, findings),
+        pairs: or(at, "pairs", Ratio::ONE, findings),
+    })
+}
+
+fn multicast(at: &At<'_>, findings: &mut Findings) -> Option<Nvls> {
+    findings.mapping(at, &NVLS)?;
+    let efficiency = findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.67")?;
+    let latency = findings.need(at, "latency", "a time, such as \"60 us\"")?;
+    Some(Nvls {
+        efficiency: findings.quantity(&efficiency)?,
+        latency: findings.quantity(&latency)?,
+        ramp: or(at, "ramp", Span::ZERO, findings),
+        least: at.get("least").and_then(|at| findings.whole(&at, 2, u32::MAX)).unwrap_or(2),
+    })
+}
+
+fn texts<T: std::fmt::Display>(values: &[T]) -> String {
+    let shown: Vec<String> = values.iter().map(T::to_string).collect();
+    format!("[{}]", shown.join(", "))
+}
+
+/// As a part of a platform file.
+pub(super) fn show(library: &Library, out: &mut String) {
+    let name = NAMES.into_iter().find(|n| n.1 == library.name).map_or("", |n| n.0);
+    let node = &library.node;
+    let _ = writeln!(out, "library:\n  name: {name}\n  start: {}\n  gap: {}\n  node:", library.start, library.gap);
+    let _ = writeln!(out, "    efficiency: {}", node.efficiency);
+    if let Some(fill) = node.fill {
+        let _ = writeln!(out, "    fill: {fill}");
+    }
+    let _ = writeln!(out, "    step: {}\n    simple_start: {}", texts(&node.step), node.simple_start);
+    let _ = writeln!(out, "    share: {}\n    tree: {}", texts(&node.share), node.tree);
+    let _ = writeln!(out, "    pair: {}\n    pairs: {}", node.pair, node.pairs);
+    if let Some(host) = node.host {
+        let _ = writeln!(out, "    host: {host}");
+    }
+    if let Some(n) = &library.network {
+        let _ = writeln!(out, "  network:\n    efficiency: {}\n    step: {}", n.efficiency, texts(&n.step));
+        let _ = writeln!(out, "    level: {}\n    share: {}\n    tree: {}", texts(&n.level), texts(&n.share), n.tree);
+        let _ = writeln!(out, "    tree_of_two: {}\n    pair: {}\n    pairs: {}", n.tree_of_two, n.pair, n.pairs);
+    }
+    if let Some(n) = &library.nvls {
+        let _ = writeln!(
+            out,
+            "  nvls: {{efficiency: {}, latency: {}, ramp: {}, least: {}}}",
+            n.efficiency, n.latency, n.ramp, n.least
+        );
+    }
+}
+
+/// For the report: integers with their unit in the key, parts in millionths.
+pub(super) fn json(library: &Library) -> serde_json::Value {
+    let ps = |spans: &[Span]| spans.iter().map(|s| s.0).collect::<Vec<_>>();
+    let parts = |ratios: &[Ratio]| ratios.iter().map(|r| r.0).collect::<Vec<_>>();
+    let node = &library.node;
+    serde_json::json!({
+        "name": NAMES.into_iter().find(|n| n.1 == library.name).map(|n| n.0),
+        "start_ps": library.start.0,
+        "gap_ps": library.gap.0,
+        "node": {
+            "efficiency_ppm": node.efficiency.0,
+            "fill_ppm": node.fill.map(|f| f.0),
+            "step_ps": ps(&node.step),
+            "simple_start_ps": node.simple_start.0,
+            "share_ppm": parts(&node.share),
+            "tree_ppm": node.tree.0,
+            "pair_ps": node.pair.0,
+            "pairs_ppm": node.pairs.0,
+            "host_bandwidth": node.host.map(|b| b.0),
+        },
+        "network": library.network.as_ref().map(|n| serde_json::json!({
+            "efficiency_ppm": n.efficiency.0,
+            "step_ps": ps(&n.step),
+            "level_ps": ps(&n.level),
+            "share_ppm": parts(&n.share),
+            "tree_ppm": n.tree.0,
+            "tree_of_two_ppm": n.tree_of_two.0,
+            "pair_ps": n.pair.0,
+            "pairs_ppm": n.pairs.0,
+        })),
+        "nvls": library.nvls.as_ref().map(|n| serde_json::json!({
+            "efficiency_ppm": n.efficiency.0,
+            "latency_ps": n.latency.0,
+            "ramp_ps": n.ramp.0,
+            "least": n.least,
+        })),
+    })
+}

@@ -1,0 +1,159 @@
+//! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and protocol, and how long that takes.
+//!
+//! Here: the parameters. `time.rs` predicts, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
+//! switch, `carrier.rs` turns a prediction into phases. Not here: pure algorithms (`collective`), reading the parameters
+//! (`config/native/library.rs`).
+//!
+//! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start + steps * step + bytes / bandwidth)`; the least of
+//! them is taken. Source: NCCL's own tuning model has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in
+//! docs/libraries.md.
+
+mod carrier;
+mod place;
+mod rings;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use place::Place;
+pub use time::{Prediction, predict};
+
+pub(crate) use carrier::lower;
+
+use units::{Bandwidth, Ratio, Span};
+
+/// Which library; a name only, the parameters make the difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// NVIDIA's.
+    Nccl,
+    /// AMD's.
+    Rccl,
+}
+
+/// How the members of a collective talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// 4 bytes of data with 4 of flag: the lowest latency, at most half the bandwidth.
+    Ll,
+    /// 120 bytes of data with 8 of flag.
+    Ll128,
+    /// Whole buffers, announced by memory fences: the highest latency, all the bandwidth.
+    Simple,
+}
+
+impl Protocol {
+    /// Every protocol, in the order of [`Inside::step`].
+    pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
+
+    /// As NCCL writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Ll => "LL",
+            Protocol::Ll128 => "LL128",
+            Protocol::Simple => "Simple",
+        }
+    }
+}
+
+/// How a collective is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Rings through all members, as many as links and network cards allow.
+    Ring,
+    /// A chain in each node, two binary trees between nodes.
+    Tree,
+    /// Reduction and multicast in the switch of a node (NVLink SHARP).
+    Nvls,
+    /// The same in the node, trees between nodes.
+    NvlsTree,
+    /// Every pair on its own, rail by rail between nodes.
+    Pairwise,
+}
+
+impl Algorithm {
+    /// As NCCL writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Ring => "Ring",
+            Algorithm::Tree => "Tree",
+            Algorithm::Nvls => "NVLS",
+            Algorithm::NvlsTree => "NVLSTree",
+            Algorithm::Pairwise => "Pairwise",
+        }
+    }
+}
+
+/// A library on a platform: dimension 1 is the node, dimension 2 the network between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Library {
+    /// Which.
+    pub name: Name,
+    /// A call: launch, kernel, first flags.
+    pub start: Span,
+    /// The host issues no two calls closer than this.
+    pub gap: Span,
+    /// Within a node.
+    pub node: Inside,
+    /// Between nodes; absent on one dimension.
+    pub network: Option<Between>,
+    /// Reduction in the switch, where there is one that reduces.
+    pub nvls: Option<Nvls>,
+}
+
+/// Within a node. Times by protocol are LL, LL128, Simple; shares LL, LL128.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Inside {
+    /// Part of the link bandwidth that rings reach with protocol Simple.
+    pub efficiency: Ratio,
+    /// What a ring loses while it fills: its bandwidth is divided by `1 + fill / (2 n - 2)`.
+    pub fill: Option<Ratio>,
+    /// One step.
+    pub step: [Span; 3],
+    /// What Simple adds to a call: its first whole buffer.
+    pub simple_start: Span,
+    /// Part of that bandwidth that the other protocols reach.
+    pub share: [Ratio; 2],
+    /// Part of it that trees reach.
+    pub tree: Ratio,
+    /// A pair of an all-to-all.
+    pub pair: Span,
+    /// Part of the link bandwidth that an all-to-all reaches.
+    pub pairs: Ratio,
+    /// The path through the host, where direct links make no ring; one way, of a GPU.
+    pub host: Option<Bandwidth>,
+}
+
+/// Between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Between {
+    /// Part of the network's bandwidth that collectives reach with protocol Simple.
+    pub efficiency: Ratio,
+    /// One step of a ring.
+    pub step: [Span; 3],
+    /// One level of a tree.
+    pub level: [Span; 3],
+    /// Part of that bandwidth that the other protocols reach.
+    pub share: [Ratio; 2],
+    /// Part of it that trees over more than two nodes reach.
+    pub tree: Ratio,
+    /// Part of it that a tree over two nodes reaches, which moves half as much.
+    pub tree_of_two: Ratio,
+    /// A pair of an all-to-all.
+    pub pair: Span,
+    /// Part of the network's bandwidth that an all-to-all reaches.
+    pub pairs: Ratio,
+}
+
+/// Reduction in a node's switch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Nvls {
+    /// Part of the link bandwidth it reaches; an NPU moves `1 + 1/n` buffers each way.
+    pub efficiency: Ratio,
+    /// What it adds to a call.
+    pub latency: Span,
+    /// Grows with the square root of the size; this much at 1 MiB.
+    pub ramp: Span,
+    /// Fewest members in a node that use it.
+    pub least: u32,
+}

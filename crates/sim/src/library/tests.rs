@@ -1,0 +1,144 @@
+//! Predictions against the model worked out by hand and against measurements; carriers against predictions.
+
+use super::rings;
+use super::*;
+use crate::config::native::{from_yaml, to_yaml};
+use crate::platform::Platform;
+use crate::shape::Shape;
+use graph::CollectiveKind;
+use topology::Fabric;
+
+const NODE: &str = "  name: nccl
+  start: 10 us
+  node: {efficiency: 0.8, step: [1 us, 2 us, 4 us], simple_start: 20 us, share: [0.25, 0.9], tree: 0.5, pair: 1 us, pairs: 0.5}
+";
+
+fn platform(topology: &str, more: &str) -> Platform {
+    let text = format!(
+        "topology: {topology}\nlinks: {{bandwidth: 100 GB/s, per: npu, latency: 500 ns}}\nlibrary:\n{NODE}{more}"
+    );
+    from_yaml(&text, "test.yml", &[]).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn ask(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Prediction {
+    let place = Place::of(&platform.fabric, &Shape::World, |_| true);
+    predict(platform.library.as_ref().expect("has one"), &place, kind, bytes).expect("has a way")
+}
+
+fn us(prediction: &Prediction) -> f64 {
+    prediction.time.as_ns() / 1e3
+}
+
+/// By hand: 8 members, 100 GB/s. Small: LL ring 10 + 14 * 1; large: Simple 30 + 14 * 4 + 1.75 S / 80 GB/s.
+#[test]
+fn protocols_take_over_as_sizes_grow() {
+    let platform = platform("Switch(8)", "");
+    let small = ask(&platform, CollectiveKind::AllReduce, 8);
+    assert_eq!((small.algorithm, small.protocol), (Algorithm::Ring, Protocol::Ll));
+    assert!((us(&small) - 24.0).abs() < 0.01);
+    let large = ask(&platform, CollectiveKind::AllReduce, 1 << 30);
+    assert_eq!((large.algorithm, large.protocol), (Algorithm::Ring, Protocol::Simple));
+    let expected = 30.0 + 56.0 + 1.75 * (1u64 << 30) as f64 / 80e3;
+    assert!((us(&large) - expected).abs() < 0.01, "{} {expected}", us(&large));
+    let middle = ask(&platform, CollectiveKind::AllReduce, 4 << 20);
+    assert_eq!(middle.protocol, Protocol::Ll128);
+}
+
+/// All-gather sizes are contributions: 7/8 of 8 times as much at 80 GB/s.
+#[test]
+fn gathered_sizes_are_contributions() {
+    let gathered = ask(&platform("Switch(8)", ""), CollectiveKind::AllGather, 1 << 27);
+    let expected = 30.0 + 28.0 + 0.875 * (1u64 << 30) as f64 / 80e3;
+    assert!((us(&gathered) - expected).abs() < 0.01);
+}
+
+/// Two nodes of 4 whose network carries 100 GB/s a GPU at 90 %: the nodes' rings set the time; a tree of two moves half as much.
+#[test]
+fn the_slower_of_node_and_network_sets_the_time() {
+    let network = "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9]}\n";
+    let two = platform("Switch(4)_Switch(2)", network);
+    let large = ask(&two, CollectiveKind::AllReduce, 1 << 30);
+    let expected = 30.0 + 12.0 * 4.0 + 2.0 * 15.0 + 1.75 * (1u64 << 30) as f64 / 80e3;
+    assert!((us(&large) - expected).abs() < 0.01, "{large:?} {expected}");
+    let mut slow = two.clone();
+    if let Fabric::Stacked(dims) = &mut slow.fabric {
+        dims[1].bandwidth = units::Bandwidth(5_000_000_000);
+    }
+    let tree = ask(&slow, CollectiveKind::AllReduce, 1 << 30);
+    assert_eq!(tree.algorithm, Algorithm::Tree);
+    let expected = 30.0 + 2.0 * (3.0 * 4.0 + 15.0) + (1u64 << 30) as f64 / (4.0 * 5.0 * 0.9 * 1e3);
+    assert!((us(&tree) - expected).abs() < 0.01, "{} {expected}", us(&tree));
+}
+
+/// The switch adds up: (1 + 1/8) S at 60 GB/s.
+#[test]
+fn nvls_moves_the_buffer_once() {
+    let nvls = platform("Switch(8)", "  nvls: {efficiency: 0.6, latency: 30 us, ramp: 2 us, least: 4}\n");
+    let large = ask(&nvls, CollectiveKind::AllReduce, 1 << 30);
+    assert_eq!(large.algorithm, Algorithm::Nvls);
+    let expected = 40.0 + 2.0 * 32.0 + 1.125 * (1u64 << 30) as f64 / 60e3;
+    assert!((us(&large) - expected).abs() < 0.01, "{large:?} {expected}");
+    assert_eq!(ask(&nvls, CollectiveKind::AllGather, 1 << 27).algorithm, Algorithm::Ring);
+}
+
+#[test]
+fn nothing_is_faster_than_the_host_issues_calls() {
+    let slow = platform("Switch(8)", "  gap: 50 us\n");
+    assert_eq!(us(&ask(&slow, CollectiveKind::AllReduce, 8)), 50.0);
+}
+
+/// Cycles over a DGX-1's GPUs as its peak bandwidths show them: 3 over 8 (134 of 150 GB/s measured), 2 over a quad, 1 over 3 or 6.
+#[test]
+fn rings_of_a_cube_mesh() {
+    let text = std::fs::read_to_string("../../systems/dgx1-v100.yml").expect("the preset");
+    let cube = from_yaml(&text, "dgx1-v100.yml", &[]).expect("reads");
+    let Fabric::Graph(graph) = &cube.fabric else { panic!("a graph") };
+    let count = |n: u32| rings::pack(graph, &(0..n).collect::<Vec<_>>());
+    let bandwidths: Vec<f64> = [2, 3, 4, 6, 8].into_iter().map(|n| count(n).bandwidth).collect();
+    assert_eq!(bandwidths, [25.0, 50.0, 100.0, 50.0, 150.0]);
+    assert!(count(5).cycles.is_empty(), "GPU 4 is joined to GPU 0 only");
+    for cycle in count(8).cycles {
+        let mut sorted = cycle.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..8).collect::<Vec<_>>());
+    }
+}
+
+/// Every preset with a library, printed and read again, is the same platform.
+#[test]
+fn presets_read_back() {
+    let mut with_library = 0;
+    for entry in std::fs::read_dir("../../systems").expect("presets") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a preset");
+        let read =
+            |text: &str| from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{path:?} {problems:?}"));
+        let platform = read(&text);
+        with_library += u32::from(platform.library.is_some());
+        assert_eq!(platform.library, read(&to_yaml(&platform)).library, "{path:?}");
+    }
+    assert!(with_library > 20);
+}
+
+/// What is wrong is named with what is allowed, all of it at once.
+#[test]
+fn faults_are_listed() {
+    let fault = |topology: &str, library: &str| {
+        let text = format!("topology: {topology}\nlinks: {{bandwidth: 1 GB/s, latency: 1 us}}\nlibrary:\n{library}");
+        let problems = from_yaml(&text, "p.yml", &[]).expect_err("is refused");
+        problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(fault("Ring(4)", NODE), ["line 4, library: the library has no rings for this topology"]);
+    assert_eq!(fault("Switch(4)_Switch(2)", NODE), ["line 4, library: \"network\" is missing"]);
+    let missing =
+        fault("Switch(4)", "  name: mpi\n  node: {efficiency: 0.8, step: [1 us, 2 us], share: [0.5, 0.9], tre: 1}\n");
+    assert_eq!(
+        missing,
+        [
+            "line 4, library.name: \"mpi\" is not allowed",
+            "line 4, library: \"start\" is missing",
+            "line 5, library.node.tre: unknown key \"tre\"; did you mean \"tree\"?",
+            "line 5, library.node.step: [\"1 us\", \"2 us\"] is not allowed",
+        ]
+    );
+}

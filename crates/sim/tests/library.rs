@@ -1,0 +1,120 @@
+//! Runs with a communication library: they take what the library is predicted to take, on every preset that has one.
+
+use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use sim::config::native;
+use sim::platform::Platform;
+use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use std::path::PathBuf;
+use units::{Bytes, Span};
+
+const SYSTEMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems");
+
+fn preset(name: &str, set: &[(&str, &str)]) -> Platform {
+    let set: Vec<(String, String)> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    native::load_with(name, &[PathBuf::from(SYSTEMS)], &set).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
+}
+
+fn config(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Config {
+    let mut program = ProgramBuilder::default();
+    for (id, &op) in (0..).zip(ops) {
+        program.push(Node { id, duration: Span::ZERO, op }, "collective", []);
+    }
+    let workload = Workload::uniform(program.build().expect("no edges"), platform.fabric.npus());
+    let workload = Source::Built(Box::new(workload));
+    let watch = Watch::default();
+    Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0, watch }
+}
+
+fn time(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Outcome {
+    run(&config(platform, ops, backend, fold), &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn collective(kind: CollectiveKind, bytes: u64) -> Op {
+    Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 }
+}
+
+/// Presets of up to 2 dimensions and the sizes at which they are tried.
+const PRESETS: [(&str, &str); 6] = [
+    ("dgx1-v100", "8"),
+    ("dgx-h100", "8"),
+    ("dgx-a100-16n", "32"),
+    ("mi300x-8", "8"),
+    ("mi355x-16n", "24"),
+    ("gb200-nvl72", "72"),
+];
+
+/// Alone on the machine, a run takes what is predicted, to within a picosecond a step.
+#[test]
+fn runs_take_what_is_predicted() {
+    for (name, npus) in PRESETS {
+        let platform = preset(name, &[("npus", npus)]);
+        for kind in CollectiveKind::ALL {
+            for bytes in [8, 100_000, 1 << 22, 1 << 28] {
+                let predicted = platform.library_choice(kind, bytes).expect("has a way").time.as_ns();
+                let report = time(&platform, &[collective(kind, bytes)], BackendKind::Analytical, true).report;
+                let off = report.step_time_ns - predicted;
+                assert!(off.abs() < 0.1, "{name}, {} of {bytes}: {} {predicted}", kind.name(), report.step_time_ns);
+            }
+        }
+    }
+}
+
+#[test]
+fn folding_changes_nothing() {
+    for (name, npus) in PRESETS {
+        let platform = preset(name, &[("npus", npus)]);
+        let ops = [collective(CollectiveKind::AllReduce, 1 << 20), collective(CollectiveKind::AllToAll, 1 << 20)];
+        let folded = time(&platform, &ops, BackendKind::Analytical, true).report;
+        let whole = time(&platform, &ops, BackendKind::Analytical, false).report;
+        assert_eq!(folded.digest, whole.digest, "{name}");
+        assert_eq!(folded.step_time_ns, whole.step_time_ns, "{name}");
+    }
+}
+
+/// A network that stores messages whole loses an eighth of their time on links at most.
+#[test]
+fn queues_on_links_cost_an_eighth_at_most() {
+    for (name, npus) in [("dgx-h100", "8"), ("dgx-a100-16n", "32"), ("mi300x-8", "8")] {
+        let platform = preset(name, &[("npus", npus)]);
+        for bytes in [8, 1 << 22, 1 << 28] {
+            let of = |backend| {
+                time(&platform, &[collective(CollectiveKind::AllReduce, bytes)], backend, true).report.step_time_ns
+            };
+            let ratio = of(BackendKind::Link) / of(BackendKind::Analytical);
+            assert!((0.999..1.126).contains(&ratio), "{name}, {bytes} bytes: {ratio}");
+        }
+    }
+}
+
+/// Bytes that move are those of the algorithm: rings of 8 send 7/4 of the buffer.
+#[test]
+fn bytes_are_accounted_for() {
+    let platform = preset("dgx-a100", &[]);
+    let report =
+        time(&platform, &[collective(CollectiveKind::AllReduce, 1 << 28)], BackendKind::Analytical, true).report;
+    assert_eq!(report.dimensions[0].bytes, 8 * 7 * (1 << 28) / 4);
+}
+
+/// Two collectives at once share the links: together they take as long as the bytes of both.
+#[test]
+fn collectives_share_links() {
+    let platform = preset("dgx-a100", &[("scheduler.active_chunks", "2")]);
+    let op = collective(CollectiveKind::AllReduce, 1 << 30);
+    let alone = time(&platform, &[op], BackendKind::Analytical, true).report.step_time_ns;
+    let both = time(&platform, &[op, op], BackendKind::Analytical, true).report.step_time_ns;
+    assert!(both > 1.5 * alone && both < 2.01 * alone, "{both} {alone}");
+}
+
+#[test]
+fn an_algorithm_that_is_named_is_taken() {
+    let named = preset("dgx-h100", &[("collectives.all_reduce", "ring")]);
+    let bare = preset("dgx-h100", &[("collectives.all_reduce", "ring"), ("library", "null")]);
+    assert_eq!(named.library_choice(CollectiveKind::AllReduce, 1 << 20), None);
+    let digest = |platform: &Platform| {
+        let op = collective(CollectiveKind::AllReduce, 1 << 20);
+        time(platform, &[op], BackendKind::Analytical, true).report.step_time_ns
+    };
+    assert_eq!(digest(&named), digest(&bare));
+    let hierarchy = preset("dgx-h100-16n", &[("collectives.hierarchy", "baseline"), ("scheduler.chunks", "4")]);
+    assert_eq!(hierarchy.warnings, ["without effect beside \"library\": collectives.hierarchy, scheduler.chunks"]);
+}
