@@ -148,7 +148,7 @@ fn along(rings: &Rings, bytes: u64) -> (Plan, std::ops::Range<usize>) {
     let neighbour = |position: u32, way: u32| {
         let cycle = &rings.cycles[way as usize / 2];
         let at = cycle.iter().position(|&p| p == position).unwrap_or(0);
-        let step = if way % 2 == 0 { 1 } else { cycle.len() - 1 };
+        let step = if way.is_multiple_of(2) { 1 } else { cycle.len() - 1 };
         (cycle[(at + step) % cycle.len()], cycle[(at + cycle.len() - step) % cycle.len()])
     };
     let script = |position: u32| {

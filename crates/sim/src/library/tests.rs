@@ -138,7 +138,7 @@ fn faults_are_listed() {
             "line 4, library.name: \"mpi\" is not allowed",
             "line 4, library: \"start\" is missing",
             "line 5, library.node.tre: unknown key \"tre\"; did you mean \"tree\"?",
-            "line 5, library.node.step: [\"1 us\", \"2 us\"] is not allowed",
+            "line 5, library.node.step: 2 values instead of 3",
         ]
     );
 }

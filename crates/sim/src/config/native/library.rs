@@ -65,9 +65,9 @@ fn list<T: std::str::FromStr<Err = units::QuantityError> + Copy, const N: usize>
     allowed: &str,
     findings: &mut Findings,
 ) -> Option<[T; N]> {
-    let items = if let Value::List(_) = at.tree.value { at.items() } else { Vec::new() };
-    if items.len() != N {
-        findings.refuse(at, format!("{} is not allowed", at.tree.show()), allowed);
+    let items = at.items();
+    if items.len() != N || !matches!(at.tree.value, Value::List(_)) {
+        findings.refuse(at, format!("{} values instead of {N}", items.len()), allowed);
         return None;
     }
     let values: Vec<T> = items.iter().filter_map(|item| findings.quantity(item)).collect();

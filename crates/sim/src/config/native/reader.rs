@@ -58,7 +58,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let collectives = collectives::read(root.get("collectives"), &sizes, &blocks, &mut custom_paths, findings);
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
     let library = root.get("library").filter(|at| at.tree.value != Value::Null).map(|at| {
-        unused(&root, findings);
+        unused(&collectives, &scheduler, sizes.len(), findings);
         library::read(&at, &fabric, logical.is_some(), findings)
     });
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
@@ -83,15 +83,16 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
 }
 
 /// Warns of settings that a library leaves without effect when it does every collective.
-fn unused(root: &At<'_>, findings: &mut Findings) {
-    let kinds = root.get("collectives").map_or(Vec::new(), |at| at.entries());
-    let own = |value: &Value| !matches!(value, Value::Text(word) if word == "auto");
-    if kinds.iter().any(|(key, at)| key.name != "hierarchy" && own(&at.tree.value)) {
+fn unused(collectives: &Collectives, scheduler: &Scheduler, dims: usize, findings: &mut Findings) {
+    if collectives.choices.iter().any(Option::is_some) {
         return;
     }
-    let given = |(section, key): &(&str, &str)| root.get(section).is_some_and(|at| at.get(key).is_some());
-    let settings = [("collectives", "hierarchy"), ("scheduler", "chunks"), ("scheduler", "dimension_order")];
-    let keys: Vec<String> = settings.iter().filter(|s| given(s)).map(|(s, k)| format!("{s}.{k}")).collect();
+    let settings = [
+        ("collectives.hierarchy", collectives.hierarchy != Hierarchy::Enhanced),
+        ("scheduler.chunks", scheduler.chunks != if dims == 1 { 1 } else { CHUNKS }),
+        ("scheduler.dimension_order", scheduler.dimension_order != DimensionOrder::Baseline),
+    ];
+    let keys: Vec<&str> = settings.iter().filter(|s| s.1).map(|s| s.0).collect();
     if !keys.is_empty() {
         findings.warnings.push(format!("without effect beside \"library\": {}", keys.join(", ")));
     }

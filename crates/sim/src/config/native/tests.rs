@@ -320,7 +320,7 @@ fn broken_text_gives_its_message() {
         (
             ("logical", "logicl"),
             "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, npus, \
-                                 graph, links, npu, remote_memory, collectives, scheduler, logical)"
+                                 graph, links, npu, remote_memory, collectives, library, scheduler, logical)"
                 .into(),
         ),
     ];
@@ -371,7 +371,7 @@ fn broken_graphs_and_files_give_their_message() {
         (
             String::new(),
             "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, npus, graph, links, npu, remote_memory, \
-                         collectives, scheduler, logical)",
+                         collectives, library, scheduler, logical)",
         ),
     ];
     for (text, expected) in cases {
