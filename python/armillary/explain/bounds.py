@@ -28,10 +28,14 @@ class Bound:
 
 
 def collective(report: Report, row: Collective) -> Bound | None:
-    """The bound of a row; None where the network has no dimensions or the row no phases that say which it uses."""
+    """The bound of a row; None where the network has no dimensions, a switch reduces, or nothing says how it goes."""
     network = dimensions(report)
     used = {phase["dim"]: phase["ranks"] for phase in row["phases"]}
-    if not network or not used or any(phase["algorithm"] == "" for phase in row["phases"]):
+    if (
+        not network
+        or not used
+        or any(phase["algorithm"] == "" or phase["algorithm"].startswith("NVLS") for phase in row["phases"])
+    ):
         return None
     sizes = [used[dim] for dim in sorted(used)]
     dims = [network[dim] for dim in sorted(used)]

@@ -101,6 +101,8 @@ def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> 
         elif name == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
             delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
             formula = f"{ns / delay:,.4g} x {time(delay)}"
+        elif name == "reduction_ns" and platform["library"]:
+            formula = "the library's: start, steps, and bandwidth it doesn't reach"
         elif name == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
             rate = platform["npu"]["memory_bandwidth"] / 1e9
             formula = f"3 x {size(ns * rate / 3)} at {bandwidth(rate)}"
@@ -171,7 +173,10 @@ def _table(row: Collective, lines: list[Line]) -> Table:
 def _bound(report: Report, row: Collective) -> list[str]:
     bound = bounds.collective(report, row)
     if bound is None:
-        return ["Not known: the network has no dimensions that collectives run over, or the algorithm is from a file."]
+        return [
+            "Not known: the network has no dimensions that collectives run over, a switch reduces, or the algorithm is "
+            "from a file."
+        ]
     said = (
         f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} for the bytes that "
         f"have to leave, {time(bound.latency_ns)} for the way to the farthest rank."

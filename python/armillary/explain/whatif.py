@@ -167,7 +167,7 @@ def _collectives(report: Report, row: Collective | None) -> Iterator[Change]:
     kinds = {each["kind"]: each for each in reversed(rows) if each["phases"]}
     dims = {phase["dim"] for each in kinds.values() for phase in each["phases"]}
     chosen = report["config"]["platform"]["hierarchy"]
-    if "all_reduce" in kinds and len(dims) > 1:
+    if "all_reduce" in kinds and len(dims) > 1 and not report["config"]["platform"]["library"]:
         for hierarchy in _HIERARCHIES:
             if hierarchy != chosen:
                 yield Change(f"hierarchy {hierarchy} instead of {chosen}", {"collectives.hierarchy": hierarchy}, False)
@@ -176,10 +176,10 @@ def _collectives(report: Report, row: Collective | None) -> Iterator[Change]:
 
 
 def _algorithms(report: Report, kind: str, row: Collective) -> Iterator[Change]:
-    """Each dimension's algorithm exchanged for the others; none where one is from a file or the group is flat."""
+    """Each dimension's algorithm exchanged for the others; none from a file, of a library or of a flat group."""
     network = dimensions(report)
     choice = report["config"]["platform"]["collectives"][kind]
-    if not network or choice["flat"] or choice["custom"]:
+    if not network or choice["flat"] or choice["custom"] or report["config"]["platform"]["library"]:
         return
     now = {phase["dim"]: phase["algorithm"].replace("-", "_").replace(" ", "_") for phase in row["phases"]}
     words = choice["algorithms"] or [now.get(at, _BY_BLOCK.get(dim.block, "ring")) for at, dim in enumerate(network)]

@@ -58,6 +58,7 @@ pub(crate) fn lower(library: &Library, fabric: &Fabric, request: &Request, shape
             only: Vec::new(),
             endpoint_delay: Span::ZERO,
             kind: request.kind,
+            algorithm: prediction.name().into(),
             bytes: buffer(request.kind, request.bytes, place.members()),
         }]
     };

@@ -35,6 +35,13 @@ pub struct Prediction {
     pub between: u64,
 }
 
+impl Prediction {
+    /// Algorithm and protocol: `Ring LL`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.algorithm.name(), self.protocol.name())
+    }
+}
+
 /// A way to do it: microseconds, and bytes a member sends.
 struct Way {
     algorithm: Algorithm,

@@ -130,7 +130,9 @@ fn phases(source: &Source, asked: &Asked) -> Vec<CollectivePhase> {
             sent_bytes: plan.map_or(0.0, |plan| mean(plan, sent)),
         }
     };
-    specs.iter().map(row).collect()
+    // What a library moves between nodes is a chunk of its own.
+    let others = asked.lowered.shapes.iter().skip(1).flatten().filter(|s| specs.iter().all(|spec| spec.dim != s.dim));
+    specs.iter().chain(others).map(row).collect()
 }
 
 fn sent(script: &Script) -> u64 {
