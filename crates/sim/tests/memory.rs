@@ -195,6 +195,13 @@ const TENSORS: [(u64, u64); 4] = [(100, 0), (50, 0), (0, 50), (0, 100)];
 #[test]
 fn the_peak_is_what_is_held_at_once() {
     assert_eq!(report(&small(""), holding(&TENSORS)).classes[0].peak_memory_bytes, 500 + 150);
+    let mut watched = config(&small(""), holding(&TENSORS), BackendKind::Analytical);
+    watched.watch.detail = true;
+    let detail = run(&watched, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report.detail.expect("asked for");
+    let line = &detail.memory[0].bytes;
+    // Four nodes of 10 ns: 600, 650, 650 and 600 bytes.
+    assert_eq!([1, 3, 5, 7].map(|i| line[line.len() * i / 8]), [600, 650, 650, 600]);
+    assert_eq!(line.iter().max(), Some(&650));
     // Freed before the next is allocated: only the larger counts.
     let turns = [(100, 100), (50, 50)];
     assert_eq!(report(&small(""), holding(&turns)).classes[0].peak_memory_bytes, 500 + 100);

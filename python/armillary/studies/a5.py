@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
-from ..schema import Report
 from ..workload import Workload, moe
 from .study import Row, Study, analytical
 
@@ -77,20 +76,26 @@ def workload(choice: Choice) -> Workload:
     return moe("moe-1t", tp=choice.tp, ep=choice.ep, dp=choice.ep, zero=3, offload="parameters", seq=choice.seq)
 
 
-def report(system: System, choice: Choice, backend: str) -> Report:
-    """What a run tells."""
-    return simulate(workload(choice), platform(system, choice), backend=backend).report
+def parts(system: System, choice: Choice, backend: str) -> dict[str, float]:
+    """The five parts of a step, ns, as the charts call them."""
+    only = simulate(workload(choice), platform(system, choice), backend=backend).report["classes"][0]
+    return {
+        "compute": only["compute_ns"],
+        "communication": only["exposed_comm_ns"],
+        "remote memory": only["exposed_remote_ns"],
+        "local memory": only["exposed_local_ns"],
+        "idle": only["idle_ns"],
+    }
 
 
 def _step(system: System, choice: Choice, backend: str) -> float:
-    return report(system, choice, backend)["step_time_ns"]
+    return sum(parts(system, choice, backend).values())
 
 
 def waits(system: System, choice: Choice, backend: str) -> float:
     """Share of the step, in percent, in which GPUs wait for data from the pool or from each other."""
-    found = report(system, choice, backend)
-    only = found["classes"][0]
-    return 100 * (only["exposed_comm_ns"] + only["exposed_remote_ns"]) / found["step_time_ns"]
+    found = parts(system, choice, backend)
+    return 100 * (found["communication"] + found["remote memory"]) / sum(found.values())
 
 
 def best(choice: Choice, backend: str, within: float = 1.05) -> System:
@@ -129,14 +134,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
 
 def _parts(system: System, name: str, backend: str) -> list[Row]:
     """Fig. 11: the five parts of a step, ms."""
-    only = report(system, Choice(), backend)["classes"][0]
-    times = {
-        "compute": only["compute_ns"],
-        "communication": only["exposed_comm_ns"],
-        "remote memory": only["exposed_remote_ns"],
-        "local memory": only["exposed_local_ns"],
-        "idle": only["idle_ns"],
-    }
+    times = parts(system, Choice(), backend)
     return [Row(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS) for part, ns in times.items()]
 
 
@@ -144,7 +142,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
     """Fig. 11: where the step goes on each of the three."""
     from ..report.chart import COLOURS, Chart
 
-    parts = [part for part in COLOURS if any(row.setup.endswith(f": {part}") for row in rows)]
+    names = [part for part in COLOURS if any(row.setup.endswith(f": {part}") for row in rows)]
     times = [(*row.setup.split(": "), row.ours) for row in rows if row.unit == "ms"]
     records = [{"system": name, "part": part, "time": time} for name, part, time in times]
     spec = {
@@ -156,7 +154,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
                 "field": "part",
                 "type": "nominal",
                 "title": None,
-                "scale": {"domain": parts, "range": [COLOURS[part] for part in parts]},
+                "scale": {"domain": names, "range": [COLOURS[part] for part in names]},
             },
         },
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import a5, a6
+from armillary.studies import Row, a5, a6
 
 BACKENDS = ["analytical"]
 
 
 @pytest.mark.parametrize("row", a6.rows(BACKENDS), ids=lambda row: row.setup)
-def test_the_worked_example_is_exact(row: a6.Row) -> None:
+def test_the_worked_example_is_exact(row: Row) -> None:
     assert row.paper is not None
     print(f"{row.setup}: paper {row.paper}, ours {row.ours}")
     assert row.ours == pytest.approx(row.paper, rel=1e-7)
