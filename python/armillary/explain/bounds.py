@@ -86,14 +86,15 @@ def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
 def step(report: Report) -> list[tuple[str, float]]:
     """Lower bounds of the step, largest first: what, and ns.
 
-    The busiest rank's computing; the operations at the peak of the NPUs, where they were counted; the bytes that the
+    The busiest rank's computing; its operations at the peak of its NPU, where they were counted; the bytes that the
     run sent over each dimension at the bandwidth of all its links.
     """
     bounds = [("computing of the busiest rank", max((c["compute_ns"] for c in report["classes"]), default=0.0))]
     summary = report["config"]["workload"].get("summary") or {}
     peak = report["config"]["platform"]["npu"]["peak_flops"]
-    if summary.get("flops") and peak:
-        bounds.append(("all operations at the peak of all NPUs", summary["flops"] / report["ranks"] / peak * 1e9))
+    most = max((each["operations"] for each in summary.get("classes") or []), default=0)
+    if most and peak:
+        bounds.append(("operations of the busiest rank at its NPU's peak", most / peak * 1e9))
     for dim in report["dimensions"]:
         bounds.append((f"all bytes over all links of {dim['name']}", dim["utilisation"] * report["step_time_ns"]))
     return sorted((bound for bound in bounds if bound[1] > 0), key=lambda bound: -bound[1])

@@ -16,6 +16,7 @@ from . import bounds
 from .network import Dimension, dimensions
 from .rows import TERMS, term, term_sum
 
+_WAITS = tuple(TERMS[name] for name in ("contention_ns", "congestion_ns", "queue_ns"))
 _NEGLIGIBLE = 5e-4
 """Shares below are not worth a sentence."""
 
@@ -70,14 +71,18 @@ def terms(report: Report, row: Collective) -> list[Line]:
 
 
 def bottleneck(report: Report, row: Collective) -> str | None:
-    """The dimension that most of the time is spent on."""
-    by_dim = {found["dim"]: sum(term(found, name) for name in TERMS) for found in row["terms"]}
-    if not by_dim or not any(by_dim.values()):
-        return None
-    names = {phase["dim"]: phase["name"] for phase in row["phases"]}
-    most = max(by_dim, key=lambda dim: by_dim[dim])
-    network = dimensions(report)
-    return names.get(most) or (network[most].name if network else f"dimension {most + 1}")
+    """The dimension that most of the time is spent on, waits for others aside."""
+    spent = _spent(report, row)
+    return max(spent, key=lambda name: spent[name]) if spent else None
+
+
+def _spent(report: Report, row: Collective) -> dict[str, float]:
+    """Time by dimension without waits for others, ns."""
+    spent: dict[str, float] = {}
+    for line in terms(report, row):
+        if line.dim and line.term not in _WAITS:
+            spent[line.dim] = spent.get(line.dim, 0.0) + line.ns
+    return spent
 
 
 def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> Iterator[tuple[str, str, float]]:
@@ -136,16 +141,13 @@ def _path(row: Collective) -> Iterator[str]:
 
 
 def _bottleneck(report: Report, row: Collective) -> Iterator[str]:
-    slowest = bottleneck(report, row)
-    used = {phase["dim"] for phase in row["phases"]}
-    if slowest is None or len(used) < 2:
+    slowest, spent = bottleneck(report, row), _spent(report, row)
+    if slowest is None or len({phase["dim"] for phase in row["phases"]}) < 2:
         return
-    of_it = sum(line.ns for line in terms(report, row) if line.dim == slowest)
-    fill = sum(line.ns for line in terms(report, row) if line.dim and line.dim != slowest)
-    yield (
-        f"{slowest} is the bottleneck: {time(of_it)} are spent there. The other dimensions cost {time(fill)}, "
-        f"which is what filling and draining the pipeline of {counted(row['chunks'], 'chunk')} takes."
-    )
+    rest = sum(spent.values()) - spent[slowest]
+    chunks = counted(row["chunks"], "chunk")
+    fill = f" The other dimensions cost {time(rest)}: filling and draining the pipeline of {chunks}." if rest else ""
+    yield f"{slowest} is the bottleneck: {time(spent[slowest])} are spent there.{fill}"
 
 
 def _waits(row: Collective) -> Iterator[str]:

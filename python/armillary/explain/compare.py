@@ -77,7 +77,7 @@ def _pair(a: Run, b: Run, first: str, second: str) -> tuple[list[Section], dict[
         "a_step_ns": before,
         "b_step_ns": after,
         "delta_ns": after - before,
-        "reasons": [{"name": m.name, "kind": m.kind, "cause": cause, "ns": ns} for m, cause, ns in reasons[:_REASONS]],
+        "reasons": [_reason(b, *reason) for reason in reasons[:_REASONS]],
         "causes": by_cause(moves),
         "operations": [move.as_dict() for move in moves],
         "remainder_ns": left,
@@ -88,6 +88,13 @@ def _pair(a: Run, b: Run, first: str, second: str) -> tuple[list[Section], dict[
         "config": _differences(a.report["config"], b.report["config"]),
     }
     return _sections(a, b, data, moves, (first, second)), data
+
+
+def _reason(b: Run, move: Move, cause: str, ns: float) -> dict[str, Any]:
+    """One operation's change by one cause; of waits also what the other run waits for."""
+    row = b.rows.get((move.name, move.kind)) if cause == "contention" else None
+    behind = [part["name"] for part in row["behind"]] if row else []
+    return {"name": move.name, "kind": move.kind, "cause": cause, "ns": ns, "behind": behind}
 
 
 def moved(a: Run, b: Run) -> Iterator[Move]:
@@ -187,11 +194,11 @@ def _sections(a: Run, b: Run, data: Mapping[str, Any], moves: Sequence[Move], na
 
 
 def _reasons(data: Mapping[str, Any]) -> str:
-    listed = "; ".join(
-        f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']})"
-        for reason in data["reasons"]
-    )
-    return f"Most of it: {listed}."
+    def said(reason: Mapping[str, Any]) -> str:
+        behind = f", behind {', '.join(reason['behind'])}" if reason["behind"] else ""
+        return f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']}){behind}"
+
+    return f"Most of it: {'; '.join(map(said, data['reasons']))}."
 
 
 def _algorithms(a: Run, b: Run, moves: Sequence[Move], names: tuple[str, str]) -> Iterator[str]:

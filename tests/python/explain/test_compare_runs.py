@@ -99,6 +99,8 @@ def test_contention_is_waiting_for_others() -> None:
     causes = {each["name"]: each["causes"] for each in found["operations"]}
     assert {each["name"] for each in found["only_b"]} == {"first"}
     assert "contention" in {cause for each in causes.values() for cause in each}
+    waits = [each for each in found["reasons"] if each["cause"] == "contention"]
+    assert "first" in {name for each in waits for name in each["behind"]}
 
 
 def test_the_network_model_is_a_cause() -> None:
