@@ -86,7 +86,7 @@ def test_the_cause_is_what_was_changed(changed: dict[str, object], backend: str,
 
 
 def test_contention_is_waiting_for_others() -> None:
-    """The same collectives with room for more at once: they wait for one another at the links instead."""
+    """The same collectives behind a large one that began before."""
     alone = run(platform("SW(4)", scheduler__active_chunks=1), layers=1)
     target = platform("SW(4)", scheduler__active_chunks=1)
     program = arm.workload.Program()
@@ -99,8 +99,10 @@ def test_contention_is_waiting_for_others() -> None:
     causes = {each["name"]: each["causes"] for each in found["operations"]}
     assert {each["name"] for each in found["only_b"]} == {"first"}
     assert "contention" in {cause for each in causes.values() for cause in each}
-    waits = [each for each in found["reasons"] if each["cause"] == "contention"]
-    assert "first" in {name for each in waits for name in each["behind"]}
+    [waits] = [each for each in found["reasons"] if each["cause"] == "contention"]
+    assert waits["behind"] == ["layer*.sum"], "the sum comes before it in the queue"
+    [behind] = crowded.explain("layer0.sum", what_if=False).data["operations"][0]["behind"]
+    assert behind["name"] == "first", "and waits itself"
 
 
 def test_the_network_model_is_a_cause() -> None:
