@@ -145,12 +145,13 @@ class PathPart(TypedDict):
 
 
 class PathOperation(TypedDict):
-    """Operations of one kind and name (a star for each number in it) on the critical path."""
+    """Operations of one name (a star for each number in it) and kind on the critical path; why most of it began then."""
 
     name: str
     kind: str
     count: int
     ns: float
+    cause: str
 
 
 class CriticalPath(TypedDict):

@@ -289,6 +289,8 @@ pub struct PathOperation {
     pub count: u64,
     /// Their time.
     pub ns: f64,
+    /// Why most of it began when it did, as of a segment.
+    pub cause: String,
 }
 
 /// Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns - ahead_ns` and all times of `terms` sum to `mean_ns`.

@@ -6,9 +6,9 @@ from typing import Any, get_type_hints
 
 from ..report.page import Section, Table
 from ..report.quantity import counted, number, share, time
-from ..schema import Class, CriticalPath, PathPart, PathSegment, Report
+from ..schema import Class, CriticalPath, PathPart, Report
 from . import bounds
-from .rows import detail, pattern
+from .rows import detail
 
 _ROWS = 10
 _CAUSES = {
@@ -73,7 +73,6 @@ def _operations(path: CriticalPath, step: float) -> Table:
     rows = []
     for found in path["by_operation"][:_ROWS]:
         mean = found["ns"] / found["count"] if found["count"] else 0.0
-        alike = [s for s in path["segments"] if (pattern(s["name"]), s["kind"]) == (found["name"], found["kind"])]
         rows.append(
             (
                 found["name"],
@@ -82,19 +81,11 @@ def _operations(path: CriticalPath, step: float) -> Table:
                 time(mean),
                 time(found["ns"]),
                 share(found["ns"] / step),
-                _cause(alike),
+                _CAUSES.get(found["cause"], ""),
             )
         )
     columns = ("Operation", "Kind", "Count", "Mean", "Time", "Share", "Began when")
     return Table("Biggest operations on it", columns, rows, labels=2)
-
-
-def _cause(segments: list[PathSegment]) -> str:
-    """Why most of the time of some segments began when it did."""
-    sums: dict[str, float] = {}
-    for segment in segments:
-        sums[segment["cause"]] = sums.get(segment["cause"], 0.0) + segment["end_ns"] - segment["start_ns"]
-    return _CAUSES.get(max(sums, key=lambda cause: sums[cause]), "") if sums else ""
 
 
 def _named(title: str, parts: list[PathPart], step: float) -> Table:

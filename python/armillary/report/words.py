@@ -23,10 +23,9 @@ def show(page: Page, console: Console) -> None:
 
 def text(page: Page, width: int = _WIDTH) -> str:
     """A page as text of at most `width` columns, where its words allow."""
-    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
-    with console.capture() as captured:
-        show(page, console)
-    return captured.get() or str(console.file.getvalue()) if isinstance(console.file, io.StringIO) else captured.get()
+    written = io.StringIO()
+    show(page, Console(file=written, width=width, highlight=False, markup=False, emoji=False))
+    return written.getvalue()
 
 
 def _parts(page: Page) -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ use crate::executor::{Folding, Kind, kind_name};
 use graph::Workload;
 use indexmap::IndexMap;
 use stats::{Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment};
+use std::collections::BTreeMap;
 use units::{Span, Time};
 
 /// Segments of the critical path that are listed: the longest.
@@ -127,21 +128,30 @@ fn longest(path: &[Segment]) -> impl Iterator<Item = &Segment> {
     order.into_iter().map(|i| &path[i])
 }
 
+/// Time, segments, and the time by cause.
+type Spent = (Span, u64, BTreeMap<&'static str, Span>);
+
 /// Sums of a path by the name of operations without its numbers and their kind, largest first.
 fn operations<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> (&'a str, &'a str)) -> Vec<PathOperation> {
-    let mut sums: IndexMap<(String, &str), (Span, u64)> = IndexMap::new();
+    let mut sums: IndexMap<(String, &str), Spent> = IndexMap::new();
     for segment in path {
         let (name, kind) = of(segment);
-        let entry = sums.entry((pattern(name), kind)).or_default();
-        *entry = (entry.0 + segment.end.since(segment.start), entry.1 + 1);
+        let (sum, count, causes) = sums.entry((pattern(name), kind)).or_default();
+        let span = segment.end.since(segment.start);
+        *sum += span;
+        *count += 1;
+        *causes.entry(segment.cause.name()).or_default() += span;
     }
     sums.sort_by(|a, x, b, y| y.0.cmp(&x.0).then_with(|| a.cmp(b)));
     sums.truncate(OPERATIONS);
-    let row = |((name, kind), (span, count)): ((String, &str), (Span, u64))| PathOperation {
+    let most =
+        |causes: BTreeMap<&str, Span>| causes.into_iter().max_by_key(|&(_, span)| span).map_or("", |c| c.0).into();
+    let row = |((name, kind), (span, count, causes)): ((String, &str), Spent)| PathOperation {
         name,
         kind: kind.into(),
         count,
         ns: span.as_ns(),
+        cause: most(causes),
     };
     sums.into_iter().map(row).collect()
 }
