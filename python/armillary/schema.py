@@ -145,7 +145,7 @@ class PathPart(TypedDict):
 
 
 class PathOperation(TypedDict):
-    """Operations of one name (a star for each number in it) and kind on the critical path; why most of it began then."""
+    """Operations of one kind and name (a star a number in it) on the critical path; why most of it began then."""
 
     name: str
     kind: str
