@@ -100,6 +100,9 @@ class _Entry:
         if len(kinds) != 1:
             self.fault((), "names " + (" and ".join(kinds) or "no workload"), "one of model, path, libra")
             return
+        if not isinstance(self.values[kinds[0]], str):
+            self.fault((kinds[0],), f"{self.values[kinds[0]]!r} is no name", "text")
+            return
         self.weight = self.number("weight", 1.0)
         self.limit = self.seconds() if "time_bound" in self.values else self.limit
         try:
@@ -163,13 +166,16 @@ class _Entry:
         beside = Path(self.source.folder, str(name))
         model = load_model(beside if beside.is_file() else name)
         known = tuple(options(model.family))
-        given = {key: value for key, value in self.values.items() if key not in _OWN}
+        given = {key: value for key, value in self.values.items() if key not in _OWN and value is not None}
         for key in given:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=3)
                 self.fault((str(key),), f"is no option of a {model.family}", ", ".join(near or known))
         varied = [key for key in given if isinstance(given[key], list) and key in known]
-        if any(key not in known for key in given):
+        for key in varied:
+            if not given[key]:
+                self.fault((str(key),), "is a list of nothing", "one value or several")
+        if any(key not in known for key in given) or not all(given[key] for key in varied):
             return
         found, why = 0, []
         for values in itertools.product(*(given[key] for key in varied)):
@@ -194,10 +200,10 @@ class _Entry:
 
     def filled(self, chosen: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
         """The options with `dp` as what is left of the NPUs."""
-        inner = math.prod(int(chosen.get(key, 1)) for key in ("tp", "cp", "pp") if key in known)
-        if "dp" in known and "dp" not in chosen and inner and self.npus % inner == 0:
-            return {**chosen, "dp": self.npus // inner}
-        return chosen
+        inner = [chosen.get(key, 1) for key in ("tp", "cp", "pp") if key in known]
+        if "dp" not in known or "dp" in chosen or not all(type(each) is int and each > 0 for each in inner):
+            return chosen
+        return chosen if self.npus % math.prod(inner) else {**chosen, "dp": self.npus // math.prod(inner)}
 
     def fits(self, made: Workload) -> None:
         """Refuses another number of ranks than there are NPUs, and more than their memory holds."""

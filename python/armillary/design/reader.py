@@ -177,6 +177,9 @@ class _Reader:
                 self.source.problems.extend(error.problems)
                 return None
         found = topology.parse(text) if isinstance(text, str) else None
+        if found is not None and found.npus > _MOST_NPUS:
+            self.source.fault(path, f"{text!r} has {found.npus:,} NPUs", f"up to {_MOST_NPUS:,}")
+            return None
         if found is None:
             self.source.fault(
                 path, f"{text!r} is no topology", "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2"
@@ -372,7 +375,7 @@ class _Reader:
             )
         bounded = total is not None or bool(written) or "technologies" in self.values
         raw = self.values.get("bandwidth")
-        if value == "step_time" and not bounded and not (isinstance(raw, dict) and raw.get("dimensions")):
+        if value in ("step_time", "pareto") and not bounded and not (isinstance(raw, dict) and raw.get("dimensions")):
             self.source.fault(
                 ("bandwidth",), "is missing: without a limit no bandwidth is too much", "300 GB/s for each NPU"
             )
