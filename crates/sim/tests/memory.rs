@@ -235,6 +235,10 @@ fn what_does_not_fit_spills_and_comes_back() {
     let report = report(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS));
     assert_eq!(parts(&report.classes[0]), [40.0, 0.0, 10.0, 0.0, 0.0]);
     assert_eq!(report.classes[0].peak_memory_bytes, 650);
+    let mut single = config(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS), BackendKind::Analytical);
+    single.fold = false;
+    let unfolded = run(&single, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report;
+    assert_eq!(serde_json::to_string(&unfolded).ok(), serde_json::to_string(&report).ok());
 }
 
 /// 1 GB/s of 3 GB/s are left beside a ring of 1 GB/s: kernels bound by memory that start meanwhile take three times as long.

@@ -44,8 +44,19 @@ fn scheduler() -> impl Strategy<Value = String> {
 /// One to three dimensions, every setting of the scheduler, memory of each sharing.
 pub fn platform() -> impl Strategy<Value = RandomPlatform> {
     let memory = prop_oneof![Just("".to_string()), Just("npu: {memory: {bandwidth: 100 GB/s}}\n".to_string()),];
-    let remote =
-        prop_oneof![Just("sharing: per_npu"), Just("sharing: pool"), Just("sharing: per_node, npus_per_node: 2")];
+    let remote = prop_oneof![
+        Just("sharing: per_npu, latency: 300 ns, bandwidth: 20 GB/s"),
+        Just("sharing: pool, latency: 300 ns, bandwidth: 20 GB/s"),
+        Just("sharing: per_node, npus_per_node: 2, latency: 300 ns, bandwidth: 20 GB/s"),
+        Just(
+            "model: hierarchical, nodes: 2, out_switches: 3, groups: 5, chunk: 64 kB, memory_side: {bandwidth: 9 GB/s}, \
+             npu_side: {bandwidth: 20 GB/s, latency: 300 ns}, in_node: {bandwidth: 50 GB/s}"
+        ),
+        Just(
+            "model: ring, stations: 3, groups: 2, chunk: 1 MB, memory_side: {bandwidth: 9 GB/s}, \
+             between: {bandwidth: 20 GB/s, latency: 300 ns}, npu_side: {bandwidth: 50 GB/s}"
+        ),
+    ];
     let hierarchy = prop_oneof![Just("enhanced"), Just("baseline"), Just("hierarchical_optimal")];
     let algorithm = prop_oneof![Just("auto"), Just("ring"), Just("direct"), Just("direct(2)")];
     (prop::collection::vec(dimension(), 1..=3), scheduler(), memory, remote, hierarchy, algorithm).prop_map(
@@ -55,9 +66,10 @@ pub fn platform() -> impl Strategy<Value = RandomPlatform> {
             // A node of two NPUs needs an even number of them.
             let sizes: Vec<u32> = dims.iter().map(|d| d.1).collect();
             let even = sizes.iter().any(|n| n % 2 == 0);
-            let remote = if even { remote } else { "sharing: per_npu" };
+            let nodes = remote.starts_with("sharing: per_node");
+            let remote = if even || !nodes { remote } else { "sharing: per_npu, latency: 300 ns, bandwidth: 20 GB/s" };
             let text = format!(
-                "topology: {}\nlinks:\n{}{memory}remote_memory: {{{remote}, latency: 300 ns, bandwidth: 20 GB/s}}\n\
+                "topology: {}\nlinks:\n{}{memory}remote_memory: {{{remote}}}\n\
                  collectives: {{hierarchy: {hierarchy}, all_reduce: {algorithm}, all_to_all: {algorithm}}}\n{scheduler}",
                 blocks.join("_"),
                 links.collect::<String>(),
