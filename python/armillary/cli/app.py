@@ -8,6 +8,7 @@ import typer
 
 from .. import __version__
 from . import (
+    calibrate,
     check,
     collective,
     compare,
@@ -65,6 +66,7 @@ app.command("design")(design.design)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
+app.command("calibrate")(calibrate.calibrate)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")

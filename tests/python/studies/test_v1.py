@@ -1,4 +1,4 @@
-"""V1: predicted collectives against measured ones. The measurements are others'; each sweep's source stands in `sweeps.csv`."""
+"""V1: predicted collectives against measured ones. Others measured; each sweep's source stands in `sweeps.csv`."""
 
 from __future__ import annotations
 
