@@ -70,7 +70,7 @@ def test_busy_intervals_are_the_reports(demo: Run) -> None:
     report = demo.result.report
     busy = [0.0] * len(report["dimensions"])
     for row in report["classes"]:
-        name = f"ranks {row['ranks']} ({row['count']})"
+        name = {"0-31": "ranks 00-31 (32)", "32-63": "ranks 32-63 (32)"}[row["ranks"]]
         states = {
             state: sum(s["duration"] for s in slices if s["track"] == name and s["name"] == state) / 1e3
             for state in ("compute", "exposed communication", "exposed remote memory", "exposed local memory")
@@ -129,7 +129,7 @@ def test_counters_are_the_report_s_activity(demo: Run) -> None:
 def test_the_interface_shows_the_tracks(demo: Run) -> None:
     demo.ui.expand()
     text = demo.ui.page.inner_text("body")
-    for name in ("all NPUs", "ranks 0-31 (32)", "compute", "communication", "dim 2 Ring(8)"):
+    for name in ("all NPUs", "ranks 00-31 (32)", "compute", "communication", "dim 2 Ring(8)"):
         assert name in text
     assert demo.ui.faults == []
 
@@ -137,13 +137,21 @@ def test_the_interface_shows_the_tracks(demo: Run) -> None:
 def test_ranks_of_a_pipeline_stand_in_order(running: Browser, tmp_path: Path) -> None:
     platform = arm.Platform.load("dgx-a100", {"npus": "16"})
     workload = arm.workload.build("megatron-1.7b", tp=4, pp=4)
-    arm.simulate(workload, platform, timeline=tmp_path / "pipeline.pftrace", fold=False, ranks=[12, 0, 4, 8])
-    with perfetto_ui.opened(running, tmp_path / "pipeline.pftrace") as ui:
+    path = tmp_path / "pipeline.pftrace"
+    result = arm.simulate(workload, platform, timeline=path, fold=False, ranks=[12, 0, 4, 8])
+    with perfetto_ui.opened(running, path) as ui:
         lines = ui.page.inner_text("body").splitlines()
         assert list(dict.fromkeys(line for line in lines if line.startswith("rank "))) == [
-            "rank 0",
-            "rank 4",
-            "rank 8",
+            "rank 00",
+            "rank 04",
+            "rank 08",
             "rank 12",
         ]
         assert ui.ask("SELECT COUNT(*) AS n FROM slice WHERE name = 'exposed communication'")[0]["n"] > 0
+        held = ui.ask(
+            "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id "
+            "JOIN track g ON t.parent_id = g.id "
+            "WHERE t.name = 'memory held' GROUP BY g.name"
+        )
+        peaks = {row["peak_memory_bytes"] for row in result.report["classes"]}
+        assert {row["most"] for row in held} == peaks != {0}

@@ -256,7 +256,7 @@ fn there_are_no_more_ranks_than_can_be_looked_at() {
 
 #[test]
 fn ranks_are_picked() {
-    assert_eq!(shown("some", vec![39, 3, 3], false).0, ["rank 3", "rank 39"]);
+    assert_eq!(shown("some", vec![39, 3, 3], false).0, ["rank 03", "rank 39"]);
     assert_eq!(shown("folded", vec![39], true), (vec!["ranks 36-39 (4)".into()], 1, 2));
 }
 

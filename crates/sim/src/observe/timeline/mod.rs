@@ -289,9 +289,14 @@ impl<'a> Timeline<'a> {
     fn count(&mut self, chunk: &ChunkPhase, what: Chunks, change: impl FnOnce(&mut u64)) {
         if let Some(rank) = &mut self.ranks[chunk.rank as usize] {
             change(&mut rank.counter(what, chunk.dim).value);
-            if self.counted.last() != Some(&chunk.rank) {
-                self.counted.push(chunk.rank);
-            }
+            self.note(chunk.rank);
+        }
+    }
+
+    /// A counter of a rank has changed.
+    fn note(&mut self, local: u32) {
+        if self.counted.last() != Some(&local) {
+            self.counted.push(local);
         }
     }
 
@@ -435,6 +440,14 @@ impl Observer for Timeline<'_> {
         self.turn(now);
         self.count(chunk, Chunks::Running, |count| *count -= 1);
         self.end(chunk.rank, Row::Dimension(chunk.dim), (chunk.node, chunk.chunk), &[]);
+    }
+
+    fn memory_changed(&mut self, local: u32, held: u64, now: Time) {
+        self.turn(now);
+        if let Some(rank) = &mut self.ranks[local as usize] {
+            rank.held.value = held;
+            self.note(local);
+        }
     }
 
     fn dimension_busy(&mut self, local: u32, dim: u32, from: Time, to: Time) {

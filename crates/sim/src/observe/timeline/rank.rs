@@ -144,6 +144,8 @@ pub(super) struct RankTracks {
     host: Lanes,
     /// Chunks in queues, then chunks in a phase, by dimension.
     counters: [Vec<Counter>; 2],
+    /// Bytes in the NPU's memory.
+    pub held: Counter,
     /// Nodes that have ended at an instant, and the event that tells so.
     pub ended: (Time, Vec<(u32, usize)>),
 }
@@ -186,6 +188,7 @@ impl RankTracks {
                 counters(6 + many, "waiting for", "Chunks in its queue."),
                 counters(7 + many, "using", "Chunks in a phase on it."),
             ],
+            held: Counter::new(place(9 + 3 * many, "memory held", "Bytes in the memory of the NPU."), Unit::Bytes),
             ended: Default::default(),
         }
     }
@@ -207,7 +210,7 @@ impl RankTracks {
 
     /// Counters whose value has changed: track and value.
     pub(super) fn news<'a, W: Write>(&'a mut self, out: &'a mut Writer<W>) -> impl Iterator<Item = (u64, u64)> + 'a {
-        self.counters.iter_mut().flatten().filter_map(|counter| counter.news(out))
+        self.counters.iter_mut().flatten().chain([&mut self.held]).filter_map(|counter| counter.news(out))
     }
 
     /// The event that told the end of `node` at this instant.

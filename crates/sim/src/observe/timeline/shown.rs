@@ -31,7 +31,8 @@ pub(super) fn pick(picked: &[u32], folding: &Folding, symmetry: &Folding) -> Vec
     shown
 }
 
-/// `rank 5`, or `ranks 0-7,16 (9)` where a simulated rank stands for others.
+/// `rank 5`, or `ranks 0-7,16 (9)` where a simulated rank stands for others. The first rank has leading zeros, for Perfetto orders groups
+/// by their names.
 pub(super) fn names(shown: &[u32], folding: &Folding) -> Vec<String> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); shown.len()];
     match &folding.class_of {
@@ -42,14 +43,16 @@ pub(super) fn names(shown: &[u32], folding: &Folding) -> Vec<String> {
         }),
         None => members.iter_mut().zip(shown).for_each(|(members, &rank)| members.push(rank)),
     }
-    members.iter().map(|members| name(members)).collect()
+    let width = members.iter().map(|members| members[0].to_string().len()).max().unwrap_or(1);
+    members.iter().map(|members| name(members, width)).collect()
 }
 
-fn name(ranks: &[u32]) -> String {
+fn name(ranks: &[u32], width: usize) -> String {
     if let [rank] = ranks {
-        return format!("rank {rank}");
+        return format!("rank {rank:0width$}");
     }
-    let all = ranges(ranks);
+    let zeros = "0".repeat(width - ranks[0].to_string().len());
+    let all = format!("{zeros}{}", ranges(ranks));
     let cut = all.match_indices(',').nth(STRETCHES - 1).map_or(all.as_str(), |(at, _)| &all[..at]);
     let more = if cut.len() < all.len() { ",..." } else { "" };
     format!("ranks {cut}{more} ({})", ranks.len())
@@ -78,6 +81,9 @@ mod tests {
     fn classes_are_named_by_their_ranks() {
         let folded = folding(vec![0, 0, 1, 0, 1, 2]);
         assert_eq!(names(&[0, 1, 2], &folded), ["ranks 0-1,3 (3)", "ranks 2,4 (2)", "rank 5"]);
+        assert_eq!(names(&[3, 10], &Folding::none(12)), ["rank 03", "rank 10"]);
+        let late = folding((0..20).map(|rank| u32::from(rank >= 10)).collect());
+        assert_eq!(names(&[0, 1], &late), ["ranks 00-9 (10)", "ranks 10-19 (10)"]);
         let alternating = folding((0..12).map(|rank| rank % 2).collect());
         assert_eq!(names(&[1], &alternating), ["ranks 1,3,5,7,... (6)"]);
     }
