@@ -336,10 +336,13 @@ impl Workload {
     }
 }
 
+/// How many operations by whom they are with and their kind, and their bytes.
+type Tally<Whom> = BTreeMap<(Whom, &'static str), (u64, u128)>;
+
 /// By members and kind, how many collectives and sends `rank` has, and their bytes.
-fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static str), (u64, u128)> {
+fn tally(workload: &graph::Workload, rank: u32) -> Tally<Vec<u32>> {
     let world = workload.ranks.len() as u32;
-    let mut by_slot: BTreeMap<(Result<u32, u32>, &'static str), (u64, u128)> = BTreeMap::new();
+    let mut by_slot: Tally<Result<u32, u32>> = BTreeMap::new();
     for node in workload.program(rank).nodes() {
         let (whom, kind, bytes) = match node.op {
             Op::Collective { kind, bytes, slot, .. } => (Ok(workload.group_of(rank, slot)), kind.name(), bytes),
@@ -349,7 +352,7 @@ fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static 
         let entry = by_slot.entry((whom, kind)).or_default();
         *entry = (entry.0 + 1, entry.1 + u128::from(bytes.0));
     }
-    let mut by_members: BTreeMap<(Vec<u32>, &'static str), (u64, u128)> = BTreeMap::new();
+    let mut by_members: Tally<Vec<u32>> = BTreeMap::new();
     for ((whom, kind), (count, bytes)) in by_slot {
         let members = match whom {
             Ok(group) => {

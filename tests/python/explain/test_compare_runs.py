@@ -17,8 +17,8 @@ def platform(topology: str = "R(4)", bandwidth: str = "25 GB/s", latency: str = 
     return arm.Platform(topology, bandwidth=bandwidth, latency=latency, settings=chosen)
 
 
-def run(target: arm.Platform, backend: str = "analytical", **options: int) -> arm.Result:
-    return arm.simulate(training(target, **options), target, backend=backend, detail=True)
+def run(target: arm.Platform, backend: str = "analytical", layers: int = 3, overlap: bool = True) -> arm.Result:
+    return arm.simulate(training(target, layers, overlap=overlap), target, backend=backend, detail=True)
 
 
 def pair(a: arm.Result, b: arm.Result) -> dict[str, object]:
