@@ -161,8 +161,8 @@ STUDY = Study(
     "Collectives: predicted against measured times",
     "nccl-tests and rccl-tests output that others published; each sweep's source is in studies/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. Paper: what it should "
-    "stay below. Platforms are presets resized to the GPUs that were used; host gaps, network rates and forced "
-    "algorithms are set where a source states them. Sweeps over TCP by mistake, over PCIe and with SHARP in the "
+    "stay below. Platforms are presets resized to the GPUs that were used; network rates and forced "
+    "algorithms are a sweep's own; presets were fitted to these sweeps (docs/accuracy.md). Sweeps over TCP by mistake, over PCIe and with SHARP in the "
     "network are left out: there is no model of them.",
     rows,
 )
