@@ -162,7 +162,7 @@ STUDY = Study(
     "nccl-tests and rccl-tests output that others published; each sweep's source is in studies/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. Paper: what it should "
     "stay below. Platforms are presets resized to the GPUs that were used; network rates and forced "
-    "algorithms are a sweep's own; presets were fitted to these sweeps (docs/accuracy.md). Sweeps over TCP by mistake, over PCIe and with SHARP in the "
-    "network are left out: there is no model of them.",
+    "algorithms are a sweep's own; presets were fitted to these sweeps (docs/accuracy.md). Sweeps over TCP by "
+    "mistake, over PCIe and with SHARP in the network are left out: there is no model of them.",
     rows,
 )
