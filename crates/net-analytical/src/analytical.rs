@@ -350,18 +350,7 @@ impl Backend for Analytical {
     }
 
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        match &self.paths {
-            Paths::Stack { axes, crossing } => {
-                let mut first = None;
-                Paths::cross(axes, *crossing, src, dst, |_, axis, _, _| {
-                    first.get_or_insert_with(|| axis.cost.occupancy(bytes));
-                });
-                first.unwrap_or_default()
-            }
-            Paths::Graph { graph, costs } => {
-                graph.next(src, dst).map_or(Span::ZERO, |hop| costs[hop.link as usize].occupancy(bytes))
-            }
-        }
+        self.paths.occupancy(src, dst, bytes)
     }
 
     fn departure(&self, src: u32, dst: u32) -> u32 {

@@ -4,29 +4,16 @@
 mod built;
 #[path = "common/random.rs"]
 mod random;
+#[path = "common/watched.rs"]
+mod watched;
 
 use built::{WORK, collective, recv, send};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
-use random::{RandomPlatform, Step, platform, steps};
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use random::{platform, steps};
+use sim::run::{BackendKind, Watch, run};
 use stats::{Detail, Report};
-
-/// Times are exact to the picosecond, sums of them in floating point to this share.
-const ROUNDING: f64 = 1e-9;
-
-fn close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(1.0)
-}
-
-fn random_report(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Report {
-    let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
-    let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
-    let watch = Watch { detail: true, ..Watch::default() };
-    let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
-    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
-}
+use watched::{close, random_report};
 
 fn detail_of(report: &Report) -> &Detail {
     report.detail.as_ref().expect("it was asked for")

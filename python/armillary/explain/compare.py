@@ -51,7 +51,7 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
     """
     called = list(names or [chr(65 + at % 26) for at in range(len(reports))])
     if len(reports) < 2 or len(called) != len(reports):
-        message = f"{len(reports)} reports and {len(called)} names are nothing to compare"
+        message = f"{counted(len(reports), 'report')}, {counted(len(called), 'name')}: nothing to compare"
         raise InputError([Problem("", "compare", message, "two or more reports, a name for each")])
     runs = [run(report, name) for report, name in zip(reports, called, strict=True)]
     sections, pairs = [], []
