@@ -1,6 +1,6 @@
 //! Programs, the rank map and the communicator groups: one workload.
 
-use crate::{Mesh, Op, Program};
+use crate::{Mesh, Program};
 use std::sync::Arc;
 
 /// The ranks of a communicator group, in ring order.
@@ -138,12 +138,6 @@ impl Workload {
         let mut uses = vec![0u64; self.programs.len()];
         self.ranks.iter().for_each(|r| uses[r.program as usize] += 1);
         uses.iter().zip(&self.programs).map(|(&n, p)| n * p.nodes().len() as u64).sum()
-    }
-
-    /// True when any program sends or receives point to point.
-    pub fn has_point_to_point(&self) -> bool {
-        let p2p = |op: &Op| matches!(op, Op::Send { .. } | Op::Recv { .. });
-        self.programs.iter().any(|p| p.nodes().iter().any(|n| p2p(&n.op)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory in whole runs: the pool of the paper's worked example, overlap, turns, and what is refused.
 
 #[path = "common/built.rs"]
-#[allow(dead_code)]
+#[allow(dead_code)] // shared with other tests; not all of it is used here
 mod built;
 
 use built::{WORK, collective, config};

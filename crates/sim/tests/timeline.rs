@@ -6,7 +6,7 @@ mod built;
 mod perfetto;
 #[path = "common/random.rs"]
 mod random;
-#[allow(dead_code)]
+#[allow(dead_code)] // shared with other tests; not all of it is used here
 #[path = "common/scratch.rs"]
 mod scratch;
 

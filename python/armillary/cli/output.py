@@ -83,29 +83,26 @@ def console() -> Console:
 
 def write_json(path: str | None, text: str) -> None:
     """Writes machine output to `path`, or to stdout when it is `-`."""
-    if path == "-":
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    elif path is not None:
-        files.write_text(path, text if text.endswith("\n") else text + "\n")
-        log(f"result written to {path}")
+    if path is not None:
+        _write(path, text if text.endswith("\n") else text + "\n", "result")
 
 
 def write_page(path: str, text: str) -> None:
     """Writes a page to `path`, or to stdout when it is `-`."""
-    if path == "-":
-        sys.stdout.write(text)
-    else:
-        files.write_text(path, text)
-        log(f"report written to {path}")
+    _write(path, text, "report")
 
 
 def write_csv(path: str, text: str) -> None:
     """Writes a table to `path`, or to stdout when it is `-`."""
+    _write(path, text, "table")
+
+
+def _write(path: str, text: str, what: str) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
         files.write_text(path, text)
-        log(f"table written to {path}")
+        log(f"{what} written to {path}")
 
 
 def require_writable(path: str | None) -> None:

@@ -55,11 +55,6 @@ class _Layer:
     passes: tuple[tuple[int, str, int], ...]
 
 
-def is_network(values: Mapping[str, Any]) -> bool:
-    """Whether a mapping is one of LIBRA's networks."""
-    return "NpusCount" in values and "Topology" in values
-
-
 def is_cost_model(values: Mapping[str, Any]) -> bool:
     """Whether a mapping is one of LIBRA's cost models."""
     parts = {"Link", "Switch", "Nic"}
