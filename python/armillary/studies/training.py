@@ -143,28 +143,13 @@ def _number(text: str) -> float | None:
 def _model(name: str, seq: int) -> Model:
     row = _models()[name]
     counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
-    fields: dict[str, Any] = {key: int(row[key]) for key in COUNTS} | KINDS[row["kind"]]
+    fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]
     fields |= {key: int(value) for key, value in _pairs(row["extra"]).items()}
     fields |= {"tied": row["tied"] == "1", "sequence": seq, "positions": 0 if row["kind"] == "llama" else seq}
     return Model(name, "moe" if "experts" in fields else "transformer", fields, row["source"])
 
 
 def _training(row: Mapping[str, str]) -> Training:
-    counts = [
-        "seq",
-        "gpus",
-        "nodes",
-        "dp",
-        "tp",
-        "pp",
-        "cp",
-        "ep",
-        "zero",
-        "virtual_stages",
-        "micro_batch",
-        "global_batch",
-    ]
-    words = ["name", "group", "grade", "gpu", "recompute", "precision"]
     return Training(
         model=_model(row["model"], int(row["seq"])),
         extra=_pairs(row["extra"]),
