@@ -20,7 +20,7 @@ pub use time::{Prediction, predict};
 
 pub(crate) use carrier::lower;
 
-use units::{Bandwidth, Ratio, Span};
+use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Which library; a name only, the parameters make the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +143,17 @@ pub struct Between {
     pub pair: Span,
     /// Part of the network's bandwidth that an all-to-all reaches.
     pub pairs: Ratio,
+    /// Messages that the network card sends another, slower way.
+    pub short: Option<Short>,
+}
+
+/// Messages so short that the card takes them from the processor instead of from memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Short {
+    /// The longest of them.
+    pub most: Bytes,
+    /// What each adds to a pair of an all-to-all.
+    pub pair: Span,
 }
 
 /// Reduction in a node's switch.

@@ -58,7 +58,7 @@ fn the_slower_of_node_and_network_sets_the_time() {
     let network = "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9]}\n";
     let two = platform("Switch(4)_Switch(2)", network);
     let large = ask(&two, CollectiveKind::AllReduce, 1 << 30);
-    let expected = 30.0 + 12.0 * 4.0 + 2.0 * 15.0 + 1.75 * (1u64 << 30) as f64 / 80e3;
+    let expected = 30.0 + 12.0 * 4.0 + 1.75 * (1u64 << 30) as f64 / 80e3;
     assert!((us(&large) - expected).abs() < 0.01, "{large:?} {expected}");
     let mut slow = two.clone();
     if let Fabric::Stacked(dims) = &mut slow.fabric {
@@ -68,6 +68,33 @@ fn the_slower_of_node_and_network_sets_the_time() {
     assert_eq!(tree.algorithm, Algorithm::Tree);
     let expected = 30.0 + 2.0 * (3.0 * 4.0 + 15.0) + (1u64 << 30) as f64 / (4.0 * 5.0 * 0.9 * 1e3);
     assert!((us(&tree) - expected).abs() < 0.01, "{} {expected}", us(&tree));
+}
+
+/// Steps between nodes and the transfer of a ring go on side by side: of 2 * 500 us and 1.75 S / 80 GB/s = 1000 us both together take 2^(1/4) of one.
+#[test]
+fn network_steps_hide_behind_the_transfer() {
+    let network =
+        "  network: {efficiency: 0.9, step: [5 ms, 5 ms, 500 us], level: [5 ms, 5 ms, 5 ms], share: [0.5, 0.9]}\n";
+    let two = platform("Switch(4)_Switch(2)", network);
+    let bytes = (1000.0 * 80e3 / 1.75) as u64;
+    let ring = ask(&two, CollectiveKind::AllReduce, bytes);
+    assert_eq!((ring.algorithm, ring.protocol), (Algorithm::Ring, Protocol::Simple));
+    let expected = 30.0 + 12.0 * 4.0 + 1000.0 * 2f64.powf(0.25);
+    assert!((us(&ring) - expected).abs() < 0.01, "{} {expected}", us(&ring));
+}
+
+/// A message of at most 192 bytes costs 12 us more with each of 4 members of the other node: 8 * 192 bytes in all are short, one more is not.
+#[test]
+fn short_messages_take_longer() {
+    let ask = |short: &str, bytes: u64| {
+        let network = format!(
+            "  network: {{efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 2 us{short}}}\n"
+        );
+        us(&ask(&platform("Switch(4)_Switch(2)", &network), CollectiveKind::AllToAll, bytes))
+    };
+    let short = ", short: {most: 192 B, pair: 12 us}";
+    assert!((ask(short, 8 * 192) - ask("", 8 * 192) - 48.0).abs() < 1e-6);
+    assert_eq!(ask(short, 8 * 192 + 8), ask("", 8 * 192 + 8));
 }
 
 /// The switch adds up: (1 + 1/8) S at 60 GB/s.

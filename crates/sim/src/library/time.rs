@@ -4,10 +4,11 @@
 //! half of that for all-gather and reduce-scatter:
 //!
 //! ```text
-//! ring       start + (steps - network steps) step + network steps * network step + S w / min(ring, g network)
+//! ring       start + (steps - network steps) step + beside(network steps * network step, S w / min(ring, g network))
 //! tree       start + 2 ((g - 1) step + ceil(log2 N) level) + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
 //! pairwise   start + pairs in the node and beyond + max(S (g-1)/n / link, S (n-g)/n / network)
+//! beside     (a^4 + b^4)^(1/4), hardly more than the larger of two that go on side by side
 //! ```
 //!
 //! Arithmetic is in double precision with sums, products, quotients and square roots only, which are the same everywhere; the time is rounded
@@ -96,6 +97,14 @@ fn share(shares: &[Ratio; 2], protocol: Protocol) -> f64 {
     shares.get(protocol as usize).map_or(1.0, |&r| part(r))
 }
 
+/// Of two that go on side by side and hinder each other little: `(a^4 + b^4)^(1/4)`, from the larger so that nothing overflows.
+fn beside(a: f64, b: f64) -> f64 {
+    let (less, more) = (a.min(b), a.max(b));
+    let part = if more > 0.0 && more.is_finite() { less / more } else { 0.0 };
+    let square = part * part;
+    more * (1.0 + square * square).sqrt().sqrt()
+}
+
 /// One collective of a library on a place.
 struct Call<'a> {
     library: &'a Library,
@@ -165,13 +174,13 @@ impl Call<'_> {
         let wire = if rooted { 1.0 } else { rounds * (n - 1.0) / n };
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
         let network_step = self.library.network.as_ref().map_or(0.0, |b| of(&b.step, protocol));
-        let waits = (steps - outside) * of(&self.library.node.step, protocol) + outside * network_step;
+        let (inside, far) = ((steps - outside) * of(&self.library.node.step, protocol), outside * network_step);
         let mut bandwidth = self.ring_bandwidth(protocol);
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.network_bandwidth(protocol));
         }
         let bytes = self.size * wire;
-        let us = self.start(protocol) + waits + Call::carry(bytes, bandwidth);
+        let us = self.start(protocol) + inside + beside(far, Call::carry(bytes, bandwidth));
         let within = if nodes > 1.0 { (g - 1.0) / g } else { 1.0 };
         let between = if nodes > 1.0 { bytes / g } else { 0.0 };
         Way { algorithm: Algorithm::Ring, protocol, us, inside: bytes * within, between }
@@ -229,6 +238,12 @@ impl Call<'_> {
         Some(Way { algorithm, protocol: Protocol::Simple, us, inside: moved, between: self.sent_in_trees() })
     }
 
+    /// What a message between nodes takes longer because it is short, us.
+    fn shortness(&self, bytes: f64) -> f64 {
+        let short = self.library.network.as_ref().and_then(|b| b.short.as_ref());
+        short.filter(|s| bytes <= s.most.0 as f64).map_or(0.0, |s| us(s.pair))
+    }
+
     fn pairwise(&self) -> Way {
         let (g, nodes, n) = self.counts();
         let node = &self.library.node;
@@ -239,7 +254,7 @@ impl Call<'_> {
         if nodes > 1.0 {
             let (pair, pairs) = self.library.network.as_ref().map_or((0.0, 0.0), |b| (us(b.pair), part(b.pairs)));
             carried = carried.max(Call::carry(far, self.place.network * pairs));
-            waits += (n - g) * pair;
+            waits += (n - g) * (pair + self.shortness(self.size / n));
         }
         let us = us(self.library.start) + waits + carried;
         // Of a gather or scatter the root's port sets the time; another member sends its own part.

@@ -2,7 +2,7 @@
 
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
-use crate::library::{Between, Inside, Library, Name, Nvls};
+use crate::library::{Between, Inside, Library, Name, Nvls, Short};
 use std::fmt::Write;
 use topology::{Block, Fabric};
 use units::{Bandwidth, Ratio, Span};
@@ -10,7 +10,8 @@ use units::{Bandwidth, Ratio, Span};
 /// Words for `library.name`.
 const NAMES: [(&str, Name); 2] = [("nccl", Name::Nccl), ("rccl", Name::Rccl)];
 const NODE: [&str; 9] = ["efficiency", "fill", "step", "simple_start", "share", "tree", "pair", "pairs", "host"];
-const NETWORK: [&str; 8] = ["efficiency", "step", "level", "share", "tree", "tree_of_two", "pair", "pairs"];
+const NETWORK: [&str; 9] = ["efficiency", "step", "level", "share", "tree", "tree_of_two", "pair", "pairs", "short"];
+const SHORT: [&str; 2] = ["most", "pair"];
 const NVLS: [&str; 4] = ["efficiency", "latency", "ramp", "least"];
 const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
 const SHARES: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
@@ -112,7 +113,15 @@ fn between(at: &At<'_>, findings: &mut Findings) -> Option<Between> {
         tree_of_two: or(at, "tree_of_two", Ratio::ONE, findings),
         pair: or(at, "pair", Span::ZERO, findings),
         pairs: or(at, "pairs", Ratio::ONE, findings),
+        short: at.get("short").filter(|at| at.tree.value != Value::Null).and_then(|at| short(&at, findings)),
     })
+}
+
+fn short(at: &At<'_>, findings: &mut Findings) -> Option<Short> {
+    findings.mapping(at, &SHORT)?;
+    let most = findings.need(at, "most", "a message size, such as \"192 B\"")?;
+    let pair = findings.need(at, "pair", "a time, such as \"12 us\"")?;
+    Some(Short { most: findings.quantity(&most)?, pair: findings.quantity(&pair)? })
 }
 
 fn multicast(at: &At<'_>, findings: &mut Findings) -> Option<Nvls> {
@@ -151,6 +160,9 @@ pub(super) fn show(library: &Library, out: &mut String) {
         let _ = writeln!(out, "  network:\n    efficiency: {}\n    step: {}", n.efficiency, texts(&n.step));
         let _ = writeln!(out, "    level: {}\n    share: {}\n    tree: {}", texts(&n.level), texts(&n.share), n.tree);
         let _ = writeln!(out, "    tree_of_two: {}\n    pair: {}\n    pairs: {}", n.tree_of_two, n.pair, n.pairs);
+        if let Some(short) = &n.short {
+            let _ = writeln!(out, "    short: {{most: {}, pair: {}}}", short.most, short.pair);
+        }
     }
     if let Some(n) = &library.nvls {
         let _ = writeln!(
@@ -190,6 +202,7 @@ pub(super) fn json(library: &Library) -> serde_json::Value {
             "tree_of_two_ppm": n.tree_of_two.0,
             "pair_ps": n.pair.0,
             "pairs_ppm": n.pairs.0,
+            "short": n.short.as_ref().map(|s| serde_json::json!({"most_bytes": s.most.0, "pair_ps": s.pair.0})),
         })),
         "nvls": library.nvls.as_ref().map(|n| serde_json::json!({
             "efficiency_ppm": n.efficiency.0,
