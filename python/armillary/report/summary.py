@@ -77,10 +77,10 @@ def _merged(classes: Sequence[RankClass]) -> list[tuple[str, int, RankClass]]:
 
 
 def _memory(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
-    table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activ.", "Memory")
+    table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activ.", "Temp.", "Memory")
     for name, ranks, item in kinds[:_CLASSES]:
         kept = item.memory
-        parts = (kept.weights, kept.gradients, kept.optimizer, kept.activations, kept.total)
+        parts = (kept.weights, kept.gradients, kept.optimizer, kept.activations, kept.temporary, kept.total)
         table.add_row(name, number(ranks), operations(item.operations), *(size(part) for part in parts))
     return table
 

@@ -8,7 +8,7 @@ from .models import Model, load_model, models
 from .moe import moe
 from .program import Program
 from .summary import Memory, RankClass, Summary, Volume
-from .transformer import transformer
+from .transformer import footprints, transformer
 from .workload import Workload, load
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "build",
     "cnn",
     "dlrm",
+    "footprints",
     "layerwise",
     "load",
     "load_model",

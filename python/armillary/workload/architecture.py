@@ -259,7 +259,7 @@ def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none
     """
     tokens = batch * sequence
     core = model.layers * attention_flops(model, tokens, sequence)
-    linear = 2 * tokens * model.over_layers(lambda layer: _multiplied(model, layer))
+    linear = 2 * tokens * model.over_layers(lambda layer: multiplied(model, layer))
     total = 3 * (core + linear + 2 * tokens * model.hidden * model.vocabulary)
     again = {"none": 0, "selective": core, "full": core + linear}[recompute]
     return Flops(total, total + again)
@@ -270,7 +270,7 @@ def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:
     return 2 * tokens * sequence * model.heads * (model.key_width + model.value_width)
 
 
-def _multiplied(model: Decoder, layer: int) -> int:
+def multiplied(model: Decoder, layer: int) -> int:
     """Weights of a layer that a token is multiplied with: those of linear layers it visits, without norms and
     biases."""
     h = model.hidden

@@ -58,6 +58,11 @@ class Setting:
         object.__setattr__(self, "kept", tokens // self.par.tp if self.par.sp else tokens)
 
     @property
+    def eager(self) -> bool:
+        """Whether kernels are plain PyTorch's, which write and keep more."""
+        return self.par.kernels == "eager"
+
+    @property
     def full(self) -> int:
         """Bytes of the hidden states of a micro-batch on a rank, uncut."""
         return self.tokens * self.model.hidden * self.par.bytes.activation

@@ -1,11 +1,15 @@
-"""What one NPU holds at its peak: weights, gradients, optimizer state, activations.
+"""What one NPU holds at its peak: weights, gradients, optimizer state, activations, temporary buffers.
 
-Here: bytes by formula. Not here: whether they fit (the platform knows), temporary buffers, fragmentation.
+Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of communication
+libraries.
 Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) + 12 optimizer a parameter; ZeRO divides the
 last, the last two, or all by the data-parallel ranks. A GPT layer with dropout and a written score matrix keeps s b h
 (10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its
-input, 2 s b h. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
-(arXiv:2205.05198, table 2).
+input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's value, queries
+and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each in the buckets
+of data parallelism, and the largest unit's while it is added up. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054,
+figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3);
+huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`).
 """
 
 from __future__ import annotations
@@ -60,6 +64,8 @@ def _attention(at: Setting) -> int:
     heads = model.heads // tp
     kv = heads if model.kv_rank else local_kv(model, tp)
     states_ = heads * (model.key_width + model.value_width) + kv * (model.key_width + model.value_width)
+    if at.eager and not model.positions:
+        states_ += (heads + kv) * model.key_width
     # MLA: the compressed ones before and after their norms.
     compressed = 2 * (model.q_rank + model.kv_rank) + model.rope_dim if model.kv_rank else 0
     return 2 * at.cut + width * at.tokens * (states_ + compressed) + _scores(at, heads) + _mask(at)
@@ -77,14 +83,19 @@ def _scores(at: Setting, heads: int) -> int:
 
 def _perceptron(at: Setting, ffn: int) -> int:
     """Inputs of norm and both matrices, of the function between them, a mask."""
-    inner = ffn // at.par.tp * (3 if at.model.gated else 2)
+    inner = ffn // at.par.tp * _widths(at)
     return 2 * at.cut + at.par.bytes.activation * at.tokens * inner + _mask(at)
+
+
+def _widths(at: Setting) -> int:
+    """Tensors of the inner width: what the function reads, and its value; eager, the gate after the function, too."""
+    return (3 + at.eager) if at.model.gated else 2
 
 
 def _experts(at: Setting) -> int:
     """Inputs of norm and router, tokens as sent and as returned, the experts' insides, those of shared experts."""
     model, count, width = at.model, share(at), at.par.bytes.activation
-    inner = model.expert_ffn // at.par.tp * (3 if model.gated else 2)
+    inner = model.expert_ffn // at.par.tp * _widths(at)
     shared = model.shared_experts * inner * at.tokens
     return 2 * at.cut + width * (2 * count.sent * model.hidden + count.computed * inner + shared) + _mask(at)
 
@@ -95,10 +106,24 @@ def embedding_activations(at: Setting) -> int:
 
 
 def head_activations(at: Setting) -> int:
-    """Inputs of the final norm and of the head, logits in 4 bytes."""
-    return 2 * at.cut + 4 * at.tokens * vocabulary_rows(at.model, at.par.tp)
+    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials beside them."""
+    return 2 * at.cut + (8 if at.eager else 4) * at.tokens * vocabulary_rows(at.model, at.par.tp)
 
 
 def gathered(par: Parallelism, largest: Weights) -> int:
     """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
     return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0
+
+
+def temporary(at: Setting, weights: Weights, largest: Weights) -> int:
+    """Bytes on their way: gradients of a rank with `weights`, and hidden states that sequence parallelism gathers.
+
+    Under sequence parallelism there are four of them whole at once in a backward pass: a block's gathered input and
+    gradient, and what is yet to be reduce-scattered of each.
+    """
+    par = at.par
+    gathered_ = 4 * at.full if par.sp and par.tp > 1 else 0
+    if not at.eager:
+        return gathered_
+    buckets = weights.total * par.bytes.weight if par.data > 1 and par.shards < 2 else 0
+    return gathered_ + buckets + largest.total * (par.bytes.weight + 4)

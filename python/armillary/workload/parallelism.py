@@ -22,6 +22,8 @@ Recompute = Literal["none", "selective", "full"]
 Attention = Literal["flash", "unfused"]
 Width = Literal["bf16", "fp16", "fp8", "fp32"]
 Offload = Literal["none", "optimizer", "parameters"]
+Kernels = Literal["fused", "eager"]
+Partition = Literal["layers", "cost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Options(TypedDict, total=False):
     overlap_grad_reduce: bool
     overlap_param_gather: bool
     scatter_gather: bool
+    kernels: Kernels
+    partition: Partition
     capacity_factor: float | None
     imbalance: float
     offload: Offload
@@ -121,6 +125,12 @@ class Parallelism:
     """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
     scatter_gather: bool = False
     """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
+    kernels: Kernels = "fused"
+    """What is held: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding, loss and
+    sums of gradients are a kernel each, or `eager` as by plain PyTorch. Changes memory, not time."""
+    partition: Partition = "layers"
+    """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with the head's counted,
+    as nanotron does."""
     capacity_factor: float | None = None
     """Experts take this multiple of an even share of tokens, padded; none are dropped when not given."""
     imbalance: float = 1.0
@@ -252,6 +262,8 @@ def _kinds(given: Parallelism) -> list[Fault]:
         ("attention", get_args(Attention)),
         ("precision", tuple(PRECISIONS)),
         ("offload", get_args(Offload)),
+        ("kernels", get_args(Kernels)),
+        ("partition", get_args(Partition)),
         ("zero", (0, 1, 2, 3)),
     ):
         if getattr(given, key) not in allowed:
@@ -311,7 +323,10 @@ def _tensor_faults(model: Decoder, tp: int) -> list[str]:
 def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
     pp, chunks = given.pp, given.virtual_stages
     faults = []
-    if not layers_fit(model.layers, pp * chunks):
+    if given.partition == "cost" and model.layers < pp * chunks - 1:
+        said = f"{model.layers} layers for {pp * chunks} = pp {pp} x virtual_stages {chunks} parts"
+        faults.append(("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone"))
+    elif given.partition == "layers" and not layers_fit(model.layers, pp * chunks):
         said = f"{model.layers} layers don't divide by {pp * chunks} = pp {pp} x virtual_stages {chunks}"
         allowed = nearest(pp, model.layers, lambda value: layers_fit(model.layers, value * chunks))
         help_ = f"{allowed} ({model.layers + 2} is divided too, embedding and head as a layer each)"
@@ -351,9 +366,9 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
         said = f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
         allowed = f"up to {unit * most}, {most} micro-batches" if most else f"up to {MOST_PASSES} layers"
         return [("global_batch", said, allowed)]
-    if count < given.pp:
+    if count < given.pp - 1:
         said = f"{batch} samples are {count} micro-batches ({product}), fewer than the pipeline's {given.pp} stages"
-        return [("global_batch", said, f"{unit * given.pp} or more, or pp up to {count}")]
+        return [("global_batch", said, f"{unit * given.pp} or more, or pp up to {count + 1}")]
     if given.schedule == "interleaved" and count % given.pp:
         said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
         return [("global_batch", said, _multiples(unit * given.pp, batch))]

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .architecture import (
+    Decoder,
     Weights,
     embedding_weights,
     head_weights,
     layer_weights,
+    multiplied,
     norm_weights,
 )
 from .experts import experts
@@ -30,6 +32,7 @@ from .memory import (
     layer_activations,
     owned,
     states,
+    temporary,
 )
 from .program import Program
 from .schedule import Pass, held, order
@@ -73,6 +76,25 @@ def split(layers: int, pp: int, chunks: int) -> list[int]:
     return [each - (part == 0) - (part == parts - 1) for part in range(parts)]
 
 
+def split_by_cost(model: Decoder, parts: int) -> list[int]:
+    """Layers of each part where a part ends with the layer that reaches its share of all multiplications.
+
+    The head's count, the embedding has none; every part but the last has a layer. This is how nanotron deals blocks to
+    pipeline ranks (huggingface/nanotron, `get_block_compute_costs`).
+    """
+    costs = [multiplied(model, layer) for layer in range(model.layers)]
+    total = sum(costs) + model.hidden * model.vocabulary
+    counts, done = [0] * parts, 0
+    part = 0
+    for layer, cost in enumerate(costs):
+        counts[part] += 1
+        done += cost
+        left, wanting = model.layers - layer - 1, parts - part - 2
+        if part < parts - 1 and (done * parts >= total * (part + 1) or left <= wanting):
+            part += 1
+    return counts
+
+
 @dataclass
 class Plan:
     """The units of every stage; equal layers share their scripts."""
@@ -85,7 +107,7 @@ class Plan:
         kinds = {mixed: self._kind(mixed) for mixed in {model.has_experts(i) for i in range(model.layers)}}
         parts: list[list[Unit]] = []
         first, before = 0, [0] * par.pp
-        for part, count in enumerate(split(model.layers, par.pp, par.virtual_stages)):
+        for part, count in enumerate(self._split()):
             local = before[part % par.pp]
             layers = [(f"layer{local + i}", first + i) for i in range(count)]
             parts.append([self._layer(name, layer, kinds[model.has_experts(layer)]) for name, layer in layers])
@@ -96,6 +118,12 @@ class Plan:
             [Chunk(tuple(parts[chunk * par.pp + stage])) for chunk in range(par.virtual_stages)]
             for stage in range(par.pp)
         ]
+
+    def _split(self) -> list[int]:
+        par = self.at.par
+        if par.partition == "cost":
+            return split_by_cost(self.at.model, par.pp * par.virtual_stages)
+        return split(self.at.model.layers, par.pp, par.virtual_stages)
 
     def _kind(self, mixed: bool) -> tuple[Scripts, Script]:
         scripts = join(attention(self.at), experts(self.at) if mixed else perceptron(self.at, self.at.model.ffn))
@@ -129,11 +157,13 @@ class Plan:
     def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
         """Peak bytes on one NPU of a stage."""
         chunks = self.stages[stage]
-        base = states(self.weights(stage), self.at.par)
+        weights = self.weights(stage)
+        base = states(weights, self.at.par)
         largest = max((unit.weights for chunk in chunks for unit in chunk.units), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
         extra = gathered(self.at.par, largest)
-        return Memory(base.weights + extra, base.gradients, base.optimizer, kept)
+        between = temporary(self.at, weights, largest)
+        return Memory(base.weights + extra, base.gradients, base.optimizer, kept, between)
 
 
 class Builder:

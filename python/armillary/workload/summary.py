@@ -28,11 +28,13 @@ class Memory:
     gradients: int = 0
     optimizer: int = 0
     activations: int = 0
+    temporary: int = 0
+    """What is neither: gradients on their way, gathered and unreduced activations."""
 
     @property
     def total(self) -> int:
         """All of it, bytes."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return self.weights + self.gradients + self.optimizer + self.activations + self.temporary
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,18 @@ def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options
     return generate(load_model(model), "transformer", options)
 
 
+def footprints(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> list[Memory]:
+    """What a rank of each pipeline stage holds at its peak, first stage first, bytes: the memory in the summary of
+    `transformer` or `moe` with these options, without making the workload.
+
+    Raises `InputError` listing every problem.
+    """
+    found = load_model(model)
+    shape = decoder(found)
+    plan = Plan(Setting(shape, parallelism(shape, found.name, options)))
+    return [plan.memory(stage, plan.order(stage)) for stage in range(plan.at.par.pp)]
+
+
 def generate(model: Model, family: str, options: Options) -> Workload:
     """The workload of a decoder of `family`, with its summary."""
     if model.family != family:

@@ -176,5 +176,6 @@ def _declared(summary: Summary | None, programs: int) -> tuple[list[tuple[int, i
     if summary is None:
         return [], None
     memory = [entry.memory for entry in summary.classes]
-    footprints = [(m.weights, m.gradients, m.optimizer, m.activations) for m in memory]
+    # The core tells only activations from what is held all along.
+    footprints = [(m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory]
     return footprints if len(memory) == programs else [], json.dumps(summary.as_dict())

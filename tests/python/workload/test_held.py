@@ -51,6 +51,16 @@ def test_interleaved_stages_hold_what_their_summary_says() -> None:
         assert simulated == declared
 
 
+def test_uneven_eager_stages_hold_what_their_summary_says() -> None:
+    uneven = transformer(
+        "llama-3-8b", pp=4, tp=2, dp=2, sp=True, kernels="eager", partition="cost", zero=1, global_batch=6
+    )
+    assert uneven.summary is not None
+    assert all(entry.memory.temporary for entry in uneven.summary.classes)
+    for simulated, declared in peaks(uneven):
+        assert simulated == declared
+
+
 def test_images_and_recommendations_hold_what_their_summary_says() -> None:
     for workload in (cnn("resnet-50", dp=2, local_batch=8, passes=2), moe("mixtral-8x7b", ep=8, dp=8)):
         for simulated, declared in peaks(workload):

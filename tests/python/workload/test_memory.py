@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from armillary.workload import transformer
 from armillary.workload.architecture import Decoder, Weights, decoder
 from armillary.workload.layer import Setting
-from armillary.workload.memory import layer_activations, states
+from armillary.workload.memory import head_activations, layer_activations, states, temporary
 from armillary.workload.models import load_model
 from armillary.workload.parallelism import Options, Parallelism, parallelism
+from armillary.workload.stage import split_by_cost
+from armillary.workload.transformer import footprints
 
 
 def per_layer(model: Decoder, **options: object) -> int:
@@ -95,3 +97,71 @@ def test_weights_of_stages_sum_to_the_model() -> None:
         total = sum(entry.memory.weights for entry in workload.summary.classes) // 2 * tp
         norms = (2 * 32 + 1) * 4096 * (tp - 1)
         assert total - norms == workload.summary.parameters
+
+
+LLAMA = Decoder(
+    layers=16,
+    hidden=2048,
+    heads=32,
+    ffn=8192,
+    vocabulary=131072,
+    sequence=4096,
+    gated=True,
+    norm="rms",
+    bias=False,
+    dropout=False,
+)
+
+
+@pytest.mark.parametrize(("kernels", "queries", "inner", "logit"), [("fused", 4, 3, 4), ("eager", 6, 4, 8)])
+def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: int) -> None:
+    """By hand, 2 bytes each: four states of a layer's width (two norms and what follows them); queries, keys, values
+    and their mean, eager also queries and keys before rotation; gate, up and product, eager also the gate's function;
+    4 bytes a row of the scores. Logits in 4 bytes, eager their exponentials too (huggingface/nanotron,
+    `tensor_parallel/functional.py`)."""
+    at = Setting(LLAMA, parallelism(LLAMA, "m", Options(kernels=kernels)))  # type: ignore[typeddict-item]
+    h, tokens = 2048, 4096
+    assert layer_activations(at, 0) == tokens * (2 * (4 * h + queries * h + inner * 8192) + 4 * 32)
+    assert head_activations(at) == tokens * (4 * h + logit * 131072)
+
+
+def test_temporary_buffers() -> None:
+    """Four whole hidden states of 2 bytes under sequence parallelism; eager 2 bytes a parameter of buckets under data
+    parallelism, and the largest unit's gradient in 2 and 4 bytes."""
+
+    def of(**options: object) -> int:
+        par = parallelism(LLAMA, "m", Options(**options))  # type: ignore[typeddict-item]
+        return temporary(Setting(LLAMA, par), Weights(1000), Weights(300))
+
+    assert of() == of(tp=2) == of(dp=2) == 0
+    assert of(tp=2, sp=True) == 4 * 2 * 4096 * 2048
+    assert of(kernels="eager") == 6 * 300
+    assert of(kernels="eager", dp=2) == of(kernels="eager", dp=2, zero=1) == 2 * 1000 + 6 * 300
+    assert of(kernels="eager", dp=2, zero=3) == 6 * 300
+
+
+def test_layers_by_cost() -> None:
+    """A layer of 4 h^2 + 3 h f = 4 + 12 (in h^2), a head of 64: 320 in all. Two parts end at 160, so the head counts as
+    four layers; eight at 40, the third layer's 48."""
+    assert split_by_cost(LLAMA, 1) == [16]
+    assert split_by_cost(LLAMA, 2) == [10, 6]
+    assert split_by_cost(LLAMA, 4) == [5, 5, 5, 1]
+    assert split_by_cost(LLAMA, 8)[0] == 3
+    assert split_by_cost(LLAMA, 17) == [1] * 16 + [0]
+
+
+@given(layers=st.integers(1, 60), parts=st.integers(1, 61), vocabulary=st.integers(1, 10**6))
+def test_every_part_but_the_last_has_a_layer(layers: int, parts: int, vocabulary: int) -> None:
+    counts = split_by_cost(
+        Decoder(layers=layers, hidden=64, heads=4, ffn=256, vocabulary=vocabulary, sequence=8), min(parts, layers + 1)
+    )
+    assert sum(counts) == layers
+    assert all(counts[:-1])
+
+
+@pytest.mark.parametrize("options", [{}, {"pp": 4, "kernels": "eager", "partition": "cost", "dp": 2, "zero": 1}])
+def test_footprints_are_those_of_the_workload(options: Options) -> None:
+    options = {"global_batch": 8, **options}
+    workload = transformer("llama-3-8b", **options)
+    assert workload.summary is not None
+    assert footprints("llama-3-8b", **options) == [entry.memory for entry in workload.summary.classes]

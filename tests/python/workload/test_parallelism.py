@@ -37,13 +37,18 @@ BAD = [
         "gpt3-175b",
         {"pp": 8, "dp": 2, "global_batch": 8},
         "global_batch: 8 samples are 4 micro-batches (micro_batch 1 x dp 2 = 2), fewer than the pipeline's 8 stages "
-        "(allowed: 16 or more, or pp up to 4)",
+        "(allowed: 16 or more, or pp up to 5)",
     ),
     (
         "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "global_batch": 6},
         "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as interleaving needs "
         "(allowed: 4 or 8)",
+    ),
+    (
+        "llama-3-8b",
+        {"pp": 34, "partition": "cost", "global_batch": 64},
+        "pp: 32 layers for 34 = pp 34 x virtual_stages 1 parts (allowed: up to 33, the last with the head alone)",
     ),
     ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens don't divide by 2 x cp = 6"),
     ("llama-3-8b", {"tp": 8, "sp": True, "seq": 100}, "sp: 100 tokens of a context-parallel rank don't divide by tp 8"),

@@ -87,6 +87,8 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "overlap_grad_reduce": draw(st.booleans()),
         "overlap_param_gather": draw(st.booleans()),
         "scatter_gather": draw(st.booleans()),
+        "kernels": draw(st.sampled_from(["fused", "eager"])),
+        "partition": draw(st.sampled_from(["layers", "cost"])),
         "micro_batch": draw(st.sampled_from([1, 2])),
         "attention": draw(st.sampled_from(["flash", "unfused"])),
     }
