@@ -7,12 +7,17 @@ last, the last two, or all by the data-parallel ranks. A GPT layer with dropout 
 (10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its
 input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's value, queries
 and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each in the buckets
-of data parallelism, and the largest unit's while it is added up. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054,
-figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3);
-huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`).
+of data parallelism, and the largest unit's while it is added up. Where they are added up by the multiplications
+themselves (fused), autograd is handed an empty one of each shape instead.
+Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li
+et al. 2020 (arXiv:2006.15704, section 3.2.3);
+huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
+NVIDIA/TransformerEngine (`get_dummy_wgrad`) and NVIDIA/Megatron-LM (`core/tensor_parallel/layers.py`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from .architecture import Weights, local_kv, vocabulary_rows
 from .experts import share
@@ -115,15 +120,29 @@ def gathered(par: Parallelism, largest: Weights) -> int:
     return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0
 
 
-def temporary(at: Setting, weights: Weights, largest: Weights) -> int:
-    """Bytes on their way: gradients of a rank with `weights`, and hidden states that sequence parallelism gathers.
+def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> int:
+    """Bytes on their way on a rank with `weights` in `units`: gradients, and hidden states that are gathered whole.
 
-    Under sequence parallelism there are four of them whole at once in a backward pass: a block's gathered input and
+    Under sequence parallelism four hidden states are whole at once in a backward pass: a block's gathered input and
     gradient, and what is yet to be reduce-scattered of each.
     """
     par = at.par
-    gathered_ = 4 * at.full if par.sp and par.tp > 1 else 0
-    if not at.eager:
-        return gathered_
-    buckets = weights.total * par.bytes.weight if par.data > 1 and par.shards < 2 else 0
-    return gathered_ + buckets + largest.total * (par.bytes.weight + 4)
+    whole = 4 * at.full if par.sp and par.tp > 1 else 0
+    if par.shards == 3:
+        return whole + _largest(units) * par.gradient_bytes
+    if at.eager:
+        buckets = weights.total * par.bytes.weight if par.data > 1 and par.shards < 2 else 0
+        return whole + buckets + _largest(units) * (par.bytes.weight + 4)
+    return whole + _placeholders(at, units) * par.bytes.weight
+
+
+def _largest(units: Mapping[str, Weights]) -> int:
+    return max(weights.total for weights in units.values())
+
+
+def _placeholders(at: Setting, units: Mapping[str, Weights]) -> int:
+    """Parameters of which fused sums of gradients hold an empty one: every shape of a layer once, and the head."""
+    local = max(at.model.experts // at.par.ep, 1)
+    once = {name: weights.dense + weights.expert // local for name, weights in units.items() if name != "embedding"}
+    head = once.pop("head", 0)
+    return head + max(once.values(), default=0)

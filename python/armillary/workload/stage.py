@@ -159,10 +159,11 @@ class Plan:
         chunks = self.stages[stage]
         weights = self.weights(stage)
         base = states(weights, self.at.par)
-        largest = max((unit.weights for chunk in chunks for unit in chunk.units), key=lambda weights: weights.total)
+        units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
+        largest = max(units.values(), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
         extra = gathered(self.at.par, largest)
-        between = temporary(self.at, weights, largest)
+        between = temporary(self.at, weights, units)
         return Memory(base.weights + extra, base.gradients, base.optimizer, kept, between)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,19 +127,37 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
     assert head_activations(at) == tokens * (4 * h + logit * 131072)
 
 
-def test_temporary_buffers() -> None:
-    """Four whole hidden states of 2 bytes under sequence parallelism; eager 2 bytes a parameter of buckets under data
-    parallelism, and the largest unit's gradient in 2 and 4 bytes."""
+def held_between(model: Decoder = LLAMA, **options: object) -> int:
+    """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and one of experts, a
+    head."""
+    par = parallelism(model, "m", Options(**options))  # type: ignore[typeddict-item]
+    units = {"embedding": Weights(900), "layer0": Weights(500), "layer1": Weights(300, 800), "head": Weights(1000)}
+    return temporary(Setting(model, par), Weights(2700, 800), units)
 
-    def of(**options: object) -> int:
-        par = parallelism(LLAMA, "m", Options(**options))  # type: ignore[typeddict-item]
-        return temporary(Setting(LLAMA, par), Weights(1000), Weights(300))
 
-    assert of() == of(tp=2) == of(dp=2) == 0
-    assert of(tp=2, sp=True) == 4 * 2 * 4096 * 2048
-    assert of(kernels="eager") == 6 * 300
-    assert of(kernels="eager", dp=2) == of(kernels="eager", dp=2, zero=1) == 2 * 1000 + 6 * 300
-    assert of(kernels="eager", dp=2, zero=3) == 6 * 300
+def test_temporary_buffers_of_eager_kernels() -> None:
+    """2 bytes a parameter of buckets under data parallelism, and the largest unit's gradient in 2 and 4 bytes."""
+    assert held_between(kernels="eager") == 6 * 1100
+    assert held_between(kernels="eager", dp=2) == held_between(kernels="eager", dp=2, zero=1) == 2 * 3500 + 6 * 1100
+    assert held_between(kernels="eager", dp=2, zero=2) == 6 * 1100
+
+
+def test_temporary_buffers_of_fused_kernels() -> None:
+    """An empty gradient in 2 bytes of each shape: of the head's, and of the layer that has most; experts are alike."""
+    assert held_between() == held_between(dp=2) == held_between(tp=2) == 2 * (1000 + 1100)
+    experts = {"experts": 8, "top_k": 2, "expert_ffn": 1024}
+    mixed = dataclasses.replace(LLAMA, **experts)
+    assert held_between(mixed) == 2 * (1000 + 500)
+    assert held_between(mixed, dp=2, ep=2) == 2 * (1000 + 500)
+    assert held_between(mixed, dp=4, ep=4) == 2 * (1000 + 300 + 800 // 2)
+
+
+def test_temporary_buffers_of_gathering() -> None:
+    """Four whole hidden states of 2 bytes under sequence parallelism; ZeRO 3, the largest unit's gradient."""
+    assert held_between(tp=2, sp=True) - held_between(tp=2) == 4 * 2 * 4096 * 2048
+    for kernels in ("fused", "eager"):
+        assert held_between(kernels=kernels, dp=2, zero=3) == 2 * 1100
+        assert held_between(kernels=kernels, dp=2, zero=3, fp32_gradients=True) == 4 * 1100
 
 
 def test_layers_by_cost() -> None:
