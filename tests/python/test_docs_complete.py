@@ -79,7 +79,7 @@ def test_every_key_of_compute() -> None:
     assert keys
     assert models
     words = re.findall(r'"(\w+)"', keys[1])
-    assert len(words) == 10
+    assert len(words) == 14
     text = page("compute.md")
     assert not [
         word

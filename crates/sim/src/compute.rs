@@ -7,11 +7,11 @@
 use crate::astra_sim;
 use crate::memory::{self, Accesses};
 use crate::platform::Platform;
-use device::compute::{Compute, Estimate, Validity, Work};
+use device::compute::{Compute, Estimate, Roofline, Validity, Work};
 use graph::{Node, Op, Workload};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use units::Span;
+use units::{Ratio, Span};
 
 /// Durations by program and node.
 pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
@@ -21,14 +21,18 @@ pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Spa
 
 /// Durations of computations that start while their NPU communicates; nothing where that makes no difference.
 pub(crate) fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
-    match memory::beside(platform) {
-        Some(left) if platform.npu.memory_contention && platform.astra_sim.is_none() => {
-            let mut shared = platform.clone();
-            shared.npu.compute = shared.npu.compute.with_memory(left);
-            durations(workload, &shared)
-        }
-        _ => Vec::new(),
+    let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
+    let kept = platform.npu.compute_beside;
+    if platform.astra_sim.is_some() || left.is_none() && kept == Ratio::ONE {
+        return Vec::new();
     }
+    let mut shared = platform.clone();
+    if let Some(left) = left {
+        shared.npu.compute = shared.npu.compute.with_memory(left);
+    }
+    let mut clock = Clock::new(&shared);
+    let mut slower = |node: &Node| clock.duration(node).over(kept);
+    workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
 }
 
 /// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded duration would have to be.
@@ -131,7 +135,7 @@ impl<'a> Clock<'a> {
         let compute = &self.platform.npu.compute;
         match compute {
             // Quicker than looking it up.
-            Compute::Recorded | Compute::Roofline(_) => compute.estimate(&work),
+            Compute::Recorded | Compute::Roofline(Roofline { tiles: None, .. }) => compute.estimate(&work),
             _ => *self.known.entry(work).or_insert_with(|| compute.estimate(&work)),
         }
     }

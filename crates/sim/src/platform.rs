@@ -135,8 +135,12 @@ pub struct Npu {
     pub compute: Compute,
     /// What every duration of NPU compute, recorded or modelled, is divided by.
     pub compute_scale: Ratio,
+    /// Part of their speed that kernels keep that start while their NPU communicates.
+    pub compute_beside: Ratio,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
+    /// What its host takes to launch a kernel, a collective or a send, one after the other; it waits for receives.
+    pub launch: Span,
     /// Local memory bandwidth; `None`: reductions cost nothing.
     pub memory_bandwidth: Option<Bandwidth>,
     /// Fixed part of an access to local memory by a load or store node.

@@ -7,10 +7,12 @@ pub mod measured;
 mod measured_csv;
 pub mod roofline;
 pub mod systolic;
+pub mod tiles;
 
 pub use measured::Measured;
 pub use roofline::{Efficiency, Roofline};
 pub use systolic::Systolic;
+pub use tiles::Tiles;
 
 use graph::{Gemm, Kernel, Op};
 use std::sync::Arc;

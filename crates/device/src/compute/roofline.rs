@@ -1,10 +1,11 @@
 //! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that kernels of its kind reach.
 //!
-//! Model: `time = max(operations / (peak * efficiency), bytes / (bandwidth * memory efficiency))`, each part rounded up to the
-//! picosecond. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory efficiency))`, each part rounded up to the
+//! picosecond. Matrix multiplications have the peak of their elements' width, and where the NPU works in tiles the operations that these
+//! are worth (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
-use super::Work;
-use graph::Kernel;
+use super::{Tiles, Work};
+use graph::{Gemm, Kernel};
 use units::{Bandwidth, Flops, Ratio, Span};
 
 /// What kernels of each kind reach, by `Kernel as usize`.
@@ -25,12 +26,19 @@ pub struct Roofline {
     pub memory: Bandwidth,
     /// What of them is reached.
     pub efficiency: Efficiency,
+    /// What every kernel takes beside that: filling and draining the NPU.
+    pub start: Span,
+    /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 1 byte, and of 4 and more.
+    pub widths: [Option<Flops>; 2],
+    /// How matrix multiplications are cut, where that counts.
+    pub tiles: Option<Tiles>,
 }
 
 impl Roofline {
     /// The roofline with all of peak and bandwidth reached.
     pub fn ideal(peak: Flops, memory: Bandwidth) -> Roofline {
-        Roofline { peak, memory, efficiency: Efficiency::default() }
+        let efficiency = Efficiency::default();
+        Roofline { peak, memory, efficiency, start: Span::ZERO, widths: [None; 2], tiles: None }
     }
 
     /// Memory bandwidth that kernels of a kind reach.
@@ -40,8 +48,21 @@ impl Roofline {
 
     /// Time for `work`.
     pub fn span(&self, work: &Work) -> Span {
-        let rate = self.peak.times(self.efficiency.rate[work.kernel as usize]);
-        rate.span(work.operations).max(self.bandwidth(work.kernel).span(work.bytes))
+        let (peak, operations) = match &work.gemm {
+            Some(gemm) => (self.peak_of(gemm), self.tiles.map_or(work.operations, |tiles| tiles.operations(gemm))),
+            None => (self.peak, work.operations),
+        };
+        let rate = peak.times(self.efficiency.rate[work.kernel as usize]);
+        self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(work.bytes))
+    }
+
+    fn peak_of(&self, gemm: &Gemm) -> Flops {
+        let other = match gemm.width {
+            1 => self.widths[0],
+            4.. => self.widths[1],
+            _ => None,
+        };
+        other.unwrap_or(self.peak)
     }
 }
 
@@ -71,5 +92,20 @@ mod tests {
         assert_eq!(roofline.span(&work(1_000_000_000_000_000, 0, Kernel::Gemm)), Span(4_546_281_142_026));
         assert_eq!(roofline.span(&work(0, 1_300_000_000_000, Kernel::Embedding)), Span(1_000_000_807_693));
         assert_eq!(roofline.span(&work(312, 0, Kernel::Attention)), Span(1));
+    }
+
+    /// A data sheet's rates: an H100 does 989 TFLOPS at 16 bits, twice that at 8.
+    #[test]
+    fn multiplications_have_the_rate_of_their_width_and_every_kernel_a_start() {
+        let mut roofline = Roofline::ideal(Flops(989_000_000_000_000), Bandwidth(u64::MAX));
+        roofline.widths = [Some(Flops(1_978_000_000_000_000)), None];
+        roofline.start = Span(7);
+        let time = |width| {
+            let gemm = Gemm { batch: 1, m: 989, n: 1000, k: 1000, width };
+            let work = Work { operations: gemm.operations(), bytes: Bytes(0), kernel: Kernel::Gemm, gemm: Some(gemm) };
+            roofline.span(&work)
+        };
+        assert_eq!([time(1), time(2), time(4)], [Span(1_000_007), Span(2_000_007), Span(2_000_007)]);
+        assert_eq!(roofline.span(&work(989, 0, Kernel::Other)), Span(8));
     }
 }

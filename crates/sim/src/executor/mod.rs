@@ -137,6 +137,8 @@ pub struct Settings {
     pub memory_limit: Option<(units::Bytes, Exceeded)>,
     /// What each program holds from the beginning to the end.
     pub resident: Vec<u64>,
+    /// What a host takes to launch a kernel, a collective or a send on its NPU.
+    pub launch: Span,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
     pub durations: Vec<Vec<Span>>,
     /// The same for computations that start while their NPU communicates; empty where that changes nothing.
@@ -166,6 +168,8 @@ enum Callback {
     Node(u32),
     /// A node that moved something out of or into its NPU's memory may begin.
     Moved(u32),
+    /// The host has launched a node.
+    Launched(u32),
     /// A phase may send its first messages.
     Start(u32),
     /// A reception of a stream has become usable.
@@ -511,6 +515,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         match callback {
             Callback::Node(node) => (0, node, 0, 0),
             Callback::Moved(node) => (0, node, 0, 2),
+            Callback::Launched(node) => (0, node, 0, 3),
             Callback::Custom(run, node) => (1, run, node, 0),
             Callback::Announced(channel, ordinal) => match self.sender(channel, ordinal) {
                 Owner { run: NONE, node, .. } => (0, node, 0, 1),
@@ -539,6 +544,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
             Callback::Node(node) => self.complete(rank, node),
             Callback::Moved(node) => self.moved(rank, node),
+            Callback::Launched(node) => self.take_memory(rank, node),
             Callback::Custom(run, node) => self.custom_done(run, node),
             Callback::Cleared(stream, word) => {
                 self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))

@@ -67,6 +67,8 @@ pub(super) struct Rank {
     pub instants: Vec<Instant>,
     /// When the NPU's own memory is free again.
     pub memory_free: Time,
+    /// When its host has launched what it has launched so far.
+    pub launched: Time,
     /// What its program holds of the NPU's memory, and how much of that lies outside.
     pub held: u64,
     pub spilled: u64,
@@ -92,6 +94,7 @@ impl<B: Backend> Executor<'_, B> {
                 issued: 0,
                 instants: Vec::new(),
                 memory_free: Time::ZERO,
+                launched: Time::ZERO,
                 held: self.settings.resident[binding.program as usize],
                 spilled: 0,
                 ready: Default::default(),
@@ -160,6 +163,27 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.ranks[rank as usize].program as usize;
         let kind = self.kinds[program][index as usize];
         self.recorder.issued(rank, index, kind, self.ranks[rank as usize].last, self.now);
+        match self.launched(rank, kind) {
+            Some(later) => self.register(rank, later, Callback::Launched(index)),
+            None => self.take_memory(rank, index),
+        }
+    }
+
+    /// When the host will have launched a node that could begin now; nothing where it has already. Hosts launch one node after the other, ahead of
+    /// their NPUs but not of what they have received.
+    fn launched(&mut self, rank: u32, kind: Kind) -> Option<Time> {
+        if self.settings.launch == Span::ZERO || !matches!(kind, Kind::Compute | Kind::Communication) {
+            return None;
+        }
+        let state = &mut self.ranks[rank as usize];
+        state.launched = state.launched + self.settings.launch;
+        (state.launched > self.now).then_some(state.launched)
+    }
+
+    /// Begins a node that has been launched, as soon as it has its memory.
+    pub(super) fn take_memory(&mut self, rank: u32, index: u32) {
+        let program = self.ranks[rank as usize].program as usize;
+        let kind = self.kinds[program][index as usize];
         if let Some(held) = self.workload.programs[program].held(index as usize)
             && let Some(later) = self.allocate(rank, index, held)
         {
@@ -208,6 +232,9 @@ impl<B: Backend> Executor<'_, B> {
         self.done += 1;
         let deps = state.deps;
         let kind = self.kinds[number][index as usize];
+        if kind == Kind::Receive {
+            state.launched = state.launched.max(self.now);
+        }
         self.recorder.completed(rank, index, kind, self.now);
         if let Some(held) = workload.programs[number].held(index as usize) {
             self.free(rank, held);

@@ -218,6 +218,8 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         name: "NPU".to_string(),
         compute: if raw.roofline { Compute::Roofline(Roofline::ideal(peak, memory)) } else { Compute::Recorded },
         compute_scale: Ratio::ONE,
+        compute_beside: Ratio::ONE,
+        launch: Span::ZERO,
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),
         memory_latency: Span::ZERO,

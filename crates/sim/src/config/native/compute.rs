@@ -2,6 +2,7 @@
 //!
 //! ```yaml
 //! compute: {model: roofline, scale: 0.5, efficiency: {gemm: 70.5 %}, memory_efficiency: 0.84}
+//! compute: {model: roofline, start: 3 us, rates: {fp8: 1979 TFLOPS, fp32: 495 TFLOPS}, tiles: {units: 132, fill: 128, load: 16}}
 //! compute: {model: systolic, rows: 256, columns: 256, dataflow: weight_stationary, clock: 940 MHz, sram: {ifmap: 12 MiB}}
 //! compute: {model: measured, table: gemm_a100.csv}
 //! ```
@@ -12,14 +13,14 @@ use crate::config::tree::Origin;
 use crate::platform::Npu;
 use device::compute::measured::{Measured, Table};
 use device::compute::systolic::{Dataflow, Sram, Systolic};
-use device::compute::{Compute, Efficiency, Roofline};
+use device::compute::{Compute, Efficiency, Roofline, Tiles};
 use engine::Digest;
 use graph::Kernel;
 use serde_json::{Map, json};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use units::{Bandwidth, Flops, Ratio};
+use units::{Bandwidth, Flops, Ratio, Span};
 
 /// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
 const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
@@ -27,8 +28,24 @@ const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
 const MOST_SCALE: Ratio = Ratio(1_000_000 * Ratio::ONE.0);
 /// Largest side of an array.
 const MOST_CELLS: u32 = 65_536;
-const KEYS: [&str; 10] =
-    ["model", "scale", "efficiency", "memory_efficiency", "rows", "columns", "dataflow", "clock", "sram", "table"];
+const KEYS: [&str; 14] = [
+    "model",
+    "scale",
+    "beside",
+    "efficiency",
+    "memory_efficiency",
+    "start",
+    "rates",
+    "tiles",
+    "rows",
+    "columns",
+    "dataflow",
+    "clock",
+    "sram",
+    "table",
+];
+/// Widths of elements beside `peak`'s 16 bits, as in `Roofline::widths`.
+const WIDTHS: [&str; 2] = ["fp8", "fp32"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Model {
@@ -49,8 +66,9 @@ impl Model {
     /// True when the model heeds the key.
     fn heeds(self, key: &str) -> bool {
         match key {
-            "model" | "scale" => true,
-            "efficiency" | "memory_efficiency" => self != Model::Recorded,
+            "model" | "scale" | "beside" => true,
+            "efficiency" | "memory_efficiency" | "start" => self != Model::Recorded,
+            "rates" | "tiles" => matches!(self, Model::Roofline | Model::Measured),
             "table" => self == Model::Measured,
             _ => self == Model::Systolic,
         }
@@ -64,8 +82,17 @@ pub(super) struct Given {
     pub memory: Option<Bandwidth>,
 }
 
-/// The model and the factor on its speed; `npu` is the mapping `npu`.
-pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Option<(Compute, Ratio)> {
+/// What `npu.compute` says.
+pub(super) struct Read {
+    pub compute: Compute,
+    /// The factor on its speed.
+    pub scale: Ratio,
+    /// What of its speed is left beside communication.
+    pub beside: Ratio,
+}
+
+/// The model and the factors on its speed; `npu` is the mapping `npu`.
+pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Option<Read> {
     let at = npu.get("compute");
     let mapping = at.as_ref().filter(|at| at.is_map());
     let word = match (&at, mapping) {
@@ -86,8 +113,9 @@ pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Optio
     let before = findings.problems.len();
     let settings = mapping.or(at.as_ref()).unwrap_or(npu);
     let scale = scale(settings, findings);
+    let beside = settings.get("beside").map_or(Ratio::ONE, |at| part(&at, findings));
     let compute = of_model(model, npu, settings, given, findings);
-    if findings.problems.len() > before { None } else { Some((compute?, scale)) }
+    if findings.problems.len() > before { None } else { Some(Read { compute: compute?, scale, beside }) }
 }
 
 fn of_model(model: Model, npu: &At<'_>, at: &At<'_>, given: Given, findings: &mut Findings) -> Option<Compute> {
@@ -97,7 +125,10 @@ fn of_model(model: Model, npu: &At<'_>, at: &At<'_>, given: Given, findings: &mu
         Efficiency { rate: ratios(at, "efficiency", findings), memory: ratios(at, "memory_efficiency", findings) }
     };
     let memory = given.memory.unwrap_or(BOUNDLESS);
-    let roofline = |peak| Roofline { peak, memory, efficiency };
+    let start = at.get("start").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
+    let widths = rates(at.get("rates"), findings);
+    let tiles = tiles(at.get("tiles"), findings);
+    let roofline = |peak| Roofline { peak, memory, efficiency, start, widths, tiles };
     match model {
         Model::Recorded => Some(Compute::Recorded),
         Model::Systolic => systolic(at, given, roofline, findings).map(Compute::Systolic),
@@ -172,6 +203,24 @@ fn part(at: &At<'_>, findings: &mut Findings) -> Ratio {
         );
     }
     part
+}
+
+/// Peak rates of other widths.
+fn rates(at: Option<At<'_>>, findings: &mut Findings) -> [Option<Flops>; 2] {
+    let Some(at) = at else { return [None; 2] };
+    if findings.mapping(&at, &WIDTHS).is_none() {
+        return [None; 2];
+    }
+    WIDTHS.map(|width| at.get(width).and_then(|at| findings.quantity(&at)))
+}
+
+fn tiles(at: Option<At<'_>>, findings: &mut Findings) -> Option<Tiles> {
+    let at = at?;
+    findings.mapping(&at, &["units", "fill", "load"])?;
+    let units = findings.need(&at, "units", "multiprocessors of the NPU").and_then(|at| findings.whole(&at, 1, 65_536));
+    let mut part = |key, most| at.get(key).and_then(|at| findings.whole(&at, 0, most)).unwrap_or(0);
+    let (fill, load) = (part("fill", 65_536), part("load", 1024));
+    Some(Tiles { units: units?, fill, load })
 }
 
 fn systolic(
@@ -249,6 +298,9 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
     if npu.compute_scale != Ratio::ONE {
         lines.push(format!("scale: {}", npu.compute_scale));
     }
+    if npu.compute_beside != Ratio::ONE {
+        lines.push(format!("beside: {}", npu.compute_beside));
+    }
     if let Some(roofline) = rest(&npu.compute) {
         for (key, ratios) in
             [("efficiency", roofline.efficiency.rate), ("memory_efficiency", roofline.efficiency.memory)]
@@ -257,6 +309,7 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
             let parts: Vec<String> = parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
             lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));
         }
+        show_rest(roofline, &mut lines);
     }
     match &npu.compute {
         Compute::Systolic(systolic) => show_systolic(systolic, &mut lines),
@@ -268,6 +321,17 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
         true => writeln!(out, "  compute: {name}"),
         false => writeln!(out, "  compute:\n    model: {name}\n    {}", lines.join("\n    ")),
     };
+}
+
+fn show_rest(roofline: &Roofline, lines: &mut Vec<String>) {
+    if roofline.start != Span::ZERO {
+        lines.push(format!("start: {}", roofline.start));
+    }
+    let rates = WIDTHS.iter().zip(roofline.widths);
+    let rates: Vec<String> = rates.filter_map(|(width, rate)| Some(format!("{width}: {}", rate?))).collect();
+    lines.extend((!rates.is_empty()).then(|| format!("rates: {{{}}}", rates.join(", "))));
+    let tiles = roofline.tiles.map(|t| format!("tiles: {{units: {}, fill: {}, load: {}}}", t.units, t.fill, t.load));
+    lines.extend(tiles);
 }
 
 fn show_systolic(systolic: &Systolic, lines: &mut Vec<String>) {
@@ -287,10 +351,14 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
     let by_kind = |ratios: [Ratio; Kernel::ALL.len()]| -> Map<String, serde_json::Value> {
         Kernel::ALL.into_iter().zip(ratios).map(|(kernel, ratio)| (kernel.name().to_string(), ratio.0.into())).collect()
     };
-    let mut out = json!({ "scale_millionths": npu.compute_scale.0 });
+    let mut out = json!({ "scale_millionths": npu.compute_scale.0, "beside_millionths": npu.compute_beside.0 });
     if let Some(roofline) = rest(&npu.compute) {
         out["efficiency_millionths"] = by_kind(roofline.efficiency.rate).into();
         out["memory_efficiency_millionths"] = by_kind(roofline.efficiency.memory).into();
+        out["start_ps"] = roofline.start.0.into();
+        out["rates_flops"] = json!({ "fp8": roofline.widths[0].map(|r| r.0), "fp32": roofline.widths[1].map(|r| r.0) });
+        let tiles = roofline.tiles.map(|t| json!({ "units": t.units, "fill": t.fill, "load": t.load }));
+        out["tiles"] = tiles.unwrap_or_default();
     }
     match &npu.compute {
         Compute::Systolic(s) => {

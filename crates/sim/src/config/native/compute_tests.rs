@@ -3,7 +3,7 @@
 use super::{from_yaml, load_with, to_json, to_yaml};
 use crate::platform::Platform;
 use device::compute::systolic::{Dataflow, Sram, Systolic};
-use device::compute::{Compute, Efficiency, Measured, Roofline};
+use device::compute::{Compute, Efficiency, Measured, Roofline, Tiles};
 use graph::{Gemm, Kernel, Problem};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn efficiencies_are_by_kind_or_for_all() {
     let mut efficiency = Efficiency { memory: [Ratio(836_000); 8], ..Efficiency::default() };
     efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Attention as usize] = Ratio(500_000);
-    assert_eq!(platform.npu.compute, Compute::Roofline(Roofline { peak: PEAK, memory: MEMORY, efficiency }));
+    assert_eq!(platform.npu.compute, Compute::Roofline(Roofline { efficiency, ..Roofline::ideal(PEAK, MEMORY) }));
     let shown = to_json(&platform);
     assert_eq!(shown["npu"]["compute"], "roofline");
     assert_eq!(shown["npu"]["compute_settings"]["efficiency_millionths"]["gemm"], 705_000);
@@ -106,7 +106,7 @@ fn every_fault_is_named() {
         ),
         (
             "{modell: roofline}",
-            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, scale, efficiency, memory_efficiency, rows, columns, dataflow, clock, sram, table)",
+            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, scale, beside, efficiency, memory_efficiency, start, rates, tiles, rows, columns, dataflow, clock, sram, table)",
         ),
         (
             "{model: fast}",
@@ -182,11 +182,17 @@ fn ratios(most: u64) -> impl Strategy<Value = [Ratio; 8]> {
 }
 
 fn rooflines() -> impl Strategy<Value = Roofline> {
-    (ratios(1_000_000), ratios(1_000_000)).prop_map(|(rate, memory)| Roofline {
-        peak: PEAK,
-        memory: MEMORY,
-        efficiency: Efficiency { rate, memory },
-    })
+    let rates = prop::array::uniform2(prop::option::of((1u64..).prop_map(Flops)));
+    let tiles = (1u32..=65_536, 0u32..=65_536, 0u32..=1024).prop_map(|(units, fill, load)| Tiles { units, fill, load });
+    (ratios(1_000_000), ratios(1_000_000), 0u64..1_000_000_000_000, rates, prop::option::of(tiles)).prop_map(
+        |(rate, memory, start, widths, tiles)| Roofline {
+            efficiency: Efficiency { rate, memory },
+            start: Span(start),
+            widths,
+            tiles,
+            ..Roofline::ideal(PEAK, MEMORY)
+        },
+    )
 }
 
 fn arrays() -> impl Strategy<Value = Systolic> {
@@ -201,15 +207,25 @@ fn arrays() -> impl Strategy<Value = Systolic> {
             clock: Frequency(clock),
             sram,
             memory: Some(MEMORY),
-            rest,
+            // What an array does not heed is not written.
+            rest: Roofline { widths: [None; 2], tiles: None, ..rest },
         },
     )
 }
 
 proptest! {
     #[test]
-    fn models_read_back(array in arrays(), roofline in rooflines(), which in 0..3, scale in 1u64..1_000_000_000_000) {
+    fn models_read_back(
+        array in arrays(),
+        roofline in rooflines(),
+        which in 0..3,
+        scale in 1u64..1_000_000_000_000,
+        beside in 1u64..=1_000_000,
+        launch in 0u64..1_000_000_000_000,
+    ) {
         let mut platform = read("recorded").unwrap();
+        platform.npu.compute_beside = Ratio(beside);
+        platform.npu.launch = Span(launch);
         platform.npu.compute_scale = Ratio(scale);
         platform.npu.compute =
             [Compute::Recorded, Compute::Roofline(roofline), Compute::Systolic(array)][which as usize].clone();

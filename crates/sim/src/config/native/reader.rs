@@ -116,7 +116,9 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         name: "NPU".into(),
         compute: Compute::Recorded,
         compute_scale: Ratio::ONE,
+        compute_beside: Ratio::ONE,
         peak: None,
+        launch: Span::ZERO,
         memory_bandwidth: None,
         memory_latency: Span::ZERO,
         memory_capacity: None,
@@ -124,21 +126,24 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         memory_contention: false,
     };
     let Some(at) = at else { return Some(empty) };
-    findings.mapping(&at, &["name", "compute", "peak", "memory"])?;
+    findings.mapping(&at, &["name", "compute", "peak", "launch", "memory"])?;
     let before = findings.problems.len();
     let peak = at.get("peak").and_then(|at| findings.quantity(&at));
+    let launch = at.get("launch").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
     let memory = memory::own(at.get("memory"), findings);
     let name = label(&at, "name", "NPU", findings);
     if findings.problems.len() > before {
         return None;
     }
     let given = compute::Given { peak, memory: memory.bandwidth };
-    let (compute, compute_scale) = compute::read(&at, given, findings)?;
+    let compute::Read { compute, scale: compute_scale, beside: compute_beside } = compute::read(&at, given, findings)?;
     Some(Npu {
         name,
         compute,
         compute_scale,
+        compute_beside,
         peak,
+        launch,
         memory_bandwidth: memory.bandwidth,
         memory_latency: memory.latency,
         memory_capacity: memory.capacity,

@@ -1,0 +1,64 @@
+//! Hosts that launch one kernel after the other, and kernels beside communication.
+
+#[path = "common/built.rs"]
+#[allow(dead_code)] // shared with other tests; not all of it is used here
+mod built;
+
+use built::{WORK, collective, config, recv, send};
+use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
+use sim::run::{BackendKind, run};
+use std::sync::Arc;
+use units::Span;
+
+const TWO: &str =
+    "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns, chunks: 1}\n";
+
+/// Nodes with their durations in us and what they depend on.
+fn program(nodes: &[(Op, u64, &[u64])]) -> Program {
+    let mut builder = ProgramBuilder::default();
+    for (id, (op, us, after)) in nodes.iter().enumerate() {
+        let node = Node { id: id as u64, duration: Span::from_ns(1000 * us), op: *op };
+        builder.push(node, &format!("n{id}"), after.iter().copied());
+    }
+    builder.build().expect("ids are unique")
+}
+
+fn step_us(npu: &str, workload: Workload) -> f64 {
+    let platform = format!("{TWO}npu: {npu}\n");
+    let finished = run(&config(&platform, workload, BackendKind::Analytical), &mut |_| true);
+    finished.unwrap_or_else(|e| panic!("{e}")).report.step_time_ns / 1000.0
+}
+
+/// Hosts run ahead of their NPUs: kernel i begins when i + 1 launches are over and the kernel before it is.
+#[test]
+fn a_host_runs_ahead() {
+    let alone = |kernels: &[u64], npu: &str| {
+        let nodes: Vec<_> = kernels.iter().map(|&us| (WORK, us, &[][..])).collect();
+        step_us(npu, Workload::uniform(program(&nodes), 2))
+    };
+    assert_eq!(alone(&[100, 1, 1, 1], "{launch: 10 us}"), 10.0 + 100.0 + 3.0);
+    assert_eq!(alone(&[1, 1, 1, 100], "{launch: 10 us}"), 40.0 + 100.0);
+    assert_eq!(alone(&[1, 1, 1, 100], "{}"), 103.0);
+}
+
+/// It waits for what its NPU receives: what follows is launched after that.
+#[test]
+fn a_host_waits_for_receives() {
+    let first = program(&[(WORK, 50, &[]), (send(1, 100_000), 0, &[0])]);
+    let second = program(&[(recv(-1, 100_000), 0, &[]), (WORK, 1, &[0]), (WORK, 1, &[1])]);
+    let mut workload = Workload::uniform(first, 2);
+    workload.programs.push(Arc::new(second));
+    workload.ranks[1].program = 1;
+    // Launch, kernel, the send (launched meanwhile), 100 us of bytes; then two launches, and the kernel after the last.
+    assert_eq!(step_us("{launch: 10 us}", workload), 10.0 + 50.0 + 100.0 + 20.0 + 1.0);
+}
+
+/// A kernel that starts beside a collective takes 1 / 0.8 of its time.
+#[test]
+fn kernels_beside_communication_are_slower() {
+    let reduce = collective(CollectiveKind::AllReduce, 100_000, 0);
+    let mut workload = Workload::uniform(program(&[(reduce, 0, &[]), (WORK, 400, &[]), (WORK, 400, &[1])]), 2);
+    workload.slots = vec![0];
+    assert_eq!(step_us("{}", workload.clone()), 800.0);
+    assert_eq!(step_us("{compute: {beside: 0.8}}", workload), 500.0 + 400.0);
+}
