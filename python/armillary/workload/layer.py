@@ -68,6 +68,11 @@ class Setting:
         return self.tokens * self.model.hidden * self.par.bytes.activation
 
     @property
+    def mask(self) -> int:
+        """Bytes of a dropout mask over hidden states, one an element."""
+        return self.kept * self.model.hidden if self.model.dropout else 0
+
+    @property
     def cut(self) -> int:
         """The same where sequence parallelism cuts them."""
         return self.kept * self.model.hidden * self.par.bytes.activation
@@ -85,27 +90,22 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
     """A block of columns, inner kernels and rows, between a norm and the sum with what entered it."""
     forward = (
         norm(at, f"{name}.norm"),
-        *gather(at, f"{name}.gather"),
-        *_forward(at, columns),
+        *_behind(at, gather(at, f"{name}.gather"), _forward(at, columns)),
         *inner.forward,
-        *_forward(at, rows),
-        *reduce(at, f"{name}.reduce"),
+        *_before(at, _forward(at, rows), reduce(at, f"{name}.reduce")),
     )
     entry = gather(at, f"{name}.gather_grad")
     again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again"))
     inputs = (
-        *entry,
-        *_inputs(at, rows),
+        *_behind(at, entry, _inputs(at, rows)),
         *inner.backward,
-        *_inputs(at, columns),
-        *reduce(at, f"{name}.reduce_grad"),
+        *_before(at, _inputs(at, columns), reduce(at, f"{name}.reduce_grad")),
         norm_grad(at, f"{name}.norm"),
     )
     waits = tuple(Wait(step.name) for step in again)
     weights = (*again, *_weights(at, rows), *waits, *_weights(at, columns))
     backward = (
-        *entry,
-        *_both(at, rows),
+        *_behind(at, entry, _both(at, rows)),
         *inner.backward,
         *again,
         *_last(at, columns, reduce(at, f"{name}.reduce_grad"), waits),
@@ -115,13 +115,13 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
 
 
 def norm(at: Setting, name: str) -> Work:
-    """Sum with the residual, dropout and norm, fused: two tensors read, two written."""
-    return Work(name, "normalization", 0, 4 * at.cut)
+    """Sum with the residual (dropout in it), then the norm: three tensors read, two written, a mask."""
+    return Work(name, "normalization", 0, 5 * at.cut + at.mask)
 
 
 def norm_grad(at: Setting, name: str) -> Work:
-    """Its gradient: three tensors read, one written."""
-    return Work(f"{name}.grad", "normalization", 0, 4 * at.cut)
+    """Gradients of the norm, of the sum, and of dropout: three, three and two tensors moved, a mask."""
+    return Work(f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask)
 
 
 def gather(at: Setting, name: str) -> tuple[Call, ...]:
@@ -136,12 +136,38 @@ def reduce(at: Setting, name: str) -> tuple[Call, ...]:
     return (Call(name, "reduce_scatter" if at.par.sp else "all_reduce", at.full, "tp"),)
 
 
+def _behind(at: Setting, calls: tuple[Call, ...], matrices: list[Step]) -> list[Step]:
+    """Multiplications of what collectives bring: after them, or piece by piece beside them."""
+    return _beside(calls, matrices) if at.par.overlap_tp else [*calls, *matrices]
+
+
+def _before(at: Setting, matrices: list[Step], calls: tuple[Call, ...]) -> list[Step]:
+    """Multiplications whose results collectives take: before them, or piece by piece beside them."""
+    return _beside(calls, matrices) if at.par.overlap_tp else [*matrices, *calls]
+
+
+def _beside(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
+    return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
+
+
+def _cast(at: Setting, name: str, elements: int) -> tuple[Work, ...]:
+    """Operands to 8 bits: read for their largest value, read again, written as they are and transposed."""
+    width = at.par.bytes
+    if width.gemm == width.activation:
+        return ()
+    return (Work(f"{name}.cast", "elementwise", 0, 2 * elements * (width.activation + width.gemm)),)
+
+
 def _forward(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [Gemm(x.name, at.tokens, x.n, x.k) for x in matrices]
+    steps: list[Step] = []
+    for x in matrices:
+        steps += [*_cast(at, x.name, x.k * (at.tokens + x.n)), Gemm(x.name, at.tokens, x.n, x.k)]
+    return steps
 
 
-def _input(at: Setting, x: Linear) -> Gemm:
-    return Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n)
+def _input(at: Setting, x: Linear) -> list[Step]:
+    name = f"{x.name}.dgrad"
+    return [*_cast(at, name, at.tokens * x.n), Gemm(name, at.tokens, x.k, x.n)]
 
 
 def _weight(at: Setting, x: Linear) -> Gemm:
@@ -149,7 +175,7 @@ def _weight(at: Setting, x: Linear) -> Gemm:
 
 
 def _inputs(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [_input(at, x) for x in reversed(matrices)]
+    return [step for x in reversed(matrices) for step in _input(at, x)]
 
 
 def _weights(at: Setting, matrices: list[Linear]) -> list[Step]:
@@ -157,7 +183,7 @@ def _weights(at: Setting, matrices: list[Linear]) -> list[Step]:
 
 
 def _both(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [step for x in reversed(matrices) for step in (_input(at, x), _weight(at, x))]
+    return [step for x in reversed(matrices) for step in (*_input(at, x), _weight(at, x))]
 
 
 def _last(at: Setting, matrices: list[Linear], reduction: tuple[Call, ...], before: Script) -> list[Step]:
@@ -187,6 +213,9 @@ def attention(at: Setting) -> Scripts:
 def core(at: Setting) -> Inner:
     """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole sequence."""
     forward, backward = _flash(at) if at.par.attention == "flash" else _unfused(at)
+    turned = rotary(at)
+    back = tuple(work._replace(name=f"{work.name}.grad") for work in turned)
+    forward, backward = (*turned, *forward), (*backward, *back)
     share = key_value_bytes(at)
     if at.par.cp == 1:
         return Inner(forward, backward)
@@ -202,6 +231,16 @@ def key_value_bytes(at: Setting) -> int:
     # MLA: expanded from the compressed ones, one a query head.
     heads = model.heads // at.par.tp if model.kv_rank else local_kv(model, at.par.tp)
     return at.tokens * heads * (model.key_width + model.value_width) * at.par.bytes.activation
+
+
+def rotary(at: Setting) -> tuple[Work, ...]:
+    """Queries and keys turned by their positions, read and written; learned positions need none."""
+    model, tp = at.model, at.par.tp
+    if model.positions:
+        return ()
+    width = model.rope_dim or model.key_width
+    heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
+    return (Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),)
 
 
 def _flash(at: Setting) -> tuple[Script, Script]:
@@ -256,8 +295,10 @@ def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> 
     """The function between a perceptron's matrices: GeLU, or SwiGLU of two inputs."""
     one = tokens * (ffn // at.par.tp) * at.par.bytes.activation
     read = 2 if at.model.gated else 1
-    forward = Work(name, "elementwise", 0, (read + 1) * one)
-    return Inner((forward,), (Work(f"{name}.grad", "elementwise", 0, (2 * read + 1) * one),))
+    # Function and product a kernel each: the function's result is written and read once more, and its gradient.
+    more = 2 if at.model.gated and at.par.kernels == "eager" else 0
+    forward = Work(name, "elementwise", 0, (read + 1 + more) * one)
+    return Inner((forward,), (Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one),))
 
 
 def join(first: Scripts, second: Scripts) -> Scripts:
@@ -293,16 +334,18 @@ def head(at: Setting) -> Scripts:
     width = at.par.bytes.activation
     # Largest logit, sum and target's logit of each token, 4 bytes each.
     sums = (Call("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),) if at.par.tp > 1 else ()
+    # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
+    there, back = (28, 20) if at.par.kernels == "eager" else (4, 4)
     forward = (
         norm(at, "head.norm"),
         *gather(at, "head.gather"),
         *_forward(at, matrix),
-        Work("loss", "elementwise", 0, scores * (2 * width + 8)),
+        Work("loss", "elementwise", 0, scores * (width + there)),
         *sums,
     )
     again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
-    loss = Work("loss.grad", "elementwise", 0, scores * (4 + width))
+    loss = Work("loss.grad", "elementwise", 0, scores * (width + back))
     after = norm_grad(at, "head.norm")
     reduction = reduce(at, "head.reduce_grad")
     backward = (loss, *again, *_last(at, matrix, reduction, waits), after)

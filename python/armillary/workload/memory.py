@@ -57,11 +57,6 @@ def layer_activations(at: Setting, layer: int) -> int:
     return _attention(at) + mixed
 
 
-def _mask(at: Setting) -> int:
-    """A dropout mask over hidden states, one byte an element."""
-    return at.kept * at.model.hidden if at.model.dropout else 0
-
-
 def _attention(at: Setting) -> int:
     """Inputs of norm and matrices, queries, keys and values, the scores or their row sums, the output's input, a
     mask."""
@@ -73,7 +68,7 @@ def _attention(at: Setting) -> int:
         states_ += (heads + kv) * model.key_width
     # MLA: the compressed ones before and after their norms.
     compressed = 2 * (model.q_rank + model.kv_rank) + model.rope_dim if model.kv_rank else 0
-    return 2 * at.cut + width * at.tokens * (states_ + compressed) + _scores(at, heads) + _mask(at)
+    return 2 * at.cut + width * at.tokens * (states_ + compressed) + _scores(at, heads) + at.mask
 
 
 def _scores(at: Setting, heads: int) -> int:
@@ -89,7 +84,7 @@ def _scores(at: Setting, heads: int) -> int:
 def _perceptron(at: Setting, ffn: int) -> int:
     """Inputs of norm and both matrices, of the function between them, a mask."""
     inner = ffn // at.par.tp * _widths(at)
-    return 2 * at.cut + at.par.bytes.activation * at.tokens * inner + _mask(at)
+    return 2 * at.cut + at.par.bytes.activation * at.tokens * inner + at.mask
 
 
 def _widths(at: Setting) -> int:
@@ -102,12 +97,12 @@ def _experts(at: Setting) -> int:
     model, count, width = at.model, share(at), at.par.bytes.activation
     inner = model.expert_ffn // at.par.tp * _widths(at)
     shared = model.shared_experts * inner * at.tokens
-    return 2 * at.cut + width * (2 * count.sent * model.hidden + count.computed * inner + shared) + _mask(at)
+    return 2 * at.cut + width * (2 * count.sent * model.hidden + count.computed * inner + shared) + at.mask
 
 
 def embedding_activations(at: Setting) -> int:
     """The mask of the dropout after the embedding."""
-    return _mask(at)
+    return at.mask
 
 
 def head_activations(at: Setting) -> int:

@@ -68,6 +68,7 @@ class Options(TypedDict, total=False):
     attention: Attention
     precision: Width
     fp32_gradients: bool
+    overlap_tp: bool
     overlap_grad_reduce: bool
     overlap_param_gather: bool
     scatter_gather: bool
@@ -119,6 +120,9 @@ class Parallelism:
     """Of weights, activations and multiplications; optimizer states are fp32."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
+    overlap_tp: bool = False
+    """Tensor-parallel collectives of dense layers run beside the multiplications they feed or follow, piece by
+    piece (asynchronous tensor parallelism)."""
     overlap_grad_reduce: bool = True
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
@@ -126,8 +130,8 @@ class Parallelism:
     scatter_gather: bool = False
     """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
     kernels: Kernels = "fused"
-    """What is held: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding, loss and
-    sums of gradients are a kernel each, or `eager` as by plain PyTorch. Changes memory, not time."""
+    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding, loss and
+    sums of gradients are a kernel each, or `eager` as by plain PyTorch."""
     partition: Partition = "layers"
     """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with the head's counted,
     as nanotron does."""
@@ -366,9 +370,6 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
         said = f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
         allowed = f"up to {unit * most}, {most} micro-batches" if most else f"up to {MOST_PASSES} layers"
         return [("global_batch", said, allowed)]
-    if count < given.pp - 1:
-        said = f"{batch} samples are {count} micro-batches ({product}), fewer than the pipeline's {given.pp} stages"
-        return [("global_batch", said, f"{unit * given.pp} or more, or pp up to {count + 1}")]
     if given.schedule == "interleaved" and count % given.pp:
         said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
         return [("global_batch", said, _multiples(unit * given.pp, batch))]

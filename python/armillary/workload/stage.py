@@ -232,6 +232,8 @@ class Builder:
                     stream.play(f"{prefix}again.", unit.again)
                 with self.program.holding(frees=unit.activations if whole else 0):
                     stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+                if whole:
+                    self._accumulate(unit, each)
             if whole:
                 self._reduce(unit, each)
         self._send(each, 1, not (self.stage == 0 and each.chunk == 0))
@@ -240,7 +242,16 @@ class Builder:
         for unit in reversed(self.chunks[each.chunk].units):
             with self.program.layer(unit.name), self.program.holding(frees=unit.activations):
                 self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
+                self._accumulate(unit, each)
             self._reduce(unit, each)
+
+    def _accumulate(self, unit: Unit, each: Pass) -> None:
+        """Adds a micro-batch's gradients to those before it; the first's only have to become as wide."""
+        par = self.par
+        wider = par.gradient_bytes > par.bytes.weight
+        if par.shards < 2 and (each.micro_batch or wider):
+            moved = unit.weights.total * (par.bytes.weight + (2 if each.micro_batch else 1) * par.gradient_bytes)
+            self.stream.play(f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),))
 
     def _is_end(self, chunk: int) -> bool:
         """Whether the chunk is the model's last."""

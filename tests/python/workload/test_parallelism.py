@@ -35,6 +35,11 @@ BAD = [
     ),
     (
         "gpt3-175b",
+        {"pp": 4, "virtual_stages": 2, "dp": 2, "global_batch": 21},
+        "global_batch: 21 samples are no multiple of micro_batch 1 x dp 2 = 2 (allowed: 16 or 24)",
+    ),
+    (
+        "gpt3-175b",
         {"pp": 8, "dp": 2, "global_batch": 8},
         "global_batch: 8 samples are 4 micro-batches (micro_batch 1 x dp 2 = 2), fewer than the pipeline's 8 stages "
         "(allowed: 16 or more, or pp up to 5)",
