@@ -296,7 +296,7 @@ def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> 
     one = tokens * (ffn // at.par.tp) * at.par.bytes.activation
     read = 2 if at.model.gated else 1
     # Function and product a kernel each: the function's result is written and read once more, and its gradient.
-    more = 2 if at.model.gated and at.par.kernels == "eager" else 0
+    more = 2 if at.model.gated and at.eager else 0
     forward = Work(name, "elementwise", 0, (read + 1 + more) * one)
     return Inner((forward,), (Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one),))
 
@@ -335,7 +335,7 @@ def head(at: Setting) -> Scripts:
     # Largest logit, sum and target's logit of each token, 4 bytes each.
     sums = (Call("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),) if at.par.tp > 1 else ()
     # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
-    there, back = (28, 20) if at.par.kernels == "eager" else (4, 4)
+    there, back = (28, 20) if at.eager else (4, 4)
     forward = (
         norm(at, "head.norm"),
         *gather(at, "head.gather"),

@@ -40,12 +40,6 @@ BAD = [
     ),
     (
         "gpt3-175b",
-        {"pp": 8, "dp": 2, "global_batch": 8},
-        "global_batch: 8 samples are 4 micro-batches (micro_batch 1 x dp 2 = 2), fewer than the pipeline's 8 stages "
-        "(allowed: 16 or more, or pp up to 5)",
-    ),
-    (
-        "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "global_batch": 6},
         "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as interleaving needs "
         "(allowed: 4 or 8)",
