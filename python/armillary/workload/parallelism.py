@@ -130,8 +130,8 @@ class Parallelism:
     scatter_gather: bool = False
     """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
     kernels: Kernels = "fused"
-    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding, loss and
-    sums of gradients are a kernel each, or `eager` as by plain PyTorch."""
+    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding,
+    loss and sums of gradients are a kernel each, or `eager` as by plain PyTorch."""
     partition: Partition = "layers"
     """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with the head's counted,
     as nanotron does."""
