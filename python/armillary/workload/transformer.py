@@ -105,6 +105,8 @@ def _notes(shape: Decoder, par: Parallelism) -> list[str]:
     parts = par.pp * par.virtual_stages
     if shape.layers % parts:
         notes.append(f"{shape.layers} layers over {parts} parts: embedding and head count as a layer each")
+    if par.micro_batches < par.pp:
+        notes.append(f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once")
     if shape.vocabulary % par.tp:
         notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
     if not shape.kv_rank and shape.kv < par.tp:

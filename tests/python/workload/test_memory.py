@@ -145,8 +145,7 @@ def test_temporary_buffers_of_eager_kernels() -> None:
 def test_temporary_buffers_of_fused_kernels() -> None:
     """An empty gradient in 2 bytes of each shape: of the head's, and of the layer that has most; experts are alike."""
     assert held_between() == held_between(dp=2) == held_between(tp=2) == 2 * (1000 + 1100)
-    experts = {"experts": 8, "top_k": 2, "expert_ffn": 1024}
-    mixed = dataclasses.replace(LLAMA, **experts)
+    mixed = dataclasses.replace(LLAMA, experts=8, top_k=2, expert_ffn=1024)
     assert held_between(mixed) == 2 * (1000 + 500)
     assert held_between(mixed, dp=2, ep=2) == 2 * (1000 + 500)
     assert held_between(mixed, dp=4, ep=4) == 2 * (1000 + 300 + 800 // 2)

@@ -8,6 +8,7 @@ import typing
 
 import pytest
 
+import armillary as arm
 from armillary.errors import InputError
 from armillary.workload import build, moe, transformer
 from armillary.workload.parallelism import EXPERT_OPTIONS, Options, Parallelism
@@ -134,6 +135,17 @@ def test_signatures_say_the_options() -> None:
     for function, missing in ((moe, ()), (transformer, EXPERT_OPTIONS)):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         assert {p.name: p.default for p in parameters} == {k: v for k, v in fields.items() if k not in missing}
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zb-h1"])
+def test_fewer_micro_batches_than_stages_leave_stages_idle(schedule: str) -> None:
+    """Megatron-LM runs them (VIA-Research/vTrain has measured some); (p - 1) / m is then more than the work itself."""
+    workload = build("gpt3-175b", pp=8, dp=2, global_batch=8, schedule=schedule)
+    summary = workload.summary
+    assert summary is not None
+    assert "4 micro-batches can't keep the pipeline's 8 stages busy at once" in summary.notes
+    platform = arm.Platform("SW(16)", bandwidth="100 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    assert arm.simulate(workload, platform).step_time_ns > 0
 
 
 def test_layers_that_need_embedding_and_head_counted() -> None:
