@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from ..errors import InputError, Problem
 from .fields import LARGEST, Fields, check_counts, require_family
@@ -25,6 +25,11 @@ from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
 Optimizer = Literal["sgd", "momentum", "adam"]
+
+Kernels = Literal["multiplications", "fused", "eager"]
+"""How layers are cut into kernels: as matrix multiplications, or as libraries do, activations fused or on their own."""
+
+KERNELS = get_args(Kernels)
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """Optimizer -> 32-bit values it keeps for each parameter."""
@@ -45,6 +50,10 @@ class Convolution:
     width: int
     input_elements: int
     """Elements of its input, a sample."""
+    joins: bool = False
+    """The last of a residual block: the shortcut is added to its output."""
+    activates: bool = True
+    """An activation follows; none does in a shortcut."""
 
     @property
     def parameters(self) -> int:
@@ -72,6 +81,8 @@ class Linear:
     outputs: int
     bias: bool
     norm: bool = False
+    joins: bool = False
+    activates: bool = True
 
     @property
     def parameters(self) -> int:
@@ -200,10 +211,14 @@ class _Walk:
             strided = conv.flag("strided", False)
             self.conv(conv, f"{name}.conv{index + 1}", stride if strided else 1)
         after = self.shape
+        if self.layers and isinstance(self.layers[-1], Convolution):
+            self.layers[-1] = replace(self.layers[-1], joins=True)
         if before != after:
             self.shape = before
             shape = {"out": after[0], "kernel": 1}
             self.conv(Fields(shape, field.file, field.place, field.problems), f"{name}.downsample", stride)
+            if isinstance(self.layers[-1], Convolution):
+                self.layers[-1] = replace(self.layers[-1], activates=False)
             if self.shape != after:
                 field.fault(
                     "stride", f"the branch gives {after}, the shortcut {self.shape}", "`strided` on one convolution"
@@ -218,34 +233,106 @@ class _Walk:
         return max(sides[0], 1), max(sides[1], 1)
 
 
-def layers(
-    net: Network, batch: int, *, width: int = 4, gradient_width: int = 4, elementwise: bool = True, group: str = ""
-) -> list[Layer]:
-    """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in `group`.
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How layers become kernels. Widths are bytes of an element: weights and activations, reduced gradients."""
 
-    `width` and `gradient_width` are bytes of an element. With `elementwise` normalisation and activation are nodes of
-    their own: forward they read their input and write their output, backward they read the gradient and the saved
-    input and write the new gradient.
-    """
-    return [_layer(layer, batch, width, gradient_width, elementwise, group) for layer in net.layers]
+    width: int = 4
+    gradient_width: int = 4
+    elementwise: bool = True
+    kernels: Kernels = "multiplications"
+    repack: bool = False
+    optimizer: Optimizer = "momentum"
 
 
-def _layer(
-    layer: Convolution | Linear, batch: int, width: int, gradient_width: int, elementwise: bool, group: str
-) -> Layer:
+def layers(net: Network, batch: int, style: Style = Style(), group: str = "") -> list[Layer]:
+    """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in `group`."""
+    cut = _multiplications if style.kernels == "multiplications" else _kernels
+    return [cut(layer, batch, style, group) for layer in net.layers]
+
+
+def _multiplications(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
+    """Matrix multiplications; normalisation or activation moves 2 tensors forward and 3 backward."""
     forward = layer.gemm(batch)
     elements = batch * layer.output_elements
     kernel = "normalization" if layer.norm else "elementwise"
-    touch = [Touch(elements, many * elements * width, kernel) if elementwise else None for many in (2, 3)]
-    exchange = Exchange("all_reduce", layer.parameters * gradient_width, group)
+    touches = [
+        (Touch(elements, many * elements * style.width, kernel),) if style.elementwise else () for many in (2, 3)
+    ]
     return Layer(
         layer.name,
-        Work(forward, touch=touch[0]),
-        Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touch=touch[1]),
-        Work(Gemm(forward.k, forward.n, forward.m, forward.batch), exchange=exchange),
-        width=width,
-        kept=batch * _kept(layer) * width,
+        Work(forward, touches=touches[0]),
+        Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touches=touches[1]),
+        Work(Gemm(forward.k, forward.n, forward.m, forward.batch), exchange=_reduced(layer, style, group)),
+        width=style.width,
+        kept=batch * _kept(layer) * style.width,
     )
+
+
+def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
+    """The kernels that libraries run: convolutions on their own tensors, then what normalises, adds and activates."""
+    shape = layer.gemm(batch)
+    direct = _convolution(layer, batch, style) if isinstance(layer, Convolution) else None
+    forward, backward = (
+        tuple(Touch(elements, elements * style.width, kernel) for kernel, elements in pass_ if elements)
+        for pass_ in _behind(layer, batch, style)
+    )
+    return Layer(
+        layer.name,
+        Work(shape, kernel=direct, touches=forward),
+        # The gradient comes back through activation and normalisation before the convolution's own gradients.
+        Work(Gemm(shape.m, shape.k, shape.n, shape.batch), kernel=direct),
+        Work(
+            Gemm(shape.k, shape.n, shape.m, shape.batch),
+            kernel=direct,
+            before=backward,
+            exchange=_reduced(layer, style, group),
+        ),
+        update=_update(layer, style),
+        width=style.width,
+        kept=batch * _kept(layer) * style.width,
+    )
+
+
+def _convolution(layer: Convolution, batch: int, style: Style) -> Touch:
+    """Any pass of a convolution: two of its three tensors are read, one is written."""
+    images = batch * (layer.input_elements + layer.output_elements)
+    weights = layer.kernel**2 * layer.inputs // layer.groups * layer.outputs
+    moved = images * (3 if style.repack else 1) + weights
+    return Touch(layer.gemm(batch).operations, moved * style.width, "convolution")
+
+
+def _behind(layer: Convolution | Linear, batch: int, style: Style) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Kernels behind a convolution, forward and backward, and elements each moves.
+
+    A normalisation reads its input twice (statistics, then values) and writes once; backward it reads input and
+    gradient twice. Activation and addition on their own read and write everything again; fused, an addition reads the
+    shortcut, and its activation's gradient needs what was written.
+    """
+    elements = batch * layer.output_elements
+    joins, active, norm = int(layer.joins), int(layer.activates), int(layer.norm)
+    if style.kernels == "fused":
+        moved = (norm * 3 + joins, norm * (5 + joins) or active * 3)
+        return tuple(((_kind(layer), many * elements),) for many in moved)
+    forward = (("normalization", norm * 3 * elements), ("elementwise", (2 * active + 3 * joins) * elements))
+    backward = (("elementwise", (3 * active + 3 * joins) * elements), ("normalization", norm * 5 * elements))
+    return forward, backward
+
+
+def _kind(layer: Convolution | Linear) -> str:
+    return "normalization" if layer.norm else "elementwise"
+
+
+def _reduced(layer: Convolution | Linear, style: Style, group: str) -> Exchange:
+    return Exchange("all_reduce", layer.parameters * style.gradient_width, group)
+
+
+def _update(layer: Convolution | Linear, style: Style) -> Touch:
+    """The optimizer: weights and state of 4 bytes read and written, the gradient read, a narrow copy written."""
+    states = OPTIMIZERS[style.optimizer]
+    narrow = style.width if style.width < 4 else 0
+    moved = 8 * (1 + states) + style.gradient_width + narrow
+    return Touch(2 * (1 + states) * layer.parameters, moved * layer.parameters, "optimizer")
 
 
 def operations(net: Network, batch: int) -> int:
@@ -275,13 +362,20 @@ def cnn(
     gradient_width: int = 4,
     optimizer: Optimizer = "momentum",
     elementwise: bool = True,
+    kernels: Kernels = "multiplications",
+    repack: bool = False,
 ) -> Workload:
     """`passes` data-parallel iterations of a convolutional network on `dp` NPUs, `local_batch` samples each.
 
     `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element,
-    reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam` and counts in memory only. Without
-    `elementwise` only matrix multiplications take time, as in the ISPASS 2020 paper. Raises `InputError` listing
-    every problem.
+    reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam`.
+
+    With `kernels` `multiplications` each convolution is a matrix multiplication, the optimizer counts in memory only,
+    and without `elementwise` nothing else takes time, as in the ISPASS 2020 paper. `fused` and `eager` are the kernels
+    that libraries run: convolutions that read and write their own tensors, normalisations, the optimizer; additions and
+    activations within the normalisation (`fused`: XLA, TorchInductor, cuDNN) or each on its own (`eager`). With
+    `repack` those convolutions rewrite their tensors in another layout before and after, as tensor cores make of
+    images stored channels first. Raises `InputError` listing every problem.
     """
     counts = {
         "dp": dp,
@@ -291,11 +385,10 @@ def cnn(
         "gradient_width": gradient_width,
     }
     net = network(load_model(model))
-    _check(net, counts, optimizer)
+    _check(net, counts, optimizer, kernels)
+    style = Style(width, gradient_width, elementwise, kernels, repack, optimizer)
     program = Program()
-    train(
-        program, layers(net, local_batch, width=width, gradient_width=gradient_width, elementwise=elementwise), passes
-    )
+    train(program, layers(net, local_batch, style), passes)
     used = memory(net, local_batch, width, gradient_width, optimizer)
     summary = summarize(net.name, program, dp, passes, local_batch * dp, net.parameters, used)
     return Workload.mesh(net.name, [("dp", dp)], {}, [], [program], summary)
@@ -314,10 +407,12 @@ def summarize(
     return Summary(name, "cnn", npus, parameters, parameters, batch, flops, flops, 0.0, (ranks,), ())
 
 
-def _check(net: Network, counts: Mapping[str, int], optimizer: str) -> None:
+def _check(net: Network, counts: Mapping[str, int], optimizer: str, kernels: str) -> None:
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
     if optimizer not in OPTIMIZERS:
         problems.append(Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
+    if kernels not in KERNELS:
+        problems.append(Problem("", "kernels", f"{kernels!r} is unknown", ", ".join(KERNELS)))
     if problems:
         raise InputError(problems)

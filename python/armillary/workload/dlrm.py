@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from ..errors import InputError, Problem
 from .dlrm_model import FLOWS, Dense, Dlrm, parse
@@ -40,6 +40,11 @@ Flow = Literal["hoti", "neo"]
 """Training flows: inputs where they are needed, or distributed by all-to-all."""
 
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
+
+Bottom = Literal["shared", "first"]
+"""Where the bottom MLP runs: data-parallel on every NPU, or for the whole batch on the first, which has no tables."""
+
+BOTTOMS = get_args(Bottom)
 
 
 MOST_SAMPLES = 2**36
@@ -73,6 +78,14 @@ class _Run:
     length_width: int
     optimizer: str
     dense_optimizer: str
+    elementwise: bool
+    bottom: str
+
+    @property
+    def widest(self) -> int:
+        """Elements of a sample that the NPU with the most sends in an all-to-all of pooled rows."""
+        bottom = self.model.bottom[-1].outputs if self.bottom == "first" else 0
+        return max(self.placement.widest, bottom)
 
     @property
     def batch(self) -> int:
@@ -102,6 +115,8 @@ def dlrm(
     length_width: int = 4,
     optimizer: Optimizer = "rowwise_adagrad",
     dense_optimizer: DenseOptimizer = "sgd",
+    elementwise: bool = False,
+    bottom: Bottom = "shared",
 ) -> Workload:
     """`passes` iterations of a recommendation model on `dp` NPUs.
 
@@ -113,8 +128,10 @@ def dlrm(
     all-reduced gradients, `embedding_width` of tables, `forward_width` and `backward_width` of pooled rows and their
     gradients on the wire (quantised all-to-all), `index_width` and `length_width` of inputs; those not given are the
     model's, and `width` for pooled rows. `optimizer` updates the tables (`rowwise_adagrad`, `adagrad`, `sgd`),
-    `dense_optimizer` counts in memory only. Raises `InputError` listing every problem, with the nearest values that
-    work.
+    `dense_optimizer` the MLPs. With `elementwise` activations, gathering features and the update of the MLPs take time,
+    without it they do not. `bottom` is `shared` (the bottom MLP is data-parallel) or `first` (the first NPU, without
+    tables, does it for the whole batch, and sends its output in the all-to-all). Raises `InputError` listing every
+    problem, with the nearest values that work.
     """
     found = parse(load_model(model))
     width = found.width if width is None else width
@@ -128,8 +145,11 @@ def dlrm(
         "length_width": length_width,
     }
     problems = _check(
-        {"dp": dp, "passes": passes, **widths}, {"flow": flow or found.flow, "dense_optimizer": dense_optimizer}
+        {"dp": dp, "passes": passes, **widths},
+        {"flow": flow or found.flow, "dense_optimizer": dense_optimizer, "bottom": bottom},
     )
+    if bottom == "first":
+        problems += _check_first(dp, sharding)
     samples = _samples(found, dp, local_batch, global_batch, problems)
     if samples * dp > MOST_SAMPLES:
         problems.append(Problem("", "local_batch", f"{samples * dp} samples over all are too many", f"{MOST_SAMPLES}"))
@@ -137,9 +157,18 @@ def dlrm(
         raise InputError(problems)
     wanted = {name: widths[name] for name in ("embedding_width", "gradient_width", "forward_width", "backward_width")}
     asked = Request(
-        sharding, dp, samples, npus_per_node, column_shards, optimizer=optimizer, capacity=capacity, **wanted
+        sharding,
+        dp - 1 if bottom == "first" else dp,
+        samples,
+        npus_per_node,
+        column_shards,
+        optimizer=optimizer,
+        capacity=capacity,
+        **wanted,
     )
     placement = place(found.tables, asked)
+    if bottom == "first":
+        placement = _beside_first(placement)
     run = _Run(
         found,
         placement,
@@ -151,6 +180,8 @@ def dlrm(
         pipelined,
         optimizer=optimizer,
         dense_optimizer=dense_optimizer,
+        elementwise=elementwise,
+        bottom=bottom,
         **widths,
     )
     return _workload(run)
@@ -175,11 +206,34 @@ def _samples(model: Dlrm, npus: int, local_batch: int | None, global_batch: int 
 
 def _check(counts: Mapping[str, int], words: Mapping[str, str]) -> list[Problem]:
     problems = check_counts(counts)
-    allowed: dict[str, Sequence[str]] = {"flow": FLOWS, "dense_optimizer": tuple(DENSE_OPTIMIZERS)}
+    allowed: dict[str, Sequence[str]] = {
+        "flow": FLOWS,
+        "dense_optimizer": tuple(DENSE_OPTIMIZERS),
+        "bottom": BOTTOMS,
+    }
     for key, value in words.items():
         if value not in allowed[key]:
             problems.append(Problem("", key, f"{value!r} is unknown", ", ".join(allowed[key])))
     return problems
+
+
+def _check_first(npus: int, sharding: str) -> list[Problem]:
+    problems = []
+    if npus < 2:
+        problems.append(Problem("", "bottom", f"{npus} NPUs leave none for the tables", "shared, or dp from 2"))
+    if sharding not in ("table", "column"):
+        message = f"sharding {sharding} would put tables beside the bottom MLP"
+        problems.append(Problem("", "bottom", message, "shared, or sharding table or column"))
+    return problems
+
+
+def _beside_first(placement: Placement) -> Placement:
+    """The placement with an NPU without tables in front: the only one, or it could not be told from the others."""
+    if Load() in placement.whole:
+        shards = sum(load != Load() for load in placement.whole)
+        message = f"{len(placement.whole)} NPUs beside the first one share {shards} shards of tables"
+        raise InputError([Problem("", "bottom", message, f"shared, or dp up to {shards + 1}, or sharding column")])
+    return replace(placement, whole=(Load(), *placement.whole))
 
 
 def _workload(run: _Run) -> Workload:
@@ -211,6 +265,9 @@ class _Flow:
     def __init__(self, run: _Run, whole: Load, node: Load) -> None:
         self.run, self.whole, self.node = run, whole, node
         self.program = Program()
+        self.bottoms = [] if run.bottom == "first" and whole != Load() else run.model.bottom
+        """The layers of the bottom MLP that run here."""
+        self.alone = run.bottom == "first"
         self.updated: dict[str, list[int]] = {}
         self.inputs_after: list[int] = []
         self.at: list[int] = []
@@ -219,17 +276,20 @@ class _Flow:
         """Forward and backward pass of one batch."""
         run = self.run
         inputs = self._inputs()
-        pooled = self._lookup(inputs)
-        for layer in run.model.bottom:
+        looked = self._lookup(inputs)
+        pooled = [] if self.alone else self._pool(looked)
+        for layer in self.bottoms:
             self._forward(layer)
-        self._interact(pooled)
+        self._interact(self._pool(self.at) if self.alone else pooled)
         for layer in run.model.top:
             self._forward(layer)
         for layer in reversed(run.model.top):
             self._backward(layer, first=False)
         self._interact_backward()
-        self._update(self._gradients())
-        for layer in reversed(run.model.bottom):
+        arrived = self._gradients()
+        self._update(arrived)
+        self.at = arrived if self.alone else self.at
+        for layer in reversed(self.bottoms):
             self._backward(layer, first=layer is run.model.bottom[0])
         self.inputs_after = self.inputs_after if run.pipelined else [*self.at, *self.updated["embedding"]]
 
@@ -250,8 +310,8 @@ class _Flow:
         return self._collective("indices.forward", deps, "all_to_all", indices, "inputs") or deps
 
     def _lookup(self, inputs: Sequence[int]) -> list[int]:
-        """The fused lookup and the exchange of pooled rows; the nodes after which they are here."""
-        run, placement = self.run, self.run.placement
+        """The fused lookup."""
+        run = self.run
         lookups, elements, pooled = _traffic(run, self.whole, self.node)
         amount = lookups * run.index_width + elements * run.embedding_width + pooled * run.forward_width
         deps = [*inputs, *self.updated.get("embedding", []), *self.at]
@@ -259,8 +319,13 @@ class _Flow:
         # Activations and buffers are there from the lookup to the end of the backward pass.
         self.program.hold(done[0], allocates=_activations(run, self.whole, self.node))
         self.at = done
+        return done
+
+    def _pool(self, done: Sequence[int]) -> list[int]:
+        """The exchange of pooled rows; the nodes after which they are here."""
+        run, placement = self.run, self.run.placement
         name, width = "embedding.forward", run.forward_width
-        arrived = self._collective(name, done, "all_to_all", run.batch * placement.widest * width, "pooled")
+        arrived = self._collective(name, done, "all_to_all", run.batch * run.widest * width, "pooled")
         arrived += self._collective(name, done, "reduce_scatter", run.batch * placement.row.dims * width, "pooled")
         if placement.node:
             wide = run.batch * placement.widest_node * width
@@ -271,38 +336,70 @@ class _Flow:
     def _forward(self, layer: Dense) -> None:
         with self.program.layer(layer.name):
             self._gemm(layer, "forward", (layer.outputs, layer.inputs), self.updated.get(layer.name, []))
+            self._touch(f"{layer.name}.forward", _moved(self.run, layer)[0] * self._samples(layer) * layer.outputs)
+
+    def _samples(self, layer: Dense) -> int:
+        """Samples that a layer sees here."""
+        return self.run.batch if self.alone and layer in self.bottoms else self.run.local_batch
+
+    def _touch(self, name: str, elements: int) -> None:
+        """An elementwise kernel that moves so many elements, where those count."""
+        if self.run.elementwise:
+            moved = elements * self.run.width
+            name = f"{name}.elementwise"
+            self.at = [self.program.compute(name, self.at, operations=0, bytes=moved, kernel="elementwise")]
+
+    def _optimize(self, layer: Dense, deps: list[int]) -> list[int]:
+        """The update of a layer: weights and state of 4 bytes read and written, the gradient read."""
+        if not self.run.elementwise:
+            return deps
+        state, count = DENSE_OPTIMIZERS[self.run.dense_optimizer], layer.parameters
+        moved = count * (8 + 2 * state + self.run.gradient_width)
+        name = f"{layer.name}.weight_gradient.optimizer"
+        after = deps or self.at
+        return [self.program.compute(name, after, operations=2 * count, bytes=moved, kernel="optimizer")]
 
     def _gemm(self, layer: Dense, step: str, sides: tuple[int, int], waits: Sequence[int] = ()) -> None:
         n, k = sides
-        batch, name = self.run.local_batch, f"{layer.name}.{step}"
+        batch, name = self._samples(layer), f"{layer.name}.{step}"
         m, n, k = (k, n, batch) if step == "weight_gradient" else (batch, n, k)
         self.at = [self.program.gemm(name, [*self.at, *waits], m=m, n=n, k=k, width=self.run.width)]
 
     def _backward(self, layer: Dense, first: bool) -> None:
         """Weight gradient and its all-reduce, then the input gradient; the first layer needs none."""
         with self.program.layer(layer.name):
+            self._touch(
+                f"{layer.name}.weight_gradient", _moved(self.run, layer)[1] * self._samples(layer) * layer.outputs
+            )
             self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
-            amount = layer.parameters * self.run.gradient_width
-            self.updated[layer.name] = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
+            mine = self.alone and layer in self.bottoms
+            amount = 0 if mine else layer.parameters * self.run.gradient_width
+            reduced = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
+            self.updated[layer.name] = self._optimize(layer, reduced)
             if not first:
                 self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
 
     def _interact(self, pooled: Sequence[int]) -> None:
         """Starts when pooled rows and the bottom MLP's output are here; then the next batch's inputs may travel."""
-        self._meet("interaction.forward", pooled, times=1)
+        shape, samples = self.run.model.interaction, self.run.local_batch
+        self.at = [*self.at, *pooled]
+        self._touch("interaction.forward", 2 * samples * shape.inputs)
+        self._meet("interaction.forward", times=1)
         self.inputs_after = self.at
-        for layer in self.run.model.interaction.layers:
+        for layer in shape.layers:
             self._forward(layer)
 
     def _interact_backward(self) -> None:
-        for layer in reversed(self.run.model.interaction.layers):
+        shape, samples = self.run.model.interaction, self.run.local_batch
+        for layer in reversed(shape.layers):
             self._backward(layer, first=False)
-        self._meet("interaction.input_gradient", [], times=2)
+        self._meet("interaction.input_gradient", times=2)
+        self._touch("interaction.input_gradient", 2 * samples * shape.inputs)
 
-    def _meet(self, name: str, waits: Sequence[int], times: int) -> None:
+    def _meet(self, name: str, times: int) -> None:
         """The interaction itself: dot products, `times` as many backward, or moving its inputs to its outputs."""
         run, shape = self.run, self.run.model.interaction
-        deps, dots = [*self.at, *waits], shape.gemm(run.local_batch)
+        deps, dots = self.at, shape.gemm(run.local_batch)
         if dots is not None:
             sides = {"m": dots.m, "n": dots.n, "k": dots.k, "batch": dots.batch * times}
             self.at = [self.program.gemm(name, deps, width=run.width, **sides)]
@@ -314,7 +411,7 @@ class _Flow:
         """The exchange of the pooled rows' gradients, the way back of `_lookup`."""
         run, placement = self.run, self.run.placement
         name, width = "embedding.input_gradient", run.backward_width
-        arrived = self._collective(name, self.at, "all_to_all", run.batch * placement.widest * width, "pooled")
+        arrived = self._collective(name, self.at, "all_to_all", run.batch * run.widest * width, "pooled")
         arrived += self._collective(name, self.at, "all_gather", run.local_batch * placement.row.dims * width, "pooled")
         if placement.node:
             wide = run.batch // run.npus_per_node * placement.widest_node * width
@@ -332,6 +429,27 @@ class _Flow:
         node = self._embedding(name, deps, 2 * elements, moved + 2 * state)
         copies = run.placement.data.parameters * run.gradient_width
         self.updated["embedding"] = self._collective(name, [node], "all_reduce", copies, "copies") or [node]
+
+
+def _moved(run: _Run, layer: Dense) -> tuple[int, int]:
+    """Tensors of a layer's output that elementwise kernels move, forward and backward.
+
+    An activation is read and written; backward the gradient and what was written are read, the new gradient written.
+    A cross layer `x0 * y + x` reads three and writes one; its gradients by `x0` (added up) and `y` read four and write
+    two. In front of it nothing is activated.
+    """
+    if layer not in run.model.interaction.layers:
+        return 2, 3
+    return (4, 6) if layer.bias else (0, 0)
+
+
+def _dense(run: _Run, whole: Load) -> tuple[tuple[Dense, int], ...]:
+    """The dense layers on an NPU with these shards, and the samples each sees."""
+    alone = run.bottom == "first"
+    samples = run.batch if alone else run.local_batch
+    here = () if alone and whole != Load() else run.model.bottom
+    rest = run.model.interaction.layers + run.model.top
+    return tuple((layer, samples) for layer in here) + tuple((layer, run.local_batch) for layer in rest)
 
 
 def _traffic(run: _Run, whole: Load, node: Load) -> tuple[int, int, int]:
@@ -377,9 +495,9 @@ def _summary(run: _Run, programs: Sequence[Program]) -> Summary:
 
 def _memory(run: _Run, npu: int) -> Memory:
     """Bytes on `npu`."""
-    model, placement = run.model, run.placement
+    placement = run.placement
     tables, state = placement.memory(npu, run.embedding_width, run.optimizer)
-    dense = model.dense_parameters
+    dense = sum(layer.parameters for layer, _ in _dense(run, placement.whole[npu]))
     gradients = (dense + placement.data.parameters) * run.gradient_width
     state += dense * DENSE_OPTIMIZERS[run.dense_optimizer]
     return Memory(tables + dense * run.width, gradients, state, _activations(run, *placement.on(npu)))
@@ -387,10 +505,11 @@ def _memory(run: _Run, npu: int) -> Memory:
 
 def _activations(run: _Run, whole: Load, node: Load) -> int:
     """Bytes of the inputs of every dense layer, of pooled rows and of indices."""
-    kept = sum(layer.inputs for layer in run.model.dense) + run.model.interaction.inputs
+    kept = sum(layer.inputs * samples for layer, samples in _dense(run, whole))
+    kept += run.model.interaction.inputs * run.local_batch
     lookups, _, pooled = _traffic(run, whole, node)
     buffers = pooled * max(run.forward_width, run.backward_width) + lookups * run.index_width
-    return run.local_batch * kept * run.width + buffers
+    return kept * run.width + buffers
 
 
 def _notes(run: _Run) -> tuple[str, ...]:

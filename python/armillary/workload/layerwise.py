@@ -43,7 +43,7 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Work bound by memory: `operations` over `bytes` read and written."""
+    """A kernel of `operations` over `bytes` read and written."""
 
     operations: int
     bytes: int
@@ -65,7 +65,12 @@ class Work:
 
     gemm: Gemm | None = None
     duration_ps: int = 0
-    touch: Touch | None = None
+    kernel: Touch | None = None
+    """What is computed where it is not a plain matrix multiplication."""
+    before: tuple[Touch, ...] = ()
+    """Kernels ahead of it, one after the other."""
+    touches: tuple[Touch, ...] = ()
+    """Kernels behind it, likewise."""
     exchange: Exchange | None = None
 
 
@@ -79,6 +84,8 @@ class Layer:
     weight_gradient: Work | None = None
     update_ps: int = 0
     """From the end of the weight gradient's exchange until the new weights are there; off the NPU."""
+    update: Touch | None = None
+    """The optimizer's kernel, between that exchange and the next forward pass; on the NPU."""
     width: int = 2
     """Bytes of an element of the matrices."""
     kept: int = 0
@@ -120,20 +127,25 @@ class _Loop:
             self._block(layer, "input_gradient", layer.input_gradient)
 
     def _compute(self, layer: Layer, step: str, work: Work, waits: list[int]) -> None:
-        name, deps = f"{layer.name}.{step}", self.at + waits
-        if work.gemm is not None:
+        name = f"{layer.name}.{step}"
+        for touch in work.before:
+            self.at = [self._touch(f"{name}.{touch.kernel}", self.at, touch)]
+        deps = self.at + waits
+        if work.kernel is not None:
+            self.at = [self._touch(name, deps, work.kernel)]
+        elif work.gemm is not None:
             shape = work.gemm
             self.at = [
                 self.program.gemm(name, deps, m=shape.m, n=shape.n, k=shape.k, batch=shape.batch, width=layer.width)
             ]
         else:
             self.at = [self.program.compute(name, deps, duration_ps=work.duration_ps)]
-        if work.touch is not None:
-            self.at = [self._touch(f"{name}.{work.touch.kernel}", work.touch)]
+        for touch in work.touches:
+            self.at = [self._touch(f"{name}.{touch.kernel}", self.at, touch)]
 
-    def _touch(self, name: str, work: Touch) -> int:
+    def _touch(self, name: str, deps: list[int], work: Touch) -> int:
         add = self.program.compute
-        return add(name, self.at, operations=work.operations, bytes=work.bytes, kernel=work.kernel)
+        return add(name, deps, operations=work.operations, bytes=work.bytes, kernel=work.kernel)
 
     def _exchange(self, layer: Layer, step: str, work: Work) -> int | None:
         wanted = work.exchange
@@ -151,6 +163,9 @@ class _Loop:
         if node is not None and layer.update_ps:
             name = f"{layer.name}.weight_gradient.update"
             node = self.program.compute(name, [node], duration_ps=layer.update_ps, host=True)
+        if layer.update is not None:
+            name = f"{layer.name}.weight_gradient.optimizer"
+            node = self._touch(name, self.at if node is None else [node], layer.update)
         if node is not None:
             self.updated[index] = node
 

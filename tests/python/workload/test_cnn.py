@@ -6,7 +6,7 @@ import pytest
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.workload.cnn import Convolution, cnn, network, operations
+from armillary.workload.cnn import Convolution, Style, cnn, layers, network, operations
 from armillary.workload.models import Model, load_model
 
 
@@ -74,6 +74,55 @@ def test_small_network_by_hand() -> None:
     assert summary.classes[0].memory.activations == 5 * 4 * kept
 
 
+def kernels(**options: object) -> dict[str, tuple[int, int]]:
+    """Time of nothing: operations and bytes of each node of one pass, by name, read from the network's layers."""
+    net = network(Model("tiny", "cnn", TINY))
+    found = {}
+    for layer in layers(net, 5, Style(**options)):  # type: ignore[arg-type]
+        steps = {"forward": layer.forward, "input": layer.input_gradient, "weight": layer.weight_gradient}
+        for step, work in steps.items():
+            assert work is not None
+            own = (work.kernel,) if work.kernel else ()
+            for touch in (*work.before, *own, *work.touches):
+                found[f"{layer.name}.{step}.{touch.kernel}"] = (touch.operations, touch.bytes)
+        if layer.update:
+            found[f"{layer.name}.update"] = (layer.update.operations, layer.update.bytes)
+    return found
+
+
+def test_kernels_of_libraries_by_hand() -> None:
+    """Layer `a`: 3 x 64 elements in, 4 x 64 out, 108 weights; five samples of 2 bytes. Nothing here joins but `r`."""
+    eager = kernels(kernels="eager", width=2)
+    both, out = 5 * 7 * 64, 5 * 4 * 64
+    for step in ("forward", "input", "weight"):
+        assert eager[f"a.{step}.convolution"] == (5 * 2 * 27 * 4 * 64, 2 * (both + 108))
+    assert eager["a.forward.normalization"][1] == 2 * 3 * out
+    assert eager["a.forward.elementwise"][1] == 2 * 2 * out
+    assert eager["a.weight.normalization"][1] == 2 * 5 * out
+    assert eager["a.weight.elementwise"][1] == 2 * 3 * out
+    # weights and momentum in 4 bytes read and written, a gradient of 4 read, a copy of 2 written
+    assert eager["a.update"] == (4 * 116, 22 * 116)
+    joined = 5 * 8 * 16
+    assert eager["r.0.conv1.forward.elementwise"][1] == 2 * (2 + 3) * joined
+    assert "r.0.downsample.forward.elementwise" not in eager
+    fused = kernels(kernels="fused", width=2)
+    assert fused["a.forward.normalization"][1] == 2 * 3 * out
+    assert fused["r.0.conv1.forward.normalization"][1] == 2 * 4 * joined
+    assert not any(name.endswith("elementwise") for name in fused if name[0] in "ar")
+    repacked = kernels(kernels="fused", width=2, repack=True)
+    assert repacked["a.forward.convolution"][1] == 2 * (3 * both + 108)
+
+
+def test_fewer_bytes_take_less_time() -> None:
+    platform = arm.Platform.load("dgx-a100", {"npus": 1})
+    times = [
+        arm.simulate(cnn("resnet-50", dp=1, local_batch=64, width=2, **options), platform).step_time_ns
+        for options in ({"kernels": "fused"}, {"kernels": "eager"}, {"kernels": "eager", "repack": True})
+    ]
+    assert times == sorted(times)
+    assert len(set(times)) == 3
+
+
 def test_it_runs() -> None:
     result = arm.simulate(cnn("alexnet", dp=8, passes=2), arm.Platform.load("dgx-a100"))
     compute = 2 * operations(network(load_model("alexnet")), 32) / 312e12 * 1e9
@@ -87,11 +136,12 @@ def problems(**options: object) -> list[str]:
 
 
 def test_bad_options_are_all_named() -> None:
-    found = problems(dp=0, local_batch=-1, optimizer="lion")
+    found = problems(dp=0, local_batch=-1, optimizer="lion", kernels="none")
     assert found == [
         "dp: 0 is not a count (allowed: a whole number from 1 to 16777216)",
         "local_batch: -1 is not a count (allowed: a whole number from 1 to 171196)",
         "optimizer: 'lion' is unknown (allowed: sgd, momentum, adam)",
+        "kernels: 'none' is unknown (allowed: multiplications, fused, eager)",
     ]
 
 

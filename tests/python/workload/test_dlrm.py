@@ -192,6 +192,32 @@ def test_pipelining_hides_the_inputs() -> None:
     assert inputs < piped < serial
 
 
+def test_the_first_npu_does_the_bottom_for_all() -> None:
+    """As NVIDIA's PyTorch example lays it out: no table on the first NPU, eight over the three others."""
+    workload = small(bottom="first", flow="hoti")
+    found = {volume.kind: volume for volume in summary(workload).classes[0].volumes}
+    top = (40 * 16 + 16) + (16 + 1)
+    assert (found["all_reduce"].count, found["all_reduce"].bytes) == (2, top * 4)
+    assert (found["all_to_all"].count, found["all_to_all"].bytes) == (2, 2 * N * B * (3 * 4) * W)
+    first, *others = summary(workload).classes
+    tops, bottoms = 2 * B * (40 * 16 + 16), 2 * N * B * (6 * 8 + 8 * 4)
+    assert first.operations == 3 * (tops + bottoms + DOTS) - 2 * N * B * 6 * 8
+    assert sum(entry.ranks for entry in others) == N - 1
+    assert all(entry.memory.weights < first.memory.weights + 3 * 4000 * 4 * 4 for entry in others)
+    assert first.memory.weights == DENSE * 4
+
+
+def test_elementwise_kernels_move_their_tensors() -> None:
+    """Where nothing but memory limits, the time that elementwise kernels add is their bytes over its bandwidth."""
+    settings = {"npus": 1, "npu.memory.bandwidth": "1 GB/s", "npu.peak": "1000 PFLOPS"}
+    settings["npu.compute.memory_efficiency.gemm"] = "1"
+    platform = arm.Platform.load("dgx-a100", settings)
+    plain, more = (arm.simulate(small(dp=1, elementwise=each), platform).step_time_ns for each in (False, True))
+    outputs, features = B * (8 + 4 + 16 + 1), B * 9 * 4
+    moved = (2 + 3) * outputs * W + 2 * 2 * features * W + DENSE * (8 + 4)
+    assert more - plain == pytest.approx(moved, rel=1e-6)  # bytes at 1 GB/s are ns
+
+
 EVERY = ("table", "column", "row", "table_row", "data", "auto")
 
 
@@ -228,6 +254,10 @@ def refused(**options: object) -> list[str]:
         ),
         ({"sharding": "diagonal"}, "'diagonal' is unknown .*table, column, row, table_row, data, auto"),
         ({"capacity": 50000}, r"NPU 0 holds 90000 bytes .* 50000 are there \(allowed: at least 8 NPUs"),
+        ({"bottom": "first", "sharding": "row"}, "sharding row would put tables beside the bottom MLP"),
+        ({"bottom": "first", "dp": 1}, r"1 NPUs leave none for the tables \(allowed: shared, or dp from 2\)"),
+        ({"bottom": "first", "dp": 10}, "9 NPUs beside the first one share 8 shards of tables .*dp up to 9"),
+        ({"bottom": "last"}, r"'last' is unknown \(allowed: shared, first\)"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),
         ({"local_batch": 10**10}, "local_batch: 10000000000 is too much"),
         ({"forward_width": 10**9}, "forward_width: 1000000000 is too much .*from 1 to 16"),

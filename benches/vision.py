@@ -1,0 +1,97 @@
+"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and prints the others' errors.
+
+A fit is the least mean `|ln(ours / measured)|` over a grid of what `armillary.studies.vision` holds, for DLRM and DCNv2
+(parts for multiplications of a generation, for lookups, starts of a framework) and ResNet-50 (convolutions, memory).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from unittest.mock import patch
+
+from armillary.studies import vision
+from armillary.studies.vision import Vision
+
+PARTS = (0.4, 0.45, 0.5, 0.6, 0.7, 0.8)
+GRIDS: Mapping[str, Sequence[Sequence[float]]] = {
+    "recommendation": (PARTS, (0.125, 0.15, 0.175, 0.2), (3, 10, 20, 30)),
+    "resnet50": (PARTS, (0.7, 0.75, 0.78, 0.8, 0.85), (3, 30)),
+}
+"""Part of the peak, part of the memory bandwidth, us a kernel."""
+
+Point = tuple[float, ...]
+
+
+def error(run: Vision, point: Point) -> float:
+    """ln(ours / measured) of a run with a point of its grid."""
+    part, memory, start = point
+    kinds = {"MEMORY": memory} if run.model == "resnet50" else {"LOOKUPS": memory}
+    reached = {key: parts | ({"gemm": part, "convolution": part} if key[1] else {}) for key, parts in
+               ((key, dict(parts)) for key, parts in vision.REACHED.items())}
+    starts = dict.fromkeys(vision.STARTS, f"{start} us")
+    with patch.multiple(vision, REACHED=reached, STARTS=starts, **kinds):
+        return math.log(vision.predict(run) / run.samples_per_s)
+
+
+def fit(runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]) -> dict[tuple[str, str], Point]:
+    """The point of each generation and framework that fits best, lookups or memory being one number for all."""
+    points = sorted({point for _, point in errors})
+    groups: dict[tuple[str, str], list[Vision]] = {}
+    for run in runs:
+        groups.setdefault((run.generation, run.framework), []).append(run)
+    best: tuple[float, dict[tuple[str, str], Point]] = (math.inf, {})
+    for memory in sorted({point[1] for point in points}):
+        chosen, total = _with(memory, groups, points, errors)
+        best = min(best, (total, chosen), key=lambda each: each[0])
+    return best[1]
+
+
+def _with(
+    memory: float,
+    groups: Mapping[tuple[str, str], Sequence[Vision]],
+    points: Sequence[Point],
+    errors: Mapping[tuple[str, Point], float],
+) -> tuple[dict[tuple[str, str], Point], float]:
+    """With one memory, the parts of each generation and the start of each framework."""
+    parts, starts = (sorted({point[at] for point in points}) for at in (0, 2))
+    generations, frameworks = (sorted({group[at] for group in groups}) for at in (0, 1))
+    best: tuple[float, dict[tuple[str, str], Point]] = (math.inf, {})
+    for start in itertools.product(starts, repeat=len(frameworks)):
+        of, chosen, total = dict(zip(frameworks, start, strict=True)), {}, 0.0
+        for generation in generations:
+            mine = [(group, run) for group, runs in groups.items() if group[0] == generation for run in runs]
+            least, part = min(
+                (sum(abs(errors[run.name, (part, memory, of[group[1]])]) for group, run in mine), part)
+                for part in parts
+            )
+            total += least
+            chosen |= {(generation, name): (part, memory, of[name]) for name in frameworks}
+        best = min(best, (total, chosen), key=lambda each: each[0])
+    return best[1], best[0]
+
+
+def main() -> None:
+    """Prints a line a source left out."""
+    for name, grid in GRIDS.items():
+        runs = [run for run in vision.visions() if (run.model == "resnet50") == (name == "resnet50")]
+        points = list(itertools.product(*grid))
+        errors = {(run.name, point): error(run, point) for run in runs for point in points}
+        for source in sorted({run.source.rpartition(" line")[0] for run in runs}):
+            left = [run for run in runs if run.source.startswith(source)]
+            rest = [run for run in runs if run not in left]
+            found = fit(rest, errors)
+            # A framework that nobody else used has the start of TensorFlow's other version, or the only one.
+            near = {run.name: found.get((run.generation, run.framework)) or _any(found, run) for run in left}
+            off = [abs(errors[run.name, near[run.name]]) for run in left]
+            print(f"{name} without {source} ({len(left)}): {100 * sum(off) / len(off):.1f} %  {found}")
+
+
+def _any(found: Mapping[tuple[str, str], Point], run: Vision) -> Point:
+    same = [point for (generation, _), point in found.items() if generation == run.generation]
+    return same[0] if same else next(iter(found.values()))
+
+
+if __name__ == "__main__":
+    main()
