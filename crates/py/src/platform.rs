@@ -65,6 +65,24 @@ impl Platform {
         Ok(found.map(|p| (p.algorithm.name(), p.protocol.name(), p.time.0)))
     }
 
+    fn library_message(&self, bytes: u64) -> Option<u64> {
+        self.0.library_message(bytes).map(|span| span.0)
+    }
+
+    fn library_times(
+        &self,
+        py: Python<'_>,
+        changes: Vec<(String, f64)>,
+        kind: &str,
+        bytes: Vec<u64>,
+    ) -> PyResult<Option<Vec<f64>>> {
+        let kind = crate::simulate::collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
+        self.0.library_times(&changes, kind, &bytes).map_err(|key| {
+            let problem = Problem::new("", format!("library.{key}"), "the library has no such parameter");
+            errors::input(py, &[problem])
+        })
+    }
+
     fn to_json(&self) -> String {
         native::to_json(&self.0).to_string()
     }

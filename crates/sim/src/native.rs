@@ -262,4 +262,8 @@ impl Lowering for NativeLowering<'_> {
         let shapes = sizes.iter().map(|&bytes| self.over_lines(request, bytes, &lines, &order));
         shapes.collect::<Result<_, _>>().map(alike)
     }
+
+    fn message(&self, dim: u32, bytes: u64) -> Option<Span> {
+        crate::library::message(self.platform.library.as_ref()?, &self.platform.fabric, dim, bytes)
+    }
 }

@@ -1,6 +1,6 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become this in `config/`.
 
-use crate::library::{Library, Place, Prediction, predict};
+use crate::library::{Library, Place, Prediction, message, predict};
 use crate::profile::Profile;
 use crate::shape::Shape;
 use collective::custom::Custom;
@@ -244,6 +244,32 @@ impl Platform {
         let own = collectives.choices[kind as usize].is_some() || self.custom_paths.kinds[kind as usize].is_some();
         let library = self.library.as_ref().filter(|_| !own)?;
         predict(library, &Place::of(&self.fabric, &Shape::World, |_| true), kind, bytes)
+    }
+
+    /// What a message of the library takes alone over the outermost dimension.
+    pub fn library_message(&self, bytes: u64) -> Option<Span> {
+        let dim = self.fabric.sizes().iter().rposition(|&size| size > 1)?;
+        message(self.library.as_ref()?, &self.fabric, dim as u32, bytes)
+    }
+
+    /// What the library would take, us, for each of `bytes` (as a workload counts them) with parameters changed by key; `None` where it has no
+    /// part in it.
+    ///
+    /// # Errors
+    /// The first key that it has no parameter for.
+    pub fn library_times<'k>(
+        &self,
+        changes: &'k [(String, f64)],
+        kind: CollectiveKind,
+        bytes: &[u64],
+    ) -> Result<Option<Vec<f64>>, &'k str> {
+        let Some(mut library) = self.library.clone() else { return Ok(None) };
+        for (key, value) in changes {
+            library.change(key, *value)?;
+        }
+        let place = Place::of(&self.fabric, &Shape::World, |_| true);
+        let time = |&bytes: &u64| predict(&library, &place, kind, bytes).map(|p| p.time.as_ns() / 1e3);
+        Ok(bytes.iter().map(time).collect())
     }
 
     /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is one.

@@ -1,10 +1,11 @@
 //! Runs with a communication library: they take what the library is predicted to take, on every preset that has one.
 
-use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
 use sim::config::native;
 use sim::platform::Platform;
 use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::path::PathBuf;
+use std::sync::Arc;
 use units::{Bytes, Span};
 
 const SYSTEMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems");
@@ -28,6 +29,8 @@ fn config(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> 
 fn time(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Outcome {
     run(&config(platform, ops, backend, fold), &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
+
+const IDLE: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 
 fn collective(kind: CollectiveKind, bytes: u64) -> Op {
     Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 }
@@ -103,6 +106,43 @@ fn collectives_share_links() {
     let alone = time(&platform, &[op], BackendKind::Analytical, true).report.step_time_ns;
     let both = time(&platform, &[op, op], BackendKind::Analytical, true).report.step_time_ns;
     assert!(both > 1.5 * alone && both < 2.01 * alone, "{both} {alone}");
+}
+
+/// A message alone takes start, pair and its bytes at the part of the bandwidth that pairs reach, within a node and between two; with the library
+/// switched off only latency and bandwidth.
+#[test]
+fn messages_take_what_the_library_takes() {
+    for (name, npus, peer) in [("dgx-a100", 8u32, 1i32), ("dgx-a100-16n", 16, 8)] {
+        let bytes = 100_000_000;
+        let step = |set: &[(&str, &str)], backend| {
+            let platform = preset(name, &[set, &[("npus", if npus == 8 { "8" } else { "16" })]].concat());
+            let bytes = Bytes(bytes);
+            let programs = [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
+            let program = |op: Op| {
+                let mut builder = ProgramBuilder::default();
+                builder.push(Node { id: 0, duration: Span::from_ns(1), op }, "", []);
+                Arc::new(builder.build().expect("no edges"))
+            };
+            let of = |rank: i32| if rank == 0 { 1 } else { 2 * u32::from(rank == peer) };
+            let workload = Workload {
+                programs: programs.into_iter().map(program).collect(),
+                ranks: (0..npus as i32).map(|rank| RankBinding { program: of(rank), slots: 0 }).collect(),
+                ..Workload::default()
+            };
+            let mut config = config(&platform, &[], backend, true);
+            config.workload = Source::Built(Box::new(workload));
+            run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report.step_time_ns
+        };
+        // us, and GB/s of 300 GB/s and 25 GB/s.
+        let (start, pair, rate) = if npus == 8 { (8.5, 1.5, 225.0) } else { (8.5, 3.0, 22.5) };
+        let expected = (start + pair) * 1e3 + bytes as f64 / rate;
+        let found = step(&[], BackendKind::Analytical);
+        assert!((found - expected).abs() < 1.0, "{name}: {found} {expected}");
+        let bare = |backend| step(&[("library", "null")], backend);
+        assert!(bare(BackendKind::Analytical) < 0.95 * expected);
+        // A network that stores messages whole is slower than the library, which then adds nothing.
+        assert_eq!(step(&[], BackendKind::Link), bare(BackendKind::Link));
+    }
 }
 
 #[test]

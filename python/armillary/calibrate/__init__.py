@@ -5,7 +5,9 @@ Not here: the model (`crates/sim/src/library`), the tables and the plot (`report
 
 from __future__ import annotations
 
-from .fit import Fit, Parameter, Residual, calibrate
+from .case import Case
+from .corrections import Correction
+from .fit import Fit, Parameter, Residual, calibrate, fit
 from .logs import Log, Table, read
 
-__all__ = ["Fit", "Log", "Parameter", "Residual", "Table", "calibrate", "read"]
+__all__ = ["Case", "Correction", "Fit", "Log", "Parameter", "Residual", "Table", "calibrate", "fit", "read"]

@@ -46,6 +46,11 @@ pub trait Lowering {
     /// # Errors
     /// A [`Problem`] without file or place when an algorithm cannot run on a dimension.
     fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem>;
+
+    /// What a message of the workload takes alone, where a library sends it; the outermost dimension it crosses is `dim`.
+    fn message(&self, _dim: u32, _bytes: u64) -> Option<Span> {
+        None
+    }
 }
 
 /// Which ranks are simulated and whom each of them stands for.
@@ -184,6 +189,8 @@ enum Callback {
     Cleared(u32, u32),
     /// The receiver of a posted message has announced itself: channel and ordinal.
     Announced(u32, u32),
+    /// The library has prepared a message, for this long: channel and ordinal.
+    Prepared(u32, u32, Span),
 }
 
 #[derive(Clone, Copy)]
@@ -521,6 +528,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 Owner { run: NONE, node, .. } => (0, node, 0, 1),
                 Owner { run, node, .. } => (1, run, node, 1),
             },
+            Callback::Prepared(channel, ordinal, _) => (0, self.sender(channel, ordinal).node, 0, 3),
             Callback::Cleared(stream, step) => {
                 let (node, chunk) = self.node_and_chunk(stream);
                 (2, node, chunk, 1 + step)
@@ -550,6 +558,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))
             }
             Callback::Announced(channel, ordinal) => self.start_message(channel, ordinal),
+            Callback::Prepared(channel, ordinal, wait) => self.message_departs(channel, ordinal, wait),
         }
     }
 
@@ -570,7 +579,7 @@ impl<'a, B: Backend> Executor<'a, B> {
 
     /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it would take alone.
     #[inline]
-    fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer) {
+    fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, prepared: Span) {
         if self.recorder.observed() {
             let Transfer { src, dst, bytes, token, .. } = transfer;
             let latency = self.backend.physical_minimum(src, dst, 0);
@@ -584,6 +593,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 latency,
                 transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
                 occupancy: self.backend.occupancy(src, dst, bytes),
+                prepared,
             };
             let now = self.now;
             self.recorder.tell(|observer| observer.departs(&departure, now));

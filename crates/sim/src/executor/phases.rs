@@ -536,7 +536,7 @@ impl<B: Backend> Executor<'_, B> {
         let member = self.member_at(state, script, position, dst);
         let token = token(row + member).pack();
         let weight = self.folding.multiplicity[state.rank as usize];
-        self.depart(sender, state.rank, Transfer { src, dst, bytes, token, weight });
+        self.depart(sender, state.rank, Transfer { src, dst, bytes, token, weight }, Span::ZERO);
     }
 
     /// Index among the simulated members of the one at `position` of a line, which is `rank`.

@@ -8,7 +8,7 @@ use super::phases::ANNOUNCEMENT;
 use super::{Callback, Executor, NONE, Token};
 use crate::observe::{Message, Sender};
 use network::{Backend, Transfer};
-use units::Time;
+use units::{Span, Time};
 
 /// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag, bytes (0 unless they must match).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +107,7 @@ impl<B: Backend> Executor<'_, B> {
             let weight = self.folding.multiplicity[owner.rank as usize];
             let token = Token::Announce { channel: at, ordinal }.pack();
             let transfer = Transfer { src, dst: src.wrapping_add_signed(peer), bytes: ANNOUNCEMENT, token, weight };
-            self.depart(owner.sender(true), owner.rank, transfer);
+            self.depart(owner.sender(true), owner.rank, transfer, Span::ZERO);
         }
     }
 
@@ -122,9 +122,27 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(receive) = channel.receives.get(ordinal as usize) {
             self.under_way(receive.owner);
         }
+        match self.preparation(owner, src, dst, bytes) {
+            Span::ZERO => self.message_departs(at, ordinal, Span::ZERO),
+            wait => self.register(owner.rank, self.now + wait, Callback::Prepared(at, ordinal, wait)),
+        }
+    }
+
+    /// What a library adds to a message of the workload beyond what its bytes take alone.
+    fn preparation(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
+        let library = (owner.run == NONE).then(|| self.lowering.message(self.outermost(src, dst), bytes)).flatten();
+        library.map_or(Span::ZERO, |whole| whole.saturating_sub(self.backend.physical_minimum(src, dst, bytes)))
+    }
+
+    /// The bytes of a message leave, `prepared` after it was begun.
+    pub(super) fn message_departs(&mut self, at: u32, ordinal: u32, prepared: Span) {
+        let channel = &self.channels[at as usize];
+        let Posted { owner, bytes, .. } = channel.sends[ordinal as usize];
+        let src = self.folding.representatives[owner.rank as usize];
+        let dst = src.wrapping_add_signed(channel.offset);
         let weight = self.folding.multiplicity[owner.rank as usize];
         let token = Token::Message { channel: at, ordinal }.pack();
-        self.depart(owner.sender(false), owner.rank, Transfer { src, dst, bytes, token, weight });
+        self.depart(owner.sender(false), owner.rank, Transfer { src, dst, bytes, token, weight }, prepared);
     }
 
     /// A message is there: its send ends, then its receive if it is posted.

@@ -1,6 +1,6 @@
 //! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and protocol, and how long that takes.
 //!
-//! Here: the parameters. `time.rs` predicts, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
+//! Here: the parameters. `time.rs` predicts, `correction.rs` adds what was measured, `change.rs` sets parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
 //! switch, `carrier.rs` turns a prediction into phases. Not here: pure algorithms (`collective`), reading the parameters
 //! (`config/native/library.rs`).
 //!
@@ -9,14 +9,17 @@
 //! docs/libraries.md.
 
 mod carrier;
+mod change;
+mod correction;
 mod place;
 mod rings;
 #[cfg(test)]
 mod tests;
 mod time;
 
+pub use correction::Correction;
 pub use place::Place;
-pub use time::{Prediction, predict};
+pub use time::{Prediction, message, predict};
 
 pub(crate) use carrier::lower;
 
@@ -91,6 +94,8 @@ pub struct Library {
     pub name: Name,
     /// A call: launch, kernel, first flags.
     pub start: Span,
+    /// A send with its receive: kernel and first flags; the launch goes on before, beside other work.
+    pub send: Span,
     /// The host issues no two calls closer than this.
     pub gap: Span,
     /// Within a node.
@@ -99,6 +104,8 @@ pub struct Library {
     pub network: Option<Between>,
     /// Reduction in the switch, where there is one that reduces.
     pub nvls: Option<Nvls>,
+    /// What measurements add; at most one of a collective and number of members.
+    pub corrections: Vec<Correction>,
 }
 
 /// Within a node. Times by protocol are LL, LL128, Simple; shares LL, LL128.

@@ -108,6 +108,44 @@ fn nvls_moves_the_buffer_once() {
     assert_eq!(ask(&nvls, CollectiveKind::AllGather, 1 << 27).algorithm, Algorithm::Ring);
 }
 
+/// Twice the model at 1 KiB, half of it at 4 KiB, between them straight over the square root: at 2.25 KiB halfway; other members as they were.
+#[test]
+fn corrections_multiply_what_the_model_says() {
+    let of = "collective: all_reduce, inside: 8, between: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
+    let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
+    let plain = platform("Switch(8)", "");
+    let factor = |bytes| {
+        us(&ask(&corrected, CollectiveKind::AllReduce, bytes)) / us(&ask(&plain, CollectiveKind::AllReduce, bytes))
+    };
+    for (bytes, expected) in [(8, 2.0), (1024, 2.0), (2304, 1.25), (4096, 0.5), (1 << 30, 0.5)] {
+        assert!((factor(bytes) - expected).abs() < 1e-6, "{bytes}: {} {expected}", factor(bytes));
+    }
+    assert_eq!(ask(&corrected, CollectiveKind::AllGather, 1024), ask(&plain, CollectiveKind::AllGather, 1024));
+    let read = from_yaml(&to_yaml(&corrected), "p.yml", &[]).expect("reads back");
+    assert_eq!(read.library, corrected.library);
+}
+
+/// Every time and part that a platform file may set can be changed by its key, and nothing else.
+#[test]
+fn parameters_change_by_their_keys() {
+    let more =
+        "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], short: {most: 8 B, pair: 1 us}}
+  nvls: {efficiency: 0.6, latency: 30 us}\n";
+    let mut changed = platform("Switch(4)_Switch(2)", more).library.expect("has one");
+    for (key, value) in [("start", 11.0), ("node.step[2]", 4.5), ("network.level[0]", 6.0), ("network.short.pair", 2.0)]
+    {
+        changed.change(key, value).expect("a parameter");
+    }
+    changed.change("nvls.efficiency", 0.7).expect("a parameter");
+    assert_eq!((changed.start.0, changed.node.step[2].0), (11_000_000, 4_500_000));
+    let network = changed.network.as_ref().expect("has one");
+    assert_eq!((network.level[0].0, network.short.as_ref().map(|s| s.pair.0)), (6_000_000, Some(2_000_000)));
+    assert_eq!(changed.nvls.as_ref().map(|n| n.efficiency.0), Some(700_000));
+    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", ""] {
+        assert_eq!(changed.change(key, 1.0), Err(key));
+    }
+}
+
 #[test]
 fn nothing_is_faster_than_the_host_issues_calls() {
     let slow = platform("Switch(8)", "  gap: 50 us\n");
@@ -166,6 +204,17 @@ fn faults_are_listed() {
             "line 4, library: \"start\" is missing",
             "line 5, library.node.tre: unknown key \"tre\"; did you mean \"tree\"?",
             "line 5, library.node.step: 2 values instead of 3",
+        ]
+    );
+    let of = "collective: all_reduce, inside: 4, between: 1";
+    let corrected = format!(
+        "{NODE}  corrections:\n    - {{{of}, sizes: [8 B, 4 B], factors: [1, 2]}}\n    - {{{of}, sizes: [8 B], factors: [1, 2]}}\n"
+    );
+    assert_eq!(
+        fault("Switch(4)", &corrected),
+        [
+            "line 8, library.corrections[0]: sizes don't ascend, or a factor is 0",
+            "line 9, library.corrections[1].factors: 2 factors for 1 sizes",
         ]
     );
 }

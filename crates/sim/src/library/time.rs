@@ -16,6 +16,7 @@
 
 use super::{Algorithm, Library, Place, Protocol};
 use graph::CollectiveKind;
+use topology::Fabric;
 use units::{Ratio, Span};
 
 /// Bytes a barrier's all-reduce moves.
@@ -60,7 +61,8 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
     }
     let call = Call { library, place, kind, size: size(kind, bytes, place.members()) };
     let best = call.ways().into_iter().filter(|w| w.us.is_finite()).min_by(|a, b| a.us.total_cmp(&b.us))?;
-    let time = best.us.max(us(library.gap));
+    let measured = library.corrections.iter().find(|c| c.suits(kind, place));
+    let time = best.us.max(us(library.gap)) * measured.map_or(1.0, |c| c.factor(call.size));
     Some(Prediction {
         algorithm: best.algorithm,
         protocol: best.protocol,
@@ -68,6 +70,20 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
         inside: if kind == CollectiveKind::Barrier { 0 } else { best.inside as u64 },
         between: if kind == CollectiveKind::Barrier { 0 } else { best.between as u64 },
     })
+}
+
+/// What a message takes alone, from one rank to another whose outermost difference is in dimension `dim` of the fabric: `send + pair + bytes /
+/// (pairs bandwidth)`; `None` where there is no such dimension, and over an explicit graph, whose routes are the network's to know.
+pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
+    let (pair, pairs) = match (dim, &library.network) {
+        (0, _) => (library.node.pair, library.node.pairs),
+        (_, Some(network)) => (network.pair, network.pairs),
+        _ => return None,
+    };
+    let Fabric::Stacked(dims) = fabric else { return None };
+    let bandwidth = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * part(pairs);
+    let time = us(library.send) + us(pair) + Call::carry(bytes as f64, bandwidth);
+    Some(Span((time * 1e6).round() as u64))
 }
 
 /// The larger of a member's two buffers.

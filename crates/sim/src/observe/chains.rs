@@ -239,7 +239,12 @@ impl Chains {
                 let Some(flight) = self.flights.remove(&token) else { return };
                 (flight.chain, flight.owner, flight.place)
             }
-            Sender::Node(node) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), Some((rank, node))),
+            Sender::Node(node) => {
+                let began = Time(now.0 - departure.prepared.0);
+                let mut chain = Chain::new(began, self.dims, dim);
+                chain.add(Term::Endpoint, departure.prepared);
+                (chain, Owner::Node((rank, node)), Some((rank, node)))
+            }
             Sender::Beside(Some(node)) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), None),
             Sender::Beside(None) => (Chain::new(now, self.dims, dim), Owner::Unknown, None),
         };

@@ -2,10 +2,11 @@
 
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
-use crate::library::{Between, Inside, Library, Name, Nvls, Short};
+use crate::library::{Between, Correction, Inside, Library, Name, Nvls, Short};
+use graph::CollectiveKind;
 use std::fmt::Write;
 use topology::{Block, Fabric};
-use units::{Bandwidth, Ratio, Span};
+use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Words for `library.name`.
 const NAMES: [(&str, Name); 2] = [("nccl", Name::Nccl), ("rccl", Name::Rccl)];
@@ -18,20 +19,22 @@ const SHARES: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
 
 /// The library on a fabric; nothing and at least one problem when it is wrong or means nothing there.
 pub(super) fn read(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) -> Option<Library> {
-    findings.mapping(at, &["name", "start", "gap", "node", "network", "nvls"])?;
+    findings.mapping(at, &["name", "start", "send", "gap", "node", "network", "nvls", "corrections"])?;
     let before = findings.problems.len();
     suits(at, fabric, logical, findings);
     let name = findings.need(at, "name", "nccl, rccl").and_then(|at| findings.one_of(&at, &NAMES));
     let start = findings.need(at, "start", "a time, such as \"8 us\"").and_then(|at| findings.quantity(&at));
+    let send: Option<Span> = at.get("send").and_then(|at| findings.quantity(&at));
     let gap = at.get("gap").and_then(|at| findings.quantity(&at)).unwrap_or_default();
     let node = findings.need(at, "node", &format!("a mapping with {}", NODE.join(", ")));
     let node = node.and_then(|at| inside(&at, findings));
     let network = at.get("network").and_then(|at| between(&at, findings));
     let nvls = at.get("nvls").filter(|at| at.tree.value != Value::Null).and_then(|at| multicast(&at, findings));
+    let corrections = at.get("corrections").map_or(Vec::new(), |at| corrections(&at, findings));
     if findings.problems.len() > before {
         return None;
     }
-    Some(Library { name: name?, start: start?, gap, node: node?, network, nvls })
+    Some(Library { corrections, name: name?, start: start?, send: send.or(start)?, gap, node: node?, network, nvls })
 }
 
 /// Refuses networks that the model does not describe.
@@ -124,6 +127,42 @@ fn short(at: &At<'_>, findings: &mut Findings) -> Option<Short> {
     Some(Short { most: findings.quantity(&most)?, pair: findings.quantity(&pair)? })
 }
 
+/// Measured factors; each names a collective and a number of members of its own.
+fn corrections(at: &At<'_>, findings: &mut Findings) -> Vec<Correction> {
+    let mut all: Vec<Correction> = Vec::new();
+    for at in at.items() {
+        let Some(found) = correction(&at, findings) else { continue };
+        if all.iter().any(|c| (c.kind, c.inside, c.between) == (found.kind, found.inside, found.between)) {
+            findings.refuse(&at, "the collective is corrected twice on these members", "one list of sizes and factors");
+        }
+        all.push(found);
+    }
+    all
+}
+
+fn correction(at: &At<'_>, findings: &mut Findings) -> Option<Correction> {
+    findings.mapping(at, &["collective", "inside", "between", "sizes", "factors"])?;
+    let kinds = CollectiveKind::ALL.map(|kind| (kind.name(), kind));
+    let kind = findings.need(at, "collective", "a collective, such as all_reduce")?;
+    let inside = findings.need(at, "inside", "members in a node")?;
+    let between = findings.need(at, "between", "nodes")?;
+    let sizes = findings.need(at, "sizes", "sizes, ascending, such as [8 B, 1 MiB]")?;
+    let factors = findings.need(at, "factors", "as many factors as sizes, such as [1.1, 0.97]")?;
+    let bytes: Vec<Bytes> = sizes.items().iter().filter_map(|item| findings.quantity(item)).collect();
+    let parts: Vec<Ratio> = factors.items().iter().filter_map(|item| findings.quantity(item)).collect();
+    if bytes.is_empty() || bytes.len() != parts.len() {
+        findings.refuse(&factors, format!("{} factors for {} sizes", parts.len(), bytes.len()), "a factor a size");
+        return None;
+    }
+    if bytes.windows(2).any(|pair| pair[0] >= pair[1]) || parts.iter().any(|part| part.0 == 0) {
+        findings.refuse(at, "sizes don't ascend, or a factor is 0", "each size once, ascending; factors above 0");
+        return None;
+    }
+    let points = bytes.into_iter().zip(parts).collect();
+    let (inside, between) = (findings.whole(&inside, 1, u32::MAX)?, findings.whole(&between, 1, u32::MAX)?);
+    Some(Correction { kind: findings.one_of(&kind, &kinds)?, inside, between, points })
+}
+
 fn multicast(at: &At<'_>, findings: &mut Findings) -> Option<Nvls> {
     findings.mapping(at, &NVLS)?;
     let efficiency = findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.67")?;
@@ -145,7 +184,8 @@ fn texts<T: std::fmt::Display>(values: &[T]) -> String {
 pub(super) fn show(library: &Library, out: &mut String) {
     let name = NAMES.into_iter().find(|n| n.1 == library.name).map_or("", |n| n.0);
     let node = &library.node;
-    let _ = writeln!(out, "library:\n  name: {name}\n  start: {}\n  gap: {}\n  node:", library.start, library.gap);
+    let Library { start, send, gap, .. } = library;
+    let _ = writeln!(out, "library:\n  name: {name}\n  start: {start}\n  send: {send}\n  gap: {gap}\n  node:");
     let _ = writeln!(out, "    efficiency: {}", node.efficiency);
     if let Some(fill) = node.fill {
         let _ = writeln!(out, "    fill: {fill}");
@@ -171,6 +211,14 @@ pub(super) fn show(library: &Library, out: &mut String) {
             n.efficiency, n.latency, n.ramp, n.least
         );
     }
+    if !library.corrections.is_empty() {
+        out.push_str("  corrections:\n");
+    }
+    for c in &library.corrections {
+        let (sizes, factors): (Vec<_>, Vec<_>) = c.points.iter().copied().unzip();
+        let of = format!("collective: {}, inside: {}, between: {}", c.kind.name(), c.inside, c.between);
+        let _ = writeln!(out, "    - {{{of}, sizes: {}, factors: {}}}", texts(&sizes), texts(&factors));
+    }
 }
 
 /// For the report: integers with their unit in the key, parts in millionths.
@@ -181,6 +229,7 @@ pub(super) fn json(library: &Library) -> serde_json::Value {
     serde_json::json!({
         "name": NAMES.into_iter().find(|n| n.1 == library.name).map(|n| n.0),
         "start_ps": library.start.0,
+        "send_ps": library.send.0,
         "gap_ps": library.gap.0,
         "node": {
             "efficiency_ppm": node.efficiency.0,
@@ -210,5 +259,12 @@ pub(super) fn json(library: &Library) -> serde_json::Value {
             "ramp_ps": n.ramp.0,
             "least": n.least,
         })),
+        "corrections": library.corrections.iter().map(|c| serde_json::json!({
+            "collective": c.kind.name(),
+            "inside": c.inside,
+            "between": c.between,
+            "sizes_bytes": c.points.iter().map(|p| p.0.0).collect::<Vec<_>>(),
+            "factors_ppm": c.points.iter().map(|p| p.1.0).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
     })
 }

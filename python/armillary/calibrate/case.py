@@ -1,0 +1,98 @@
+"""A measured table on a platform: what the platform's library would take, with parameters changed by key.
+
+Not here: which change fits best (`search`), what is left of the measurements then (`corrections`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .. import nccl
+from ..errors import InputError, Problem
+from ..platform import Platform
+from .logs import Table
+
+_PREFIX = "library."
+_WIDTH = 4
+"""Bytes of an element of nccl-tests' default type."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Measurements and the platform, of as many NPUs, that they are compared with."""
+
+    table: Table
+    platform: Platform
+
+    def __post_init__(self) -> None:
+        if not self.platform.has_library:
+            help_ = "a platform with a library, such as dgx-h100; docs/libraries.md says what it holds"
+            raise InputError([Problem(self.platform.name, "library", "has no library to calibrate", help_)])
+
+    @cached_property
+    def _wanted(self) -> list[int]:
+        kind, ranks = self.table.collective, self.table.ranks
+        counts = [nccl.element_count(kind, size, ranks, _WIDTH) for size, _ in self.table.points]
+        return [nccl.npu_bytes(kind, count, _WIDTH, ranks) for count in counts]
+
+    def times(self, values: Mapping[str, float]) -> list[float]:
+        """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to `values`."""
+        changes = [(key.removeprefix(_PREFIX), value) for key, value in values.items()]
+        kind = self.table.collective
+        found = self.platform._core.library_times(changes, kind, self._wanted)
+        if found is None:
+            message = f"{kind} is not done by the library there"
+            raise InputError([Problem(self.platform.name, f"collectives.{kind}", message, "auto")])
+        return [max(time, 1e-6) for time in found]
+
+    @cached_property
+    def place(self) -> tuple[int, int]:
+        """Members in a node, and nodes."""
+        sizes = [dim["size"] for dim in self.platform.describe()["fabric"].get("dims", [])]
+        return (self.platform.npus, 1) if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 1)
+
+
+def parameters(platform: Platform) -> dict[str, tuple[float, str]]:
+    """Every time and part of the library by its key: value, and unit (`us`, or nothing for a part)."""
+    return dict(_flat("library", platform.describe()["library"]))
+
+
+def _flat(path: str, shown: Mapping[str, object]) -> Iterator[tuple[str, tuple[float, str]]]:
+    for key, value in shown.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{path}.{key}", value)
+            continue
+        for suffix, scale, unit in (("_ps", 1e6, "us"), ("_ppm", 1e6, "")):
+            if key.endswith(suffix) and value:
+                name = f"{path}.{key.removesuffix(suffix)}"
+                many = value if isinstance(value, list) else [value]
+                for at, one in enumerate(many):
+                    yield (f"{name}[{at}]" if isinstance(value, list) else name), (one / scale, unit)
+
+
+def overrides(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
+    """Parameters as settings of a platform; entries of a list together."""
+    single: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
+    for key, value in values.items():
+        text = f"{value:.6f} {units[key]}".strip()
+        name, bracket, _ = key.partition("[")
+        if bracket:
+            lists.setdefault(name, []).append(text)
+        else:
+            single[name] = text
+    return {**single, **{name: f"[{', '.join(entries)}]" for name, entries in lists.items()}}
+
+
+def cases(name: str, tables: Sequence[Table], settings: Mapping[str, object]) -> list[Case]:
+    """The tables on the platform `name`, resized to their ranks, without corrections of its own."""
+    bare = {**settings, "library.corrections": "[]"} if _corrected(name, settings) else dict(settings)
+    loaded = {table.ranks: Platform.load(name, {**bare, "npus": table.ranks}) for table in tables}
+    return [Case(table, loaded[table.ranks]) for table in tables]
+
+
+def _corrected(name: str, settings: Mapping[str, object]) -> bool:
+    library = Platform.load(name, settings).describe()["library"]
+    return bool(library and library["corrections"])

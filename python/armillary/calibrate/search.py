@@ -1,0 +1,91 @@
+"""The search for parameters: which matter, which values fit best, and where each may lie.
+
+The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move little, plus a little
+for every factor by which a parameter leaves where it was; it is lowered a parameter at a time by factors that shrink
+from 3 to 1.01. An interval is where a parameter alone may lie: for errors of this form (Laplace's distribution)
+the likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from .case import Case
+
+_RATIO = 1.92
+WIDE = 3.0
+"""An interval up to this many times a value, or down to that part of it, tells nothing."""
+_STEPS = (3.0, 1.7, 1.25, 1.12, 1.05, 1.02, 1.01)
+_ROUNDS = 8
+_STAY = 0.005
+"""What leaving where it was by a factor of e costs a parameter."""
+_PARTS = ("efficiency", "share", "tree", "pairs")
+
+
+class Search:
+    """Parameters (key to us, or part) of all cases together."""
+
+    def __init__(self, cases: Sequence[Case], given: Mapping[str, float]) -> None:
+        self._cases, self._given = cases, dict(given)
+        self._measured = [time for case in cases for _, time in case.table.points]
+
+    def times(self, values: Mapping[str, float]) -> list[float]:
+        """Predicted us, a point each."""
+        return [time for case in self._cases for time in case.times(values)]
+
+    def error(self, values: Mapping[str, float]) -> float:
+        """The mean of `|ln(predicted / measured)|`."""
+        pairs = zip(self.times(values), self._measured, strict=True)
+        return sum(abs(math.log(ours / theirs)) for ours, theirs in pairs) / len(self._measured)
+
+    def matters(self, key: str) -> bool:
+        """Whether anything predicted changes with a parameter."""
+        value, here = self._given[key], self.times(self._given)
+        return any(self.times({**self._given, key: value * factor}) != here for factor in (0.25, 0.5, 2.0, 4.0))
+
+    def descend(self, moving: Sequence[str]) -> dict[str, float]:
+        """The best values of `moving`; the others stay."""
+        best, least = dict(self._given), self._loss(self._given)
+        for step in _STEPS:
+            for _ in range(_ROUNDS):
+                before = least
+                for key in moving:
+                    for factor in (step, 1 / step):
+                        best, least = self._walk(best, least, key, factor)
+                if before - least < 1e-5:
+                    break
+        return best
+
+    def _loss(self, values: Mapping[str, float]) -> float:
+        moved = sum(abs(math.log(value / self._given[key])) for key, value in values.items())
+        return self.error(values) + _STAY * moved
+
+    def _walk(self, best: dict[str, float], least: float, key: str, factor: float) -> tuple[dict[str, float], float]:
+        while True:
+            tried = {**best, key: best[key] * factor}
+            loss = self._loss(tried) if _allowed(key, tried[key]) else math.inf
+            if loss >= least - 1e-7:
+                return best, least
+            best, least = tried, loss
+
+    def interval(self, key: str, best: Mapping[str, float]) -> tuple[float, float]:
+        """Where a parameter may lie alone; cut where it tells nothing."""
+        most = self.error(best) * (1 + _RATIO / len(self._measured))
+
+        def end(factor: float) -> float:
+            value = best[key]
+            while best[key] / WIDE < value < best[key] * WIDE:
+                further = value * factor
+                if not _allowed(key, further) or self.error({**best, key: further}) > most:
+                    return value
+                value = further
+            return value
+
+        return end(1 / 1.03), end(1.03)
+
+
+def _allowed(key: str, value: float) -> bool:
+    """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
+    part = any(word in key for word in _PARTS)
+    return value > 1e-5 and (not part or value <= 1)
