@@ -63,6 +63,13 @@ class Platform:
 
         `None` without a library, where an algorithm is named, or with a single NPU. `bytes` as `collective` takes them.
         """
+    def library_message(self, bytes: int) -> int | None:
+        """Picoseconds that the library takes alone for a message over the outermost dimension."""
+    def library_times(self, changes: list[tuple[str, float]], kind: str, bytes: list[int]) -> list[float] | None:
+        """Predicted us of each of `bytes` with parameters changed: `("node.step[0]", 0.6)`, us or parts.
+
+        `None` without a library. Raises `InputError` for a key that is none of its parameters.
+        """
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def to_yaml(self) -> str:

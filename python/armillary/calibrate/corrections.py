@@ -35,7 +35,7 @@ class Correction:
 
 
 def factors(found: Points) -> tuple[tuple[int, float], ...]:
-    """From `measured / predicted` by size, sizes as they come and repeated or not; nothing of fewer than three sizes."""
+    """From `measured / predicted` by size, in any order, repeated or not; nothing of fewer than three sizes."""
     by_size: dict[int, list[float]] = {}
     for size, ratio in found:
         by_size.setdefault(size, []).append(math.log(ratio))

@@ -1,7 +1,8 @@
 """A library's parameters from measured times: which the measurements tell, what is left, what is extrapolated.
 
 A parameter that changes nothing stays as the platform has it; one whose interval reaches three times or a third of its
-value is not told, and what it was moved by is a guess. What the model then leaves of the measurements is kept as corrections by size.
+value is not told, and what it was moved by is a guess. What the model then leaves of the measurements is kept as
+corrections by size.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Fit:
 
     @cached_property
     def values(self) -> dict[str, float]:
-        """Parameters that were moved: us, or parts."""
+        """Parameters that are not the platform's any more: us, or parts."""
         return {p.key: p.fitted for p in self.parameters if p.fitted != p.given}
 
     @cached_property
@@ -97,7 +98,10 @@ class Fit:
         if max(self.nodes) == 1 and any(p.key.startswith("library.network") for p in self.parameters):
             yield f"no log has more than one node: more nodes are extrapolated with the network of {self.platform}"
         elif max(self.nodes) == 2:
-            yield "trees over more than two nodes were not measured: more nodes are extrapolated"
+            yield (
+                "two nodes can't tell a call's start from the levels of a tree: small messages over more nodes are a "
+                "guess, large ones extrapolated; a log of 8 nodes tells"
+            )
         elif max(self.nodes) > 2:
             yield f"up to {max(self.nodes)} nodes were measured: more are extrapolated"
         if self.corrections:
@@ -113,20 +117,23 @@ def calibrate(name: str, tables: Sequence[Table], settings: Mapping[str, object]
     return fit(name, cases(name, tables, dict(settings or {})))
 
 
-def fit(name: str, measured: Sequence[Case], told: Callable[[str], bool] = lambda key: True) -> Fit:
-    """Fits one set of parameters to cases whose platforms have the same ones; only keys that are `told` may move."""
+def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None) -> Fit:
+    """Fits one set of parameters to cases.
+
+    It begins at `begin`, and only these parameters move; or at those of the first platform, and all move.
+    """
     start = parameters(measured[0].platform)
-    given = {key: value for key, (value, _) in start.items()}
+    given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     search = Search(measured, given)
-    moving = [key for key in given if told(key) and search.matters(key)]
+    moving = [key for key in given if search.matters(key)]
     best = search.descend(moving)
     intervals = {key: search.interval(key, best) for key in moving}
     found = [key for key, (low, high) in intervals.items() if low > best[key] / WIDE and high < best[key] * WIDE]
     made = tuple(
-        Parameter(key, unit, value, best[key], *intervals.get(key, (0.0, math.inf)), key in found)
+        Parameter(key, unit, value, best.get(key, value), *intervals.get(key, (0.0, math.inf)), key in found)
         for key, (value, unit) in start.items()
     )
-    residuals = _residuals(measured, {key: best[key] for key in moving})
+    residuals = _residuals(measured, best)
     return Fit(name, made, residuals, _corrections(measured, residuals), tuple(sorted({c.place[1] for c in measured})))
 
 

@@ -20,6 +20,10 @@ _STEPS = (3.0, 1.7, 1.25, 1.12, 1.05, 1.02, 1.01)
 _ROUNDS = 8
 _STAY = 0.005
 """What leaving where it was by a factor of e costs a parameter."""
+_START = "library.start"
+_HOST = (_START, "library.gap")
+_HOST_STAYS = 0.3
+"""As a part of that: what the host takes differs from machine to machine; time that may be its own or a link's is its own."""
 _PARTS = ("efficiency", "share", "tree", "pairs")
 
 
@@ -53,13 +57,28 @@ class Search:
                 for key in moving:
                     for factor in (step, 1 / step):
                         best, least = self._walk(best, least, key, factor)
+                best, least = self._trade(best, least, moving, step)
                 if before - least < 1e-5:
                     break
         return best
 
+    def _trade(
+        self, best: dict[str, float], least: float, moving: Sequence[str], step: float
+    ) -> tuple[dict[str, float], float]:
+        """Puts each parameter back where it was and lets the call's start make up for it, where that is no worse."""
+        for key in moving:
+            if key != _START and _START in moving and best[key] != self._given[key]:
+                back = {**best, key: self._given[key]}
+                loss = self._loss(back)
+                for factor in (step, 1 / step):
+                    back, loss = self._walk(back, loss, _START, factor)
+                if loss < least - 1e-7:
+                    best, least = back, loss
+        return best, least
+
     def _loss(self, values: Mapping[str, float]) -> float:
-        moved = sum(abs(math.log(value / self._given[key])) for key, value in values.items())
-        return self.error(values) + _STAY * moved
+        moved = {key: abs(math.log(value / self._given[key])) for key, value in values.items()}
+        return self.error(values) + _STAY * sum(by * (_HOST_STAYS if key in _HOST else 1) for key, by in moved.items())
 
     def _walk(self, best: dict[str, float], least: float, key: str, factor: float) -> tuple[dict[str, float], float]:
         while True:
