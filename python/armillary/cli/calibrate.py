@@ -76,6 +76,7 @@ def _result(fit: Fit) -> dict[str, object]:
             "measured_us": r.measured_us,
             "given_us": r.given_us,
             "fitted_us": r.fitted_us,
+            "between_us": r.between_us,
             "outlier": r.outlier,
         }
         for r in fit.residuals

@@ -50,12 +50,12 @@ def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
 
 def _errors(points: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, header_style="bold")
-    for name in ("Sizes", "Points", "Error before", "Error after"):
+    for name in ("Sizes", "Points", "Error before", "Error after", "Between sizes"):
         table.add_column(name, justify="left" if name == "Sizes" else "right")
     for words, low, high in BANDS:
         chosen = [point for point in points if low <= point["bytes"] <= high]
         if chosen:
-            errors = [f"{_error(chosen, which):.1f} %" for which in ("given_us", "fitted_us")]
+            errors = [f"{_error(chosen, which):.1f} %" for which in ("given_us", "fitted_us", "between_us")]
             table.add_row(words, str(len(chosen)), *errors)
     return table
 
