@@ -23,7 +23,7 @@ _STAY = 0.005
 _START = "library.start"
 _HOST = (_START, "library.gap")
 _HOST_STAYS = 0.3
-"""As a part of that: what the host takes differs from machine to machine; time that may be its own or a link's is its own."""
+"""As a part of that: a host's times differ from machine to machine; what may be its own or a link's is its own."""
 _PARTS = ("efficiency", "share", "tree", "pairs")
 
 

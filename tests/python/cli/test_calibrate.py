@@ -12,7 +12,7 @@ from conftest import Armillary
 
 import armillary as arm
 from armillary import nccl
-from armillary.calibrate import calibrate, read
+from armillary.calibrate import calibrate, corrections, read
 from armillary.errors import InputError
 
 HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8))
@@ -122,3 +122,44 @@ def test_a_platform_without_library_is_refused(armillary: Armillary, tmp_path: P
     run = armillary("calibrate", "all_reduce.log", "-p", "paper-w-2d", "--set", "npus=8", cwd=tmp_path)
     assert run.returncode == 2
     assert "has no library to calibrate" in run.stderr or "dimension" in run.stderr
+
+
+def test_what_the_model_leaves_becomes_corrections(tmp_path: Path) -> None:
+    """A bump that no parameter makes is predicted at its sizes and between them; elsewhere nothing changes."""
+    path = tmp_path / "all_reduce.log"
+    plain = library({})
+    bump = range(2**20, 2**23 + 1)
+    path.write_text(log(lambda size: plain(size) * (1.3 if size in bump else 1)))
+    fit = calibrate("dgx-a100", read(str(path)).tables)
+    after = library({**fit.settings})
+    for size in (2**20, 2**21, 3 * 2**20, 2**23):
+        assert after(size) / plain(size) == pytest.approx(1.3, rel=0.02)
+    for size in (2**10, 2**17, 2**26):
+        assert after(size) / plain(size) == pytest.approx(1, rel=0.02)
+    values = [(key.removeprefix("library."), value) for key, value in fit.values.items()]
+    bare = arm.Platform.load("dgx-a100", {"npus": 4})._core.library_times(values, "all_reduce", [2**21])
+    four = arm.Platform.load("dgx-a100", {**fit.settings, "npus": 4})._core.library_times([], "all_reduce", [2**21])
+    assert four == pytest.approx(bare, rel=1e-3), "corrections are of 8 GPUs"
+
+
+def test_corrections_are_interpolated_as_the_simulator_does() -> None:
+    found = corrections.Correction("all_reduce", 8, 1, ((2**10, 2.0), (2**12, 0.5), (2**20, 1.5)))
+    settings = {"library.corrections": f"[{found.setting()}]"}
+    sizes = [8, 2**10, 1500, 2**12, 10**5, 2**20, 2**30]
+    with_, without = (arm.Platform.load("dgx-a100", each)._core for each in (settings, {}))
+    after = with_.library_times([], "all_reduce", sizes)
+    before = without.library_times([], "all_reduce", sizes)
+    assert after is not None and before is not None
+    expected = [time * corrections.factor(found.points, size) for time, size in zip(before, sizes, strict=True)]
+    assert after == pytest.approx(expected, rel=1e-6)
+
+
+def test_single_outliers_make_no_correction() -> None:
+    ratios = [(2**k, 5.0 if k == 12 else 1.0) for k in range(8, 20)]
+    assert dict(corrections.factors(ratios))[2**12] == pytest.approx(math.exp(0.15))
+    assert corrections.factors(ratios[:2]) == ()
+
+
+def test_an_unknown_parameter_is_refused() -> None:
+    with pytest.raises(InputError, match="no such parameter"):
+        arm.Platform.load("dgx-a100")._core.library_times([("node.stop", 1.0)], "all_reduce", [8])

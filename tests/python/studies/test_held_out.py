@@ -1,0 +1,62 @@
+"""V1 on what fits have not seen: nothing that is tried was fitted, and what is predicted is what is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from armillary.studies import held_out
+from armillary.studies.sweeps import Sweep, band, sweeps
+
+NAMED = {sweep.name: sweep for sweep in sweeps()}
+SOPHIA = "alcf_sophia_n2g8_all_reduce_env2_241015112115"
+
+
+def spoilt(sweep: Sweep, kept: int) -> Sweep:
+    """The sweep with every other time a hundred times what was measured, from the one after `kept` on."""
+    points = ((size, us if at % 2 == kept else 100 * us) for at, (size, us) in enumerate(sweep.points))
+    return dataclasses.replace(sweep, points=tuple(points))
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_half_of_a_sweep_is_not_seen(kept: int) -> None:
+    """What a fit on one half predicts doesn't change with the other half."""
+    sweep = NAMED[SOPHIA]
+    times = [
+        held_out._case(each, each.points[1 - kept :: 2]).times(
+            held_out._learn([held_out._case(each, each.points[kept::2])], held_out.ALL).values
+        )
+        for each in (sweep, spoilt(sweep, kept))
+    ]
+    assert times[0] == times[1]
+
+
+def test_other_sizes_of_a_quiet_machine_are_within_the_goals() -> None:
+    errors = list(held_out._halves(NAMED["h100x8_azure_allreduce_busbw"]))
+    assert {error.band for error in errors} == {0, 1, 2}
+    assert all(error.percent < goal for error in errors for goal in [held_out.AFTER[error.band]])
+
+
+def test_fits_begin_where_no_preset_is() -> None:
+    """Of a platform whose parameters are told by a sweep, none is left at the preset's value."""
+    sweep = NAMED[SOPHIA]
+    learnt = held_out._learn([held_out._case(sweep)], held_out.ALL)
+    preset = {p.key: p.given for p in learnt.parameters}
+    told = [p for p in learnt.parameters if p.key.removeprefix("library.") in held_out.BEGIN]
+    assert len(told) > 20
+    same = [p.key for p in told if p.fitted == preset[p.key] != held_out.BEGIN[p.key.removeprefix("library.")]]
+    assert same == []
+
+
+def test_left_out_sweeps_are_tried_in_bands_that_the_others_have() -> None:
+    errors = held_out.other_scales(8)
+    assert errors and all(held_out._nodes(error.sweep) > 8 for error in errors)
+    assert {band(size) for size, _ in errors[0].sweep.points} >= {error.band for error in errors[:1]}
+
+
+def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> None:
+    assert held_out._hardware(NAMED["h200x8_azure_allreduce_busbw"])[0] == "H100"
+    assert held_out._hardware(NAMED["gb200x72_coreweave_allreduce_1rack"])[0] == "B200"
+    preset, rooms = held_out._hardware(NAMED[SOPHIA])
+    assert preset == "dgx-a100-16n" and "network" in rooms and "node" not in rooms
