@@ -189,8 +189,8 @@ enum Callback {
     Cleared(u32, u32),
     /// The receiver of a posted message has announced itself: channel and ordinal.
     Announced(u32, u32),
-    /// The library has prepared a message, for this long: channel and ordinal.
-    Prepared(u32, u32, Span),
+    /// The library is done with a message: channel and ordinal.
+    Handled(u32, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -528,7 +528,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 Owner { run: NONE, node, .. } => (0, node, 0, 1),
                 Owner { run, node, .. } => (1, run, node, 1),
             },
-            Callback::Prepared(channel, ordinal, _) => (0, self.sender(channel, ordinal).node, 0, 3),
+            Callback::Handled(channel, ordinal) => (0, self.sender(channel, ordinal).node, 0, 3),
             Callback::Cleared(stream, step) => {
                 let (node, chunk) = self.node_and_chunk(stream);
                 (2, node, chunk, 1 + step)
@@ -558,7 +558,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))
             }
             Callback::Announced(channel, ordinal) => self.start_message(channel, ordinal),
-            Callback::Prepared(channel, ordinal, wait) => self.message_departs(channel, ordinal, wait),
+            Callback::Handled(channel, ordinal) => self.message_arrived(channel, ordinal),
         }
     }
 
@@ -572,14 +572,14 @@ impl<'a, B: Backend> Executor<'a, B> {
         match token {
             Token::Step { stream, phase, slot } => self.arrived(stream, phase, slot),
             Token::Clear { stream, phase, step } => self.cleared(stream, phase, step),
-            Token::Message { channel, ordinal } => self.message_arrived(channel, ordinal),
+            Token::Message { channel, ordinal } => self.message_delivered(channel, ordinal),
             Token::Announce { channel, ordinal } => self.announced(channel, ordinal),
         }
     }
 
     /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it would take alone.
     #[inline]
-    fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, prepared: Span) {
+    fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
         if self.recorder.observed() {
             let Transfer { src, dst, bytes, token, .. } = transfer;
             let latency = self.backend.physical_minimum(src, dst, 0);
@@ -593,7 +593,7 @@ impl<'a, B: Backend> Executor<'a, B> {
                 latency,
                 transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
                 occupancy: self.backend.occupancy(src, dst, bytes),
-                prepared,
+                handling,
             };
             let now = self.now;
             self.recorder.tell(|observer| observer.departs(&departure, now));

@@ -122,27 +122,27 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(receive) = channel.receives.get(ordinal as usize) {
             self.under_way(receive.owner);
         }
-        match self.preparation(owner, src, dst, bytes) {
-            Span::ZERO => self.message_departs(at, ordinal, Span::ZERO),
-            wait => self.register(owner.rank, self.now + wait, Callback::Prepared(at, ordinal, wait)),
-        }
+        let weight = self.folding.multiplicity[owner.rank as usize];
+        let token = Token::Message { channel: at, ordinal }.pack();
+        let transfer = Transfer { src, dst, bytes, token, weight };
+        self.depart(owner.sender(false), owner.rank, transfer, self.handling(owner, src, dst, bytes));
     }
 
     /// What a library adds to a message of the workload beyond what its bytes take alone.
-    fn preparation(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
+    fn handling(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
         let library = (owner.run == NONE).then(|| self.lowering.message(self.outermost(src, dst), bytes)).flatten();
         library.map_or(Span::ZERO, |whole| whole.saturating_sub(self.backend.physical_minimum(src, dst, bytes)))
     }
 
-    /// The bytes of a message leave, `prepared` after it was begun.
-    pub(super) fn message_departs(&mut self, at: u32, ordinal: u32, prepared: Span) {
+    /// The bytes of a message are there; what the library adds is spent after them, so that nothing that departs meanwhile gets ahead.
+    pub(super) fn message_delivered(&mut self, at: u32, ordinal: u32) {
         let channel = &self.channels[at as usize];
         let Posted { owner, bytes, .. } = channel.sends[ordinal as usize];
         let src = self.folding.representatives[owner.rank as usize];
-        let dst = src.wrapping_add_signed(channel.offset);
-        let weight = self.folding.multiplicity[owner.rank as usize];
-        let token = Token::Message { channel: at, ordinal }.pack();
-        self.depart(owner.sender(false), owner.rank, Transfer { src, dst, bytes, token, weight }, prepared);
+        match self.handling(owner, src, src.wrapping_add_signed(channel.offset), bytes) {
+            Span::ZERO => self.message_arrived(at, ordinal),
+            wait => self.register(owner.rank, self.now + wait, Callback::Handled(at, ordinal)),
+        }
     }
 
     /// A message is there: its send ends, then its receive if it is posted.

@@ -69,6 +69,7 @@ struct Flight {
     departed: Time,
     latency: Span,
     transfer: Span,
+    handling: Span,
     waits: Waits,
 }
 
@@ -239,25 +240,21 @@ impl Chains {
                 let Some(flight) = self.flights.remove(&token) else { return };
                 (flight.chain, flight.owner, flight.place)
             }
-            Sender::Node(node) => {
-                let began = Time(now.0 - departure.prepared.0);
-                let mut chain = Chain::new(began, self.dims, dim);
-                chain.add(Term::Endpoint, departure.prepared);
-                (chain, Owner::Node((rank, node)), Some((rank, node)))
-            }
+            Sender::Node(node) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), Some((rank, node))),
             Sender::Beside(Some(node)) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), None),
             Sender::Beside(None) => (Chain::new(now, self.dims, dim), Owner::Unknown, None),
         };
         chain.message(bytes);
         let waits = self.ports.entry((rank, departure.port)).or_default().take(now, departure.occupancy, owner, place);
-        let Departure { latency, transfer, .. } = *departure;
-        let flight = Flight { chain, place, owner, departed: now, latency, transfer, waits };
+        let Departure { latency, transfer, handling, .. } = *departure;
+        let flight = Flight { chain, place, owner, departed: now, latency, transfer, handling, waits };
         self.flights.insert(departure.token, flight);
     }
 
     pub(super) fn arrives(&mut self, token: u64, now: Time) {
         let Some(flight) = self.flights.get_mut(&token) else { return };
-        let Flight { chain, waits, .. } = flight;
+        let Flight { chain, waits, handling, .. } = flight;
+        chain.add(Term::Endpoint, *handling);
         // What the message took beyond its minimum, first by what was before it on its first link.
         let waited = now.since(flight.departed).saturating_sub(flight.latency + flight.transfer);
         let own = waits.own.min(waited);

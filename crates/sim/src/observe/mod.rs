@@ -104,8 +104,8 @@ pub struct Departure {
     pub transfer: Span,
     /// How long it keeps the link it leaves by.
     pub occupancy: Span,
-    /// How long a library prepared it before it left.
-    pub prepared: Span,
+    /// How long a library has to do with it after it has arrived.
+    pub handling: Span,
 }
 
 /// What a rank does at a moment; several at once.
