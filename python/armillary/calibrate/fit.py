@@ -100,7 +100,7 @@ class Fit:
         elif max(self.nodes) == 2:
             yield (
                 "two nodes can't tell a call's start from the levels of a tree: small messages over more nodes are a "
-                "guess, large ones extrapolated; a log of 8 nodes tells"
+                "guess, large ones extrapolated; a log of more nodes tells"
             )
         elif max(self.nodes) > 2:
             yield f"up to {max(self.nodes)} nodes were measured: more are extrapolated"

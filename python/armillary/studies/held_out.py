@@ -203,12 +203,20 @@ def rows() -> list[Row]:
 
 
 def _rows() -> Iterator[Row]:
-    yield from _reduced_and_others("after calibration, other sizes held out", other_sizes(), AFTER)
+    sizes = other_sizes()
+    yield from _reduced_and_others("after calibration, other sizes held out", sizes, AFTER)
+    steady = [error for error in sizes if _steady(error.sweep)]
+    yield from _reduced_and_others("the same without Slingshot and times of a profiler", steady, AFTER)
     yield from _reduced_and_others("after calibration on all-reduce", other_collectives(), AFTER)
     yield from _reduced_and_others("sweep held out", other_sweeps(), None)
     yield from _reduced_and_others("source held out", other_sources(), None)
     for most in SCALES:
         yield from _scale_rows(most, other_scales(most))
+
+
+def _steady(sweep: Sweep) -> bool:
+    """Whether neighbouring sizes tell of one another: not over Slingshot, nor where a profiler counted the waiting."""
+    return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith("microsoft/vidur")
 
 
 def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[Row]:
