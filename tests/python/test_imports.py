@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "nccl": {"errors"},
     "platform": {"_core", "errors"},
     "workload": {"_core", "errors", "files", "platform"},
-    "calibrate": {"errors", "nccl", "platform"},
+    "calibrate": {"_core", "errors", "nccl", "platform"},
     "report": {"errors", "files", "schema", "workload"},
     "explain": {"errors", "report", "schema"},
     "result": {"_core", "errors", "explain", "files", "report", "schema"},

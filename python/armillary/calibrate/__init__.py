@@ -1,6 +1,6 @@
-"""Parameters of a communication library from measurements of one's own machine.
+"""Parameters of a communication library and of an NPU's kernels from measurements of one's own machine.
 
-Not here: the model (`crates/sim/src/library`), the tables and the plot (`report/calibration.py`).
+Not here: the models (`crates/sim/src/library`, `crates/device/src/compute`), tables and plot (`report/calibration.py`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,25 @@ from __future__ import annotations
 from .case import Case
 from .corrections import Correction
 from .fit import Fit, Parameter, Residual, calibrate, fit
+from .kernel_tables import Kernel, KernelTable, read_kernels
+from .kernels import KernelFit, KernelResidual, calibrate_kernels
 from .logs import Log, Table, read
 
-__all__ = ["Case", "Correction", "Fit", "Log", "Parameter", "Residual", "Table", "calibrate", "fit", "read"]
+__all__ = [
+    "Case",
+    "Correction",
+    "Fit",
+    "Kernel",
+    "KernelFit",
+    "KernelResidual",
+    "KernelTable",
+    "Log",
+    "Parameter",
+    "Residual",
+    "Table",
+    "calibrate",
+    "calibrate_kernels",
+    "fit",
+    "read",
+    "read_kernels",
+]

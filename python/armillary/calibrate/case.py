@@ -37,6 +37,11 @@ class Case:
         counts = [nccl.element_count(kind, size, ranks, _WIDTH) for size, _ in self.table.points]
         return [nccl.npu_bytes(kind, count, _WIDTH, ranks) for count in counts]
 
+    @property
+    def measured(self) -> list[float]:
+        """us, a point each."""
+        return [time for _, time in self.table.points]
+
     def times(self, values: Mapping[str, float]) -> list[float]:
         """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to `values`."""
         changes = [(key.removeprefix(_PREFIX), value) for key, value in values.items()]

@@ -16,10 +16,7 @@ from . import corrections
 from .case import Case, cases, overrides, parameters
 from .corrections import Correction
 from .logs import Table
-from .search import WIDE, Search
-
-_OUTLIER = 3 * 1.4826
-"""Standard deviations of a normal distribution, from the median of absolute deviations."""
+from .search import WIDE, Search, outliers
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +136,10 @@ def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None =
 
 def _residuals(measured: Sequence[Case], values: Mapping[str, float]) -> tuple[Residual, ...]:
     rows = [row for case in measured for row in _rows(case, values)]
-    logs = [math.log(row.fitted_us / row.measured_us) for row in rows]
-    middle = sorted(logs)[len(logs) // 2]
-    spread = sorted(abs(log - middle) for log in logs)[len(logs) // 2]
-    most = max(_OUTLIER * spread, 0.1)
-    flagged = zip(rows, logs, strict=True)
+    flagged = zip(rows, outliers([math.log(row.fitted_us / row.measured_us) for row in rows]), strict=True)
     return tuple(
-        Residual(
-            row.table, row.size, row.measured_us, row.given_us, row.fitted_us, row.between_us, abs(log - middle) > most
-        )
-        for row, log in flagged
+        Residual(row.table, row.size, row.measured_us, row.given_us, row.fitted_us, row.between_us, outlier)
+        for row, outlier in flagged
     )
 
 

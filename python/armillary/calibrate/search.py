@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-from .case import Case
+from typing import Protocol
 
 _RATIO = 1.92
 WIDE = 3.0
@@ -27,12 +26,25 @@ _HOST_STAYS = 0.3
 _PARTS = ("efficiency", "share", "tree", "pairs")
 
 
+_OUTLIER = 3 * 1.4826
+"""Standard deviations of a normal distribution, from the median of absolute deviations."""
+
+
+class Measured(Protocol):
+    """Measured times, us, and what a model makes of them with parameters (key to value) changed."""
+
+    @property
+    def measured(self) -> Sequence[float]: ...  # noqa: D102
+
+    def times(self, values: Mapping[str, float]) -> list[float]: ...  # noqa: D102
+
+
 class Search:
     """Parameters (key to us, or part) of all cases together."""
 
-    def __init__(self, cases: Sequence[Case], given: Mapping[str, float]) -> None:
+    def __init__(self, cases: Sequence[Measured], given: Mapping[str, float]) -> None:
         self._cases, self._given = cases, dict(given)
-        self._measured = [time for case in cases for _, time in case.table.points]
+        self._measured = [time for case in cases for time in case.measured]
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """Predicted us, a point each."""
@@ -88,8 +100,8 @@ class Search:
                 return best, least
             best, least = tried, loss
 
-    def interval(self, key: str, best: Mapping[str, float]) -> tuple[float, float]:
-        """Where a parameter may lie alone; cut where it tells nothing."""
+    def interval(self, key: str, best: Mapping[str, float], step: float = 1.03) -> tuple[float, float]:
+        """Where a parameter may lie alone, in factors of `step`; cut where it tells nothing."""
         most = self.error(best) * (1 + _RATIO / len(self._measured))
 
         def end(factor: float) -> float:
@@ -101,10 +113,17 @@ class Search:
                 value = further
             return value
 
-        return end(1 / 1.03), end(1.03)
+        return end(1 / step), end(step)
 
 
 def _allowed(key: str, value: float) -> bool:
     """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
     part = any(word in key for word in _PARTS)
     return value > 1e-5 and (not part or value <= 1)
+
+
+def outliers(logs: Sequence[float]) -> list[bool]:
+    """Which `ln(fitted / measured)` stand out from the others, by at least a tenth."""
+    middle = sorted(logs)[len(logs) // 2]
+    spread = sorted(abs(log - middle) for log in logs)[len(logs) // 2]
+    return [abs(log - middle) > max(_OUTLIER * spread, 0.1) for log in logs]

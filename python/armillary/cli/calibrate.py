@@ -1,4 +1,4 @@
-"""`armillary calibrate`: parameters of a communication library from logs of nccl-tests."""
+"""`armillary calibrate`: parameters of a communication library and of an NPU from logs and tables of measurements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from . import output
 from .options import Json, PlatformName, Settings, settings
 
 if TYPE_CHECKING:
-    from ..calibrate import Fit, Log
+    from ..calibrate import Fit, KernelFit, KernelTable, Log
 
 SCHEMA = "armillary.calibration/1"
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Output of nccl-tests or rccl-tests.")]
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG...",
+        help="Output of nccl-tests, rccl-tests or BabelStream; tables of matrix multiplications or memory bandwidth.",
+    ),
+]
 Out = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Write the calibrated platform here.")]
 Collective = Annotated[
     str | None, typer.Option("--collective", help="What the logs timed, where neither they nor their names say so.")
@@ -37,20 +43,21 @@ def calibrate(
     json: Json = None,
     set_: Settings = None,
 ) -> None:
-    """Fit a platform's communication library to measured collectives."""
+    """Fit a platform's communication library to measured collectives, and its NPU to measured kernels."""
     from .. import calibrate as room
 
     with output.guard():
         for path in (json, out, plot):
             output.require_writable(path)
-        read = [room.read(path, collective) for path in logs]
-        for log in read:
-            output.log(_told(log))
+        tables, logs_ = _read(logs, collective)
         given = settings(set_)
-        fit = room.calibrate(platform, [table for log in read for table in log.tables], given)
-        found = _result(fit)
+        measured = [table for log in logs_ for table in log.tables]
+        kernels = [kernel for table in tables for kernel in table.kernels]
+        library = room.calibrate(platform, measured, given) if measured else None
+        npu = room.calibrate_kernels(platform, kernels, given) if kernels else None
+        found = _result(platform, library, npu)
         if out:
-            _write(fit, given, out, logs)
+            _write(platform, given, _settings(library, npu), out, logs)
         if plot:
             _draw(found, plot)
         output.write_json(json, json_text.dumps(found, indent=2))
@@ -60,14 +67,62 @@ def calibrate(
             calibration.show(found, output.console())
 
 
+def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], list[Log]]:
+    """Every file, by what it holds; what was read is logged."""
+    from .. import calibrate as room
+
+    tables: list[KernelTable] = []
+    logs: list[Log] = []
+    for path in paths:
+        table = room.read_kernels(path)
+        if table is not None:
+            tables.append(table)
+            output.log(f"{path}: {_counted(table)}; {table.skipped} rows skipped")
+            continue
+        logs.append(room.read(path, collective))
+        output.log(_told(logs[-1]))
+    return tables, logs
+
+
+def _counted(table: KernelTable) -> str:
+    shapes = sum(kernel.shape is not None for kernel in table.kernels)
+    streams = len(table.kernels) - shapes
+    parts = (f"{shapes} matrix multiplications" if shapes else "", f"{streams} streams over memory" if streams else "")
+    return ", ".join(filter(None, parts))
+
+
 def _told(log: Log) -> str:
     tables = ", ".join(f"{t.collective} over {t.ranks} ({len(t.points)} sizes)" for t in log.tables)
     return f"{log.file}: {tables}; {log.skipped} lines skipped"
 
 
-def _result(fit: Fit) -> dict[str, object]:
+def _settings(library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
+    return {**(library.settings if library else {}), **(npu.settings if npu else {})}
+
+
+def _result(platform: str, library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
+    fits = [fit for fit in (library, npu) if fit is not None]
     keys = ("key", "unit", "given", "fitted", "low", "high", "found")
-    points = [
+    parameters = [{key: getattr(p, key) for key in keys} for fit in fits for p in fit.parameters]
+    for each in parameters:
+        each["high"] = each["high"] if each["found"] else None
+        each["low"] = each["low"] if each["found"] else None
+    notes = (library.notes() if library else []) + (list(npu.open) if npu else [])
+    nodes = list(library.nodes) if library else []
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "platform": platform,
+        "nodes": nodes,
+        "parameters": parameters,
+        "points": _points(library) if library else [],
+        "kernels": _kernels(npu) if npu else [],
+        "notes": notes,
+    }
+
+
+def _points(fit: Fit) -> list[dict[str, object]]:
+    return [
         {
             "file": r.table.file,
             "collective": r.table.collective,
@@ -81,18 +136,29 @@ def _result(fit: Fit) -> dict[str, object]:
         }
         for r in fit.residuals
     ]
-    parameters = [{key: getattr(p, key) for key in keys} for p in fit.parameters]
-    for each in parameters:
-        each["high"] = each["high"] if each["found"] else None
-        each["low"] = each["low"] if each["found"] else None
-    head = {"schema": SCHEMA, "version": __version__, "platform": fit.platform, "nodes": list(fit.nodes)}
-    return {**head, "parameters": parameters, "points": points, "notes": fit.notes()}
 
 
-def _write(fit: Fit, given: dict[str, str], out: str, logs: list[str]) -> None:
+def _kernels(fit: KernelFit) -> list[dict[str, object]]:
+    return [
+        {
+            "file": r.kernel.file,
+            "kind": "multiplication" if r.kernel.shape else "stream",
+            "kernel": r.kernel.what,
+            "measured_us": r.kernel.measured_us,
+            "given_us": r.given_us,
+            "fitted_us": r.fitted_us,
+            "outlier": r.outlier,
+        }
+        for r in fit.residuals
+    ]
+
+
+def _write(platform: str, given: dict[str, str], found: dict[str, object], out: str, logs: list[str]) -> None:
     names = ", ".join(Path(path).name for path in logs)
-    source = f"{fit.platform}, its library calibrated on {names}"
-    made = Platform.load(fit.platform, {**given, **fit.settings, "name": Path(out).stem, "source": source})
+    parts = {"library": "library", "npu": "NPU"}
+    what = " and ".join(words for key, words in parts.items() if any(each.startswith(f"{key}.") for each in found))
+    source = f"{platform}, its {what} calibrated on {names}"
+    made = Platform.load(platform, {**given, **found, "name": Path(out).stem, "source": source})
     files.write_text(out, made.to_yaml())
     output.log(f"platform written to {out}")
 

@@ -13,6 +13,11 @@ from rich.text import Text
 from .chart import Chart
 from .terminal import emit
 
+_MOST = 10
+"""Outliers that are named."""
+_LISTED = 30
+"""Kernels up to which each has a line."""
+
 BANDS = (("up to 64 KiB", 0, 2**16), ("to 16 MiB", 2**16 + 1, 2**24 - 1), ("16 MiB and above", 2**24, 2**63))
 
 
@@ -22,17 +27,41 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 
 def _parts(found: Mapping[str, Any]) -> Iterator[RenderableType]:
-    yield Text(f"Calibrated {found['platform']} on {len(found['points'])} points", "bold green")
+    points, kernels = found["points"], found["kernels"]
+    counts = (f"{len(points)} points" if points else "", f"{len(kernels)} kernels" if kernels else "")
+    yield Text(f"Calibrated {found['platform']} on {' and '.join(filter(None, counts))}", "bold green")
     yield _parameters(found["parameters"])
-    yield _errors(found["points"])
-    outliers = [point for point in found["points"] if point["outlier"]]
-    for point in outliers[:10]:
-        place = f"{point['collective']} over {point['ranks']}, {point['bytes']} bytes"
-        yield Text(f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted {point['fitted_us']:.1f} us")
-    if len(outliers) > 10:
-        yield Text(f"and {len(outliers) - 10} more outliers")
+    if points:
+        yield _errors(points)
+    if kernels:
+        yield _kernels(kernels)
+    yield from _outliers([point for point in points if point["outlier"]])
     for note in found["notes"]:
         yield Text(note)
+
+
+def _outliers(outliers: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    for point in outliers[:_MOST]:
+        place = f"{point['collective']} over {point['ranks']}, {point['bytes']} bytes"
+        yield Text(f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted {point['fitted_us']:.1f} us")
+    if len(outliers) > _MOST:
+        yield Text(f"and {len(outliers) - _MOST} more outliers")
+
+
+def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
+    """Every kernel with its times where there are few, and errors by kind."""
+    table = Table(box=None, header_style="bold")
+    for name in ("Kernels", "Measured", "Before", "After", ""):
+        table.add_column(name, justify="left" if name in ("Kernels", "") else "right")
+    for each in kernels if len(kernels) <= _LISTED else [kernel for kernel in kernels if kernel["outlier"]][:_MOST]:
+        times = [f"{each[which]:.2f} us" for which in ("measured_us", "given_us", "fitted_us")]
+        table.add_row(each["kernel"], *times, "outlier" if each["outlier"] else "")
+    for kind in ("multiplication", "stream"):
+        chosen = [kernel for kernel in kernels if kernel["kind"] == kind]
+        if chosen:
+            errors = [f"{_error(chosen, which):.1f} %" for which in ("given_us", "fitted_us")]
+            table.add_row(f"error of {len(chosen)} {kind}s", "", *errors, "")
+    return table
 
 
 def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
@@ -44,7 +73,7 @@ def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
             unit = each["unit"]
             interval = f"{each['low']:.3g} to {each['high']:.3g}"
             row = (f"{each['given']:.4g} {unit}", f"{each['fitted']:.4g} {unit}", interval)
-            table.add_row(each["key"].removeprefix("library."), *row)
+            table.add_row(each["key"].removeprefix("library.").removeprefix("npu.compute."), *row)
     return table
 
 
@@ -66,7 +95,40 @@ def _error(points: Sequence[Mapping[str, Any]], which: str) -> float:
 
 
 def chart(found: Mapping[str, Any]) -> Chart:
-    """Measured and fitted times by size."""
+    """Measured and fitted times by size; with kernels, fitted over measured."""
+    return _against(found) if found["kernels"] else _by_size(found)
+
+
+def _against(found: Mapping[str, Any]) -> Chart:
+    """Fitted over measured times of everything, and the line where they are the same."""
+    rows = [
+        {"what": each.get("kernel") or f"{each['bytes']} bytes", "kind": each.get("kind") or each["collective"]}
+        | {key: each[key] for key in ("measured_us", "fitted_us")}
+        for each in (*found["kernels"], *found["points"])
+    ]
+    ends = [find(row["measured_us"] for row in rows) for find in (min, max)]
+    axes = {
+        name: {"field": f"{key}_us", "type": "quantitative", "title": f"{key}, us", "scale": {"type": "log"}}
+        for name, key in (("x", "measured"), ("y", "fitted"))
+    }
+    spec = {
+        "height": 320,
+        "layer": [
+            {
+                "data": {"values": [{"measured_us": end, "fitted_us": end} for end in ends]},
+                "mark": {"type": "line", "color": "#888888"},
+                "encoding": axes,
+            },
+            {
+                "mark": {"type": "point", "filled": True, "tooltip": {"content": "data"}},
+                "encoding": {**axes, "color": {"field": "kind", "type": "nominal", "title": None}},
+            },
+        ],
+    }
+    return Chart("calibration", f"{found['platform']}: measured and fitted", rows, spec)
+
+
+def _by_size(found: Mapping[str, Any]) -> Chart:
     rows = [
         {
             "bytes": point["bytes"],

@@ -1,0 +1,243 @@
+"""What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
+
+The model is the simulator's own (docs/compute.md): every kernel is run alone, without the host's launch. Fitted are
+`efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order as far as there are two shapes for each, and
+one `memory_efficiency` for all kinds that stream. The search and its intervals are those of the libraries (`search`).
+Not here: reading (`kernel_tables`), the model (`crates/device/src/compute`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .. import _core
+from ..errors import InputError, Problem
+from ..platform import Platform
+from .fit import Parameter
+from .kernel_tables import Kernel
+from .search import WIDE, Search, outliers
+
+UNITS = {
+    "V100": 80, "A100": 108, "H100": 132, "H200": 132, "B200": 148, "GB200": 148, "MI300X": 304, "MI325X": 304,
+    "MI355X": 256,
+}  # fmt: skip
+"""Multiprocessors (AMD: compute units) of NPUs by the beginning of their name; the makers' data sheets."""
+
+_ALL = 0.995
+"""A part that is as good as all."""
+_NONE = 1e-4
+"""Rounds to none."""
+EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.start"
+FILL, LOAD = "npu.compute.tiles.fill", "npu.compute.tiles.load"
+MEMORY = "npu.compute.memory_efficiency"
+STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
+"""Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test tells."""
+
+_BEGIN = {START: 3.0, FILL: 64.0, LOAD: 32.0}
+"""Where the search begins with what the platform does not have: us, steps of k, elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelResidual:
+    """One measured kernel, us."""
+
+    kernel: Kernel
+    given_us: float
+    fitted_us: float
+    outlier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFit:
+    """A platform's NPU after calibration."""
+
+    platform: str
+    parameters: tuple[Parameter, ...]
+    residuals: tuple[KernelResidual, ...]
+    settings: Mapping[str, object]
+    """What was found, as overrides of the platform."""
+    open: tuple[str, ...]
+    """What the measurements leave open."""
+
+    def error(self, which: Callable[[KernelResidual], float]) -> float:
+        """Geometric mean error in percent of `which` (fitted or given us) against measured."""
+        logs = [abs(math.log(which(r) / r.kernel.measured_us)) for r in self.residuals]
+        return 100 * (math.exp(sum(logs) / len(logs)) - 1)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measured kernels on a platform."""
+
+    kernels: tuple[Kernel, ...]
+    platform: Platform
+    units: int | None
+    """Multiprocessors, where its multiplications go in tiles."""
+
+    @property
+    def measured(self) -> list[float]:
+        """us, a kernel each."""
+        return [kernel.measured_us for kernel in self.kernels]
+
+    def times(self, values: Mapping[str, float]) -> list[float]:
+        """us of each kernel alone, with parameters set to `values`."""
+        core = self.platform.changed({**self.settings(values), "npu.launch": "0 ns"})._core
+        return [max(_run(each, core), 1e-6) for each in self._workloads]
+
+    def settings(self, values: Mapping[str, float]) -> dict[str, object]:
+        """Parameters as overrides of the platform."""
+        made: dict[str, object] = {}
+        if EFFICIENCY in values:
+            made[EFFICIENCY] = round(values[EFFICIENCY], 4)
+        if START in values:
+            made[START] = f"{values[START]:.4f} us"
+        if FILL in values:
+            tiles = {"units": self.units, "fill": round(values[FILL]), "load": round(values[LOAD])}
+            made["npu.compute.tiles"] = tiles
+        if MEMORY in values:
+            made |= {f"{MEMORY}.{kind}": round(values[MEMORY], 4) for kind in STREAMS}
+        return made
+
+    @cached_property
+    def _workloads(self) -> list[_core.Workload]:
+        return [_alone(kernel, self.platform.npus) for kernel in self.kernels]
+
+
+def _alone(kernel: Kernel, npus: int) -> _core.Workload:
+    """A workload of nothing but `kernel`, on every NPU; they are alike, so one is simulated."""
+    program = _core.Program()
+    if kernel.shape is not None:
+        batch, m, n, k, width = kernel.shape
+        program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
+    else:
+        program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel="elementwise")
+    return _core.Workload.listed("kernel", [program], [0] * npus, [], [], None, [])
+
+
+def _run(workload: _core.Workload, platform: _core.Platform) -> float:
+    return _core.simulate(workload, platform, "analytical", True, 0, False, None, (), None).step_ps / 1e6
+
+
+def calibrate_kernels(name: str, kernels: Sequence[Kernel], settings: Mapping[str, object] | None = None) -> KernelFit:
+    """Fits the NPU of the platform `name` (with `settings`) to measured kernels.
+
+    Raises `InputError` where its compute is not a roofline, or has no peak for elements that were measured.
+    """
+    platform = Platform.load(name, settings)
+    npu = platform.describe()["npu"]
+    _check(name, npu, kernels)
+    bench = Bench(tuple(kernels), platform, _units(npu))
+    now = _now(npu)
+    moving, left = _chosen(bench, now)
+    begin = {key: now[key] or _BEGIN[key] for key in moving}
+    if FILL in begin:
+        begin.setdefault(LOAD, now[LOAD] or _NONE)
+    return _fit(name, bench, begin, moving, now, left)
+
+
+def _fit(
+    name: str, bench: Bench, begin: dict[str, float], moving: list[str], now: Mapping[str, float], left: list[str]
+) -> KernelFit:
+    search = Search([bench], begin)
+    matter = [key for key in moving if search.matters(key)]
+    best = search.descend(matter)
+    intervals = {key: search.interval(key, best, 1.005) for key in matter}
+    made = tuple(_parameter(key, now[key], best[key], intervals.get(key)) for key in moving)
+    before, after = bench.times({}), bench.times(best)
+    logs = [math.log(ours / theirs) for ours, theirs in zip(after, bench.measured, strict=True)]
+    residuals = tuple(map(KernelResidual, bench.kernels, before, after, outliers(logs)))
+    left = [*_doubts(made), *left]
+    return KernelFit(name, made, residuals, bench.settings(best), tuple(left))
+
+
+def _doubts(made: Sequence[Parameter]) -> Iterator[str]:
+    """What is a guess, and what reaches all that the platform has."""
+    unknown = [_short(each.key) for each in made if not each.found]
+    if unknown:
+        yield f"not told by these kernels, a guess: {', '.join(unknown)}"
+    for key, peak in ((EFFICIENCY, "npu.peak or npu.compute.rates"), (MEMORY, "npu.memory.bandwidth")):
+        if any(each.key == key and each.fitted > _ALL for each in made):
+            yield f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is it this NPU?"
+
+
+def _parameter(key: str, given: float, fitted: float, interval: tuple[float, float] | None) -> Parameter:
+    low, high = interval or (0.0, math.inf)
+    found = low > fitted / WIDE and high < fitted * WIDE
+    return Parameter(key, "us" if key == START else "", given, fitted, low, high, found)
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("npu.compute.")
+
+
+def _now(npu: Mapping[str, Any]) -> dict[str, float]:
+    """What the platform has; 0 for what it has not."""
+    compute = npu["compute_settings"]
+    tiles = compute["tiles"] or {"fill": 0, "load": 0}
+    return {
+        EFFICIENCY: compute["efficiency_millionths"]["gemm"] / 1e6,
+        START: compute["start_ps"] / 1e6,
+        FILL: float(tiles["fill"]),
+        LOAD: float(tiles["load"]),
+        MEMORY: compute["memory_efficiency_millionths"]["elementwise"] / 1e6,
+    }
+
+
+def _units(npu: Mapping[str, Any]) -> int | None:
+    if tiles := npu["compute_settings"]["tiles"]:
+        return int(tiles["units"])
+    name = str(npu["name"])
+    return next((units for start, units in UNITS.items() if name.startswith(start)), None)
+
+
+def _chosen(bench: Bench, now: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """The parameters that there are enough kernels for, and why others stay."""
+    return [*_of_shapes(bench), *_of_streams(bench)], list(_open(bench, now))
+
+
+def _of_shapes(bench: Bench) -> list[str]:
+    """Two shapes tell a parameter."""
+    shapes = sum(kernel.shape is not None for kernel in bench.kernels)
+    order = (EFFICIENCY, START, FILL, LOAD) if bench.units else (EFFICIENCY, START)
+    return list(order[: max(1, shapes // 2)] if shapes else ())
+
+
+def _of_streams(bench: Bench) -> list[str]:
+    return [MEMORY] if any(kernel.shape is None for kernel in bench.kernels) else []
+
+
+def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
+    shapes = sum(kernel.shape is not None for kernel in bench.kernels)
+    kept = [key for key in (EFFICIENCY, START, FILL, LOAD) if shapes and key not in _of_shapes(bench)]
+    if kept and bench.units:
+        yield f"{shapes} shapes tell {len(_of_shapes(bench))} parameters; as they were: {', '.join(map(_short, kept))}"
+    if shapes and not bench.units:
+        yield (
+            f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has is unknown; "
+            "--set npu.compute.tiles.units=..."
+        )
+    if not shapes:
+        yield "no matrix multiplication was measured: what they reach is as it was"
+    elif not _of_streams(bench):
+        yield "no memory bandwidth was measured: memory_efficiency is as it was"
+
+
+def _check(name: str, npu: Mapping[str, Any], kernels: Sequence[Kernel]) -> None:
+    problems = []
+    if npu["compute"] != "roofline":
+        problems.append(Problem(name, "npu.compute", f"{npu['compute']} has nothing to fit to kernels", "roofline"))
+        raise InputError(problems)
+    if any(kernel.shape is None for kernel in kernels) and not npu["memory_bandwidth"]:
+        problems.append(Problem(name, "npu.memory.bandwidth", "is not given", "a bandwidth, such as 1555 GB/s"))
+    widths = {kernel.shape[4] for kernel in kernels if kernel.shape is not None}
+    rates = npu["compute_settings"]["rates_flops"]
+    for key, wanted in (("fp8", 1 in widths), ("fp32", any(width >= 4 for width in widths))):
+        if wanted and not rates[key]:
+            message = f"is not given, but elements of {8 if key == 'fp8' else 32} bits were measured"
+            problems.append(Problem(name, f"npu.compute.rates.{key}", message, f"--set npu.compute.rates.{key}=RATE"))
+    if problems:
+        raise InputError(problems)
