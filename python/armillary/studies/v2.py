@@ -1,0 +1,242 @@
+"""V2: predicted times of training steps against measured ones, and whether they rank configurations alike.
+
+An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one preset with one efficiency model
+(`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`): options of the generator,
+what its host takes to launch a kernel, how its attention kernel does; and the machine it says it used (`machine`). No
+run has settings of its own. What was fitted, and to which runs, is in docs/accuracy.md.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+
+from ..api import simulate
+from ..errors import InputError
+from ..platform import Platform
+from ..workload import build
+from .study import Row, Study, analytical
+from .training import Training, trainings
+
+MEDIAN, NINTH, RANKS, BEST = 8.0, 15.0, 0.9, 5.0
+"""What should hold: median and 90th percentile of errors, rank correlation, loss by choosing our best, percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A training framework."""
+
+    options: Mapping[str, object]
+    launch: str = "0 us"
+    """What its host takes to launch one of our kernels."""
+    attention: Mapping[str, str] = field(default_factory=dict)
+    """GPU: part of the peak that its attention kernel reaches, where that is not the preset's."""
+
+
+_MEGATRON = Software({"kernels": "eager", "overlap_grad_reduce": False}, "85 us")
+SOFTWARE = {
+    "vtrain_single": _MEGATRON,
+    "vtrain_multi": _MEGATRON,
+    "megatron_sc21": Software(_MEGATRON.options),
+    "megatron_seqsel_a100": Software({"kernels": "eager"}),
+    "megatron_core_h100": Software({"overlap_tp": True}),
+    "simumax_b200": Software({}),
+    "mosaic_llmfoundry": Software({}, attention={"A100": "31 %", "A100-40GB": "31 %", "H100": "19 %"}),
+    "internevo": Software({"overlap_param_gather": False}),
+    "torchtitan": Software({}),
+    "nanotron_h100": Software({"kernels": "eager", "partition": "cost", "overlap_param_gather": False}, "130 us"),
+}
+"""By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton), InternEvo, FSDP with
+torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large enough never to wait for launches."""
+
+PRESETS = {
+    "A100": ("dgx-a100-80gb", "dgx-a100-16n"),
+    "A100-40GB": ("dgx-a100", "dgx-a100-16n"),
+    "H100": ("dgx-h100", "dgx-h100-16n"),
+    "H100-96GB": ("dgx-h100", "dgx-h100-16n"),
+    "B200": ("dgx-b200", "dgx-b200-16n"),
+}
+"""GPU: one node, and several."""
+
+NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
+"""What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a node."""
+
+SHARED = {2: 362, 4: 160, 8: 100, 16: 85, 32: 65, 64: 33}
+"""Nodes: GB/s of busbw, the median of all-reduces of 256 MB on nanotron's shared cluster (Ultra-Scale Playbook)."""
+ALONE = 360
+"""The same where nobody else is on the network, GB/s: eight cards of 50 less protocol."""
+PIPELINED_STEP = "0.25 ms"
+"""What a step of a ring within a node takes on that cluster while pipelines send between nodes, whatever its size; told
+by its runs, and nobody knows why."""
+
+
+def options(run: Training) -> dict[str, object]:
+    """What makes the run's workload."""
+    found = {**run.options, **SOFTWARE[run.group].options}
+    if run.model.family == "transformer":
+        found.pop("ep")
+    if run.group in ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100"):
+        found["scatter_gather"] = run.pp > 1 and run.tp > 1 and not run.sp
+    if "async_tp" in run.extra:
+        found["overlap_tp"] = True
+    return found
+
+
+def machine(run: Training) -> tuple[str, dict[str, object]]:
+    """The preset for the run's machine, and what to override."""
+    one, many = PRESETS[run.gpu]
+    software = SOFTWARE[run.group]
+    settings: dict[str, object] = {"npu.launch": software.launch}
+    if run.gpu in software.attention:
+        settings["npu.compute.efficiency.attention"] = software.attention[run.gpu]
+    if run.gpu == "H100-96GB":
+        # HBM2e, and 500 W instead of 700: clocks go with the cube root.
+        settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.scale": "0.89"}
+    if run.nodes <= 1:
+        return one, settings | {"topology": f"Switch({run.gpus})"}
+    settings["topology"] = f"Switch(8)_Switch({run.nodes})"
+    if run.group in NETWORKS:
+        settings["links[1].bandwidth"] = NETWORKS[run.group]
+    if run.group != "nanotron_h100":
+        return many, settings
+    settings["links[1].bandwidth"] = f"{50 * min(1, SHARED[run.nodes] / ALONE):.2f} GB/s"
+    if run.pp > 1:
+        settings["library.node.step"] = [PIPELINED_STEP] * 3
+    return "p5-16n", settings
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A run, and our time of its step in seconds."""
+
+    run: Training
+    ours: float
+    measured: float = field(default=math.nan)
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ours / self.measured)
+
+
+def predict(run: Training, backend: str = "analytical") -> Prediction | None:
+    """Our time of a run; `None` where it can't be laid out, or was not measured."""
+    if run.iter_time_s is None or run.grade == "C":
+        return None
+    try:
+        workload = build(run.model, **options(run))
+    except InputError:
+        return None
+    preset, settings = machine(run)
+    time = simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / 1e9
+    return Prediction(run, time, run.iter_time_s)
+
+
+@cache
+def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
+    """All runs in the order of their file."""
+    found = (predict(run, backend) for run in trainings())
+    return tuple(each for each in found if each is not None)
+
+
+def rows(backends: Sequence[str]) -> list[Row]:
+    """Errors of all and by source, then rank correlations and what choosing our best loses."""
+    return [row for backend in analytical(backends) for row in _rows(backend)]
+
+
+def _rows(backend: str) -> Iterator[Row]:
+    found = predictions(backend)
+    quiet = [each for each in found if each.run.group != "nanotron_h100" or each.run.nodes == 1]
+    yield from _errors("all runs", found, backend, goal=True)
+    yield from _errors("all but nanotron's on several nodes", quiet, backend, goal=True)
+    for group in SOFTWARE:
+        yield from _errors(group, [each for each in found if each.run.group == group], backend)
+    nanotron = [each for each in found if each.run.group == "nanotron_h100"]
+    for nodes in sorted({each.run.nodes for each in nanotron}):
+        same = [each for each in nanotron if each.run.nodes == nodes]
+        yield from _errors(f"nanotron_h100, {nodes} nodes", same, backend)
+    for group in ("vtrain_single", "vtrain_multi", "nanotron_h100"):
+        yield from _ranking(group, [each for each in found if each.run.group == group], backend)
+
+
+def percent(log: float) -> float:
+    """An error as a percentage."""
+    return 100 * (math.exp(abs(log)) - 1)
+
+
+def _errors(name: str, found: Sequence[Prediction], backend: str, goal: bool = False) -> Iterator[Row]:
+    if not found:
+        return
+    logs = sorted(abs(each.log) for each in found)
+    ninth = logs[math.ceil(0.9 * len(logs)) - 1]
+    ratio = math.exp(statistics.median(each.log for each in found))
+    worst = sorted(found, key=lambda each: -abs(each.log))[:3]
+    why = f"ours over measured {ratio:.2f}; worst: " + ", ".join(f"{e.run.name} {math.exp(e.log):.2f}" for e in worst)
+    label = f"{name} ({len(found)})"
+    middle = percent(statistics.median(logs))
+    yield Row(f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<")
+    yield Row(f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<")
+
+
+def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
+    """Configurations of one model, GPUs and batch among which one could choose: five at least."""
+
+    def what(each: Prediction) -> tuple[str, int, int]:
+        return each.run.model.name, each.run.gpus, each.run.global_batch
+
+    sets = [list(same) for _, same in groupby(sorted(found, key=what), what)]
+    return [same for same in sets if len(same) >= 5]
+
+
+def spearman(found: Sequence[Prediction]) -> float:
+    """Rank correlation of our times and measured ones."""
+    return statistics.correlation(_ranks([e.ours for e in found]), _ranks([e.measured for e in found]))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 1, equal values their mean."""
+    order = sorted(values)
+    first = {value: order.index(value) + 1 for value in set(values)}
+    return [first[value] + (order.count(value) - 1) / 2 for value in values]
+
+
+def lost(found: Sequence[Prediction]) -> float:
+    """By how much the configuration that we say is the fastest is slower than the fastest, percent."""
+    chosen = min(found, key=lambda each: each.ours)
+    return 100 * (chosen.measured / min(each.measured for each in found) - 1)
+
+
+def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[Row]:
+    sets = choices(found)
+    yield from _rank_rows(group, sets, backend)
+    if group == "nanotron_h100":
+        few = [same for same in sets if same[0].run.nodes <= 4]
+        yield from _rank_rows(f"{group}, up to 4 nodes", few, backend)
+
+
+def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) -> Iterator[Row]:
+    if not sets:
+        return
+    label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"
+    weighted = sum(spearman(same) * len(same) for same in sets) / sum(map(len, sets))
+    worst = min(sets, key=spearman)
+    why = f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} of {len(worst)}"
+    yield Row(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
+    losses = [lost(same) for same in sets]
+    near = sum(loss <= BEST for loss in losses)
+    why = f"within {BEST:.0f} % in {near} of {len(losses)}; worst {max(losses):.0f} %"
+    yield Row(f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<")
+
+
+STUDY = Study(
+    "v2",
+    "Training steps: predicted against measured times",
+    "published tables; each group's source is in studies/measured/training_groups.csv",
+    "Presets' efficiencies, one for each GPU generation; what a source says of its software and machine. Paper: what it "
+    "should stay below, or above. Rows read off figures (grade C) are left out.",
+    rows,
+)
