@@ -1,9 +1,8 @@
 """V2: predicted times of training steps against measured ones, and whether they rank configurations alike.
 
 An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one preset with one efficiency model
-(`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`): options of the generator,
-what its host takes to launch a kernel, how its attention kernel does; and the machine it says it used (`machine`). No
-run has settings of its own. What was fitted, and to which runs, is in docs/accuracy.md.
+(`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`): options of the generator and
+what its host takes to launch a kernel; and the machine it says it used (`machine`). No run has settings of its own. What was fitted, and to which runs, is in docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
@@ -19,6 +18,7 @@ from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..workload import build
+from . import v3
 from .study import Row, Study, analytical
 from .training import Training, trainings
 
@@ -33,8 +33,6 @@ class Software:
     options: Mapping[str, object]
     launch: str = "0 us"
     """What its host takes to launch one of our kernels."""
-    attention: Mapping[str, str] = field(default_factory=dict)
-    """GPU: part of the peak that its attention kernel reaches, where that is not the preset's."""
 
 
 _MEGATRON = Software({"kernels": "eager", "overlap_grad_reduce": False}, "85 us")
@@ -45,8 +43,8 @@ SOFTWARE = {
     "megatron_seqsel_a100": Software({"kernels": "eager"}),
     "megatron_core_h100": Software({"overlap_tp": True}),
     "simumax_b200": Software({}),
-    "mosaic_llmfoundry": Software({}, attention={"A100": "31 %", "A100-40GB": "31 %", "H100": "19 %"}),
-    "internevo": Software({"overlap_param_gather": False}),
+    "mosaic_llmfoundry": Software({}),
+    "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
     "torchtitan": Software({}),
     "nanotron_h100": Software({"kernels": "eager", "partition": "cost", "overlap_param_gather": False}, "130 us"),
 }
@@ -83,6 +81,8 @@ def options(run: Training) -> dict[str, object]:
         found["scatter_gather"] = run.pp > 1 and run.tp > 1 and not run.sp
     if "async_tp" in run.extra:
         found["overlap_tp"] = True
+    if run.extra.get("mode") == "eager":
+        found["kernels"] = "eager"
     return found
 
 
@@ -91,8 +91,6 @@ def machine(run: Training) -> tuple[str, dict[str, object]]:
     one, many = PRESETS[run.gpu]
     software = SOFTWARE[run.group]
     settings: dict[str, object] = {"npu.launch": software.launch}
-    if run.gpu in software.attention:
-        settings["npu.compute.efficiency.attention"] = software.attention[run.gpu]
     if run.gpu == "H100-96GB":
         # HBM2e, and 500 W instead of 700: clocks go with the cube root.
         settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.scale": "0.89"}
@@ -115,7 +113,9 @@ class Prediction:
 
     run: Training
     ours: float
-    measured: float = field(default=math.nan)
+    measured: float
+    room: bool
+    """Whether, we say, a tenth of every GPU's memory stays free; with less, allocators free and ask anew all the time."""
 
     @property
     def log(self) -> float:
@@ -133,7 +133,9 @@ def predict(run: Training, backend: str = "analytical") -> Prediction | None:
         return None
     preset, settings = machine(run)
     time = simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / 1e9
-    return Prediction(run, time, run.iter_time_s)
+    held = max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
+    room = held <= 0.9 * v3.capacity(preset)
+    return Prediction(run, time, run.iter_time_s, room)
 
 
 @cache
@@ -183,10 +185,10 @@ def _errors(name: str, found: Sequence[Prediction], backend: str, goal: bool = F
 
 
 def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
-    """Configurations of one model, GPUs and batch among which one could choose: five at least."""
+    """Configurations of one model on as many GPUs of a kind, among which one could choose: five at least."""
 
-    def what(each: Prediction) -> tuple[str, int, int]:
-        return each.run.model.name, each.run.gpus, each.run.global_batch
+    def what(each: Prediction) -> tuple[str, str, int]:
+        return each.run.model.name, each.run.gpu, each.run.gpus
 
     sets = [list(same) for _, same in groupby(sorted(found, key=what), what)]
     return [same for same in sets if len(same) >= 5]
@@ -205,9 +207,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def lost(found: Sequence[Prediction]) -> float:
-    """By how much the configuration that we say is the fastest is slower than the fastest, percent."""
-    chosen = min(found, key=lambda each: each.ours)
-    return 100 * (chosen.measured / min(each.measured for each in found) - 1)
+    """By how much a token takes longer on the configuration with room that we say is the fastest than on the fastest,
+    percent."""
+    with_room = [each for each in found if each.room] or found
+    chosen = min(with_room, key=lambda each: each.ours / each.run.global_batch)
+    best = min(each.measured / each.run.global_batch for each in found)
+    return 100 * (chosen.measured / chosen.run.global_batch / best - 1)
 
 
 def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[Row]:
