@@ -101,7 +101,9 @@ def machine(run: Training) -> tuple[str, dict[str, object]]:
         settings["links[1].bandwidth"] = NETWORKS[run.group]
     if run.group != "nanotron_h100":
         return many, settings
-    settings["links[1].bandwidth"] = f"{50 * min(1, SHARED[run.nodes] / ALONE):.2f} GB/s"
+    # Most of what moves between nodes is tensor parallelism's where that leaves a node, else everybody's gradients.
+    across = run.tp // 8 if run.tp > 8 else run.nodes
+    settings["links[1].bandwidth"] = f"{50 * min(1, SHARED[across] / ALONE):.2f} GB/s"
     if run.pp > 1:
         settings["library.node.step"] = [PIPELINED_STEP] * 3
     return "p5-16n", settings
