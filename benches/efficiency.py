@@ -1,0 +1,128 @@
+"""Fits the efficiency model of a GPU generation to measured training steps, and tries it on sources that it left out.
+
+`python benches/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| by source, all sources alike, is lowered a
+parameter at a time by factors that shrink from 1.25 to 1.06. Runs on one node, or several that share no network, of
+each source at most `MOST`, drawn once. Minutes to an hour. The presets hold the values of the fit to all sources;
+docs/accuracy.md has the errors of what was left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.studies import v2
+from armillary.studies.training import Training, trainings
+
+MOST = 60
+STEPS = (1.25, 1.12, 1.06)
+COMPUTE = "npu.compute."
+START = {
+    "efficiency.gemm": 0.65,
+    "efficiency.attention": 0.3,
+    "memory_efficiency.elementwise": 0.7,
+    "memory_efficiency.normalization": 0.6,
+    "start": 10.0,
+    "tiles.fill": 32.0,
+    "tiles.load": 100.0,
+    "beside": 0.85,
+}
+"""Where a fit begins, the same for every generation; us, parts, numbers."""
+GPUS = {"A100": ("A100", "A100-40GB"), "H100": ("H100", "H100-96GB"), "B200": ("B200",)}
+
+
+def runs(gpu: str) -> dict[str, list[Training]]:
+    """The runs of a generation by source: measured, not read off figures, of up to 64 GPUs or without a pipeline."""
+    found: dict[str, list[Training]] = {}
+    for run in trainings():
+        quiet = run.nodes <= 2 if run.group == "nanotron_h100" else run.gpus <= 512
+        room = (run.memory_gib or 0) < 70
+        if run.gpu in GPUS[gpu] and run.iter_time_s and run.grade != "C" and run.pp <= 2 and quiet and room:
+            found.setdefault(run.group, []).append(run)
+    draw = random.Random(1)
+    return {group: draw.sample(some, min(MOST, len(some))) for group, some in found.items()}
+
+
+@cache
+def workload(name: str) -> arm.Workload | None:
+    """What makes the step of the run of that name."""
+    run = next(each for each in trainings() if each.name == name)
+    try:
+        return arm.workload.build(run.model, **v2.options(run))
+    except InputError:
+        return None
+
+
+def error(some: Sequence[Training], values: Mapping[str, float]) -> float:
+    """Mean of |ln(ours / measured)|; endless where the values are none."""
+    logs = []
+    for run in some:
+        step = workload(run.name)
+        if step is not None and run.iter_time_s:
+            preset, settings = v2.machine(run)
+            try:
+                platform = arm.Platform.load(preset, {**settings, **overrides(values)})
+            except InputError:
+                return math.inf
+            logs.append(abs(math.log(arm.simulate(step, platform).step_time_ns / 1e9 / run.iter_time_s)))
+    return sum(logs) / len(logs) if logs else 0.0
+
+
+def overrides(values: Mapping[str, float]) -> dict[str, object]:
+    """The values as keys of a platform."""
+    shown: dict[str, object] = {}
+    for key, value in values.items():
+        whole = key.startswith("tiles")
+        shown[COMPUTE + key] = f"{1e6 * value:.0f} ps" if key == "start" else round(value) if whole else f"{value:.6f}"
+    return shown
+
+
+def fit(sources: Mapping[str, Sequence[Training]]) -> dict[str, float]:
+    """The values with the least error, all sources alike."""
+
+    def total(values: Mapping[str, float]) -> float:
+        return sum(error(some, values) for some in sources.values())
+
+    best = dict(START)
+    least = total(best)
+    for step in STEPS:
+        moved = True
+        while moved:
+            moved = False
+            for key in best:
+                for factor in (step, 1 / step):
+                    tried = {**best, key: best[key] * factor}
+                    found = total(tried)
+                    if found < least * (1 - 1e-4):
+                        best, least, moved = tried, found, True
+    return best
+
+
+def report(title: str, values: Mapping[str, float], sources: Mapping[str, Sequence[Training]]) -> None:
+    """Values, and the error of each source."""
+    print(title, {key: float(f"{value:.3g}") for key, value in values.items()})
+    for group, some in sources.items():
+        print(f"    {group:22} {len(some):4} runs {100 * math.expm1(error(some, values)):6.1f} %", flush=True)
+
+
+def main() -> None:
+    """Fits to all sources, or to all but one in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("gpu", choices=GPUS)
+    parser.add_argument("--left-out", action="store_true", help="leave out one source after the other")
+    arguments = parser.parse_args()
+    sources = runs(arguments.gpu)
+    if not arguments.left_out:
+        return report("all sources", fit(sources), sources)
+    for group, some in sources.items():
+        rest = {other: kept for other, kept in sources.items() if other != group}
+        report(f"without {group}", fit(rest), {group: some, **rest})
+
+
+if __name__ == "__main__":
+    main()
