@@ -20,7 +20,7 @@ from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..workload import build
-from . import v3
+from . import v3, vision
 from .study import Row, Study, analytical
 from .training import Training, trainings
 
@@ -165,8 +165,9 @@ def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """Errors of all and by source, then rank correlations and what choosing our best loses."""
-    return [row for backend in analytical(backends) for row in _rows(backend)]
+    """Errors of all and by source, rank correlations and what choosing our best loses; then the other models."""
+    chosen = analytical(backends)
+    return [*(row for backend in chosen for row in _rows(backend)), *vision.rows(chosen)]
 
 
 def _rows(backend: str) -> Iterator[Row]:
