@@ -209,8 +209,7 @@ def test_the_first_npu_does_the_bottom_for_all() -> None:
 
 def test_elementwise_kernels_move_their_tensors() -> None:
     """Where nothing but memory limits, the time that elementwise kernels add is their bytes over its bandwidth."""
-    settings = {"npus": 1, "npu.memory.bandwidth": "1 GB/s", "npu.peak": "1000 PFLOPS"}
-    settings["npu.compute.memory_efficiency.gemm"] = "1"
+    settings = {"npus": 1, "npu.compute": "roofline", "npu.memory.bandwidth": "1 GB/s", "npu.peak": "1000 PFLOPS"}
     platform = arm.Platform.load("dgx-a100", settings)
     plain, more = (arm.simulate(small(dp=1, elementwise=each), platform).step_time_ns for each in (False, True))
     outputs, features = B * (8 + 4 + 16 + 1), B * 9 * 4
