@@ -1,7 +1,8 @@
-"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and prints the others' errors.
+"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and prints that one's errors.
 
-A fit is the least mean `|ln(ours / measured)|` over a grid of what `armillary.studies.vision` holds, for DLRM and DCNv2
-(parts for multiplications of a generation, for lookups, starts of a framework) and ResNet-50 (convolutions, memory).
+A fit is the least mean `|ln(ours / measured)|` over a grid of what `armillary.studies.vision` sets: for DLRM and DCNv2
+lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted to language models);
+for ResNet-50 convolutions, memory and starts.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from unittest.mock import patch
 from armillary.studies import vision
 from armillary.studies.vision import Vision
 
-PARTS = (0.4, 0.45, 0.5, 0.6, 0.7, 0.8)
+PARTS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 GRIDS: Mapping[str, Sequence[Sequence[float]]] = {
-    "recommendation": (PARTS, (0.125, 0.15, 0.175, 0.2), (3, 10, 20, 30)),
-    "resnet50": (PARTS, (0.7, 0.75, 0.78, 0.8, 0.85), (3, 30)),
+    "recommendation": (PARTS, (0.15, 0.175, 0.2, 0.25), (3, 15, 20, 25, 30)),
+    "resnet50": (PARTS, (0.7, 0.75, 0.78, 0.8, 0.85), (3, 15, 25)),
 }
 """Part of the peak, part of the memory bandwidth, us a kernel."""
 
@@ -27,12 +28,14 @@ Point = tuple[float, ...]
 def error(run: Vision, point: Point) -> float:
     """ln(ours / measured) of a run with a point of its grid."""
     part, memory, start = point
-    kinds = {"MEMORY": memory} if run.model == "resnet50" else {"LOOKUPS": memory}
-    reached = {key: parts | ({"gemm": part, "convolution": part} if key[1] else {}) for key, parts in
-               ((key, dict(parts)) for key, parts in vision.REACHED.items())}
-    starts = dict.fromkeys(vision.STARTS, f"{start} us")
-    with patch.multiple(vision, REACHED=reached, STARTS=starts, **kinds):
-        return math.log(vision.predict(run) / run.samples_per_s)
+    image = run.model == "resnet50"
+    kinds = {"MEMORY": memory, "CONVOLUTIONS": part} if image else {"LOOKUPS": memory}
+    with patch.multiple(vision, STARTS=dict.fromkeys(vision.STARTS, f"{start} us"), **kinds):
+        settings = vision.settings(run)
+        if not image and run.generation == "V100" and run.precision != "fp32":
+            settings |= {"npu.compute.efficiency.gemm": part}
+        with patch.object(vision, "settings", lambda _: settings):
+            return math.log(vision.predict(run) / run.samples_per_s)
 
 
 def fit(runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]) -> dict[tuple[str, str], Point]:

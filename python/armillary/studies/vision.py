@@ -6,9 +6,10 @@ Samples a second are those of NVIDIA/DeepLearningExamples' tables, as the column
 PyTorch are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA). PyTorch's DLRM does the
 bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is data-parallel.
 
-What kernels reach is one set of numbers a generation and one start a framework (`REACHED`, `STARTS`), fitted to these
-runs. Fitted without a source, its runs are missed by 4 to 13 % on average, by 19 % where that leaves a framework
-without any run, which then gets the start of another (`benches/vision.py`).
+Multiplications are the presets': those of A100 were fitted to language models, those of V100 to these runs. Beside them
+there is one set of numbers for all: `MEMORY`, `LOOKUPS`, `CONVOLUTIONS`, and a start a framework. Fitted without a
+source, its runs are missed by 2 to 13 % on average, by 22 % where that leaves a framework without any run, which then
+gets the start of another (`benches/vision.py`).
 """
 
 from __future__ import annotations
@@ -37,26 +38,24 @@ PRESETS = {
 PEAKS = {"tf32": "156 TFLOPS", "fp32": "15.7 TFLOPS"}
 """Peak rates beside those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's data sheets)."""
 
-UNITS = {"A100": 108, "V100": 80}
-"""Multiprocessors."""
-
 MEMORY = 0.78
-"""Part of the memory bandwidth that kernels which stream tensors reach."""
+"""Part of the memory bandwidth that kernels which stream large tensors reach."""
 
 LOOKUPS = 0.175
 """Part of the memory bandwidth that lookups reach: rows of 512 bytes, scattered over tables of many GB."""
 
-REACHED: Mapping[tuple[str, bool], Mapping[str, float]] = {
-    ("A100", True): {"gemm": 0.7, "convolution": 0.45},
-    ("V100", True): {"gemm": 0.5, "convolution": 0.45},
-    ("V100", False): {"gemm": 0.95, "convolution": 0.85},
+CONVOLUTIONS = 0.45
+"""Part of the peak rate of tensor cores that convolutions reach."""
+
+WITHOUT_TENSOR_CORES: Mapping[str, object] = {
+    "npu.compute.efficiency.gemm": 0.95,
+    "npu.compute.efficiency.convolution": 0.85,
+    "npu.compute.tiles.fill": 16,
+    "npu.compute.tiles.load": 4,
 }
-"""Generation, and whether tensor cores multiply -> parts of the peak rate."""
+"""A V100 with 32 bits. What a tile costs is a time, in operations, which are 8 times as slow as the preset's."""
 
-TILES = {True: (128, 32), False: (16, 4)}
-"""Whether tensor cores multiply -> fill and load of a tile: a time in operations, which are 8 times as slow without."""
-
-STARTS = {"PyTorch": "3 us", "TensorFlow": "30 us", "TensorFlow2": "30 us"}
+STARTS = {"PyTorch": "3 us", "TensorFlow": "20 us", "TensorFlow2": "20 us"}
 """What comes with every kernel: PyTorch's CUDA graphs, or TensorFlow's executor and the small kernels between."""
 
 MODELS = {"small": "criteo-t15", "large": "criteo-t3", "xlarge": "criteo-t0"}
@@ -116,18 +115,16 @@ def _vision(row: Mapping[str, str]) -> Vision:
 
 
 def settings(run: Vision) -> dict[str, object]:
-    """What is set on a run's preset: GPUs, rates of its precision, and what kernels reach."""
-    tensor = run.precision != "fp32"
-    fill, load = TILES[tensor]
+    """What is set on a run's preset: GPUs, rates of its precision, what kernels that language models lack reach."""
     found: dict[str, object] = {"npus": run.gpus, "npu.compute.start": STARTS[run.framework]}
     if run.precision in PEAKS:
         found |= {"npu.peak": PEAKS[run.precision], "npu.compute.rates.fp32": PEAKS[run.precision]}
-    found |= {"npu.compute.tiles": {"units": UNITS[run.generation], "fill": fill, "load": load}}
-    reached = REACHED[run.generation, tensor]
-    found |= {f"npu.compute.efficiency.{kind}": part for kind, part in reached.items()}
-    streams = ("gemm", "convolution", "elementwise", "normalization", "optimizer")
+    streams = ("convolution", "elementwise", "normalization", "optimizer")
     found |= {f"npu.compute.memory_efficiency.{kind}": MEMORY for kind in streams}
-    return found | {"npu.compute.memory_efficiency.embedding": LOOKUPS}
+    found |= {"npu.compute.memory_efficiency.embedding": LOOKUPS, "npu.compute.efficiency.convolution": CONVOLUTIONS}
+    if run.precision == "fp32":
+        found |= WITHOUT_TENSOR_CORES
+    return found
 
 
 def platform(run: Vision) -> Platform:
