@@ -1,6 +1,6 @@
 """How what kernels reach carries over: `python benches/vision.py` fits it without one source, and prints that one's errors.
 
-A fit is the least mean `|ln(ours / measured)|` over a grid of what `armillary.studies.vision` sets: for DLRM and DCNv2
+A fit is the least mean `|ln(ours / measured)|` over a grid of parts and starts: for DLRM and DCNv2
 lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted to language models);
 for ResNet-50 convolutions, memory and starts.
 """
@@ -27,15 +27,22 @@ Point = tuple[float, ...]
 
 def error(run: Vision, point: Point) -> float:
     """ln(ours / measured) of a run with a point of its grid."""
+    settings = vision.settings(run) | changes(run, point)
+    with patch.object(vision, "settings", lambda _: settings):
+        return math.log(vision.predict(run) / run.samples_per_s)
+
+
+def changes(run: Vision, point: Point) -> dict[str, object]:
+    """A point of the grid as overrides of a run's platform. Plain cores of V100 and multiplications of A100 stay."""
     part, memory, start = point
-    image = run.model == "resnet50"
-    kinds = {"MEMORY": memory, "CONVOLUTIONS": part} if image else {"LOOKUPS": memory}
-    with patch.multiple(vision, STARTS=dict.fromkeys(vision.STARTS, f"{start} us"), **kinds):
-        settings = vision.settings(run)
-        if not image and run.generation == "V100" and run.precision != "fp32":
-            settings |= {"npu.compute.efficiency.gemm": part}
-        with patch.object(vision, "settings", lambda _: settings):
-            return math.log(vision.predict(run) / run.samples_per_s)
+    found: dict[str, object] = {"npu.compute.start": f"{start} us"}
+    if run.model == "resnet50":
+        kinds = ("convolution", "elementwise", "normalization", "optimizer")
+        found |= {f"npu.compute.memory_efficiency.{kind}": memory for kind in kinds}
+        return found | ({} if run.precision == "fp32" else {"npu.compute.efficiency.convolution": part})
+    found["npu.compute.memory_efficiency.embedding"] = memory
+    tensor = run.generation == "V100" and run.precision != "fp32"
+    return found | ({"npu.compute.efficiency.gemm": part} if tensor else {})
 
 
 def fit(runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]) -> dict[tuple[str, str], Point]:

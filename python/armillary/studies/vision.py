@@ -6,10 +6,10 @@ Samples a second are those of NVIDIA/DeepLearningExamples' tables, as the column
 PyTorch are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA). PyTorch's DLRM does the
 bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is data-parallel.
 
-Multiplications are the presets': those of A100 were fitted to language models, those of V100 to these runs. Beside them
-there is one set of numbers for all: `MEMORY`, `LOOKUPS`, `CONVOLUTIONS`, and a start a framework. Fitted without a
-source, its runs are missed by 2 to 13 % on average, by 22 % where that leaves a framework without any run, which then
-gets the start of another (`benches/vision.py`).
+What multiplications, convolutions and lookups reach is the presets': A100's multiplications were fitted to language
+models, the rest to these runs. Beside it there are `MEMORY` and a start a framework. Fitted without a source, its runs
+are missed by 2 to 13 % on average, by 22 % where that leaves a framework without any run, which then gets the start of
+another (`benches/vision.py`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,7 @@ PEAKS = {"tf32": "156 TFLOPS", "fp32": "15.7 TFLOPS"}
 """Peak rates beside those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's data sheets)."""
 
 MEMORY = 0.78
-"""Part of the memory bandwidth that kernels which stream large tensors reach."""
-
-LOOKUPS = 0.175
-"""Part of the memory bandwidth that lookups reach: rows of 512 bytes, scattered over tables of many GB."""
-
-CONVOLUTIONS = 0.45
-"""Part of the peak rate of tensor cores that convolutions reach."""
+"""Part of the memory bandwidth that kernels which stream large tensors reach; language models' are small or eager."""
 
 WITHOUT_TENSOR_CORES: Mapping[str, object] = {
     "npu.compute.efficiency.gemm": 0.95,
@@ -115,13 +109,12 @@ def _vision(row: Mapping[str, str]) -> Vision:
 
 
 def settings(run: Vision) -> dict[str, object]:
-    """What is set on a run's preset: GPUs, rates of its precision, what kernels that language models lack reach."""
+    """What is set on a run's preset: GPUs, rates of its precision, what comes with kernels and what streams reach."""
     found: dict[str, object] = {"npus": run.gpus, "npu.compute.start": STARTS[run.framework]}
     if run.precision in PEAKS:
         found |= {"npu.peak": PEAKS[run.precision], "npu.compute.rates.fp32": PEAKS[run.precision]}
     streams = ("convolution", "elementwise", "normalization", "optimizer")
     found |= {f"npu.compute.memory_efficiency.{kind}": MEMORY for kind in streams}
-    found |= {"npu.compute.memory_efficiency.embedding": LOOKUPS, "npu.compute.efficiency.convolution": CONVOLUTIONS}
     if run.precision == "fp32":
         found |= WITHOUT_TENSOR_CORES
     return found
