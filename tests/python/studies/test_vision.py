@@ -39,6 +39,8 @@ def test_predictions_hold_what_the_study_says() -> None:
     rows = vision.rows(["analytical"])
     errors = sorted(abs(row.ours / row.paper - 1) for row in rows if row.paper)
     assert len(errors) == 32
+    assert rows[0].setup.endswith("(32): median error")
+    assert rows[0].ours == pytest.approx(100 * statistics.median(errors), abs=0.01)
     assert statistics.median(errors) <= 0.08
     assert errors[int(0.9 * len(errors))] <= 0.15
     assert all(row.why for row in rows)
