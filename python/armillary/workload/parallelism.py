@@ -276,6 +276,7 @@ def _kinds(given: Parallelism) -> list[Fault]:
         "sp",
         "distributed_optimizer",
         "fp32_gradients",
+        "overlap_tp",
         "overlap_grad_reduce",
         "overlap_param_gather",
         "scatter_gather",

@@ -15,6 +15,13 @@ CASES = [
     for stages in (2, 3, 4, 8)
     for count in (1, 2, 5)
 ]
+SHORT = [
+    (schedule, stages, micro_batches, 1)
+    for schedule in ("gpipe", "1f1b", "zb-h1")
+    for stages in (2, 3, 4, 8)
+    for micro_batches in range(1, stages)
+]
+"""Pipelines with fewer micro-batches than stages."""
 
 
 def makespan(schedule: str, stages: int, micro_batches: int, chunks: int) -> tuple[Fraction, Fraction]:
@@ -57,7 +64,7 @@ def arrival(
     return done.get(("F" if last else "B", each.micro_batch, part if last else part + 1))
 
 
-@pytest.mark.parametrize(("schedule", "stages", "micro_batches", "chunks"), CASES)
+@pytest.mark.parametrize(("schedule", "stages", "micro_batches", "chunks"), CASES + SHORT)
 def test_every_pass_once_in_order(schedule: str, stages: int, micro_batches: int, chunks: int) -> None:
     for stage in range(stages):
         passes = order(schedule, stage, stages, micro_batches, chunks)
@@ -70,7 +77,7 @@ def test_every_pass_once_in_order(schedule: str, stages: int, micro_batches: int
                     assert place[Pass(kind, i, chunk)] < place[Pass(after, i, chunk)]
 
 
-@pytest.mark.parametrize(("schedule", "stages", "micro_batches", "chunks"), CASES)
+@pytest.mark.parametrize(("schedule", "stages", "micro_batches", "chunks"), CASES + SHORT)
 def test_bubble(schedule: str, stages: int, micro_batches: int, chunks: int) -> None:
     """The formulas of Narayanan et al. 2021 (section 2.2) and Qi et al. 2023 (table 2), exactly."""
     time, work = makespan(schedule, stages, micro_batches, chunks)
@@ -94,6 +101,14 @@ def test_held_micro_batches(stages: int) -> None:
         assert held(order("gpipe", stage, stages, count), [1]) == count
         assert held(order("1f1b", stage, stages, count), [1]) == stages - stage
         assert held(order("zb-h1", stage, stages, count), [1]) == stages
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+def test_no_more_is_held_than_there_is(schedule: str) -> None:
+    """With fewer micro-batches than stages the first stages hold all of them at once."""
+    for stages, count in ((4, 1), (4, 3), (8, 5)):
+        most = [held(order(schedule, stage, stages, count), [1]) for stage in range(stages)]
+        assert most == [min(stages - stage, count) if schedule == "1f1b" else count for stage in range(stages)]
 
 
 @pytest.mark.parametrize("stages", [2, 4, 8])

@@ -195,6 +195,18 @@ fn rooflines() -> impl Strategy<Value = Roofline> {
     )
 }
 
+/// Those of compute, too, where something else of the NPU can't be read; a peak that can't is not said to be missing.
+#[test]
+fn every_problem_of_an_npu_is_listed() {
+    let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nnpu:\n  peak: fast\n  launch: 3 GB\n  compute:\n    \
+                beside: 2\n    start: 5\n    tiles: {fill: 3}\n  memory: {bandwidth: 0 GB/s}\n";
+    let problems = from_yaml(text, "p.yml", &[]).unwrap_err();
+    let mut places: Vec<&str> = problems.iter().filter_map(|p| p.place.split(", npu.").nth(1)).collect();
+    places.sort_unstable();
+    let all = ["compute.beside", "compute.start", "compute.tiles", "launch", "memory.bandwidth", "peak"];
+    assert_eq!(places, all, "{problems:#?}");
+}
+
 fn arrays() -> impl Strategy<Value = Systolic> {
     let size = || prop::option::of(any::<u64>().prop_map(Bytes));
     let sram = (size(), size(), size()).prop_map(|(ifmap, filter, ofmap)| Sram { ifmap, filter, ofmap });

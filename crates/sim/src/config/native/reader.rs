@@ -7,7 +7,7 @@ use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, 
 use crate::profile::Profile;
 use device::compute::Compute;
 use topology::Fabric;
-use units::{Ratio, Span};
+use units::{Flops, Ratio, Span};
 
 const KEYS: [&str; 12] = [
     "name",
@@ -132,11 +132,14 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     let launch = at.get("launch").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
     let memory = memory::own(at.get("memory"), findings);
     let name = label(&at, "name", "NPU", findings);
+    // A peak that can't be read is one problem; that compute had none would be another.
+    let stand_in = at.get("peak").map(|_| Flops(1));
+    let given = compute::Given { peak: peak.or(stand_in), memory: memory.bandwidth };
+    let read = compute::read(&at, given, findings);
     if findings.problems.len() > before {
         return None;
     }
-    let given = compute::Given { peak, memory: memory.bandwidth };
-    let compute::Read { compute, scale: compute_scale, beside: compute_beside } = compute::read(&at, given, findings)?;
+    let compute::Read { compute, scale: compute_scale, beside: compute_beside } = read?;
     Some(Npu {
         name,
         compute,

@@ -1,0 +1,131 @@
+"""What an NPU is told of launches and kernels, through the Python face: read, shown, overridden, refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Armillary
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armillary import InputError, Platform, simulate
+from armillary.workload import Program, Workload
+
+BASE = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n"
+FULL = """npu:
+  peak: 1 TFLOPS
+  launch: 80 us
+  compute:
+    beside: 85 %
+    start: 3 us
+    rates: {fp8: 2 TFLOPS, fp32: 500 GFLOPS}
+    tiles: {units: 132, fill: 128, load: 16}
+"""
+
+
+def compute(platform: Platform) -> dict[str, Any]:
+    settings: dict[str, Any] = platform.describe()["npu"]["compute_settings"]
+    return settings
+
+
+def test_what_is_written_is_described() -> None:
+    npu = Platform.parse(BASE + FULL).describe()["npu"]
+    assert (npu["launch_ps"], npu["compute"]) == (80_000_000, "roofline")
+    found = npu["compute_settings"]
+    assert (found["beside_millionths"], found["start_ps"]) == (850_000, 3_000_000)
+    assert found["rates_flops"] == {"fp8": 2 * 10**12, "fp32": 5 * 10**11}
+    assert found["tiles"] == {"units": 132, "fill": 128, "load": 16}
+
+
+@given(
+    launch=st.integers(0, 10**12),
+    start=st.integers(0, 10**12),
+    beside=st.integers(1, 10**6),
+    rates=st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)),
+    tiles=st.tuples(st.integers(1, 65_536), st.integers(0, 65_536), st.integers(0, 1024)),
+)
+def test_what_is_set_is_shown_and_reads_back(
+    launch: int, start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
+) -> None:
+    settings = {
+        "npu.launch": f"{launch} ps",
+        "npu.compute.start": f"{start} ps",
+        "npu.compute.beside": f"{beside / 10**6:.6f}",
+        "npu.compute.rates.fp8": f"{rates[0]} MFLOPS",
+        "npu.compute.rates.fp32": f"{rates[1]} MFLOPS",
+    } | {f"npu.compute.tiles.{key}": value for key, value in zip(("units", "fill", "load"), tiles, strict=True)}
+    platform = Platform.parse(BASE + FULL, settings=settings)
+    assert platform.describe()["npu"]["launch_ps"] == launch
+    found = compute(platform)
+    assert (found["start_ps"], found["beside_millionths"]) == (start, beside)
+    assert found["rates_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
+    assert tuple(found["tiles"][key] for key in ("units", "fill", "load")) == tiles
+    again = Platform.parse(platform.to_yaml())
+    assert again.describe() == platform.describe()
+
+
+def test_defaults_are_not_shown() -> None:
+    shown = Platform.parse(BASE + "npu: {peak: 1 TFLOPS}\n").to_yaml()
+    assert not any(word in shown for word in ("launch", "beside", "start", "rates", "tiles"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said", "allowed"),
+    [
+        ("npu.launch", "80", 'time "80" has no unit', "ps, ns, us, ms or s"),
+        ("npu.launch", "-1 us", 'time "-1 us" is negative', "ps, ns, us, ms or s"),
+        ("npu.launch", "3 GB", 'time "3 GB" has the unknown unit "GB"', "ps, ns, us, ms or s"),
+        ("npu.lanch", "1 us", 'unknown key "lanch"; did you mean "launch"?', "name, compute, peak, launch, memory"),
+        ("npu.compute.start", "3", 'time "3" has no unit', "ps, ns, us, ms or s"),
+        ("npu.compute.beside", 0, 'ratio "0" is zero', "at least a millionth"),
+        ("npu.compute.beside", 1.2, "1.2 is more than the whole", "above 0 up to 1"),
+        ("npu.compute.rates.fp8", "0 TFLOPS", 'compute rate "0 TFLOPS" is zero', "above zero"),
+        ("npu.compute.rates.fp32", "5 GB/s", 'has the unknown unit "GB/s"', "TFLOPS"),
+        ("npu.compute.rates.fp4", "5 TFLOPS", 'unknown key "fp4"; did you mean "fp8"?', "fp8, fp32"),
+        ("npu.compute.rates", "5 TFLOPS", '"5 TFLOPS" is no mapping', "a mapping with fp8, fp32"),
+        ("npu.compute.tiles.units", 0, "0 is not allowed", "1 to 65536"),
+        ("npu.compute.tiles.units", 1.5, "1.5 is not allowed", "1 to 65536"),
+        ("npu.compute.tiles.fill", -1, "-1 is not allowed", "0 to 65536"),
+        ("npu.compute.tiles.load", 1025, "1025 is not allowed", "0 to 1024"),
+        ("npu.compute.tiles.depth", 1, 'unknown key "depth"', "units, fill, load"),
+        ("npu.compute.tiles", "big", '"big" is no mapping', "a mapping with units, fill, load"),
+    ],
+)
+def test_refused(key: str, value: object, said: str, allowed: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Platform.parse(BASE + FULL, settings={key: value})
+    (problem,) = caught.value.problems
+    assert problem.place == f"--set {key}"
+    assert said in problem.message
+    assert allowed in problem.help
+
+
+def test_the_command_line_sets_and_refuses(armillary: Armillary) -> None:
+    shown = armillary("platform", "show", "dgx-h100", "--set", "npu.launch=80 us", "--set", "npu.compute.beside=50 %")
+    assert shown.returncode == 0, shown.stderr
+    assert "  launch: 80 us\n" in shown.stdout
+    assert "    beside: 0.5\n" in shown.stdout
+    refused = armillary("platform", "show", "dgx-h100", "--set", "npu.launch=soon")
+    assert refused.returncode == 2
+    assert "npu.launch" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_times_by_hand() -> None:
+    """A kernel of each width: start + 2 m n k / rate, begun when launched; another beside a collective at 85 %."""
+    program = Program()
+    first = program.gemm("a", [], m=1000, n=1000, k=1000, width=1)
+    second = program.gemm("b", [first], m=1000, n=1000, k=1000, width=2)
+    third = program.gemm("c", [second], m=1000, n=1000, k=1000, width=4)
+    program.collective("sum", [third], "all_reduce", 10**8)
+    program.gemm("d", [third], m=1000, n=1000, k=1000, width=2)
+    workload = Workload.listed("by hand", [program], [0, 0], {})
+    plain = Platform.parse(BASE + FULL.replace("    tiles: {units: 132, fill: 128, load: 16}\n", ""))
+    # 2e9 operations: 1, 2 and 4 ms; the collective takes 100 ms.
+    us = simulate(workload, plain).report["classes"][0]["compute_ns"] / 1e3
+    assert us == pytest.approx(80 + 1003 + 2003 + 4003 + 2003 / 0.85, rel=1e-9)
+    slow = plain.changed({"npu.launch": "10 ms"})
+    # Each is begun as it is launched, 10, 20, 30 ms, the collective at 40, and d at 50.
+    step = simulate(workload, slow.changed({"links[0].bandwidth": "100 GB/s"})).step_time_ns / 1e3
+    assert step == pytest.approx(50_000 + 2003, rel=1e-9)

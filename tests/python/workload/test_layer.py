@@ -1,0 +1,260 @@
+"""What the kernels of a layer move, by the tensors they read and write; tensor parallelism beside multiplications."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_transformer import GPT, LATENT, LLAMA, summary
+
+import armillary as arm
+from armillary.workload import Model, Workload, build
+from armillary.workload.architecture import decoder
+from armillary.workload.layer import (
+    Setting,
+    activation,
+    attention,
+    head,
+    norm,
+    norm_grad,
+    perceptron,
+    recomputed,
+    rotary,
+)
+from armillary.workload.parallelism import Options, parallelism
+from armillary.workload.script import Gemm, Step, Work
+
+TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
+"""Of the small models; a sample of 64 tokens a micro-batch."""
+WIDTH = 2
+
+
+def setting(model: Model, **options: object) -> Setting:
+    shape = decoder(model)
+    return Setting(shape, parallelism(shape, "m", Options(**options)))  # type: ignore[typeddict-item]
+
+
+def moved(steps: Iterable[Step], name: str) -> int:
+    """Bytes of the one kernel of that name."""
+    found = [step.bytes for step in steps if isinstance(step, Work) and step.name == name]
+    assert len(found) == 1, f"{len(found)} of {name}"
+    return found[0]
+
+
+@pytest.mark.parametrize(("sp", "cut"), [(False, 1), (True, 4)])
+@pytest.mark.parametrize("dropout", [False, True])
+def test_norms(sp: bool, cut: int, dropout: bool) -> None:
+    """Forward: what enters, the block's result, and out the sum and the norm, read once more for its statistics.
+    Backward: 6 tensors, 2 more and the mask of a byte an element with dropout."""
+    at = setting(dataclasses.replace(GPT, fields={**GPT.fields, "dropout": dropout}), tp=4, sp=sp)
+    elements = TOKENS * HIDDEN // cut
+    assert norm(at, "n").bytes == elements * (5 * WIDTH + dropout)
+    assert norm_grad(at, "n").bytes == elements * ((8 if dropout else 6) * WIDTH + dropout)
+
+
+@pytest.mark.parametrize(
+    ("model", "kernels", "forward", "backward"),
+    [
+        (GPT, "fused", 2, 3),  # read, write; value and gradient read, gradient written
+        (GPT, "eager", 2, 3),
+        (LLAMA, "fused", 3, 5),  # gate and value
+        (LLAMA, "eager", 5, 7),  # the gate's function written and read once more
+    ],
+)
+@pytest.mark.parametrize("tp", [1, 2])
+def test_activation(model: Model, kernels: str, forward: int, backward: int, tp: int) -> None:
+    ffn = model.fields["ffn"]
+    at = setting(model, tp=tp, kernels=kernels)
+    inner = activation(at, ffn, TOKENS)
+    tensor = TOKENS * ffn // tp * WIDTH
+    assert (moved(inner.forward, "activation"), moved(inner.backward, "activation.grad")) == (
+        forward * tensor,
+        backward * tensor,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernels", "precision", "forward", "backward"),
+    [
+        # Logit in its own precision and 4 bytes beside it.
+        ("fused", "bf16", 2 + 4, 2 + 4),
+        ("fused", "fp32", 4 + 4, 4 + 4),
+        # 7 and 5 tensors in fp32: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
+        ("eager", "bf16", 2 + 7 * 4, 2 + 5 * 4),
+        ("eager", "fp32", 4 + 7 * 4, 4 + 5 * 4),
+    ],
+)
+@pytest.mark.parametrize("tp", [1, 2])
+def test_loss(kernels: str, precision: str, forward: int, backward: int, tp: int) -> None:
+    scripts = head(setting(GPT, tp=tp, kernels=kernels, precision=precision))
+    logits = TOKENS * VOCABULARY // tp
+    assert moved(scripts.forward, "loss") == forward * logits
+    assert moved(scripts.backward, "loss.grad") == moved(scripts.inputs, "loss.grad") == backward * logits
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "heads", "width"),
+    [
+        (LLAMA, 1, 8 + 4, 8),
+        (LLAMA, 2, 4 + 2, 8),
+        (LLAMA, 8, 1 + 1, 8),  # 4 heads of keys on 8 ranks: each has one
+        (LATENT, 1, 8 + 1, 4),  # MLA: one key for all heads, and only the rotary part of each
+        (LATENT, 4, 2 + 1, 4),
+    ],
+)
+def test_rotary(model: Model, tp: int, heads: int, width: int) -> None:
+    """Queries and keys read and written, forward and backward, and when the core is computed again."""
+    expected = 2 * TOKENS * heads * width * WIDTH
+    for recompute, again in (("selective", 1), ("full", 1), ("none", 0)):
+        at = setting(model, tp=tp, recompute=recompute)
+        scripts = attention(at)
+        assert moved(scripts.forward, "rotary") == expected
+        assert moved(scripts.backward, "rotary.grad") == moved(scripts.inputs, "rotary.grad") == expected
+        assert [step.name for step in recomputed(at, scripts)].count("rotary") == again
+
+
+def test_learned_positions_turn_nothing() -> None:
+    assert rotary(setting(GPT)) == ()
+
+
+CASTS = st.sampled_from([GPT, LLAMA])
+
+
+@given(model=CASTS, tp=st.sampled_from([1, 2, 4]), micro_batch=st.integers(1, 3))
+def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int) -> None:
+    """Each operand of (m x k)(k x n) once a step: read twice in 2 bytes, written twice in 1; both forward, gradients
+    backward."""
+    at = setting(model, tp=tp, precision="fp8", micro_batch=micro_batch)
+    for scripts in (attention(at), perceptron(at, model.fields["ffn"]), head(at)):
+        matrices = {step.name: step for step in scripts.forward if isinstance(step, Gemm)}
+        assert matrices
+        for name, (_, m, n, k, _) in matrices.items():
+            assert moved(scripts.forward, f"{name}.cast") == (m * k + k * n) * (2 * 2 + 2 * 1)
+            assert moved(scripts.backward, f"{name}.dgrad.cast") == m * n * (2 * 2 + 2 * 1)
+        casts = [step.name for step in scripts.backward if step.name.endswith(".cast")]
+        assert sorted(casts) == sorted(f"{name}.dgrad.cast" for name in matrices)
+        assert not any(step.name.endswith(".cast") for step in scripts.weights)
+
+
+def test_other_precisions_cast_nothing() -> None:
+    for precision in ("bf16", "fp16", "fp32"):
+        at = setting(LLAMA, precision=precision)
+        assert not any(step.name.endswith(".cast") for step in (*attention(at).forward, *attention(at).backward))
+
+
+OVERLAPPED = st.fixed_dictionaries(
+    {
+        "tp": st.sampled_from([1, 2, 4]),
+        "pp": st.sampled_from([1, 2]),
+        "sp": st.booleans(),
+        "recompute": st.sampled_from(["none", "selective", "full"]),
+        "schedule": st.sampled_from(["gpipe", "1f1b", "zb-h1"]),
+        "zero": st.sampled_from([0, 1, 3]),
+        "dp": st.sampled_from([1, 2]),
+        "precision": st.sampled_from(["bf16", "fp8"]),
+    }
+)
+
+
+@settings(max_examples=40)
+@given(model=st.sampled_from([GPT, LLAMA]), options=OVERLAPPED)
+def test_overlap_changes_only_when(model: Model, options: dict[str, object]) -> None:
+    """The same collectives, volumes and operations with overlapped tensor parallelism and without; never later where
+    collectives have the network to themselves."""
+    plain, beside = (build(model, **options, overlap_tp=on) for on in (False, True))
+    assert summary(plain).classes == summary(beside).classes
+    target = platform("15.625 GB/s", plain.ranks)
+    if options["dp"] == options["pp"] == 1:
+        times = [arm.simulate(workload, target).step_time_ns for workload in (plain, beside)]
+        assert times[1] <= times[0]
+        assert options["tp"] == 1 or times[1] < times[0]
+    else:
+        assert arm.simulate(beside, target).step_time_ns > 0
+
+
+def platform(bandwidth: str, ranks: int = 2, peak: str = "1 TFLOPS", **compute: object) -> arm.Platform:
+    """NPUs that do an operation a picosecond and move no bytes of their own, without latency."""
+    keys = {"npu.peak": peak, "scheduler.endpoint_delay": "0 ns", "scheduler.chunks": 1}
+    return arm.Platform(
+        f"Switch({ranks})",
+        bandwidth=bandwidth,
+        latency="0 ns",
+        settings=keys | {f"npu.compute.{key}": value for key, value in compute.items()},
+    )
+
+
+LAYERS = 8
+# Operations of GPT's kernels on one of two ranks, forward: T x 3h/2 x h, the core (half of two multiplications of all
+# pairs), T x h x h/2, T x f/2 x h and back, T x V/2 x h.
+QKV, CORE, OUT, UP, DOWN, LOGITS = (
+    2 * TOKENS * 96 * 64,
+    2 * TOKENS * 64 * 4 * 8,
+    2 * TOKENS * 64 * 32,
+    2 * TOKENS * 128 * 64,
+    2 * TOKENS * 64 * 128,
+    2 * TOKENS * 256 * 64,
+)
+FULL = TOKENS * HIDDEN * WIDTH
+"""Bytes that are reduced: 8,192."""
+SUMS = 12 * TOKENS
+"""Bytes of the loss."""
+
+
+def ps(workload: Workload, target: arm.Platform) -> float:
+    return 1e3 * arm.simulate(workload, target).step_time_ns
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(
+    ("bandwidth", "reduction"),
+    [("62.5 GB/s", 131_072), ("15.625 GB/s", 524_288), ("3.90625 GB/s", 2_097_152), ("1000000 GB/s", 8.192)],
+)
+def test_reductions_beside_rows(overlap: bool, bandwidth: str, reduction: float) -> None:
+    """An all-reduce of two ranks takes bytes / bandwidth. Rows and their reduction take the longer of both instead of
+    both; input gradients are reduced beside the weights' gradients in any case."""
+
+    def both(rows: int) -> float:
+        return max(rows, reduction) if overlap else rows + reduction
+
+    def last(columns: int) -> float:
+        return columns + max(columns, reduction)
+
+    forward = QKV + CORE + both(OUT) + UP + both(DOWN)
+    backward = 2 * DOWN + last(UP) + 2 * OUT + 2.5 * CORE + last(QKV)
+    expected = reduction + LAYERS * (forward + backward) + LOGITS + reduction * SUMS / FULL + last(LOGITS)
+    found = ps(build(GPT, tp=2, overlap_tp=overlap), platform(bandwidth))
+    print(f"{bandwidth} overlap {overlap}: {found:.0f} ps, by hand {expected:.0f} ps")
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
+    """With sequence parallelism half of the bytes each way, shorter than any multiplication: only what isn't beside one
+    takes time. Gathers for the weights' gradients always are."""
+    half = 65_536
+    shown = 0 if overlap else half
+    forward = QKV + CORE + OUT + UP + DOWN + 4 * shown
+    backward = 2 * (QKV + OUT + UP + DOWN) + 2.5 * CORE + 2 * shown
+    # Rows of the embedding scattered, the head's input gathered, the embedding's gradient gathered.
+    ends = 3 * half + 3 * LOGITS + 2 * half * SUMS / FULL
+    found = ps(build(GPT, tp=2, sp=True, overlap_tp=overlap), platform("62.5 GB/s"))
+    assert found == pytest.approx(LAYERS * (forward + backward) + ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_multiplications_beside_reductions_are_slower(overlap: bool) -> None:
+    """At `beside` 0.5 those that start while their NPU communicates take twice their time."""
+    workload = build(GPT, tp=2, overlap_tp=overlap)
+    alone, shared = (ps(workload, platform("62.5 GB/s", beside=part)) for part in (1, 0.5))
+    slower = LAYERS * (UP + QKV + (OUT + DOWN if overlap else 0)) + LOGITS
+    assert shared - alone == pytest.approx(slower, rel=1e-6)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_endless_compute_leaves_collectives(overlap: bool) -> None:
+    """One reduction of the embedding, four a layer, the head's, the loss's, one after the other."""
+    found = ps(build(GPT, tp=2, overlap_tp=overlap), platform("62.5 GB/s", peak="1000000 TFLOPS"))
+    assert found == pytest.approx(131_072 * (2 + 4 * LAYERS + SUMS / FULL), rel=1e-3)

@@ -1,0 +1,94 @@
+"""What a stage adds to its layers: sums of gradients over micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_transformer import GPT, LLAMA, summary
+
+from armillary.workload import Model, Program, build, stage
+
+
+class Watched(Program):
+    """A program that remembers what its kernels move."""
+
+    def compute(
+        self,
+        name: str,
+        deps: Sequence[int],
+        *,
+        operations: int | None = None,
+        bytes: int | None = None,
+        kernel: str = "other",
+        duration_ps: int = 0,
+        host: bool = False,
+    ) -> int:
+        KERNELS.append((name, bytes or 0))
+        return super().compute(
+            name, deps, operations=operations, bytes=bytes, kernel=kernel, duration_ps=duration_ps, host=host
+        )
+
+
+KERNELS: list[tuple[str, int]] = []
+"""Of the programs made since it was cleared."""
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "Program", Watched)
+
+
+def sums(model: Model, **options: object) -> tuple[list[int], int]:
+    """Bytes of sums of gradients by micro-batch, and the model's parameters."""
+    KERNELS.clear()
+    workload = build(model, **options)
+    count = summary(workload).batch // int(str(options.get("dp", 1)))
+    found = [0] * count
+    for name, moved in KERNELS:
+        if name.endswith(".accumulate"):
+            found[int(name.split(".")[0])] += moved
+    assert KERNELS
+    return found, summary(workload).parameters
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    model=st.sampled_from([GPT, LLAMA]),
+    zero=st.sampled_from([0, 1, 2, 3]),
+    precision=st.sampled_from(["bf16", "fp8", "fp32"]),
+    wide=st.booleans(),
+    micro_batches=st.integers(1, 4),
+    schedule=st.sampled_from(["1f1b", "zb-h1"]),
+)
+def test_gradients_are_added_up(
+    model: Model, zero: int, precision: str, wide: bool, micro_batches: int, schedule: str
+) -> None:
+    """A parameter's gradient is read as it comes and the sum is read and written, after the first micro-batch; the
+    first's is converted where sums are wider. ZeRO 2 and 3 reduce every micro-batch's instead."""
+    found, parameters = sums(
+        model,
+        dp=2,
+        global_batch=2 * micro_batches,
+        zero=zero,
+        precision=precision,
+        fp32_gradients=wide,
+        schedule=schedule,
+    )
+    weight = 4 if precision == "fp32" else 2
+    kept = 4 if wide else weight
+    first = weight + kept if kept > weight else 0
+    expected = [first] + [weight + 2 * kept] * (micro_batches - 1)
+    assert found == [parameters * each if zero < 2 else 0 for each in expected]
+
+
+def test_each_stage_adds_up_its_own() -> None:
+    """Over two stages of an untied model, which hold all parameters between them; half on each of two ranks, but for
+    norms, which both hold."""
+    whole, parameters = sums(LLAMA, pp=2, global_batch=2)
+    assert whole == [0, 6 * parameters]
+    cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2)
+    norms = (2 * 8 + 1) * 64
+    assert cut == [0, 6 * (parameters - norms) // 2 + 6 * norms]
