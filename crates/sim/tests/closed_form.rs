@@ -15,6 +15,7 @@ use sim::platform::{Algorithm, AstraSimParameters, Choice, Platform, Scheduler};
 use sim::profile::Profile;
 use sim::run::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
+use units::{Ratio, Span};
 
 /// The random platform under the peer's semantics.
 fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
@@ -40,6 +41,9 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     });
     parsed.collectives.choices = CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
     parsed.profile = Profile::AstraSim;
+    // It has neither launches nor kernels that communication slows.
+    parsed.npu.launch = Span::ZERO;
+    parsed.npu.compute_beside = Ratio::ONE;
     parsed
 }
 

@@ -41,9 +41,18 @@ fn scheduler() -> impl Strategy<Value = String> {
     )
 }
 
-/// One to three dimensions, every setting of the scheduler, memory of each sharing.
+/// NPUs with and without memory that limits, hosts that take their time to launch, and kernels that communication slows.
+fn npu() -> impl Strategy<Value = String> {
+    let memory = prop_oneof![Just(""), Just(", memory: {bandwidth: 100 GB/s}")];
+    let launch = prop_oneof![2 => Just(0u32), 1 => 1u32..100, 1 => 100u32..3_000];
+    let beside = prop_oneof![2 => Just("1"), 1 => Just("0.8"), 1 => Just("0.37")];
+    (memory, launch, beside).prop_map(|(memory, launch, beside)| {
+        format!("npu: {{launch: {launch} ns, compute: {{beside: {beside}}}{memory}}}\n")
+    })
+}
+
+/// One to three dimensions, every setting of the scheduler, launches, memory of each sharing.
 pub fn platform() -> impl Strategy<Value = RandomPlatform> {
-    let memory = prop_oneof![Just("".to_string()), Just("npu: {memory: {bandwidth: 100 GB/s}}\n".to_string()),];
     let remote = prop_oneof![
         Just("sharing: per_npu, latency: 300 ns, bandwidth: 20 GB/s"),
         Just("sharing: pool, latency: 300 ns, bandwidth: 20 GB/s"),
@@ -59,8 +68,8 @@ pub fn platform() -> impl Strategy<Value = RandomPlatform> {
     ];
     let hierarchy = prop_oneof![Just("enhanced"), Just("baseline"), Just("hierarchical_optimal")];
     let algorithm = prop_oneof![Just("auto"), Just("ring"), Just("direct"), Just("direct(2)")];
-    (prop::collection::vec(dimension(), 1..=3), scheduler(), memory, remote, hierarchy, algorithm).prop_map(
-        |(dims, scheduler, memory, remote, hierarchy, algorithm)| {
+    (prop::collection::vec(dimension(), 1..=3), scheduler(), npu(), remote, hierarchy, algorithm).prop_map(
+        |(dims, scheduler, npu, remote, hierarchy, algorithm)| {
             let blocks: Vec<String> = dims.iter().map(|d| format!("{}({})", d.0, d.1)).collect();
             let links = dims.iter().map(|d| format!("  - {{bandwidth: {}, per: link, latency: {} ns}}\n", d.2, d.3));
             // A node of two NPUs needs an even number of them.
@@ -69,7 +78,7 @@ pub fn platform() -> impl Strategy<Value = RandomPlatform> {
             let nodes = remote.starts_with("sharing: per_node");
             let remote = if even || !nodes { remote } else { "sharing: per_npu, latency: 300 ns, bandwidth: 20 GB/s" };
             let text = format!(
-                "topology: {}\nlinks:\n{}{memory}remote_memory: {{{remote}}}\n\
+                "topology: {}\nlinks:\n{}{npu}remote_memory: {{{remote}}}\n\
                  collectives: {{hierarchy: {hierarchy}, all_reduce: {algorithm}, all_to_all: {algorithm}}}\n{scheduler}",
                 blocks.join("_"),
                 links.collect::<String>(),
