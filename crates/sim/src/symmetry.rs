@@ -74,15 +74,22 @@ fn uses_memory(workload: &Workload) -> bool {
 /// What a script looks like but for whom it names, and the distinct peers with the bytes sent to them.
 type Sight = (u64, Vec<(To, u64)>);
 
-/// One phase of one kind of call on one slot, as far as its ports matter.
+/// The phases of calls on one slot that see the same as long as the colours on their lines are equal, or one phase.
 struct Ports {
     slot: u32,
     shape: u32,
+    geometry: Geometry,
+    /// Every position sees the same as long as the colours on its line are equal.
+    homogeneous: bool,
+    /// Those whose peers differ, at least one; the same ranks enter them.
+    phases: Vec<Peers>,
+}
+
+/// A phase and whom it names.
+struct Peers {
     phase: PhaseSpec,
     /// By plan and script: what the script is but for whom it names, and the distinct peers with the bytes sent to them.
     scripts: Vec<Vec<Sight>>,
-    /// Every position sees the same as long as the colours on its line are equal.
-    homogeneous: bool,
 }
 
 struct Finder<'a> {
@@ -92,7 +99,7 @@ struct Finder<'a> {
     lowering: &'a dyn Lowering,
     network: &'a dyn Backend,
     kind: BackendKind,
-    /// Phases that see the same are kept once, although their peers differ.
+    /// Phases that see the same on lines of one colour are kept together, although their peers differ.
     merge: bool,
     shapes: Shapes<'a>,
     /// Ports of each first colour.
@@ -190,7 +197,7 @@ impl<'a> Finder<'a> {
         Ok(ports)
     }
 
-    /// Adds a phase unless one with the same ports is there.
+    /// Adds a phase unless one with the same peers is there.
     fn add(&self, ports: &mut Vec<Ports>, slot: u32, shape: u32, phase: PhaseSpec) {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
         // Exchanges on a ring leave by one way or the other, and wait for different ones of the NPU's own.
@@ -203,14 +210,15 @@ impl<'a> Finder<'a> {
             Geometry::Group => false,
         };
         let homogeneous = phase.regular && !(self.settings.canonical && ring && steps().any(exchange));
-        let same = |p: &Ports| {
-            let quick = homogeneous && p.homogeneous && p.phase.geometry == phase.geometry && self.merge;
-            p.slot == slot
-                && p.phase.only == phase.only
-                && (quick || (p.phase.geometry == phase.geometry && p.scripts == scripts))
-        };
-        if !ports.iter().any(same) {
-            ports.push(Ports { slot, shape, phase, scripts, homogeneous });
+        let (geometry, merge) = (phase.geometry, self.merge);
+        let alike = |p: &Ports| p.slot == slot && p.geometry == geometry && p.phases[0].phase.only == phase.only;
+        let found = ports.iter_mut().find(|p| {
+            alike(p) && (homogeneous && p.homogeneous && merge || p.phases.iter().any(|peers| peers.scripts == scripts))
+        });
+        match found {
+            Some(there) if there.phases.iter().any(|peers| peers.scripts == scripts) => {}
+            Some(there) => there.phases.push(Peers { phase, scripts }),
+            None => ports.push(Ports { slot, shape, geometry, homogeneous, phases: vec![Peers { phase, scripts }] }),
         }
     }
 
@@ -226,19 +234,23 @@ impl<'a> Finder<'a> {
             return Err("announcements and messages share links".into());
         }
         for ports in self.ports.iter().flat_map(|p| p.iter()) {
-            let Geometry::Line { stride, size } = ports.phase.geometry else {
+            let Geometry::Line { stride, size } = ports.geometry else {
                 return Err("a communicator group that is no line of the network may share links".into());
             };
             let (block, full) = physical(&self.platform.fabric, stride, size)
                 .ok_or("a collective crosses several dimensions and shares links")?;
+            let peers = || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
             let neighbour = |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
             let single = match block {
                 Block::FullyConnected => true,
                 Block::Switch => false,
-                Block::Ring => ports.scripts.iter().flatten().flat_map(|s| &s.1).all(|(to, _)| neighbour(to)),
+                Block::Ring => peers().all(|(to, _)| neighbour(to)),
             };
             if !single {
-                return Err(format!("transfers share links in dimension {} ({block:?})", ports.phase.dim + 1));
+                return Err(format!(
+                    "transfers share links in dimension {} ({block:?})",
+                    ports.phases[0].phase.dim + 1
+                ));
             }
         }
         self.check_message_links(dims)
@@ -359,7 +371,7 @@ impl<'a> Finder<'a> {
             return (u64::from(colour), 1);
         }
         let mut hash = Hash::default();
-        let enters = port.phase.only.iter().all(|f| rank / f.stride % f.size == f.at);
+        let enters = port.phases[0].phase.only.iter().all(|f| rank / f.stride % f.size == f.at);
         hash.add(u64::from(enters));
         if !enters {
             return hash.value();
@@ -367,7 +379,7 @@ impl<'a> Finder<'a> {
         let group = self.workload.group_of(rank, port.slot);
         let members = &self.workload.groups[group as usize].members;
         let world = self.settings.ranks;
-        let (position, base, stride) = match port.phase.geometry {
+        let (position, base, stride) = match port.geometry {
             Geometry::Line { stride, size } => {
                 let position = rank / stride % size;
                 (position, rank - position * stride, stride)
@@ -375,7 +387,7 @@ impl<'a> Finder<'a> {
             Geometry::Group => (self.position(rank, group), 0, 0),
         };
         let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
-        for (directed, scripts) in port.phase.plans.iter().zip(&port.scripts) {
+        for (directed, scripts) in port.phases.iter().flat_map(|p| p.phase.plans.iter().zip(&p.scripts)) {
             let plan = &directed.forward.plan;
             let (content, peers) = &scripts[plan.role(position) as usize];
             hash.add(*content);
@@ -420,7 +432,7 @@ impl<'a> Finder<'a> {
     fn line_of_one_colour(&mut self, rank: u32, port: &Ports, index: usize) -> Option<u32> {
         let colour = self.colours[rank as usize];
         let group = self.workload.group_of(rank, port.slot);
-        match port.phase.geometry {
+        match port.geometry {
             Geometry::Line { stride, size } if port.homogeneous => {
                 if *self.shapes.get(port.shape) == Shape::World {
                     return self.world_line(stride, size, port.slot)[rank as usize].checked_sub(1);

@@ -73,11 +73,18 @@ proptest! {
 /// Small cases that random search has found faults in, kept so that it need not find them again.
 #[test]
 fn cases_that_once_failed() {
-    use CollectiveKind::{AllGather, AllReduce, Broadcast, Scatter};
+    use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, Scatter};
     let world = |kind, bytes| (Step::World { kind, bytes, priority: 0, root: 0 }, false);
     let odd = (Step::Odd { kind: AllReduce, bytes: 64, first: 2, step: 1, backward: false }, false);
     type Case<'a> = (&'a str, &'a str, &'a [u32], Vec<(Step, bool)>);
-    let cases: [Case<'_>; 5] = [
+    let all = (Step::Odd { kind: AllReduce, bytes: 1, first: 0, step: 1, backward: false }, false);
+    let cases: [Case<'_>; 6] = [
+        (
+            "phases of one slot with different peers, folded",
+            "Switch(4)_Ring(2)",
+            &[4, 2],
+            vec![all, (Step::Pipeline { by: 5, bytes: 1 }, false), world(AllToAll, 1)],
+        ),
         ("a root that receives nothing, folded", "FullyConnected(3)", &[3], vec![world(Broadcast, 0)]),
         ("scatter, folded", "FullyConnected(4)", &[4], vec![world(Scatter, 0)]),
         (

@@ -77,12 +77,12 @@ impl Finder<'_> {
     fn mark_ports(&self, rank: u32, ports: &Ports, mark: &mut impl FnMut(u32, u32) -> bool) -> bool {
         let group = self.workload.group_of(rank, ports.slot);
         let members = &self.workload.groups[group as usize].members;
-        let (position, base, stride) = match ports.phase.geometry {
+        let (position, base, stride) = match ports.geometry {
             Geometry::Line { stride, size } => (rank / stride % size, rank - rank / stride % size * stride, stride),
             Geometry::Group => (members.position(rank, self.settings.ranks).unwrap_or(0), 0, 0),
         };
         let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
-        let plans = ports.phase.plans.iter().flat_map(|d| [&d.forward.plan, &d.backward.plan]);
+        let plans = ports.phases.iter().flat_map(|p| &p.phase.plans).flat_map(|d| [&d.forward.plan, &d.backward.plan]);
         plans.into_iter().all(|plan| {
             let mut peers: Vec<u32> = plan
                 .script(position)
