@@ -25,7 +25,8 @@ def _table(name: str) -> str:
 
 def _line(row: Row) -> str:
     goal = "" if row.paper is None else f"{GOALS[row.relation]}{row.paper:g} {row.unit}"
-    return f"| {row.setup} | {goal} | {row.ours:.1f} {row.unit} | {row.why} |"
+    ours = f"{row.ours:.1f} {row.unit}" if row.unit else f"{row.ours:.2f}"
+    return f"| {row.setup} | {goal} | {ours} | {row.why} |"
 
 
 if __name__ == "__main__":
