@@ -8,14 +8,14 @@ from pathlib import Path
 from armillary.studies import BACKENDS, Row, study
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
-MARKS = re.compile(r"(<!-- (\w+) -->\n).*?(\n<!-- \2 end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
 
 
 def main() -> None:
     """Replaces what stands between the marks."""
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(MARKS.sub(lambda found: found[1] + _table(found[2]) + found[3], text), encoding="utf-8")
+    PAGE.write_text(MARKS.sub(lambda found: found[1] + _table(found[2]) + "\n" + found[3], text), encoding="utf-8")
 
 
 def _table(name: str) -> str:

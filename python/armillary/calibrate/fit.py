@@ -18,6 +18,10 @@ from .corrections import Correction
 from .logs import Table
 from .search import WIDE, Search, outliers
 
+_LARGE = 2**24
+_POOR = 30.0
+"""Percent by which large messages may be off before a note asks whether the platform is the right one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -65,6 +69,8 @@ class Fit:
     corrections: tuple[Correction, ...]
     nodes: tuple[int, ...]
     """Numbers of nodes that were measured."""
+    hosts: tuple[tuple[int, int, int], ...] = ()
+    """Ranks, the hosts that a log names, and the platform's nodes of as many, where these differ."""
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -89,6 +95,11 @@ class Fit:
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
+        for ranks, hosts, nodes in self.hosts:
+            yield f"{ranks} ranks ran on {hosts} hosts, and {self.platform} has {nodes} nodes of as many"
+        large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
+        if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
+            yield f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} describes?"
         unknown = [p.key.removeprefix("library.") for p in self.parameters if not p.found]
         if unknown:
             yield f"not told by these logs, as {self.platform} has them or a guess near that: {', '.join(unknown)}"
@@ -131,7 +142,10 @@ def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None =
         for key, (value, unit) in start.items()
     )
     residuals = _residuals(measured, best)
-    return Fit(name, made, residuals, _corrections(measured, residuals), tuple(sorted({c.place[1] for c in measured})))
+    nodes = tuple(sorted({case.place[1] for case in measured}))
+    placed = {(case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts}
+    unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
+    return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
 
 
 def _residuals(measured: Sequence[Case], values: Mapping[str, float]) -> tuple[Residual, ...]:

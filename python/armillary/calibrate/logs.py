@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .. import nccl
 from ..errors import InputError, Problem
 
-_STARTING = re.compile(r"starting:\s*(\w+?)(?:_perf)?\b", re.IGNORECASE)
+_STARTING = re.compile(r"^#?\s*Collective test starting:\s*(\w+)", re.IGNORECASE)
+_HOST = re.compile(r"\bon\s+(\S+)\s+device\b")
 _RANK = re.compile(r"^#?\s*Rank\s+(\d+)\b", re.IGNORECASE)
 _NAMES = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast", re.IGNORECASE)
 _OFF = 0.02
@@ -31,11 +32,14 @@ class Table:
     collective: str
     ranks: int
     points: tuple[tuple[int, float], ...]
+    hosts: int = 0
+    """Machines that the ranks ran on; 0 where the log doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a file holds; `skipped` lines look like a table's but don't agree with themselves."""
+    """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or are of a test that is
+    no collective."""
 
     file: str
     tables: tuple[Table, ...]
@@ -57,6 +61,9 @@ class _Open:
 
     name: str | None
     ranks: int = 0
+    hosts: set[str] = field(default_factory=set)
+    known: bool = True
+    """Whether the test is of a collective that we know."""
     lines: list[_Line] = field(default_factory=list)
 
 
@@ -88,20 +95,29 @@ def _split(text: str, name: str | None) -> tuple[list[_Open], int]:
     skipped = 0
     for line in text.splitlines():
         if starting := _STARTING.search(line):
-            opened.append(_Open(nccl.operation(starting[1])))
+            opened.append(_starting(starting[1]))
         elif rank := _RANK.match(line.strip()):
             if opened[-1].lines:
                 opened.append(_Open(opened[-1].name))
             opened[-1].ranks = max(opened[-1].ranks, int(rank[1]) + 1)
+            opened[-1].hosts.update(_HOST.findall(line))
         elif re.match(r"\s*\d+\s", line):
             parsed = _line(line.split())
             if parsed is None:
                 skipped += 1
                 continue
             if opened[-1].lines and parsed.size <= opened[-1].lines[-1].size:
-                opened.append(_Open(opened[-1].name, opened[-1].ranks))
+                opened.append(replace(opened[-1], lines=[]))
             opened[-1].lines.append(parsed)
-    return [each for each in opened if each.lines], skipped
+    unknown = sum(len(each.lines) for each in opened if not each.known)
+    return [each for each in opened if each.lines and each.known], skipped + unknown
+
+
+def _starting(test: str) -> _Open:
+    try:
+        return _Open(nccl.operation(test))
+    except InputError:
+        return _Open(None, known=False)
 
 
 def _line(words: list[str]) -> _Line | None:
@@ -152,7 +168,8 @@ def _table(path: str, opened: _Open, problems: list[Problem]) -> Table | None:
     if ranks < 2:
         problems.append(Problem(path, first, "nothing tells how many ranks ran", "lines '#  Rank  0 ...' above it"))
         return None
-    return Table(path, name, ranks, tuple((line.size, line.time_us) for line in opened.lines))
+    points = tuple((line.size, line.time_us) for line in opened.lines)
+    return Table(path, name, ranks, points, len(opened.hosts))
 
 
 def _named(ratio: float | None, reduces: bool) -> str | None:

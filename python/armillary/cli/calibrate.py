@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__, files
+from ..errors import InputError, Problem
 from ..platform import Platform
 from . import output
 from .options import Json, PlatformName, Settings, settings
@@ -49,6 +50,8 @@ def calibrate(
     with output.guard():
         for path in (json, out, plot):
             output.require_writable(path)
+        if plot and not plot.endswith((".svg", ".png")):
+            raise InputError([Problem("", "--plot", f"{plot!r} is neither kind of picture", "a file .svg or .png")])
         tables, logs_ = _read(logs, collective)
         given = settings(set_)
         measured = [table for log in logs_ for table in log.tables]
