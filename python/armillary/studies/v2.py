@@ -283,7 +283,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
                 "encoding": {
                     "x": {"field": "measured", "title": "measured, s", **log},
                     "y": {"field": "ours", "title": "ours, s", **log},
-                    "color": {"field": "source", "type": "nominal", "title": None},
+                    "color": {"field": "source", "type": "nominal", "title": None, "legend": {"columns": 5}},
                 },
             },
         ],
