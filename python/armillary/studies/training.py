@@ -34,6 +34,8 @@ FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100")
 UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
 """Groups from before FlashAttention: the score matrix is written."""
 
+NANOTRON_OPTIONS: Mapping[str, str] = {"kernels": "eager", "partition": "cost"}
+"""nanotron runs plain PyTorch's kernels and deals layers to stages by cost."""
 
 COUNTS = ("seq", "gpus", "nodes", "dp", "tp", "pp", "cp", "ep", "zero", "virtual_stages", "micro_batch", "global_batch")
 WORDS = ("name", "group", "grade", "gpu", "recompute", "precision")

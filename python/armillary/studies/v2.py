@@ -14,15 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..workload import build
 from . import v3, vision
+from .scatter import scatter
 from .study import Row, Study, analytical
-from .training import Training, trainings
+from .training import NANOTRON_OPTIONS, Training, trainings
 
 if TYPE_CHECKING:
     from ..report.chart import Chart
@@ -51,7 +52,7 @@ SOFTWARE = {
     "mosaic_llmfoundry": Software({}),
     "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
     "torchtitan": Software({}),
-    "nanotron_h100": Software({"kernels": "eager", "partition": "cost", "overlap_param_gather": False}, "130 us"),
+    "nanotron_h100": Software({**NANOTRON_OPTIONS, "overlap_param_gather": False}, "130 us"),
 }
 """By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton), InternEvo, FSDP with
 torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large enough never to wait for launches."""
@@ -263,33 +264,11 @@ def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) ->
 def charts(rows: Sequence[Row]) -> list[Chart]:
     """Our times over measured ones, a point a run."""
     del rows
-    from ..report.chart import Chart
-
-    records: list[dict[str, Any]] = [
+    records = [
         {"run": p.run.name, "source": p.run.group, "measured": round(p.measured, 4), "ours": round(p.ours, 4)}
         for p in predictions()
     ]
-    ends = [min(row["measured"] for row in records), max(row["measured"] for row in records)]
-    log: dict[str, Any] = {"scale": {"type": "log", "nice": False}, "type": "quantitative"}
-    spec = {
-        "layer": [
-            {
-                "data": {"values": [{"measured": end, "ours": end} for end in ends]},
-                "mark": {"type": "line", "color": "#888888"},
-                "encoding": {"x": {"field": "measured", **log}, "y": {"field": "ours", **log}},
-            },
-            {
-                "mark": {"type": "point", "tooltip": {"content": "data"}, "size": 14, "filled": True, "opacity": 0.5},
-                "encoding": {
-                    "x": {"field": "measured", "title": "measured, s", **log},
-                    "y": {"field": "ours", "title": "ours, s", **log},
-                    "color": {"field": "source", "type": "nominal", "title": None, "legend": {"columns": 5}},
-                },
-            },
-        ],
-        "height": 420,
-    }
-    return [Chart("v2-steps", "Time of a step, ours over measured", records, spec)]
+    return [scatter("v2-steps", "Time of a step, ours over measured", "s", records, "source")]
 
 
 STUDY = Study(

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..platform import Platform
 from ..workload import footprints
+from .scatter import scatter
 from .study import Row, Study
-from .training import Training, failures, trainings
+from .training import NANOTRON_OPTIONS, Training, failures, trainings
 
 if TYPE_CHECKING:
     from ..report.chart import Chart
@@ -92,7 +93,7 @@ def _stages(run: Training, sp: bool) -> tuple[int, ...]:
     """Peak bytes of a rank of each stage."""
     options = {**run.options, "sp": sp}
     if run.group == NANOTRON:
-        options |= {"kernels": "eager", "partition": "cost"}
+        options |= NANOTRON_OPTIONS
     return tuple(memory.total for memory in footprints(run.model, **options))  # type: ignore[arg-type]
 
 
@@ -234,38 +235,11 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _scatter() -> Chart:
-    from ..report.chart import Chart
-
-    records: list[dict[str, Any]] = [
-        {
-            "run": p.run.name,
-            "group": _label(p.run),
-            "measured": p.run.memory_gib,
-            "ours": round(p.ours / GIB, 2),
-        }
+    records = [
+        {"run": p.run.name, "group": _label(p.run), "measured": p.run.memory_gib, "ours": round(p.ours / GIB, 2)}
         for p in measured()
     ]
-    ends = [min(row["measured"] for row in records), max(row["measured"] for row in records)]
-    log: dict[str, Any] = {"scale": {"type": "log", "domain": [0.5, 150], "nice": False}, "type": "quantitative"}
-    spec = {
-        "layer": [
-            {
-                "data": {"values": [{"measured": end, "ours": end} for end in ends]},
-                "mark": {"type": "line", "color": "#888888"},
-                "encoding": {"x": {"field": "measured", **log}, "y": {"field": "ours", **log}},
-            },
-            {
-                "mark": {"type": "point", "tooltip": {"content": "data"}, "size": 18, "filled": True, "opacity": 0.5},
-                "encoding": {
-                    "x": {"field": "measured", "title": "measured, GiB", **log},
-                    "y": {"field": "ours", "title": "ours, GiB", **log},
-                    "color": {"field": "group", "type": "nominal", "title": None},
-                },
-            },
-        ],
-        "height": 420,
-    }
-    return Chart("v3-memory", "Peak memory, ours over measured", records, spec)
+    return scatter("v3-memory", "Peak memory, ours over measured", "GiB", records, "group", (0.5, 150))
 
 
 def _label(run: Training) -> str:
