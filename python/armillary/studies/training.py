@@ -34,6 +34,9 @@ FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100")
 UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
 """Groups from before FlashAttention: the score matrix is written."""
 
+WHOLE_TENSORS = ("internevo",)
+"""Groups whose ZeRO deals whole tensors to ranks (InternEvo's HybridZeroOptimizer)."""
+
 NANOTRON_OPTIONS: Mapping[str, str] = {"kernels": "eager", "partition": "cost"}
 """nanotron runs plain PyTorch's kernels and deals layers to stages by cost."""
 
@@ -68,7 +71,8 @@ class Training:
     """`none`, `selective` or `full`, as the source calls it."""
     precision: str
     extra: Mapping[str, str]
-    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`), packed samples."""
+    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`), packed samples, ranks
+    that a shard is split over (`zero_group`)."""
     iter_time_s: float | None
     """Seconds of a step; `None` for configurations without a result."""
     memory_gib: float | None
@@ -90,6 +94,8 @@ class Training:
             "ep": self.ep,
             "sp": self.sp,
             "zero": self.zero,
+            "zero_group": int(self.extra["zero_group"]) if "zero_group" in self.extra else None,
+            "whole_tensors": self.group in WHOLE_TENSORS,
             "micro_batch": self.micro_batch,
             "global_batch": self.global_batch,
             "seq": self.seq,

@@ -166,6 +166,46 @@ class Weights:
         return self.dense + self.expert
 
 
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """Parameters of each tensor that one rank holds; gains and biases of a layer count as one."""
+
+    dense: tuple[int, ...] = ()
+    expert: tuple[int, ...] = ()
+
+
+def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tensors:
+    """Tensors of layer `layer` on a rank, which add up to `layer_weights`."""
+    weights = layer_weights(model, layer, tp, ep)
+    dense, expert = _attention_matrices(model, tp), []
+    if model.has_experts(layer):
+        dense.append(model.experts * model.hidden)
+        dense += _perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp)
+        expert = model.experts // ep * _perceptron_matrices(model, model.expert_ffn, tp)
+    else:
+        dense += _perceptron_matrices(model, model.ffn, tp)
+    rest = weights.dense - sum(dense), weights.expert - sum(expert)
+    with_rest = (tuple(n for n in (*found, left) if n) for found, left in zip((dense, expert), rest, strict=True))
+    return Tensors(*with_rest)
+
+
+def _perceptron_matrices(model: Decoder, ffn: int, tp: int) -> list[int]:
+    return [model.hidden * ffn // tp] * (3 if model.gated else 2)
+
+
+def _attention_matrices(model: Decoder, tp: int) -> list[int]:
+    h, heads, kv = model.hidden, model.heads // tp, local_kv(model, tp)
+    out = heads * model.value_width * h
+    if not model.kv_rank:
+        return [out, h * (heads * model.key_width + kv * (model.key_width + model.value_width))]
+    down = h * (model.kv_rank + model.rope_dim)
+    up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
+    queries = (
+        [h * model.q_rank, model.q_rank * heads * model.key_width] if model.q_rank else [h * heads * model.key_width]
+    )
+    return [out, down, up, *queries]
+
+
 def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
     """Parameters of layer `layer` on a rank; the whole layer's with `tp` and `ep` 1."""
     attention = 2 * norm_weights(model) + _attention_weights(model, tp)

@@ -3,12 +3,12 @@
 Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of communication
 libraries.
 Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) + 12 optimizer a parameter; ZeRO divides the
-last, the last two, or all by the data-parallel ranks. A GPT layer with dropout and a written score matrix keeps s b h
-(10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its
-input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's value, queries
-and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each in the buckets
-of data parallelism, and the largest unit's while it is added up. Where they are added up by the multiplications
-themselves (fused), autograd is handed an empty one of each shape instead.
+last, the last two, or all by the ranks that a shard is split over. A GPT layer with dropout and a written score matrix
+keeps s b h (10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation
+keeps its input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's
+value, queries and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each
+in the buckets of data parallelism, and the largest unit's while it is added up. Where they are added up by the
+multiplications themselves (fused), autograd is handed an empty one of each shape instead.
 Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li
 et al. 2020 (arXiv:2006.15704, section 3.2.3);
 huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
@@ -24,17 +24,17 @@ from .experts import share
 from .layer import Setting
 from .parallelism import Parallelism
 from .summary import Memory
+from .zero import owned
 
 
-def states(weights: Weights, par: Parallelism) -> Memory:
+def states(weights: Weights, par: Parallelism, owns: int | None = None) -> Memory:
     """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and offloading moves
-    them."""
+    them, and that updates `owns` parameters; when not given, its share of each tensor."""
     width, shards = par.bytes, par.shards
+    own = owned(weights, par) if owns is None else owns
 
     def cut(stage: int, size: int) -> int:
-        if shards < stage:
-            return weights.total * size
-        return owned(weights, par) * size
+        return (weights.total if shards < stage else own) * size
 
     outside = par.offload == "parameters"
     return Memory(
@@ -42,11 +42,6 @@ def states(weights: Weights, par: Parallelism) -> Memory:
         0 if outside else cut(2, par.gradient_bytes),
         cut(1, width.optimizer) if par.offload == "none" else 0,
     )
-
-
-def owned(weights: Weights, par: Parallelism) -> int:
-    """Parameters that a rank updates under ZeRO, rounded up."""
-    return -(-weights.dense // par.data) + -(-weights.expert // (par.data // par.ep))
 
 
 def layer_activations(at: Setting, layer: int) -> int:

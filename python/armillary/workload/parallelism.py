@@ -58,6 +58,8 @@ class Options(TypedDict, total=False):
     ep: int
     sp: bool | None
     zero: int
+    zero_group: int | None
+    whole_tensors: bool
     distributed_optimizer: bool
     micro_batch: int
     global_batch: int | None
@@ -100,6 +102,12 @@ class Parallelism:
     given."""
     zero: int = 0
     """ZeRO: what is cut by dp x cp. 1 optimizer, 2 and gradients, 3 and parameters (FSDP)."""
+    zero_group: int | None = None
+    """Neighbouring ranks that a shard is split over, all of dp x cp when not given; other groups replicate it (hybrid
+    sharding, MiCS)."""
+    whole_tensors: bool = False
+    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced, and each owner
+    broadcasts its parameters."""
     distributed_optimizer: bool = False
     """The same as `zero=1`."""
     micro_batch: int = 1
@@ -162,6 +170,16 @@ class Parallelism:
     def shards(self) -> int:
         """ZeRO stage in force."""
         return max(self.zero, int(self.distributed_optimizer))
+
+    @property
+    def shard_ranks(self) -> int:
+        """Ranks that a shard of dense parameters is split over."""
+        return self.zero_group or self.data
+
+    @property
+    def replicas(self) -> int:
+        """Ranks that hold the same shard."""
+        return self.data // self.shard_ranks
 
     @property
     def bytes(self) -> Precision:
@@ -256,7 +274,19 @@ def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
 def _kinds(given: Parallelism) -> list[Fault]:
     """Values that are out of range whatever the model."""
     faults = []
-    for key in ("tp", "pp", "dp", "cp", "ep", "micro_batch", "virtual_stages", "global_batch", "seq", "ranks"):
+    for key in (
+        "tp",
+        "pp",
+        "dp",
+        "cp",
+        "ep",
+        "micro_batch",
+        "virtual_stages",
+        "zero_group",
+        "global_batch",
+        "seq",
+        "ranks",
+    ):
         value = getattr(given, key)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**24):
             faults.append((key, f"{value!r} is no count", "a whole number from 1 to 16,777,216"))
@@ -274,6 +304,7 @@ def _kinds(given: Parallelism) -> list[Fault]:
             faults.append((key, f"{getattr(given, key)!r} is not one of them", ", ".join(map(str, allowed))))
     for key in (
         "sp",
+        "whole_tensors",
         "distributed_optimizer",
         "fp32_gradients",
         "overlap_tp",
@@ -437,9 +468,31 @@ def _world(model: Decoder, given: Parallelism) -> list[Fault]:
     ]
 
 
+def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    faults = []
+    group, inner = given.zero_group, given.cp * given.ep
+    if group is not None and not given.shards:
+        faults.append(("zero_group", f"{group} with ZeRO 0, which cuts nothing", "zero 1, 2 or 3"))
+    elif group is not None and (group % inner or given.data % group):
+        product = f"dp x cp = {given.data}"
+        kind = "" if inner == 1 else f", or is no multiple of cp {given.cp} x ep {given.ep}"
+        allowed = nearest(group, given.data, lambda value: given.data % value == 0 and value % inner == 0)
+        faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
+    if given.whole_tensors and given.shards != 1:
+        said = f"on with ZeRO {given.shards}, which " + ("cuts gradients too" if given.shards else "deals out nothing")
+        faults.append(("whole_tensors", said, "zero 1"))
+    if given.whole_tensors and given.offload != "none":
+        faults.append(("whole_tensors", f"on with offload {given.offload}", "offload none"))
+    return faults
+
+
 def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     del model
     faults = []
+    if given.in_switch and given.zero_group not in (None, given.data):
+        said = f"{given.zero_group}, but switches of the memory reduce over all {given.data} ranks"
+        faults.append(("zero_group", said, "none, or in_switch off"))
     if given.offload == "parameters" and given.shards < 3:
         faults.append(("offload", f"parameters, which ZeRO {given.shards} keeps on every NPU", "zero 3, or optimizer"))
     if given.in_switch and given.offload != "parameters":
@@ -450,4 +503,4 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _offloaded, _world)
+_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _shards, _offloaded, _world)

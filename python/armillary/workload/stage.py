@@ -4,9 +4,10 @@ Here: layers into chunks, passes in the schedule's order, messages between stage
 parameters, the optimizer. Not here: what a layer does (`layer.py`, `experts.py`).
 Gradients: all-reduced over dp x cp (ZeRO 0), or reduce-scattered and the updated parameters all-gathered (1, 2): by
 layer in the last micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters before
-its forward and its backward pass, one layer ahead. Collectives of one data-parallel group follow each other, as on one
-stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao et al. 2023
-(arXiv:2304.11277).
+its forward and its backward pass, one layer ahead. Shards of groups of ranks (`zero_group`) are all-reduced over their
+replicas after the last micro-batch; whole tensors are all-reduced, and broadcast by their owners. Collectives of one
+data-parallel group follow each other, as on one stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al.
+2020 (arXiv:1910.02054); Zhao et al. 2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119).
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from . import zero
 from .architecture import (
     Decoder,
+    Tensors,
     Weights,
     embedding_weights,
     head_weights,
+    layer_tensors,
     layer_weights,
     multiplied,
     norm_weights,
@@ -30,7 +34,6 @@ from .memory import (
     gathered,
     head_activations,
     layer_activations,
-    owned,
     states,
     temporary,
 )
@@ -52,6 +55,7 @@ class Unit:
     again: Script
     """Computed again before the backward pass."""
     weights: Weights
+    tensors: Tensors
     activations: int
 
 
@@ -133,21 +137,36 @@ class Plan:
         """Layer `layer` of the model, named by its place in the stage, so that equal stages have equal programs."""
         model, par = self.at.model, self.at.par
         weights = layer_weights(model, layer, par.tp, par.ep)
-        return Unit(name, *kind, weights, layer_activations(self.at, layer))
+        tensors = layer_tensors(model, layer, par.tp, par.ep)
+        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer))
 
     def _embedding(self) -> Unit:
-        weights = Weights(embedding_weights(self.at.model, self.at.par.tp))
-        return Unit("embedding", embedding(self.at), (), weights, embedding_activations(self.at))
+        count = embedding_weights(self.at.model, self.at.par.tp)
+        return Unit(
+            "embedding", embedding(self.at), (), Weights(count), Tensors((count,)), embedding_activations(self.at)
+        )
 
     def _head(self) -> Unit:
         model, par = self.at.model, self.at.par
         shared = model.tied and par.pp == 1
-        weights = Weights(norm_weights(model) + (0 if shared else head_weights(model, par.tp)))
-        return Unit("head", head(self.at), (), weights, head_activations(self.at))
+        tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
+        return Unit("head", head(self.at), (), Weights(sum(tensors)), Tensors(tensors), head_activations(self.at))
 
     def weights(self, stage: int) -> Weights:
         """Parameters of one rank of a stage."""
         return sum((unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights())
+
+    def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
+        """By unit, what each owner of whole tensors holds."""
+        units = {unit.name: unit.tensors for chunk in self.stages[stage] for unit in chunk.units}
+        return zero.pieces(units, self.at.par)
+
+    def owned(self, stage: int) -> int:
+        """Parameters of a stage that one of its ranks updates, the one with most."""
+        par = self.at.par
+        if par.whole_tensors:
+            return zero.most(zero.merged([piece for found in self.pieces(stage).values() for piece in found]))
+        return zero.owned(self.weights(stage), par) if par.shards else self.weights(stage).total
 
     def order(self, stage: int) -> list[Pass]:
         """Passes of a stage."""
@@ -158,7 +177,7 @@ class Plan:
         """Peak bytes on one NPU of a stage."""
         chunks = self.stages[stage]
         weights = self.weights(stage)
-        base = states(weights, self.at.par)
+        base = states(weights, self.at.par, self.owned(stage))
         units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
         largest = max(units.values(), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
@@ -173,12 +192,14 @@ class Builder:
     def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass]) -> None:
         self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
-        self.weights = plan.weights(stage)
+        self.weights, self.owned = plan.weights(stage), plan.owned(stage)
+        self.pieces = plan.pieces(stage) if self.par.whole_tensors else {}
+        """By unit, what each owner of whole tensors holds."""
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
         """Bytes of a message between stages."""
         self.program = Program()
         self.stream = Stream(self.program, self.par.bytes.gemm)
-        self.chain: dict[str, list[int]] = {"dp": [], "edp": []}
+        self.chain: dict[str, list[int]] = {}
         """Last collective of each data-parallel group."""
         self.stored: list[int] = []
         """Stores of gradients outside."""
@@ -193,7 +214,7 @@ class Builder:
         if self.par.shards in (1, 2) and self.par.overlap_param_gather:
             for chunk in self.chunks:
                 for unit in chunk.units:
-                    self.parameters[unit.name] = self._gather(unit.name, unit.weights, [])
+                    self.parameters[unit.name] = self._renew(unit.name, [unit], [])
         for each in self.passes:
             self.starts.append(self.stream.after)
             if each.kind == "F":
@@ -299,27 +320,25 @@ class Builder:
         for node in self.parameters.pop(unit.name, []):
             self.stream.wait(node)
 
-    def _groups(self, weights: Weights) -> list[tuple[str, int, int]]:
-        """Group, its size and the parameters it replicates, where it does."""
-        return [part for part in self._parts(weights) if part[1] > 1]
-
-    def _parts(self, weights: Weights) -> list[tuple[str, int, int]]:
-        """Group, its size and the parameters it replicates or holds alone."""
-        par = self.par
-        alike = par.data // par.ep
-        if alike == par.data:
-            parts = [("dp", par.data, weights.total)]
-        else:
-            parts = [("dp", par.data, weights.dense), ("edp", alike, weights.expert)]
-        return [part for part in parts if part[2]]
-
     def _gather(self, name: str, weights: Weights, after: Sequence[int]) -> list[int]:
-        width = self.par.bytes.weight
+        width, parts = self.par.bytes.weight, zero.sharded(weights, self.par)
         if self.par.offload == "parameters":
-            return [self._load(f"{name}.parameters", part, after) for part in self._parts(weights)]
+            return [self._load(f"{name}.parameters", part, after) for part in parts]
         return [
             self._chained(f"{name}.parameters.{group}", after, "all_gather", -(-count // size) * width, group)
-            for group, size, count in self._groups(weights)
+            for group, size, count in parts
+            if size > 1
+        ]
+
+    def _renew(self, name: str, units: Sequence[Unit], after: Sequence[int]) -> list[int]:
+        """ZeRO 1 and 2: brings what others updated."""
+        if not self.par.whole_tensors:
+            return self._gather(name, sum((unit.weights for unit in units), Weights()), after)
+        width, several = self.par.bytes.weight, zero.several(self.par)
+        return [
+            self._chained(f"{name}.parameters.{group}.{owner}", after, "broadcast", held * width, group, owner)
+            for group, owner, held in zero.merged([piece for unit in units for piece in self.pieces[unit.name]])
+            if group in several
         ]
 
     def _reduce(self, unit: Unit, each: Pass) -> None:
@@ -327,9 +346,9 @@ class Builder:
         last = each.micro_batch == self.par.micro_batches - 1
         if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
             with self.program.layer(unit.name):
-                self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights)
+                self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights, last)
 
-    def _load(self, name: str, part: tuple[str, int, int], after: Sequence[int]) -> int:
+    def _load(self, name: str, part: zero.Part, after: Sequence[int]) -> int:
         """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by the ranks."""
         group, size, count = part
         width, load = self.par.bytes.weight, f"{name}.load.{group}"
@@ -341,7 +360,7 @@ class Builder:
         node = self.program.memory(load, after, shard)
         return node if size == 1 else self._chained(f"{name}.{group}", [node], "all_gather", shard, group)
 
-    def _store(self, name: str, part: tuple[str, int, int]) -> None:
+    def _store(self, name: str, part: zero.Part, last: bool) -> None:
         """Brings a unit's gradients to memory outside, reduced on the way."""
         group, size, count = part
         width, store = self.par.gradient_bytes, f"{name}.store.{group}"
@@ -349,24 +368,37 @@ class Builder:
         if self.par.in_switch and group == "dp":
             node = self.program.memory(store, self.stream.after, shard, store=True, reach="in_switch")
         else:
-            ready = self.stream.after
-            if size > 1:
-                ready = [self._chained(f"{name}.{group}", ready, "reduce_scatter", count * width, group)]
-            node = self.program.memory(store, ready, shard, store=True)
+            node = self.program.memory(store, self._scattered(name, part, last), shard, store=True)
         self.stored.append(node)
 
-    def _reduction(self, name: str, weights: Weights) -> None:
-        if self.par.offload == "parameters":
-            for part in self._parts(weights):
-                self._store(f"{name}.gradients", part)
+    def _reduction(self, name: str, weights: Weights, last: bool = True) -> None:
+        par = self.par
+        if not par.shards or par.whole_tensors:
+            for group, ranks, count in zero.replicated(weights, par):
+                if ranks > 1:
+                    size = count * par.gradient_bytes
+                    self._chained(f"{name}.gradients.{group}", self.stream.after, "all_reduce", size, group)
             return
-        kind = "reduce_scatter" if self.par.shards else "all_reduce"
-        for group, _, count in self._groups(weights):
-            size = count * self.par.gradient_bytes
-            self._chained(f"{name}.gradients.{group}", self.stream.after, kind, size, group)
+        for part in zero.sharded(weights, par):
+            if par.offload == "parameters":
+                self._store(f"{name}.gradients", part, last)
+            else:
+                self._scattered(f"{name}.gradients", part, last)
 
-    def _chained(self, name: str, after: Sequence[int], kind: str, size: int, group: str) -> int:
-        node = self.program.collective(name, [*after, *self.chain[group]], kind, size, group)
+    def _scattered(self, name: str, part: zero.Part, last: bool) -> Sequence[int]:
+        """Reduces gradients to shards, the last micro-batch's over their replicas too; what to wait for."""
+        group, ranks, count = part
+        width, ready = self.par.gradient_bytes, self.stream.after
+        if ranks > 1:
+            ready = [self._chained(f"{name}.{group}", ready, "reduce_scatter", count * width, group)]
+        if last and self.par.replicas > 1:
+            shard = -(-count // ranks) * width
+            ready = [self._chained(f"{name}.{group}.{zero.REPLICAS}", ready, "all_reduce", shard, zero.REPLICAS)]
+        return ready
+
+    def _chained(self, name: str, after: Sequence[int], kind: str, size: int, group: str, root: int = 0) -> int:
+        before = self.chain.get(group, [])
+        node = self.program.collective(name, [*after, *before], kind, size, group, root=root)
         self.chain[group] = [node]
         return node
 
@@ -383,15 +415,14 @@ class Builder:
         for node in self.stored:
             self.stream.wait(node)
         if par.offload == "none":
-            self._optimize("step.", self.weights)
+            self._optimize("step.", self.owned)
         else:
             self._optimize_outside()
         if par.shards in (1, 2) and not par.overlap_param_gather:
-            self._gather("step", self.weights, self.stream.after)
+            self._renew("step", [unit for chunk in self.chunks for unit in chunk.units], self.stream.after)
 
-    def _optimize(self, name: str, weights: Weights) -> None:
+    def _optimize(self, name: str, count: int) -> None:
         par = self.par
-        count = owned(weights, par) if par.shards else weights.total
         moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
         self.stream.play(name, (Work("optimizer", "optimizer", 0, count * moved),))
 
@@ -400,20 +431,22 @@ class Builder:
         par, ready = self.par, list(self.stream.after)
         whole = par.offload == "parameters"
         for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.weights.total):
-            count = owned(unit.weights, par) if par.shards else unit.weights.total
+            count = zero.owned(unit.weights, par) if par.shards else unit.weights.total
             comes = count * (par.bytes.optimizer + par.gradient_bytes * whole)
             goes = count * (par.bytes.optimizer + par.bytes.weight * whole)
             with self.program.layer(unit.name):
                 self.stream.wait(self.program.memory(f"step.{unit.name}.load", ready, comes))
-                self._optimize(f"step.{unit.name}.", unit.weights)
+                self._optimize(f"step.{unit.name}.", count)
                 self.program.memory(f"step.{unit.name}.store", self.stream.after, goes, store=True)
 
     def _exchange_tied(self) -> None:
         """First and last stage add up their gradients of the embedding: each sends its own to the other."""
         count = head_weights(self.model, self.par.tp)
-        size = -(-count // (self.par.data if self.par.shards else 1)) * self.par.gradient_bytes
+        par = self.par
+        cut = par.shard_ranks if par.shards and not par.whole_tensors else 1
+        size = -(-count // cut) * par.gradient_bytes
         peer = self._peer(-1 if self.stage == 0 else 1)
-        tag = 2 * self.par.micro_batches * self.par.virtual_stages
+        tag = 2 * par.micro_batches * par.virtual_stages
         self.program.send("step.send_embedding_grad", self.stream.after, peer, size, tag)
         self.stream.wait(self.program.recv("step.receive_embedding_grad", self.stream.after, peer, size, tag))
 

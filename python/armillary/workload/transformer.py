@@ -20,6 +20,7 @@ from .schedule import bubble_share
 from .stage import Plan, build_stage, program_key
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
+from .zero import REPLICAS
 
 
 @takes_options(*EXPERT_OPTIONS)
@@ -27,8 +28,9 @@ def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options
     """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face `config.json`.
 
     `transformer("gpt3-175b", tp=16, dp=64)`. The options are the fields of `Parallelism`. There are tp x cp x dp x pp
-    ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with the same weights). Raises `InputError`
-    listing every problem.
+    ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with the same weights), and with
+    `zero_group` `zero` (ranks that a shard is split over) and `replica` (those with the same shard). Raises
+    `InputError` listing every problem.
     """
     return generate(load_model(model), "transformer", options)
 
@@ -55,11 +57,28 @@ def generate(model: Model, family: str, options: Options) -> Workload:
     plan = Plan(Setting(shape, par))
     programs, memories = _programs(plan)
     summary = _summary(model, plan, programs, memories)
-    sizes = {"tp": par.tp, "cp": par.cp, "ep": par.ep, "dp": par.dp // par.ep, "pp": par.pp}
-    families = {"tp": ["tp"], "cp": ["cp"], "dp": ["cp", "ep", "dp"], "ep": ["ep"], "edp": ["cp", "dp"]}
     used = {volume.group for program in programs for volume in program.volumes}
-    groups = {name: along for name, along in families.items() if name in used}
-    return Workload.mesh(model.name, list(sizes.items()), groups, ["pp"], programs, summary)
+    groups = {name: along for name, along in _GROUPS.items() if name in used}
+    return Workload.mesh(model.name, _axes(par), groups, ["pp"], programs, summary)
+
+
+_GROUPS = {
+    "tp": ["tp"],
+    "cp": ["cp"],
+    "dp": ["cp", "ep", "dp", REPLICAS],
+    "ep": ["ep"],
+    "edp": ["cp", "dp", REPLICAS],
+    "zero": ["cp", "ep", "dp"],
+    "ezero": ["cp", "dp"],
+    REPLICAS: [REPLICAS],
+}
+"""Axes along which the ranks of a group differ."""
+
+
+def _axes(par: Parallelism) -> list[tuple[str, int]]:
+    """Sizes of the mesh of ranks, fastest first."""
+    inner = par.dp // par.ep // par.replicas
+    return [("tp", par.tp), ("cp", par.cp), ("ep", par.ep), ("dp", inner), (REPLICAS, par.replicas), ("pp", par.pp)]
 
 
 def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
