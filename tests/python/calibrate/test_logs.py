@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from armillary.calibrate import calibrate, read
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armillary.calibrate import Log, calibrate, printed, read, records
 
 RANKS = "#  Rank  {0} Group  0 Pid 7{0} on {1} device  0\n"
 LINE = "  1048576  262144  float  sum  -1  45.30  23.15  23.15  0  45.10  23.25  23.25  0\n"
@@ -39,3 +44,156 @@ def test_a_machine_that_is_another_is_doubted(tmp_path: Path) -> None:
     path.write_text(ranks + lines, encoding="utf-8")
     notes = calibrate("dgx-h100", read(str(path)).tables).notes()
     assert any("is it the machine that dgx-h100 describes?" in note for note in notes)
+
+
+SECOND = RANKS.format(0, "a") + RANKS.format(1, "a")
+
+
+def read_text(folder: Path, name: str, text: str) -> Log:
+    (folder / name).write_text(text, encoding="utf-8")
+    return read(str(folder / name))
+
+
+def test_times_in_ms_of_the_first_tests(tmp_path: Path) -> None:
+    """Up to NCCL 2.4: `bytes N type op time algbw busbw res`, in ms, several types and operations of one size."""
+    head = "#   Device  0 ->  0 [0x0a] GeForce\n#   Device  1 ->  1 [0x09] GeForce\n"
+    head += (
+        "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res\n"
+    )
+    rows = (
+        "     1048576       1048576    char     sum    0.210   4.99   4.99    0e+00    0.200   5.24   5.24    0e+00\n"
+        "     1048576        262144     int    prod    0.200   5.24   5.24    0e+00    0.190   5.52   5.52    0e+00\n"
+        "    10000000       2500000   float     sum    1.630   6.13   6.13      N/A    1.620   6.17   6.17      N/A\n"
+    )
+    for text in (head + rows, rows.replace("    104", "#   104").replace("   100", "#  100") + head + rows):
+        tables = read_text(tmp_path, "all_reduce.log", text).tables
+        assert [size for size, _ in tables[-1].points] == [1048576, 1048576, 10_000_000]
+        assert [us for _, us in tables[-1].points] == pytest.approx([200.0, 190.0, 1620.0])
+        assert tables[-1].ranks == 2
+
+
+def test_ms_are_told_without_a_head(tmp_path: Path) -> None:
+    rows = "  10000000  10000000  char  sum  1.628  6.14  9.21  0e+00  1.932  5.18  7.77  0e+00\n"
+    (table,) = read_text(tmp_path, "x.log", rows).tables
+    assert (table.collective, table.ranks, table.points) == ("all_reduce", 4, ((10_000_000, 1932.0),))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "1048576 262144 float 45.30 23.15 11.57 0e+00 45.10 23.25 11.62 0e+00",  # all_gather of version 2.0: no redop
+        "1048576 262144 float sum 45.30 23.15 11.57 0e+00 45.10 23.25 11.62 0e+00",  # to 2.10: no root
+        "1048576 262144 fp8_e4m3 sum -1 45.30 23.15 11.57 N/A 45.10 23.25 11.62 N/A",
+        "1048576 262144 float sum -1 45.10 23.25 11.62 0",  # rccl-tests -O 0: in place only
+        "1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0 2026-01-02 10:11:12",  # -S 1
+        "1048576 262144 float sum -1 45.30 23.15 11.57 0 44.9 46.1 46.0 1.2 45.10 23.25 11.62 0 44.8 46.2 46.1 1.3",
+        "[1,0]<stdout>:     1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
+        "[prterun-n1-77@1,0]<stdout>: 1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
+        "0:  1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
+    ],
+)
+def test_columns_of_every_version(tmp_path: Path, row: str) -> None:
+    """The in-place time, whatever stands beside it."""
+    (table,) = read_text(tmp_path, "all_gather.log", SECOND + row + "\n").tables
+    assert (table.collective, table.ranks, table.points) == ("all_gather", 2, ((1048576, 45.10),))
+
+
+def test_the_command_above_a_table_names_it(tmp_path: Path) -> None:
+    row = "1048576 262144 float none -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0\n"
+    text = f"+ mpirun -np 2 ./build/all_gather_perf -b 8\n{SECOND}{row}+ ./alltoall_perf_mpi -g 1\n{SECOND}{row}"
+    assert [table.collective for table in read_text(tmp_path, "x.log", text).tables] == ["all_gather", "all_to_all"]
+
+
+def test_of_groups_that_ran_side_by_side_the_first_is_timed(tmp_path: Path) -> None:
+    """NCCL_TESTS_SPLIT: four ranks in two groups, one on each host."""
+    ranks = "".join(
+        f"#  Rank {rank:2d} Group {rank % 2:2d} Pid 1 on {'ab'[rank // 2]} device {rank % 2}\n" for rank in range(4)
+    )
+    (table,) = read_text(tmp_path, "all_reduce.log", ranks + LINE).tables
+    assert (table.ranks, table.hosts) == (2, 2)
+
+
+def result(size: int, us: float, ratio: float) -> dict[str, object]:
+    """A result of nccl-tests -J."""
+    rate = size / us / 1e3
+    body = {"time": us, "alg_bw": rate, "bus_bw": rate * ratio, "nwrong": 0.0}
+    slower = {"time": 1.1 * us, "alg_bw": rate / 1.1, "bus_bw": rate / 1.1 * ratio, "nwrong": 0.0}
+    names = {"size": size, "count": size // 4, "type": "float", "redop": "none", "root": "    -1"}
+    return {**names, "out_of_place": slower, "in_place": body, "actual_iterations": 20, "experiment_name": "x"}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_json_of_nccl_tests(tmp_path: Path, whole: bool) -> None:
+    """Four processes of two GPUs, of which only the first is listed; also where the file was cut off."""
+    devices = [{"rank": 2 * at, "group": 0, "pid": 1, "hostname": f"n{at // 2}", "device": 0} for at in range(4)]
+    data = {
+        "version": 2,
+        "args": ["/opt/build/all_gather_perf", "-J", "x"],
+        "env": ['A="results":[', "B={"],
+        "config": {"nthreads": 1, "ngpus": 2, "devices": devices},
+        "results": [result(2**20, 50.0, 7 / 8), result(2**21, 80.0, 7 / 8), result(2**22, 1.0, 7 / 8)],
+    }
+    text = json.dumps(data)
+    log = read_text(tmp_path, "out.json", text if whole else text[: text.rindex("in_place")])
+    (table,) = log.tables
+    assert (table.collective, table.ranks, table.hosts) == ("all_gather", 8, 2)
+    expected = [(2**20, 50.0), (2**21, 80.0), (2**22, 1.0)]
+    assert list(table.points) == (expected if whole else expected[:2])
+
+
+def rccl(inside: int, size: int, us: float, received: int = 0) -> dict[str, object]:
+    """A result of rccl-tests -x, over two processes of `inside` GPUs."""
+    rate = size / us / 1e3
+    numbers = {"size": received or size, "type": "float", "redop": "sum", "inPlace": 1, "time": us}
+    where = {"nodes": 1, "ranks": 2, "ranksPerNode": 2, "gpusPerRank": inside}
+    name = "ReduceScatter" if received else "AllReduce"
+    return {"numCycle": 0, "name": name, **where, **numbers, "algBw": rate, "busBw": rate, "wrong": "0"}
+
+
+def test_json_of_rccl_tests(tmp_path: Path) -> None:
+    """A list, or an object a line; of a reduce-scatter its size is what a rank receives."""
+    rows = [
+        rccl(4, 2**20, 40.0),
+        {**rccl(4, 2**21, 90.0), "inPlace": 0},
+        rccl(4, 2**21, 70.0),
+        rccl(4, 2**10, 9.0, 2**7),
+    ]
+    for text in (json.dumps(rows), "\n".join(map(json.dumps, rows))):
+        tables = read_text(tmp_path, "out.json", text).tables
+        assert [(table.collective, table.ranks) for table in tables] == [("all_reduce", 8), ("reduce_scatter", 8)]
+        assert [table.points for table in tables] == [((2**20, 40.0), (2**21, 70.0)), ((2**10, 9.0),)]
+
+
+@pytest.mark.parametrize(
+    ("head", "nodes"),
+    [
+        ("collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, busbw, #wrong", True),
+        (
+            "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,time,algbw,busbw,#wrong",
+            True,
+        ),
+        ("collective, gpus, size, type, redop, inplace, time, algbw, busbw, #wrong", False),
+    ],
+)
+def test_csv_of_rccl_tests(tmp_path: Path, head: str, nodes: bool) -> None:
+    """With a column that the head leaves out, with cycles, and of one process."""
+    where = "2, 16, 8, 1" if nodes else "16"
+    row = f'"AllReduce", {where}, 1048576, "float", "sum", 1, 100.0, 10.48576, 19.6608, "0"\n'
+    text = head + "\n" + (f"0, {row}" if "Cycle" in head else row)
+    (table,) = read_text(tmp_path, "x.csv", text + text.splitlines()[1].replace("100.0", "7.0")).tables
+    assert (table.collective, table.ranks, table.hosts) == ("all_reduce", 16, 2 if nodes else 0)
+    assert table.points == ((1048576, 100.0),)
+
+
+def test_csv_of_the_first_tests_is_in_ms(tmp_path: Path) -> None:
+    head = "B,N,type,op,oop_time,oop_algbw,oop_busbw,oop_res,ip_time,ip_algbw,ip_busbw,ip_res\n"
+    row = "10000000,2500000,float,sum,1.63,6.13,9.2,0.0,1.62,6.17,9.26,0.0\n"
+    (table,) = read_text(tmp_path, "x.csv", head + row).tables
+    assert (table.collective, table.ranks, table.points) == ("all_reduce", 4, ((10_000_000, 1620.0),))
+
+
+@given(st.text(alphabet='0123456789 .e+-#{}[]":,rsultizeNaT\n<>stdou', max_size=400))
+def test_nothing_that_a_file_holds_breaks_the_reader(text: str) -> None:
+    for content in (text, '{"results": [' + text, "collective,size,time,algbw,busbw\n" + text):
+        opened, skipped = records.read(content, None) or printed.read(content, None)
+        assert skipped >= 0 and all(each.lines for each in opened)

@@ -1,0 +1,124 @@
+"""Tables of times under construction: what a reader found, and what follows from it.
+
+Which collective it is stands in the log or its name, or follows from `busbw / algbw`; so do the ranks. Not here: how a
+table is written (`printed`, `records`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from .. import nccl
+from ..errors import InputError, Problem
+
+TESTS = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast", re.IGNORECASE)
+"""Collectives whose names stand in those of files and programs."""
+_OFF = 0.02
+"""How far size / time may be from the printed algbw, beside what rounding explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Times of one collective over `ranks` ranks: bytes as nccl-tests counts them, us."""
+
+    file: str
+    collective: str
+    ranks: int
+    points: tuple[tuple[int, float], ...]
+    hosts: int = 0
+    """Machines that the ranks ran on; 0 where the log doesn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A size in bytes and its time in us."""
+
+    size: int
+    time_us: float
+    ratio: float | None
+    """busbw / algbw, where they have digits enough to tell."""
+    reduces: bool
+
+
+@dataclass(slots=True)
+class Draft:
+    """A table under construction."""
+
+    name: str | None
+    ranks: int = 0
+    hosts: int = 0
+    lines: list[Line] = field(default_factory=list)
+    hint: str | None = None
+    """A collective that something near the table names."""
+
+    def table(self, path: str, problems: list[Problem]) -> Table | None:
+        """The table; `None` and a problem where nothing tells its collective or its ranks."""
+        ratios = sorted(line.ratio for line in self.lines if line.ratio is not None)
+        ratio = ratios[len(ratios) // 2] if ratios else None
+        name = self.name or _named(ratio, self.lines[0].reduces) or self.hint
+        first = f"table from {self.lines[0].size} bytes"
+        if name is None:
+            help_ = "a file name with the collective in it, or --collective"
+            problems.append(Problem(path, first, "nothing tells which collective it is", help_))
+            return None
+        ranks = self.ranks or _ranks(name, ratio)
+        if ranks < 2:
+            help_ = "lines '#  Rank  0 ...' above it"
+            problems.append(Problem(path, first, "nothing tells how many ranks ran", help_))
+            return None
+        return Table(path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts)
+
+
+def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> Line | None:
+    """A line of numbers that were printed; `None` where nothing was moved or took no time."""
+    if size <= 0 or not (time_us > 0 and math.isfinite(time_us + algbw + busbw)):
+        return None
+    return Line(size, time_us, busbw / algbw if algbw >= 1 else None, reduces)
+
+
+def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> bool:
+    """Whether `size / time` is the algbw (GB/s), of a time that may be `rounding` of itself off."""
+    if not time_us > 0:
+        return False
+    rate = size / time_us / 1e3
+    return abs(rate - algbw) <= _OFF * algbw + 0.0051 + rate * rounding
+
+
+def known(test: str) -> str | None:
+    """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` of what is no collective."""
+    try:
+        return nccl.operation(test)
+    except InputError:
+        return None
+
+
+def named(text: str) -> str | None:
+    """The collective in the name of a file or a program."""
+    found = TESTS.search(text)
+    return known(found[0]) if found else None
+
+
+def append(tables: list[Draft], each: Line) -> None:
+    """Adds a line to the last table; a size that falls begins another one like it."""
+    last = tables[-1]
+    if last.lines and each.size < last.lines[-1].size:
+        tables.append(Draft(last.name, last.ranks, last.hosts, hint=last.hint))
+    tables[-1].lines.append(each)
+
+
+def _named(ratio: float | None, reduces: bool) -> str | None:
+    if ratio is None:
+        return None
+    if ratio > 1:
+        return "all_reduce"
+    return "reduce_scatter" if reduces and ratio < 1 else None
+
+
+def _ranks(name: str, ratio: float | None) -> int:
+    """Ranks from busbw / algbw."""
+    if ratio is None:
+        return 0
+    left = 2 - ratio if name == "all_reduce" else 1 - ratio
+    return round((2 if name == "all_reduce" else 1) / left) if left > 1e-3 else 0

@@ -1,0 +1,186 @@
+"""What nccl-tests and rccl-tests write to files: JSON and CSV.
+
+nccl-tests `-J`: an object with `config` (`devices`, `nthreads`, `ngpus`), `args` and `results`, each with `size`, and
+`out_of_place` and `in_place` of `time` (or `cpu_time`) in us, `alg_bw`, `bus_bw`. A file that was cut off is read as
+far as it goes. rccl-tests `-Z json`: objects, one a line or in a list, with `name`, `ranks`, `gpusPerRank`, `size`,
+`inPlace`, `time`, `algBw`, `busBw`; `-Z csv`: the same as columns, in early versions with a column `nodes` that the
+head doesn't name. NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms.
+Source: NVIDIA/nccl-tests src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x test/single.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from . import drafts
+from .drafts import Draft, Line
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One measurement: bytes, us, GB/s."""
+
+    test: str
+    """Empty where nothing names it."""
+    ranks: int
+    hosts: int
+    size: int
+    time_us: float
+    algbw: float
+    busbw: float
+    reduces: bool
+    in_place: bool
+
+    def line(self) -> Line | None:
+        """`None` where it contradicts itself or is of a test that is no collective."""
+        if self.test and drafts.known(self.test) is None:
+            return None
+        # rccl-tests writes what a rank receives: of a reduce-scatter a part of the size.
+        for times in (1, self.ranks):
+            if times and drafts.agree(self.size * times, self.time_us, self.algbw):
+                return drafts.line(self.size * times, self.time_us, self.algbw, self.busbw, self.reduces)
+        return None
+
+
+def read(text: str, name: str | None) -> tuple[list[Draft], int] | None:
+    """The tables of a file and how many records contradict themselves; `None` where it is no such file."""
+    records = _records(text)
+    return None if records is None else _tables(records, name)
+
+
+def _records(text: str) -> list[_Record | None] | None:
+    if text.lstrip()[:1] in ("{", "["):
+        if results := re.search(r'"results"\s*:\s*\[', text):
+            return _of_nccl(text, results.end())
+        rows = [_lowered(row) for row in _objects(text, 0)]
+        return [_of_row(row) for row in rows] if any("algbw" in row for row in rows) else None
+    lines = [line for line in text.splitlines() if line.strip()]
+    head = [word.strip().lower() for word in lines[0].split(",")] if lines else []
+    if "algbw" in head or "oop_algbw" in head:
+        return [_of_row(row) for row in _rows(head, lines[1:])]
+    return None
+
+
+def _objects(text: str, at: int) -> Iterator[Mapping[str, Any]]:
+    """Objects one after the other, with or without commas between them, as far as they are whole."""
+    decoder = json.JSONDecoder()
+    while (begin := text.find("{", at)) >= 0:
+        if text[at:begin].strip(" \t\r\n,["):
+            return
+        try:
+            found, at = decoder.raw_decode(text, begin)
+        except ValueError:
+            return
+        yield found
+
+
+def _after(text: str, key: str) -> object:
+    """The value of the first `key` of an object that may be cut off; `None` where there is none."""
+    found = re.search(rf'"{key}"\s*:\s*', text)
+    try:
+        return json.JSONDecoder().raw_decode(text, found.end())[0] if found else None
+    except ValueError:
+        return None
+
+
+def _of_nccl(text: str, results: int) -> list[_Record | None]:
+    args, config = _after(text, "args"), _after(text, "config")
+    test = str(args[0]).rpartition("/")[2] if isinstance(args, list) and args else ""
+    ranks, hosts = _devices(config if isinstance(config, dict) else {})
+    return [_of_result(row, test, ranks, hosts) for row in _objects(text, results)]
+
+
+def _devices(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Ranks and hosts: of each process all of its GPUs are listed, or the first."""
+    listed = [each for each in config.get("devices") or () if isinstance(each, dict)]
+    process = _whole(config.get("nthreads")) * _whole(config.get("ngpus"))
+    last = max((_whole(each.get("rank")) for each in listed), default=-1)
+    ranks = last // process * process + process if process and last >= 0 else 0
+    return ranks, len({each.get("hostname") for each in listed})
+
+
+def _of_result(row: Mapping[str, Any], test: str, ranks: int, hosts: int) -> _Record | None:
+    measured = row.get("in_place") or row.get("out_of_place")
+    if not isinstance(measured, dict):
+        return None
+    time = measured.get("time", measured.get("cpu_time"))
+    numbers = _numbers(time, measured.get("alg_bw"), measured.get("bus_bw"))
+    reduces = str(row.get("redop", "none")) != "none"
+    return None if numbers is None else _Record(test, ranks, hosts, _whole(row.get("size")), *numbers, reduces, True)
+
+
+def _lowered(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key).lower(): value for key, value in row.items()}
+
+
+def _rows(head: Sequence[str], lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for values in csv.reader(lines, skipinitialspace=True):
+        unnamed = len(values) == len(head) + 1 and "collective" in head
+        place = head.index("collective") + 1 if unnamed else len(head)
+        names = [*head[:place], "nodes", *head[place:]] if unnamed else head
+        yield dict(zip(names, values, strict=False))
+
+
+def _of_row(row: Mapping[str, Any]) -> _Record | None:
+    """A row of rccl-tests, or of NCCL 1's."""
+    first = next((kind for kind in ("ip_", "oop_") if row.get(f"{kind}time")), "")
+    numbers = _numbers(*(row.get(f"{first}{column}") for column in ("time", "algbw", "busbw")))
+    if numbers is None:
+        return None
+    time, algbw, busbw = numbers
+    test = str(row.get("name") or row.get("collective") or "")
+    ranks = _whole(row.get("ranks", 1)) * _whole(row.get("gpusperrank") or row.get("gpus"))
+    reduces = str(row.get("redop") or row.get("op") or "none") != "none"
+    size = _whole(row.get("size") or row.get("b"))
+    in_place = bool(first) or _whole(row.get("inplace")) == 1
+    scale = 1e3 if first else 1.0
+    return _Record(test, ranks, _whole(row.get("nodes")), size, time * scale, algbw, busbw, reduces, in_place)
+
+
+def _numbers(time: object, algbw: object, busbw: object) -> tuple[float, float, float] | None:
+    try:
+        return float(str(time)), float(str(algbw)), float(str(busbw))
+    except ValueError:
+        return None
+
+
+def _whole(value: object) -> int:
+    """0 of what is no whole number."""
+    text = str(value)
+    return int(text) if re.fullmatch(r"\d{1,18}", text) else 0
+
+
+def _tables(records: Sequence[_Record | None], name: str | None) -> tuple[list[Draft], int]:
+    """Tables of one collective and number of ranks; in-place times where there are any."""
+    opened: list[Draft] = []
+    skipped = 0
+    before: tuple[object, ...] = ()
+    for record in _preferred(records):
+        line = record.line() if record else None
+        if record is None or line is None:
+            skipped += 1
+            continue
+        key = (record.test, record.ranks, record.hosts)
+        if key != before or not opened:
+            opened.append(Draft(drafts.known(record.test) or name, record.ranks, record.hosts))
+            before = key
+        drafts.append(opened, line)
+    return opened, skipped
+
+
+def _preferred(records: Sequence[_Record | None]) -> Iterator[_Record | None]:
+    """Without out-of-place times whose in-place time follows."""
+    for record, following in pairwise([*records, None]):
+        if record is None or following is None or not _replaces(following, record):
+            yield record
+
+
+def _replaces(following: _Record, record: _Record) -> bool:
+    same = (record.test, record.ranks, record.size) == (following.test, following.ranks, following.size)
+    return same and following.in_place and not record.in_place
