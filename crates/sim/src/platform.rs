@@ -126,6 +126,17 @@ pub enum Exceeded {
     Spill,
 }
 
+/// What a host takes to launch one piece of work on its NPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// A kernel; a collective takes as much and something for every other member.
+    pub kernel: Span,
+    /// What a collective takes for every member beside the NPU itself.
+    pub member: Span,
+    /// A send.
+    pub send: Span,
+}
+
 /// One NPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Npu {
@@ -139,8 +150,8 @@ pub struct Npu {
     pub compute_beside: Ratio,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
-    /// What its host takes to launch a kernel, a collective or a send, one after the other; it waits for receives.
-    pub launch: Span,
+    /// What its host takes to launch work, one piece after the other; it waits for receives.
+    pub launch: Launch,
     /// Local memory bandwidth; `None`: reductions cost nothing.
     pub memory_bandwidth: Option<Bandwidth>,
     /// Fixed part of an access to local memory by a load or store node.

@@ -5,10 +5,9 @@ use crate::compute;
 use crate::executor::{Lowering, Settings};
 use crate::memory;
 use crate::native::NativeLowering;
-use crate::platform::Platform;
+use crate::platform::{Launch, Platform};
 use graph::Workload;
 use trace::chakra::ReadOptions;
-use units::Span;
 
 /// How forgiving the trace reader is.
 pub fn read_options(platform: &Platform) -> ReadOptions {
@@ -50,7 +49,7 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         memory_limit: platform.npu.memory_capacity.map(|capacity| (capacity, platform.npu.memory_exceeded)),
         resident: memory::resident(workload),
         durations: compute::durations(workload, platform),
-        launch: if platform.scheduler.replay_only { Span::ZERO } else { platform.npu.launch },
+        launch: if platform.scheduler.replay_only { Launch::default() } else { platform.npu.launch },
         beside: compute::beside(workload, platform),
     }
 }

@@ -42,7 +42,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     parsed.collectives.choices = CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
     parsed.profile = Profile::AstraSim;
     // It has neither launches nor kernels that communication slows.
-    parsed.npu.launch = Span::ZERO;
+    parsed.npu.launch = Default::default();
     parsed.npu.compute_beside = Ratio::ONE;
     parsed
 }

@@ -41,6 +41,25 @@ fn a_host_runs_ahead() {
     assert_eq!(alone(&[1, 1, 1, 100], "{}"), 103.0);
 }
 
+/// What a collective takes beside a kernel is for every other member; sends have a time of their own.
+#[test]
+fn collectives_and_sends_take_their_own() {
+    let reduce = program(&[(collective(CollectiveKind::AllReduce, 0, 0), 0, &[]), (WORK, 1, &[0])]);
+    let mut workload = Workload::uniform(reduce, 2);
+    workload.slots = vec![0];
+    assert_eq!(step_us("{launch: {kernel: 10 us, member: 70 us}}", workload), 10.0 + 70.0 + 10.0 + 1.0);
+    let passed = |npu: &str| {
+        let first = program(&[(send(1, 100_000), 0, &[]), (send(1, 100_000), 0, &[0])]);
+        let second = program(&[(recv(-1, 100_000), 0, &[]), (recv(-1, 100_000), 0, &[0])]);
+        let mut workload = Workload::uniform(first, 2);
+        workload.programs.push(Arc::new(second));
+        workload.ranks[1].program = 1;
+        step_us(npu, workload)
+    };
+    assert_eq!(passed("{launch: 10 us}"), passed("{launch: {kernel: 10 us}}"));
+    assert_eq!(passed("{launch: {kernel: 10 us, send: 500 us}}"), 500.0 + 500.0 + 100.0);
+}
+
 /// It waits for what its NPU receives: what follows is launched after that.
 #[test]
 fn a_host_waits_for_receives() {

@@ -31,7 +31,8 @@ def compute(platform: Platform) -> dict[str, Any]:
 
 def test_what_is_written_is_described() -> None:
     npu = Platform.parse(BASE + FULL).describe()["npu"]
-    assert (npu["launch_ps"], npu["compute"]) == (80_000_000, "roofline")
+    assert npu["launch"] == {"kernel_ps": 80_000_000, "member_ps": 0, "send_ps": 80_000_000}
+    assert npu["compute"] == "roofline"
     found = npu["compute_settings"]
     assert (found["beside_millionths"], found["start_ps"]) == (850_000, 3_000_000)
     assert found["rates_flops"] == {"fp8": 2 * 10**12, "fp32": 5 * 10**11}
@@ -39,24 +40,24 @@ def test_what_is_written_is_described() -> None:
 
 
 @given(
-    launch=st.integers(0, 10**12),
+    launch=st.tuples(*[st.integers(0, 10**12)] * 3),
     start=st.integers(0, 10**12),
     beside=st.integers(1, 10**6),
     rates=st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)),
     tiles=st.tuples(st.integers(1, 65_536), st.integers(0, 65_536), st.integers(0, 1024)),
 )
 def test_what_is_set_is_shown_and_reads_back(
-    launch: int, start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
+    launch: tuple[int, int, int], start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
 ) -> None:
     settings = {
-        "npu.launch": f"{launch} ps",
+        "npu.launch": {key: f"{value} ps" for key, value in zip(("kernel", "member", "send"), launch, strict=True)},
         "npu.compute.start": f"{start} ps",
         "npu.compute.beside": f"{beside / 10**6:.6f}",
         "npu.compute.rates.fp8": f"{rates[0]} MFLOPS",
         "npu.compute.rates.fp32": f"{rates[1]} MFLOPS",
     } | {f"npu.compute.tiles.{key}": value for key, value in zip(("units", "fill", "load"), tiles, strict=True)}
     platform = Platform.parse(BASE + FULL, settings=settings)
-    assert platform.describe()["npu"]["launch_ps"] == launch
+    assert tuple(platform.describe()["npu"]["launch"].values()) == launch
     found = compute(platform)
     assert (found["start_ps"], found["beside_millionths"]) == (start, beside)
     assert found["rates_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
@@ -76,6 +77,7 @@ def test_defaults_are_not_shown() -> None:
         ("npu.launch", "80", 'time "80" has no unit', "ps, ns, us, ms or s"),
         ("npu.launch", "-1 us", 'time "-1 us" is negative', "ps, ns, us, ms or s"),
         ("npu.launch", "3 GB", 'time "3 GB" has the unknown unit "GB"', "ps, ns, us, ms or s"),
+        ("npu.launch.member", "3 us", '"npu.launch" is "80 us", not a mapping', "a key of a mapping"),
         ("npu.lanch", "1 us", 'unknown key "lanch"; did you mean "launch"?', "name, compute, peak, launch, memory"),
         ("npu.compute.start", "3", 'time "3" has no unit', "ps, ns, us, ms or s"),
         ("npu.compute.beside", 0, 'ratio "0" is zero', "at least a millionth"),
@@ -129,3 +131,18 @@ def test_times_by_hand() -> None:
     # Each is begun as it is launched, 10, 20, 30 ms, the collective at 40, and d at 50.
     step = simulate(workload, slow.changed({"links[0].bandwidth": "100 GB/s"})).step_time_ns / 1e3
     assert step == pytest.approx(50_000 + 2003, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        ("{member: 3}", 'time "3" has no unit'),
+        ("{kernels: 3 us}", 'unknown key "kernels"; did you mean "kernel"?'),
+        ("{send: -1 us, member: 1 GB}", 'time "-1 us" is negative'),
+    ],
+)
+def test_launches_of_their_own_refused(launch: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Platform.parse(f"{BASE}npu: {{launch: {launch}}}\n")
+    assert said in "; ".join(problem.message for problem in caught.value.problems)
+    assert all(problem.place.startswith("line 4") or "npu.launch" in problem.place for problem in caught.value.problems)

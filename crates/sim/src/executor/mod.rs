@@ -24,7 +24,7 @@ pub use stall::Stall;
 
 use crate::lowering::{Lowered, Request};
 use crate::observe::{Departure, Observer, Sender};
-use crate::platform::Exceeded;
+use crate::platform::{Exceeded, Launch};
 use crate::shape::{Shape, Shapes};
 use device::memory::Sharing;
 use engine::EventQueue;
@@ -142,8 +142,8 @@ pub struct Settings {
     pub memory_limit: Option<(units::Bytes, Exceeded)>,
     /// What each program holds from the beginning to the end.
     pub resident: Vec<u64>,
-    /// What a host takes to launch a kernel, a collective or a send on its NPU.
-    pub launch: Span,
+    /// What a host takes to launch work on its NPU.
+    pub launch: Launch,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
     pub durations: Vec<Vec<Span>>,
     /// The same for computations that start while their NPU communicates; empty where that changes nothing.

@@ -2,6 +2,7 @@
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant};
+use crate::platform::Launch;
 use graph::{Op, Reach};
 use network::Backend;
 use std::cmp::Reverse;
@@ -163,7 +164,7 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.ranks[rank as usize].program as usize;
         let kind = self.kinds[program][index as usize];
         self.recorder.issued(rank, index, kind, self.ranks[rank as usize].last, self.now);
-        match self.launched(rank, kind) {
+        match self.launched(rank, index, kind) {
             Some(later) => self.register(rank, later, Callback::Launched(index)),
             None => self.take_memory(rank, index),
         }
@@ -171,13 +172,26 @@ impl<B: Backend> Executor<'_, B> {
 
     /// When the host will have launched a node that could begin now; nothing where it has already. Hosts launch one node after the other, ahead of
     /// their NPUs but not of what they have received.
-    fn launched(&mut self, rank: u32, kind: Kind) -> Option<Time> {
-        if self.settings.launch == Span::ZERO || !matches!(kind, Kind::Compute | Kind::Communication) {
+    fn launched(&mut self, rank: u32, index: u32, kind: Kind) -> Option<Time> {
+        let launch = self.settings.launch;
+        if launch == Launch::default() || !matches!(kind, Kind::Compute | Kind::Communication) {
             return None;
         }
+        let program = self.ranks[rank as usize].program as usize;
+        let takes = match self.workload.programs[program].nodes()[index as usize].op {
+            Op::Send { .. } => launch.send,
+            Op::Collective { slot, .. } => launch.kernel + launch.member * u64::from(self.others(rank, slot)),
+            _ => launch.kernel,
+        };
         let state = &mut self.ranks[rank as usize];
-        state.launched = state.launched + self.settings.launch;
+        state.launched = state.launched + takes;
         (state.launched > self.now).then_some(state.launched)
+    }
+
+    /// Members of the group in a slot, without the rank itself.
+    fn others(&self, rank: u32, slot: u32) -> u32 {
+        let group = self.slots[(self.ranks[rank as usize].slots + slot) as usize].group;
+        self.workload.groups[group as usize].members.len(self.settings.ranks).saturating_sub(1)
     }
 
     /// Begins a node that has been launched, as soon as it has its memory.

@@ -5,8 +5,8 @@ use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::{self, Value};
 use crate::platform::{
-    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Policy, Scheduler,
-    SharedBus,
+    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
+    Scheduler, SharedBus,
 };
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
@@ -219,7 +219,7 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         compute: if raw.roofline { Compute::Roofline(Roofline::ideal(peak, memory)) } else { Compute::Recorded },
         compute_scale: Ratio::ONE,
         compute_beside: Ratio::ONE,
-        launch: Span::ZERO,
+        launch: Launch::default(),
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),
         memory_latency: Span::ZERO,

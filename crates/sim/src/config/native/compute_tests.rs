@@ -1,7 +1,7 @@
 //! `npu.compute`: what its keys mean, broken values against their exact message, and models that read back.
 
 use super::{from_yaml, load_with, to_json, to_yaml};
-use crate::platform::Platform;
+use crate::platform::{Launch, Platform};
 use device::compute::systolic::{Dataflow, Sram, Systolic};
 use device::compute::{Compute, Efficiency, Measured, Roofline, Tiles};
 use graph::{Gemm, Kernel, Problem};
@@ -233,11 +233,12 @@ proptest! {
         which in 0..3,
         scale in 1u64..1_000_000_000_000,
         beside in 1u64..=1_000_000,
-        launch in 0u64..1_000_000_000_000,
+        launch in [0u64..1_000_000_000_000, 0..3, 0..1_000_000_000_000],
     ) {
         let mut platform = read("recorded").unwrap();
         platform.npu.compute_beside = Ratio(beside);
-        platform.npu.launch = Span(launch);
+        let [kernel, member, send] = launch.map(Span);
+        platform.npu.launch = Launch { kernel, member, send };
         platform.npu.compute_scale = Ratio(scale);
         platform.npu.compute =
             [Compute::Recorded, Compute::Roofline(roofline), Compute::Systolic(array)][which as usize].clone();

@@ -28,6 +28,7 @@ mod compute;
 mod compute_tests;
 mod fabric;
 mod inline;
+mod launch;
 mod library;
 mod memory;
 #[cfg(test)]

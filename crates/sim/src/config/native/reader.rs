@@ -1,9 +1,9 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric, library, memory, show};
+use super::{collectives, compute, fabric, launch, library, memory, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
-use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Npu, Platform, Policy, Scheduler};
+use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Platform, Policy, Scheduler};
 use crate::profile::Profile;
 use device::compute::Compute;
 use topology::Fabric;
@@ -118,7 +118,7 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         compute_scale: Ratio::ONE,
         compute_beside: Ratio::ONE,
         peak: None,
-        launch: Span::ZERO,
+        launch: Launch::default(),
         memory_bandwidth: None,
         memory_latency: Span::ZERO,
         memory_capacity: None,
@@ -129,7 +129,7 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     findings.mapping(&at, &["name", "compute", "peak", "launch", "memory"])?;
     let before = findings.problems.len();
     let peak = at.get("peak").and_then(|at| findings.quantity(&at));
-    let launch = at.get("launch").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
+    let launch = launch::read(at.get("launch"), findings);
     let memory = memory::own(at.get("memory"), findings);
     let name = label(&at, "name", "NPU", findings);
     // A peak that can't be read is one problem; that compute had none would be another.

@@ -2,6 +2,7 @@
 
 use super::collectives::{HIERARCHIES, word};
 use super::compute;
+use super::launch;
 use super::library;
 use super::memory;
 use super::reader::{DIMENSION_ORDERS, POLICIES};
@@ -11,7 +12,6 @@ use graph::CollectiveKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use topology::{Fabric, GraphFabric};
-use units::Span;
 
 /// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's files is shown with its
 /// integers and loses what only that profile knows.
@@ -80,9 +80,7 @@ fn show_npu(platform: &Platform, out: &mut String) {
     if let Some(peak) = npu.peak {
         let _ = writeln!(out, "  peak: {peak}");
     }
-    if npu.launch != Span::ZERO {
-        let _ = writeln!(out, "  launch: {}", npu.launch);
-    }
+    launch::show(npu.launch, out);
     memory::show(platform, out);
 }
 
@@ -166,7 +164,7 @@ pub fn to_json(platform: &Platform) -> Value {
             "compute": platform.npu.compute.name(),
             "compute_settings": compute::json(&platform.npu),
             "peak_flops": platform.npu.peak.map(|p| p.0),
-            "launch_ps": platform.npu.launch.0,
+            "launch": launch::json(platform.npu.launch),
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
             "memory_latency_ps": platform.npu.memory_latency.0,
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
