@@ -73,6 +73,7 @@ class Options(TypedDict, total=False):
     overlap_tp: bool
     overlap_grad_reduce: bool
     overlap_param_gather: bool
+    unflatten_us: float
     scatter_gather: bool
     kernels: Kernels
     partition: Partition
@@ -135,6 +136,9 @@ class Parallelism:
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
+    unflatten_us: float = 0.0
+    """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2 gathered after the
+    optimizer, for every tensor and rank; 0 where parameters lie flat and nothing is copied."""
     scatter_gather: bool = False
     """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
     kernels: Kernels = "fused"
@@ -316,6 +320,9 @@ def _kinds(given: Parallelism) -> list[Fault]:
         value = getattr(given, key)
         if not isinstance(value, bool) and not (key == "sp" and value is None):
             faults.append((key, f"{value!r} is neither on nor off", "true or false"))
+    value = given.unflatten_us
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
+        faults.append(("unflatten_us", f"{value!r} is out of range", "microseconds from 0 to 1000000"))
     for key, least in (("capacity_factor", 0.0), ("imbalance", 1.0)):
         value = getattr(given, key)
         if value is not None and not (isinstance(value, (int, float)) and least <= value <= 1e6 and value > 0):
@@ -503,4 +510,12 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _shards, _offloaded, _world)
+def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
+    gathered = given.shards in (1, 2) and not given.overlap_param_gather and not given.whole_tensors
+    if gathered or not given.unflatten_us:
+        return []
+    said = "copies out of what is gathered after the optimizer, and nothing is"
+    return [("unflatten_us", said, "0, or zero 1 or 2 with overlap_param_gather and whole_tensors off")]
+
+
+_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _shards, _unflattened, _offloaded, _world)

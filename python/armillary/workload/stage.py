@@ -419,7 +419,15 @@ class Builder:
         else:
             self._optimize_outside()
         if par.shards in (1, 2) and not par.overlap_param_gather:
-            self._renew("step", [unit for chunk in self.chunks for unit in chunk.units], self.stream.after)
+            units = [unit for chunk in self.chunks for unit in chunk.units]
+            self._unflatten(units, self._renew("step", units, self.stream.after))
+
+    def _unflatten(self, units: Sequence[Unit], after: Sequence[int]) -> None:
+        """The host copies every tensor's pieces of all ranks out of what was gathered."""
+        tensors = sum(len(unit.tensors.dense) + len(unit.tensors.expert) for unit in units)
+        took = round(1e6 * self.par.unflatten_us * tensors * self.par.shard_ranks)
+        if took and after:
+            self.stream.wait(self.program.compute("step.unflatten", after, duration_ps=took, host=True))
 
     def _optimize(self, name: str, count: int) -> None:
         par = self.par

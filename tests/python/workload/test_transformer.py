@@ -190,6 +190,30 @@ def test_data_parallel_volume(zero: int, overlap: bool) -> None:
     assert found.get(("dp", "all_gather"), (0, 0))[1] == gathered * 2 * total // 8
 
 
+def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
+    """PyTorch's coalesced lists: one copy for every rank and tensor, one after the other."""
+
+    def step(copy: float) -> float:
+        workload = transformer("llama-3-8b", dp=8, zero=1, overlap_param_gather=False, unflatten_us=copy)
+        return arm.simulate(workload, platform(8)).step_time_ns
+
+    tensors = 32 * 6 + 3  # a layer: two norms, queries with keys and values, output, gate with up, down
+    assert step(10) - step(0) == pytest.approx(8 * tensors * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"unflatten_us": -1.0, "zero": 1, "overlap_param_gather": False}, "-1.0 is out of range"),
+        ({"unflatten_us": 10.0, "zero": 1}, "copies out of what is gathered after the optimizer, and nothing is"),
+        ({"unflatten_us": 10.0, "overlap_param_gather": False}, "and nothing is"),
+    ],
+)
+def test_copies_need_something_gathered(options: dict[str, object], said: str) -> None:
+    with pytest.raises(arm.InputError, match=said):
+        build("llama-3-8b", dp=8, **options)
+
+
 def test_data_parallel_volume_of_a_stage() -> None:
     """2 bytes x parameters / (tp pp), here of a middle stage."""
     workload = transformer("megatron-7.5b", tp=8, pp=4, dp=2, global_batch=16)
