@@ -1,15 +1,19 @@
 //! What measurements of a machine add to the model: factors by size for one collective on one number of members.
 //!
 //! ```text
-//! time = factor(size) * time of the model
+//! time = factor * time of the model                                       at a measured size, and beyond the least and the largest
+//! time = low + (high - low) (model - model low) / (model high - model low)    between two, if both change alike; else straight over the root
 //! ```
 //!
-//! Between two measured sizes the factor goes straight over the square root of the size; below the least and above the largest it is theirs.
-//! Where they come from: `armillary calibrate` (python/armillary/calibrate).
+//! So between two measured sizes a time lies between theirs, and gets shorter with more bytes only where theirs do.
+//! Where factors come from: `armillary calibrate` (python/armillary/calibrate).
 
 use super::Place;
 use graph::CollectiveKind;
 use units::{Bytes, Ratio};
+
+/// A model that changes by less than this between two sizes (natural logarithm) doesn't tell where between them a time changes.
+const FLAT: f64 = 0.1;
 
 /// Factors of a collective over `inside` members in each of `between` nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,25 +28,42 @@ pub struct Correction {
     pub points: Vec<(Bytes, Ratio)>,
 }
 
+/// A size in bytes with a factor: what the model says there, and what it says corrected.
+struct Known {
+    size: f64,
+    model: f64,
+    time: f64,
+}
+
 impl Correction {
     /// Whether it is of this collective over these members.
     pub(super) fn suits(&self, kind: CollectiveKind, place: &Place) -> bool {
         (self.kind, self.inside, self.between) == (kind, place.inside, place.between)
     }
 
-    /// The factor at `size` bytes.
-    pub(super) fn factor(&self, size: f64) -> f64 {
+    /// The time at `size` bytes, of a model's time by size.
+    pub(super) fn time(&self, size: f64, model: impl Fn(f64) -> f64) -> f64 {
         let value = |at: usize| self.points[at].1.0 as f64 / 1e6;
-        let bytes = |at: usize| self.points[at].0.0 as f64;
-        let above = self.points.iter().position(|(bytes, _)| bytes.0 as f64 >= size);
-        match above {
-            None => value(self.points.len() - 1),
-            Some(0) => value(0),
-            Some(at) => {
-                let (low, high) = (bytes(at - 1).sqrt(), bytes(at).sqrt());
-                let part = (size.sqrt() - low) / (high - low);
-                value(at - 1) * (1.0 - part) + value(at) * part
-            }
+        let known = |at: usize| {
+            let size = self.points[at].0.0 as f64;
+            Known { size, model: model(size), time: model(size) * value(at) }
+        };
+        match self.points.iter().position(|(bytes, _)| bytes.0 as f64 >= size) {
+            None => model(size) * value(self.points.len() - 1),
+            Some(0) => model(size) * value(0),
+            Some(at) => between(&known(at - 1), &known(at), size, model(size)),
         }
     }
+}
+
+/// The time at `size` between two known ones, where the model says `model`.
+fn between(low: &Known, high: &Known, size: f64, model: f64) -> f64 {
+    let change = (high.model / low.model).ln();
+    let alike = change.abs() > FLAT && (change > 0.0) == (high.time > low.time);
+    let part = if alike {
+        ((model - low.model) / (high.model - low.model)).clamp(0.0, 1.0)
+    } else {
+        (size.sqrt() - low.size.sqrt()) / (high.size.sqrt() - low.size.sqrt())
+    };
+    low.time + (high.time - low.time) * part
 }

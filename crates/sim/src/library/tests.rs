@@ -6,6 +6,7 @@ use crate::config::native::{from_yaml, to_yaml};
 use crate::platform::Platform;
 use crate::shape::Shape;
 use graph::CollectiveKind;
+use proptest::prelude::{prop_assert, proptest};
 use topology::Fabric;
 
 const NODE: &str = "  name: nccl
@@ -108,21 +109,51 @@ fn nvls_moves_the_buffer_once() {
     assert_eq!(ask(&nvls, CollectiveKind::AllGather, 1 << 27).algorithm, Algorithm::Ring);
 }
 
-/// Twice the model at 1 KiB, half of it at 4 KiB, between them straight over the square root: at 2.25 KiB halfway; other members as they were.
+/// Twice the model at 1 KiB, half of it at 4 KiB, where the model is flat: between them the time goes straight over the square root, at
+/// 2.25 KiB halfway; other collectives as they were.
 #[test]
 fn corrections_multiply_what_the_model_says() {
     let of = "collective: all_reduce, inside: 8, between: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
     let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
     let plain = platform("Switch(8)", "");
-    let factor = |bytes| {
-        us(&ask(&corrected, CollectiveKind::AllReduce, bytes)) / us(&ask(&plain, CollectiveKind::AllReduce, bytes))
-    };
-    for (bytes, expected) in [(8, 2.0), (1024, 2.0), (2304, 1.25), (4096, 0.5), (1 << 30, 0.5)] {
-        assert!((factor(bytes) - expected).abs() < 1e-6, "{bytes}: {} {expected}", factor(bytes));
+    let time = |platform: &Platform, bytes| us(&ask(platform, CollectiveKind::AllReduce, bytes));
+    for (bytes, factor) in [(8, 2.0), (1024, 2.0), (4096, 0.5), (1 << 30, 0.5)] {
+        let expected = factor * time(&plain, bytes);
+        assert!((time(&corrected, bytes) / expected - 1.0).abs() < 1e-6, "{bytes}: {expected}");
     }
+    let halfway = (time(&corrected, 1024) + time(&corrected, 4096)) / 2.0;
+    assert!((time(&corrected, 2304) / halfway - 1.0).abs() < 1e-6, "{halfway}");
     assert_eq!(ask(&corrected, CollectiveKind::AllGather, 1024), ask(&plain, CollectiveKind::AllGather, 1024));
     let read = from_yaml(&to_yaml(&corrected), "p.yml", &[]).expect("reads back");
     assert_eq!(read.library, corrected.library);
+}
+
+/// Where the model changes as the corrected times do, the time between two of them goes as far as the model's has gone.
+#[test]
+fn corrected_times_change_as_the_model_does() {
+    let of = "collective: all_reduce, inside: 8, between: 1, sizes: [16 MiB, 1 GiB], factors: [1.5, 1.1]";
+    let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
+    let plain = platform("Switch(8)", "");
+    let time = |platform: &Platform, bytes| us(&ask(platform, CollectiveKind::AllReduce, bytes));
+    let (low, middle, high) = (1 << 24, 1 << 27, 1 << 30);
+    let [first, model, last] = [low, middle, high].map(|bytes| time(&plain, bytes));
+    let expected = 1.5 * first + (1.1 * last - 1.5 * first) * (model - first) / (last - first);
+    assert!((time(&corrected, middle) / expected - 1.0).abs() < 1e-6, "{expected}");
+}
+
+proptest! {
+    /// Between two sizes a time lies between theirs, so that more bytes take less only where that was measured.
+    #[test]
+    fn corrected_times_stay_between_their_neighbours(a in 500_000u32..2_000_000, b in 500_000u32..2_000_000, part in 0u64..=1000) {
+        let (low, high) = (1u64 << 16, 1u64 << 22);
+        let factors = format!("factors: [{:.6}, {:.6}]", f64::from(a) / 1e6, f64::from(b) / 1e6);
+        let of = format!("collective: all_reduce, inside: 8, between: 1, sizes: [{low} B, {high} B], {factors}");
+        let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
+        let time = |bytes| us(&ask(&corrected, CollectiveKind::AllReduce, bytes));
+        let between = time(low + (high - low) / 1000 * part);
+        let (first, last) = (time(low), time(high));
+        prop_assert!(between >= first.min(last) - 1e-5 && between <= first.max(last) + 1e-5, "{first} {between} {last}");
+    }
 }
 
 /// Every time and part that a platform file may set can be changed by its key, and nothing else.

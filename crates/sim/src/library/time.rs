@@ -60,9 +60,10 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
         return None;
     }
     let call = Call { library, place, kind, size: size(kind, bytes, place.members()) };
-    let best = call.ways().into_iter().filter(|w| w.us.is_finite()).min_by(|a, b| a.us.total_cmp(&b.us))?;
+    let best = call.best()?;
     let measured = library.corrections.iter().find(|c| c.suits(kind, place));
-    let time = best.us.max(us(library.gap)) * measured.map_or(1.0, |c| c.factor(call.size));
+    let model = |size: f64| Call { size, ..call }.best().map_or(best.us, |way| way.us).max(us(library.gap));
+    let time = measured.map_or(best.us.max(us(library.gap)), |c| c.time(call.size, model));
     Some(Prediction {
         algorithm: best.algorithm,
         protocol: best.protocol,
@@ -122,6 +123,7 @@ fn beside(a: f64, b: f64) -> f64 {
 }
 
 /// One collective of a library on a place.
+#[derive(Clone, Copy)]
 struct Call<'a> {
     library: &'a Library,
     place: &'a Place,
@@ -130,6 +132,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The fastest way; `None` where there is no way.
+    fn best(&self) -> Option<Way> {
+        self.ways().into_iter().filter(|way| way.us.is_finite()).min_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
     fn ways(&self) -> Vec<Way> {
         use CollectiveKind::*;
         match self.kind {
