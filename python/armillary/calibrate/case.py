@@ -6,7 +6,7 @@ Not here: which change fits best (`search`), what is left of the measurements th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .. import nccl
@@ -51,6 +51,10 @@ class Case:
             message = f"{kind} is not done by the library there"
             raise InputError([Problem(self.platform.name, f"collectives.{kind}", message, "auto")])
         return [max(time, 1e-6) for time in found]
+
+    def at(self, points: Sequence[tuple[int, float]]) -> Case:
+        """The same with other points."""
+        return replace(self, table=replace(self.table, points=tuple(points)))
 
     @cached_property
     def place(self) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """What the model leaves of measurements, by size: factors that a platform's `library.corrections` holds.
 
 A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so that a single outlier
-does not stay. Between sizes it is interpolated over the square root of the size, as `crates/sim/src/library` does.
+does not stay. Between two sizes a corrected time goes from the one to the other as far as the model's has gone, as
+`crates/sim/src/library/correction.rs` does it; so it gets shorter with more bytes only where measured times do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 _NEAR = 0.15
 _LEAST = 3
 """Fewest sizes that make a correction."""
+_FLAT = 0.1
+"""A model that changes by less between two sizes (natural logarithm) doesn't tell where between them a time changes."""
 
 Points = Sequence[tuple[int, float]]
 
@@ -58,13 +61,33 @@ def _tamed(logs: Sequence[float], at: int) -> float:
     return min(max(logs[at], middle - _NEAR), middle + _NEAR)
 
 
-def factor(points: Points, size: int) -> float:
-    """The factor at `size`; 1 without points."""
-    if not points:
-        return 1.0
-    above = next((at for at, (known, _) in enumerate(points) if known >= size), None)
-    if above is None or above == 0:
-        return points[-1 if above is None else 0][1]
-    (low, first), (high, last) = points[above - 1], points[above]
-    part = (math.sqrt(size) - math.sqrt(low)) / (math.sqrt(high) - math.sqrt(low))
-    return first * (1 - part) + last * part
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A size in bytes with a factor: what the model says there, and what it says corrected, us."""
+
+    size: int
+    model_us: float
+    us: float
+
+
+def known(points: Points, model_us: Sequence[float]) -> list[Known]:
+    """Sizes and factors with the model's time at each size, us."""
+    return [Known(size, time, time * factor) for (size, factor), time in zip(points, model_us, strict=True)]
+
+
+def corrected(sizes: Sequence[Known], size: int, model_us: float) -> float:
+    """The time at `size` bytes, us; the model's without known sizes, and as at the nearest beyond them."""
+    above = next((at for at, each in enumerate(sizes) if each.size >= size), len(sizes))
+    if sizes and above in (0, len(sizes)):
+        nearest = sizes[min(above, len(sizes) - 1)]
+        return model_us * nearest.us / nearest.model_us
+    return _between(sizes[above - 1], sizes[above], size, model_us) if sizes else model_us
+
+
+def _between(low: Known, high: Known, size: int, model_us: float) -> float:
+    change = math.log(high.model_us / low.model_us)
+    if abs(change) > _FLAT and (change > 0) == (high.us > low.us):
+        part = min(max((model_us - low.model_us) / (high.model_us - low.model_us), 0.0), 1.0)
+    else:
+        part = (math.sqrt(size) - math.sqrt(low.size)) / (math.sqrt(high.size) - math.sqrt(low.size))
+    return low.us + (high.us - low.us) * part

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from . import corrections
@@ -19,6 +19,8 @@ from .logs import Table
 from .search import WIDE, Search, outliers
 
 _LARGE = 2**24
+_PARTS = 3
+"""Parts of the sizes, each left out once: of three, both neighbours of a size stay."""
 _POOR = 30.0
 """Percent by which large messages may be off before a note asks whether the platform is the right one."""
 
@@ -50,7 +52,7 @@ class Residual:
     fitted_us: float
     """By the parameters alone."""
     between_us: float
-    """By parameters and the corrections that the other sizes make: how a size that was not measured would fare."""
+    """By parameters and corrections of other sizes alone: how a size that was not measured would fare."""
     outlier: bool
 
     @property
@@ -84,6 +86,14 @@ class Fit:
         made = overrides(values, {p.key: p.unit for p in self.parameters})
         entries = ", ".join(each.setting() for each in self.corrections)
         return {**made, "library.corrections": f"[{entries}]"} if entries else made
+
+    def times(self, case: Case) -> list[float]:
+        """Predicted us of each point, with corrections where the collective was measured on as many members."""
+        had = parameters(case.platform)
+        values = {key: value for key, value in self.values.items() if key in had}
+        where = (case.table.collective, *case.place)
+        found = next((c.points for c in self.corrections if (c.collective, c.inside, c.between) == where), ())
+        return _corrected(case, values, found)
 
     def error(self, which: Callable[[Residual], float]) -> float:
         """Geometric mean error in percent of `which` (fitted or given us) against measured."""
@@ -122,48 +132,74 @@ def calibrate(name: str, tables: Sequence[Table], settings: Mapping[str, object]
 
     Raises `InputError` when the platform has no library or can't have as many NPUs as a table has ranks.
     """
-    return fit(name, cases(name, tables, dict(settings or {})))
+    return fit(name, cases(name, tables, dict(settings or {})), parts=_PARTS)
 
 
-def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None) -> Fit:
+def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None, parts: int = 0) -> Fit:
     """Fits one set of parameters to cases.
 
-    It begins at `begin`, and only these parameters move; or at those of the first platform, and all move.
+    It begins at `begin`, and only these parameters move; or at those of the first platform, and all move. For times
+    between sizes every one of so many `parts` of the sizes is left out once; without parts they are the fitted ones.
     """
     start = parameters(measured[0].platform)
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     search = Search(measured, given)
     moving = [key for key in given if search.matters(key)]
     best = search.descend(moving)
-    intervals = {key: search.interval(key, best) for key in moving}
+    intervals = search.intervals(moving, best)
     found = [key for key, (low, high) in intervals.items() if low > best[key] / WIDE and high < best[key] * WIDE]
     made = tuple(
         Parameter(key, unit, value, best.get(key, value), *intervals.get(key, (0.0, math.inf)), key in found)
         for key, (value, unit) in start.items()
     )
-    residuals = _residuals(measured, best)
+    apart = [Search(_without(measured, part, parts), given).descend(moving) for part in range(parts)]
+    residuals = _residuals(measured, best, apart)
     nodes = tuple(sorted({case.place[1] for case in measured}))
     placed = {(case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts}
     unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
     return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
 
 
-def _residuals(measured: Sequence[Case], values: Mapping[str, float]) -> tuple[Residual, ...]:
-    rows = [row for case in measured for row in _rows(case, values)]
+def _without(measured: Sequence[Case], part: int, parts: int) -> list[Case]:
+    """Cases without every `parts`-th of their sizes; whole where nothing would be left."""
+    return [case.at([p for p in case.table.points if p[0] not in _part(case, part, parts)]) for case in measured]
+
+
+def _part(case: Case, part: int, parts: int) -> frozenset[int]:
+    """Every `parts`-th size of a case; none where it has no more than one."""
+    sizes = sorted({size for size, _ in case.table.points})
+    return frozenset(sizes[part::parts] if len(sizes) > 1 else ())
+
+
+def _residuals(
+    measured: Sequence[Case], values: Mapping[str, float], apart: Sequence[Mapping[str, float]]
+) -> tuple[Residual, ...]:
+    rows = [row for case in measured for row in _rows(case, values, apart)]
     flagged = zip(rows, outliers([math.log(row.fitted_us / row.measured_us) for row in rows]), strict=True)
-    return tuple(
-        Residual(row.table, row.size, row.measured_us, row.given_us, row.fitted_us, row.between_us, outlier)
-        for row, outlier in flagged
-    )
+    return tuple(replace(row, outlier=outlier) for row, outlier in flagged)
 
 
-def _rows(case: Case, values: Mapping[str, float]) -> Iterator[Residual]:
-    times = zip(case.table.points, case.times({}), case.times(values), strict=True)
-    rows = [(size, measured, before, after) for (size, measured), before, after in times]
-    for size, measured, before, after in rows:
-        others = corrections.factors([(other, theirs / ours) for other, theirs, _, ours in rows if other != size])
-        between = after * corrections.factor(others, size)
-        yield Residual(case.table, size, measured, before, after, between, False)
+def _rows(case: Case, values: Mapping[str, float], apart: Sequence[Mapping[str, float]]) -> Iterator[Residual]:
+    between: dict[int, float] = {}
+    for part, found in enumerate(apart):
+        left = _part(case, part, len(apart))
+        kept = [p for p in case.table.points if p[0] not in left]
+        points = corrections.factors(_ratios(kept, case.at(kept).times(found)))
+        tried = case.at([p for p in case.table.points if p[0] in left])
+        between.update(zip((size for size, _ in tried.table.points), _corrected(tried, found, points), strict=True))
+    for (size, measured), before, after in zip(case.table.points, case.times({}), case.times(values), strict=True):
+        yield Residual(case.table, size, measured, before, after, between.get(size, after), False)
+
+
+def _ratios(points: Sequence[tuple[int, float]], model_us: Sequence[float]) -> list[tuple[int, float]]:
+    return [(size, measured / ours) for (size, measured), ours in zip(points, model_us, strict=True)]
+
+
+def _corrected(case: Case, values: Mapping[str, float], points: corrections.Points) -> list[float]:
+    """Predicted us of each point with factors by size."""
+    known = corrections.known(points, case.at(points).times(values)) if points else []
+    times = zip(case.table.points, case.times(values), strict=True)
+    return [corrections.corrected(known, size, ours) for (size, _), ours in times]
 
 
 def _corrections(measured: Sequence[Case], residuals: Sequence[Residual]) -> tuple[Correction, ...]:

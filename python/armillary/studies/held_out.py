@@ -15,7 +15,6 @@ from functools import cache
 
 from ..calibrate import Case, Fit, Table, fit
 from ..calibrate.case import parameters
-from ..calibrate.corrections import factor
 from ..platform import Platform
 from .study import Row
 from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
@@ -92,13 +91,8 @@ def _learn(cases: Sequence[Case], rooms: Sequence[str]) -> Fit:
 def _try(sweep: Sweep, learnt: Fit, points: Sequence[tuple[int, float]] | None = None) -> list[Error]:
     """Errors of what was learnt on a sweep, or on some of its points; with corrections where it was measured before."""
     case = _case(sweep, points)
-    had = frozenset(parameters(case.platform))
-    times = case.times({key: value for key, value in learnt.values.items() if key in had})
-    where = (sweep.collective, *case.place)
-    found = [each.points for each in learnt.corrections if (each.collective, each.inside, each.between) == where]
-    made = zip(case.table.points, times, strict=True)
-    factors = found[0] if found else ()
-    return by_band(sweep, ((size, abs(math.log(ours * factor(factors, size) / us))) for (size, us), ours in made))
+    made = zip(case.table.points, learnt.times(case), strict=True)
+    return by_band(sweep, ((size, abs(math.log(ours / us))) for (size, us), ours in made))
 
 
 def _source(sweep: Sweep) -> str:

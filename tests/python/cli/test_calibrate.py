@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import operator
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Armillary
+from hypothesis import given
+from hypothesis import strategies as st
 
 import armillary as arm
 from armillary import nccl
 from armillary.calibrate import calibrate, corrections, read
+from armillary.calibrate.case import cases
+from armillary.calibrate.search import Search, inverse_diagonal
 from armillary.errors import InputError
 
 HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8))
@@ -143,15 +149,33 @@ def test_what_the_model_leaves_becomes_corrections(tmp_path: Path) -> None:
 
 
 def test_corrections_are_interpolated_as_the_simulator_does() -> None:
-    found = corrections.Correction("all_reduce", 8, 1, ((2**10, 2.0), (2**12, 0.5), (2**20, 1.5)))
+    found = corrections.Correction("all_reduce", 8, 1, ((2**10, 2.0), (2**12, 0.5), (2**20, 1.5), (2**26, 1.1)))
     settings = {"library.corrections": f"[{found.setting()}]"}
-    sizes = [8, 2**10, 1500, 2**12, 10**5, 2**20, 2**30]
+    sizes = [8, 2**10, 1500, 2**12, 10**5, 2**20, 3 * 10**6, 10**7, 2**26, 2**30]
     with_, without = (arm.Platform.load("dgx-a100", each)._core for each in (settings, {}))
     after = with_.library_times([], "all_reduce", sizes)
     before = without.library_times([], "all_reduce", sizes)
-    assert after is not None and before is not None
-    expected = [time * corrections.factor(found.points, size) for time, size in zip(before, sizes, strict=True)]
+    at = without.library_times([], "all_reduce", [size for size, _ in found.points])
+    assert after is not None and before is not None and at is not None
+    known = corrections.known(found.points, at)
+    expected = [corrections.corrected(known, size, time) for time, size in zip(before, sizes, strict=True)]
     assert after == pytest.approx(expected, rel=1e-6)
+    assert after[1] > after[2] > after[3] < after[4] < after[5] < after[6] < after[7] < after[8]
+
+
+FACTORS = st.lists(st.floats(0.3, 3), min_size=3, max_size=12)
+
+
+@given(FACTORS, st.lists(st.floats(1.0, 4.0), min_size=40, max_size=40))
+def test_more_bytes_take_less_only_where_measured(factors: list[float], growth: list[float]) -> None:
+    """Of a model that grows, whatever the factors: between two known sizes times go from the one to the other."""
+    model = [float(value) for value in itertools.accumulate(growth, operator.mul)]
+    points = [(4**at, factor) for at, factor in enumerate(factors)]
+    known = corrections.known(points, model[: 3 * len(points) : 3])
+    for low, high, first in zip(known, known[1:], range(0, 99, 3), strict=False):
+        between = [corrections.corrected(known, low.size * 2 + at, model[first + 1 + at]) for at in (0, 1)]
+        path = [low.us, *between, high.us] if low.size > 1 else [low.us, between[0], high.us]
+        assert path == pytest.approx(sorted(path, reverse=high.us < low.us), rel=1e-9)
 
 
 def test_single_outliers_make_no_correction() -> None:
@@ -163,3 +187,42 @@ def test_single_outliers_make_no_correction() -> None:
 def test_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(InputError, match="no such parameter"):
         arm.Platform.load("dgx-a100")._core.library_times([("node.stop", 1.0)], "all_reduce", [8])
+
+
+def test_sizes_left_out_are_predicted_without_them(tmp_path: Path) -> None:
+    """A bump of a single size is in the fitted time's corrections, and not in what is said of it without it."""
+    path = tmp_path / "all_reduce.log"
+    plain = library({})
+    path.write_text(log(lambda size: plain(size) * (1.1 if size == 2**22 else 1)))
+    rows = calibrate("dgx-a100", read(str(path)).tables).residuals
+    between = {row.size: row.between_us / plain(row.size) for row in rows}
+    assert between[2**22] == pytest.approx(1, abs=0.03)
+    assert all(ratio == pytest.approx(1, abs=0.1) for ratio in between.values())
+
+
+def test_what_only_together_is_told_is_not_told_alone(tmp_path: Path) -> None:
+    """One number of ranks: efficiency and fill make one bandwidth; of the two together it is as sharp as ever."""
+    path = tmp_path / "all_reduce.log"
+    path.write_text(log(library({"library.start": "12 us"})))
+    (measured,) = cases("dgx-a100", read(str(path)).tables, {})
+    given = {"library.node.efficiency": 0.8, "library.node.fill": 0.44, "library.start": 12.0}
+    search = Search([measured], given)
+    together = search.intervals(list(given), given)
+    alone = {key: search.interval(key, given) for key in given}
+    assert together["library.node.fill"] == pytest.approx((0.44 / 3, 0.44 * 3))
+    assert alone["library.node.fill"][1] < 0.44 * 2
+    assert together["library.start"][1] < 13
+
+
+@given(st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=4, max_size=4))
+def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
+    """Its diagonal times the determinant are the determinants of the minors (Cramer's rule)."""
+    matrix = [[sum(map(operator.mul, a, b)) + (0.5 if a is b else 0.0) for b in rows] for a in rows]
+
+    def determinant(of: list[list[float]]) -> float:
+        minors = ([row[:at] + row[at + 1 :] for row in of[1:]] for at in range(len(of)))
+        return sum((-1) ** at * of[0][at] * determinant(minor) for at, minor in enumerate(minors)) if of else 1.0
+
+    for at, value in enumerate(inverse_diagonal(matrix)):
+        minor = [row[:at] + row[at + 1 :] for row in matrix[:at] + matrix[at + 1 :]]
+        assert value * determinant(matrix) == pytest.approx(determinant(minor), rel=1e-6)
