@@ -16,6 +16,7 @@ from functools import cache
 from ..calibrate import Case, Fit, Table, fit
 from ..calibrate.case import parameters
 from ..platform import Platform
+from . import floor
 from .study import Row
 from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
 
@@ -111,7 +112,11 @@ SCALES = (2, 8)
 
 def other_sizes() -> list[Error]:
     """Every second size of a sweep, from the others; both ways round."""
-    return [error for sweep in _fair() if len(sweep.points) >= _LEAST for error in _halves(sweep)]
+    return [error for sweep in _halved() for error in _halves(sweep)]
+
+
+def _halved() -> list[Sweep]:
+    return [sweep for sweep in _fair() if len(sweep.points) >= _LEAST]
 
 
 def _halves(sweep: Sweep) -> Iterator[Error]:
@@ -197,10 +202,11 @@ def rows() -> list[Row]:
 
 
 def _rows() -> Iterator[Row]:
-    sizes = other_sizes()
-    yield from _reduced_and_others("after calibration, other sizes held out", sizes, AFTER)
-    steady = [error for error in sizes if _steady(error.sweep)]
-    yield from _reduced_and_others("the same without Slingshot and times of a profiler", steady, AFTER)
+    sizes, lines = other_sizes(), [error for sweep in _halved() for error in floor.neighbours(sweep)]
+    yield from _reduced_and_others("after calibration, other sizes held out", sizes, AFTER, lines)
+    steady, lines = ([error for error in found if _steady(error.sweep)] for found in (sizes, lines))
+    yield from _reduced_and_others("the same without Slingshot and times of a profiler", steady, AFTER, lines)
+    yield from _reduced_and_others("measured twice on the same machine", floor.repeated(_fair()), None)
     yield from _reduced_and_others("after calibration on all-reduce", other_collectives(), AFTER)
     yield from _reduced_and_others("sweep held out", other_sweeps(), None)
     yield from _reduced_and_others("source held out", other_sources(), None)
@@ -223,14 +229,19 @@ def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[Row]:
             yield from _row(f"{words}: {preset}, {size}", chosen, None)
 
 
-def _reduced_and_others(words: str, found: Sequence[Error], most: Sequence[float] | None) -> Iterator[Row]:
+def _reduced_and_others(
+    words: str, found: Sequence[Error], most: Sequence[float] | None, lines: Sequence[Error] = ()
+) -> Iterator[Row]:
     for reduced, kind, times in ((True, "all_reduce", 1.0), (False, "other collectives", 1.5)):
         for at, size in enumerate(BANDS):
-            chosen = [e for e in found if e.band == at and (e.sweep.collective == "all_reduce") is reduced]
-            yield from _row(f"{words}: {kind}, {size}", chosen, most[at] * times if most else None)
+            chosen, beside = (
+                [e for e in errors if e.band == at and (e.sweep.collective == "all_reduce") is reduced]
+                for errors in (found, lines)
+            )
+            yield from _row(f"{words}: {kind}, {size}", chosen, most[at] * times if most else None, beside)
 
 
-def _row(setup: str, found: Sequence[Error], most: float | None) -> Iterator[Row]:
+def _row(setup: str, found: Sequence[Error], most: float | None, lines: Sequence[Error] = ()) -> Iterator[Row]:
     if not found:
         return
     means = _means(found)
@@ -238,9 +249,13 @@ def _row(setup: str, found: Sequence[Error], most: float | None) -> Iterator[Row
     ordered = sorted(means.values())
     middle = percent(ordered[(len(ordered) - 1) // 2])
     half = f"half of them up to {middle:.0f} %; " if len(ordered) > 2 else ""
-    why = f"{half}worst: {worst.name}, {percent(means[worst]):.0f} %"
-    mean = percent(sum(means.values()) / len(means))
-    yield Row(f"{setup} ({len(means)})", "analytical", most, mean, "%", why, "<")
+    line = f"a line through the measured neighbours {_mean(_means(lines)):.1f} %; " if lines else ""
+    why = f"{line}{half}worst: {worst.name}, {percent(means[worst]):.0f} %"
+    yield Row(f"{setup} ({len(means)})", "analytical", most, _mean(means), "%", why, "<")
+
+
+def _mean(means: Mapping[Sweep, float]) -> float:
+    return percent(sum(means.values()) / len(means))
 
 
 def _means(found: Sequence[Error]) -> Mapping[Sweep, float]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from armillary.studies import held_out
+from armillary.studies import floor, held_out
 from armillary.studies.sweeps import Sweep, band, sweeps
 
 NAMED = {sweep.name: sweep for sweep in sweeps()}
@@ -60,3 +60,29 @@ def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> 
     assert held_out._hardware(NAMED["gb200x72_coreweave_allreduce_1rack"])[0] == "B200"
     preset, rooms = held_out._hardware(NAMED[SOPHIA])
     assert preset == "dgx-a100-16n" and "network" in rooms and "node" not in rooms
+
+
+def test_lines_through_neighbours() -> None:
+    """Powers of a size lie on a line; beyond it goes on, and never down; a size measured twice counts once."""
+    squares = [(size, float(size) ** 2) for size in (2, 8, 32)]
+    for size in (1, 2, 4, 9, 32, 100):
+        assert floor.line(squares, size) == pytest.approx(size**2)
+    assert floor.line([(2, 8.0), (8, 4.0)], 4) == pytest.approx(32**0.5)
+    assert floor.line([(2, 8.0), (8, 4.0)], 16) == pytest.approx(4.0)
+    assert floor.line([(2, 8.0), (8, 4.0)], 1) == pytest.approx(8.0)
+    assert floor.line([(2, 1.0), (2, 4.0), (8, 2.0)], 4) == pytest.approx(2.0)
+
+
+def test_lines_know_nothing_of_the_size_they_are_asked_for() -> None:
+    sweep = NAMED[SOPHIA]
+    errors = list(floor.neighbours(sweep))
+    assert {error.band for error in errors} == {0, 1, 2} and all(0 < error.percent < 40 for error in errors)
+    flat = dataclasses.replace(sweep, points=tuple((size, 7.0) for size, _ in sweep.points))
+    assert [error.log for error in floor.neighbours(flat)] == pytest.approx([0.0] * 6)
+
+
+def test_what_was_measured_twice_is_of_one_machine() -> None:
+    errors = floor.repeated(sweeps())
+    assert {error.sweep.source.split("@")[0] for error in errors} == {"argonne-lcf/alcf-nccl-tests"}
+    twin = dataclasses.replace(NAMED[SOPHIA], points=tuple((size, 1.1 * us) for size, us in NAMED[SOPHIA].points))
+    assert [error.percent for error in floor.repeated([NAMED[SOPHIA], twin])] == pytest.approx([10.0] * 3)
