@@ -28,8 +28,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """Fields of a decoder that go with its kind; `gpt` and `mpt` have learned positions."""
 
-FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100")
-"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32, --accumulate-allreduce-grads-in-fp32)."""
+FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100", "torchtitan")
+"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32, --accumulate-allreduce-grads-in-fp32,
+mixed_precision_reduce)."""
 
 UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
 """Groups from before FlashAttention: the score matrix is written."""

@@ -48,14 +48,15 @@ SOFTWARE = {
     "megatron_sc21": Software(_MEGATRON.options),
     "megatron_seqsel_a100": Software({"kernels": "eager"}),
     "megatron_core_h100": Software({"overlap_tp": True}),
-    "simumax_b200": Software({}),
-    "mosaic_llmfoundry": Software({}),
+    "simumax_b200": Software({"overlap_grad_reduce": False, "overlap_param_gather": False, "cp_comm_type": "a2a"}),
+    "mosaic_llmfoundry": Software({"early_stop": True, "fp8_recipe": "delayed"}),
     "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
-    "torchtitan": Software({}),
+    "torchtitan": Software({"cp_comm_type": "all_gather", "early_stop": True, "merged": False}),
     "nanotron_h100": Software(NANOTRON_OPTIONS, "130 us"),
 }
 """By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton), InternEvo, FSDP with
-torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large enough never to wait for launches."""
+torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large enough never to wait for launches. SimuMax
+says that it overlaps nothing and exchanges heads (docs/b200/b200_real_repro_guide.md)."""
 
 PRESETS = {
     "A100": ("dgx-a100-80gb", "dgx-a100-16n"),
@@ -82,10 +83,27 @@ def options(run: Training) -> dict[str, object]:
         found["scatter_gather"] = run.pp > 1 and run.tp > 1 and not run.sp
     if run.group == "nanotron_h100":
         found |= nanotron.options(run)
+    if run.group == "torchtitan":
+        found |= _torchtitan(run)
+    if run.group == "megatron_core_h100" and run.pp > 1:
+        # Its pipelines overlap messages, which only interleaved ones do; nobody says in how many chunks.
+        found["virtual_stages"] = run.model.fields["layers"] // run.pp
     if "async_tp" in run.extra:
         found["overlap_tp"] = True
     if run.extra.get("mode") == "eager":
         found["kernels"] = "eager"
+    return found
+
+
+def _torchtitan(run: Training) -> dict[str, object]:
+    """What the words of its tables are here. Interleaved pipelines have two chunks a stage unless told otherwise; with
+    scales of tensors its documents have 8-bit parameters gathered."""
+    found: dict[str, object] = {"recompute": "ops"} if run.recompute == "selective" else {}
+    if run.extra.get("schedule") == "int1f1b":
+        found["virtual_stages"] = 2
+    if run.precision == "fp8":
+        rows = run.extra["fp8"] == "rowwise"
+        found |= {"fp8_recipe": "rowwise" if rows else "tensorwise", "fp8_param_gather": not rows}
     return found
 
 

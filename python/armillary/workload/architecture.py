@@ -295,14 +295,23 @@ def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none
     """Operations of a step over `batch` samples of `sequence` tokens.
 
     For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh),
-    Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh).
+    Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh). `full, early stop`
+    leaves out the last matrix of dense layers; `ops` has those of keys, attention's output (`ops, sums kept` doesn't)
+    and a gated perceptron's second input.
     """
     tokens = batch * sequence
     core = model.layers * attention_flops(model, tokens, sequence)
     linear = 2 * tokens * model.over_layers(lambda layer: multiplied(model, layer))
     total = 3 * (core + linear + 2 * tokens * model.hidden * model.vocabulary)
-    again = {"none": 0, "selective": core, "full": core + linear}[recompute]
-    return Flops(total, total + again)
+    again = {"none": 0, "selective": core, "full": core + linear}
+    if recompute not in again:
+        once = 2 * tokens * model.hidden
+        out = model.heads * model.value_width
+        other = model.kv * model.key_width + (model.ffn if model.gated else 0)
+        again["full, early stop"] = core + linear - once * model.ffn * (model.layers - model.expert_layers)
+        again["ops, sums kept"] = once * model.layers * other
+        again["ops"] = once * model.layers * (other + out)
+    return Flops(total, total + again[recompute])
 
 
 def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:

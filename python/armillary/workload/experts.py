@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .layer import Linear, Scripts, Setting, activation, gather, matrices, norm, norm_grad, reduce
+from .layer import Linear, Scripts, Setting, activation, cast, gather, matrices, norm, norm_grad, reduce
 from .script import Call, Gemm, Script, Start, Step, Wait, Work
 
 
@@ -47,7 +47,8 @@ def experts(at: Setting) -> Scripts:
     dispatch, combine = _exchange(at, "dispatch", count.sent * token), _exchange(at, "combine", count.sent * token)
     moved = 2 * count.sent * token
     router = Linear("router", at.model.experts, at.model.hidden)
-    gate = Gemm("router", at.kept, router.n, router.k)
+    wide = at.par.bytes.activation
+    gate = Gemm("router", at.kept, router.n, router.k, width=wide)
     spread = Work("permute", "elementwise", 0, moved)
     merge = Work("unpermute", "elementwise", 0, moved)
     shared = _shared(at)
@@ -68,8 +69,8 @@ def experts(at: Setting) -> Scripts:
         _exchange(at, "dispatch_grad", count.sent * token),
     )
     gate_grad = (
-        Gemm("router.dgrad", at.kept, router.k, router.n),
-        Gemm("router.wgrad", router.k, router.n, at.kept),
+        Gemm("router.dgrad", at.kept, router.k, router.n, width=wide),
+        Gemm("router.wgrad", router.k, router.n, at.kept, width=wide),
     )
     unmerge, unspread = Work("unpermute.grad", "elementwise", 0, moved), Work("permute.grad", "elementwise", 0, moved)
 
@@ -89,7 +90,8 @@ def experts(at: Setting) -> Scripts:
         )
 
     weights = (*shared.weights, *routed.weights, gate_grad[1])
-    return Scripts(forward, backward("backward", gate_grad), backward("inputs", gate_grad[:1]), weights)
+    # Results of experts are weighted, which asks for them backward.
+    return Scripts(forward, backward("backward", gate_grad), backward("inputs", gate_grad[:1]), weights, forward)
 
 
 def _exchange(at: Setting, name: str, size: int) -> tuple[Call, ...]:
@@ -114,11 +116,13 @@ def _routed(at: Setting) -> Scripts:
     def call(name: str, kind: str, tokens: int) -> Script:
         return (Call(f"experts.{name}", kind, tokens * token, "tp"),) if tp > 1 else ()
 
-    def multiply(x: Linear) -> Step:
-        return Gemm(f"experts.{x.name}", count.each, x.n, x.k, local)
+    def multiply(x: Linear) -> Script:
+        name, elements = f"experts.{x.name}", local * x.k * (count.each + x.n)
+        return *_cast(at, name, elements, local * x.k * x.n), Gemm(name, count.each, x.n, x.k, local)
 
-    def input_(x: Linear) -> Step:
-        return Gemm(f"experts.{x.name}.dgrad", count.each, x.k, x.n, local)
+    def input_(x: Linear) -> Script:
+        name = f"experts.{x.name}.dgrad"
+        return *_cast(at, name, local * count.each * x.n), Gemm(name, count.each, x.k, x.n, local)
 
     def weight(x: Linear) -> Step:
         return Gemm(f"experts.{x.name}.wgrad", x.k, x.n, count.each, local)
@@ -126,12 +130,27 @@ def _routed(at: Setting) -> Scripts:
     gathered, reduced = call("gather", "all_gather", count.sent), call("reduce", "reduce_scatter", count.computed)
     entry = call("gather_grad", "all_gather", count.sent)
     leave = call("reduce_grad", "reduce_scatter", count.computed)
+    before, after = _sorted(at, "dispatched"), _sorted(at, "computed")
+    back_in, back_out = _sorted(at, "computed.grad"), _sorted(at, "dispatched.grad")
     return Scripts(
-        (*gathered, multiply(up), *inner.forward, multiply(down), *reduced),
-        (*entry, input_(down), weight(down), *inner.backward, input_(up), weight(up), *leave),
-        (*entry, input_(down), *inner.backward, input_(up), *leave),
+        (*gathered, *before, *multiply(up), *inner.forward, *multiply(down), *after, *reduced),
+        (*entry, *back_in, *input_(down), weight(down), *inner.backward, *input_(up), weight(up), *back_out, *leave),
+        (*entry, *back_in, *input_(down), *inner.backward, *input_(up), *back_out, *leave),
         (weight(down), weight(up)),
     )
+
+
+def _sorted(at: Setting, name: str) -> tuple[Work, ...]:
+    """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more than one of each."""
+    if at.par.ep == 1 or local_experts(at) == 1:
+        return ()
+    moved = 2 * share(at).computed * at.model.hidden * at.par.bytes.activation
+    return (Work(f"experts.{name}.sort", "elementwise", 0, moved),)
+
+
+def _cast(at: Setting, name: str, elements: int, weights: int = 0) -> tuple[Work, ...]:
+    """Operands to 8 bits, `weights` of them perhaps by the ranks that update them."""
+    return cast(at, name, elements, weights if at.par.fp8_param_gather else 0)
 
 
 def _shared(at: Setting) -> Scripts:
@@ -141,13 +160,18 @@ def _shared(at: Setting) -> Scripts:
     ffn = at.model.shared_experts * at.model.expert_ffn
     up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn))
     inner = activation(at, ffn, at.tokens, "shared.activation")
-    forward: list[Step] = [Gemm(x.name, at.tokens, x.n, x.k) for x in (up, down)]
-    inputs: list[Step] = [Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n) for x in (down, up)]
+    forward: list[Script] = [
+        (*_cast(at, x.name, x.k * (at.tokens + x.n), x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k)) for x in (up, down)
+    ]
+    inputs: list[Script] = [
+        (*_cast(at, f"{x.name}.dgrad", at.tokens * x.n), Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n))
+        for x in (down, up)
+    ]
     weights: list[Step] = [Gemm(f"{x.name}.wgrad", x.k, x.n, at.tokens) for x in (down, up)]
     entry, leave = gather(at, "shared.gather_grad"), reduce(at, "shared.reduce_grad")
-    through = (inputs[0], *inner.backward, inputs[1])
+    through = (*inputs[0], *inner.backward, *inputs[1])
     return Scripts(
-        (*gather(at, "shared.gather"), forward[0], *inner.forward, forward[1], *reduce(at, "shared.reduce")),
+        (*gather(at, "shared.gather"), *forward[0], *inner.forward, *forward[1], *reduce(at, "shared.reduce")),
         (*entry, *through, *weights, *leave),
         (*entry, *through, *leave),
         tuple(weights),

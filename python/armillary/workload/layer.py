@@ -1,24 +1,28 @@
 """What one rank does for one layer and one micro-batch, forward and backward, as scripts.
 
-Here: attention and perceptron blocks and the embedding and head, cut by tensor, sequence and context parallelism.
-Not here: experts (`experts.py`), the order of layers and micro-batches (`stage.py`), the stream (`script.py`).
+Here: attention and perceptron blocks and the embedding and head, cut by tensor and sequence parallelism. Not here: what
+is between an attention block's matrices, context parallelism (`attention.py`), experts (`experts.py`), the order of
+layers and micro-batches (`stage.py`), the stream (`script.py`).
 A block is: norm; gather (sequence parallel); matrices cut by column; inner kernels; matrices cut by row; reduce. A
 matrix of n x k over m tokens is a multiplication forward and two backward (input and weight gradients). Tensor
 parallelism reduces b s h activations after the rows forward and after the columns backward: 4 all-reduces a layer, or
 as many reduce-scatters and all-gathers with sequence parallelism, which gathers the blocks' inputs once more for the
-weight gradients. Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al. 2022 (arXiv:2205.05198); Dao et
-al. 2022 (arXiv:2205.14135); context parallelism by gathering keys and values: Grattafiori et al. 2024
-(arXiv:2407.21783, section 3.3.2).
+weight gradients. In 8 bits operands are cast before each multiplication but the head's, and what is gathered before it
+is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al. 2022 (arXiv:2205.05198); Micikevicius
+et al. 2022 (arXiv:2209.05433); pytorch/ao `float8` (what is cast, and when); pytorch/torchtitan (`recompute="ops"`:
+attention and every other multiplication are kept).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .architecture import Decoder, local_kv, vocabulary_rows
+from .attention import core
 from .parallelism import Parallelism
-from .script import Call, Gemm, Script, Start, Step, Wait, Work
+from .script import Call, Gemm, Inner, Script, Start, Step, Wait, Work
 
 
 class Linear(NamedTuple):
@@ -27,6 +31,16 @@ class Linear(NamedTuple):
     name: str
     n: int
     k: int
+    again: int = 0
+    """Of the outputs, those that `recompute="ops"` computes again."""
+    width: int = 0
+    """Bytes of an element where the working precision's multiplications are narrower; 0 where they are not."""
+    parts: tuple[int, ...] = ()
+    """Outputs of each of several matrices that take the same input; one matrix when empty."""
+
+    def each(self) -> list[tuple[str, int]]:
+        """Names and outputs of its multiplications."""
+        return [(f"{self.name}.{i}", n) for i, n in enumerate(self.parts)] or [(self.name, self.n)]
 
 
 class Scripts(NamedTuple):
@@ -39,6 +53,10 @@ class Scripts(NamedTuple):
     """Input gradients only."""
     weights: Script
     """Weight gradients only."""
+    needed: Script = ()
+    """Of the forward pass, what the backward one asks for: all but the last matrices and what follows."""
+    again: Script = ()
+    """What `recompute="ops"` computes again."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,14 @@ class Setting:
         return self.par.kernels == "eager"
 
     @property
+    def gathered(self) -> int:
+        """Bytes of an element that sequence parallelism gathers for multiplications in 8 bits; 0 where it gathers
+        activations: where columns, which no rank has whole, have scales of their own, or nothing is in 8 bits."""
+        par = self.par
+        narrow = par.sp and par.tp > 1 and par.fp8_recipe != "rowwise" and par.bytes.gemm < par.bytes.activation
+        return par.bytes.gemm if narrow else 0
+
+    @property
     def full(self) -> int:
         """Bytes of the hidden states of a micro-batch on a rank, uncut."""
         return self.tokens * self.model.hidden * self.par.bytes.activation
@@ -78,26 +104,17 @@ class Setting:
         return self.kept * self.model.hidden * self.par.bytes.activation
 
 
-@dataclass(frozen=True)
-class Inner:
-    """The kernels between a block's columns and rows."""
-
-    forward: Script
-    backward: Script
-
-
 def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: list[Linear]) -> Scripts:
     """A block of columns, inner kernels and rows, between a norm and the sum with what entered it."""
-    forward = (
-        norm(at, f"{name}.norm"),
-        *_behind(at, gather(at, f"{name}.gather"), _forward(at, columns)),
-        *inner.forward,
-        *_before(at, _forward(at, rows), reduce(at, f"{name}.reduce")),
-    )
-    entry = gather(at, f"{name}.gather_grad")
-    again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again"))
+    enter = (norm(at, f"{name}.norm"), *_narrowed(at, f"{name}.gather"))
+    gathered = gather(at, f"{name}.gather", at.gathered)
+    needed = (*enter, *_behind(at, gathered, _forward(at, columns, at.gathered)), *inner.forward)
+    forward = (*needed, *_before(at, _forward(at, rows), reduce(at, f"{name}.reduce")))
+    entry = gather(at, f"{name}.gather_grad", at.gathered)
+    again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
-        *_behind(at, entry, _inputs(at, rows)),
+        *_narrowed(at, f"{name}.gather_grad"),
+        *_behind(at, entry, _inputs(at, rows, at.gathered)),
         *inner.backward,
         *_before(at, _inputs(at, columns), reduce(at, f"{name}.reduce_grad")),
         norm_grad(at, f"{name}.norm"),
@@ -105,13 +122,25 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
     waits = tuple(Wait(step.name) for step in again)
     weights = (*again, *_weights(at, rows), *waits, *_weights(at, columns))
     backward = (
-        *_behind(at, entry, _both(at, rows)),
+        *_narrowed(at, f"{name}.gather_grad"),
+        *_behind(at, entry, _both(at, rows, at.gathered)),
         *inner.backward,
         *again,
         *_last(at, columns, reduce(at, f"{name}.reduce_grad"), waits),
         norm_grad(at, f"{name}.norm"),
     )
-    return Scripts(forward, backward, inputs, weights)
+    repeated = (
+        *enter,
+        *_behind(at, gathered, _forward(at, _repeated(columns), at.gathered)),
+        *inner.again,
+        *_before(at, _forward(at, _repeated(rows)), reduce(at, f"{name}.reduce") if _repeated(rows) else ()),
+    )
+    return Scripts(forward, backward, inputs, weights, needed, repeated)
+
+
+def _repeated(matrices: list[Linear]) -> list[Linear]:
+    """The parts of matrices that are multiplied with again."""
+    return [x._replace(n=x.again, parts=()) for x in matrices if x.again]
 
 
 def norm(at: Setting, name: str) -> Work:
@@ -124,9 +153,11 @@ def norm_grad(at: Setting, name: str) -> Work:
     return Work(f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask)
 
 
-def gather(at: Setting, name: str) -> tuple[Call, ...]:
-    """Sequence parallelism: all tokens from the tensor-parallel ranks."""
-    return (Call(name, "all_gather", at.cut, "tp"),) if at.par.sp and at.par.tp > 1 else ()
+def gather(at: Setting, name: str, width: int = 0) -> tuple[Call, ...]:
+    """Sequence parallelism: all tokens from the tensor-parallel ranks, elements of `width` bytes or as activations."""
+    if not at.par.sp or at.par.tp == 1:
+        return ()
+    return (Call(name, "all_gather", at.kept * at.model.hidden * (width or at.par.bytes.activation), "tp"),)
 
 
 def reduce(at: Setting, name: str) -> tuple[Call, ...]:
@@ -150,40 +181,74 @@ def _beside(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
     return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
 
 
-def _cast(at: Setting, name: str, elements: int) -> tuple[Work, ...]:
-    """Operands to 8 bits: read for their largest value, read again, written as they are and transposed."""
+def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[Work, ...]:
+    """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits already."""
     width = at.par.bytes
     if width.gemm == width.activation:
         return ()
-    return (Work(f"{name}.cast", "elementwise", 0, 2 * elements * (width.activation + width.gemm)),)
+    moved = CASTS[at.par.fp8_recipe](width.activation, width.gemm) * (elements - narrow) + 2 * width.gemm * narrow
+    return (Work(f"{name}.cast", "elementwise", 0, moved),)
 
 
-def _forward(at: Setting, matrices: list[Linear]) -> list[Step]:
+CASTS: dict[str, Callable[[int, int], int]] = {
+    "delayed": lambda wide, narrow: wide + 2 * narrow,
+    "tensorwise": lambda wide, narrow: 2 * wide + 2 * narrow,
+    "rowwise": lambda wide, narrow: 3 * wide + 2 * narrow,
+}
+"""Bytes an element by recipe. The scale is that of earlier steps (read, written twice); of the tensor's largest value
+(read once more for it); or of each row's and, for the transposed one, each column's (of which a kernel holds rows but
+not columns)."""
+
+
+def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
+    """What is gathered in 8 bits is made so before, each rank its own tokens."""
+    if not at.gathered:
+        return ()
+    wide, narrow = at.par.bytes.activation, at.par.bytes.gemm
+    reads = 1 if at.par.fp8_recipe == "delayed" else 2
+    return (Work(f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)),)
+
+
+def _forward(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
+    """Multiplications; the input of the first has been gathered in 8 bits if `narrow`."""
     steps: list[Step] = []
-    for x in matrices:
-        steps += [*_cast(at, x.name, x.k * (at.tokens + x.n)), Gemm(x.name, at.tokens, x.n, x.k)]
+    for i, x in enumerate(matrices):
+        arrived = at.tokens * x.k if narrow and i == 0 else 0
+        arrived += x.n * x.k if at.par.fp8_param_gather else 0
+        if not x.width:
+            steps += cast(at, x.name, x.k * (at.tokens + x.n), arrived)
+        steps += [Gemm(name, at.tokens, n, x.k, width=x.width) for name, n in x.each()]
     return steps
 
 
-def _input(at: Setting, x: Linear) -> list[Step]:
-    name = f"{x.name}.dgrad"
-    return [*_cast(at, name, at.tokens * x.n), Gemm(name, at.tokens, x.k, x.n)]
+def _input(at: Setting, x: Linear, narrow: int = 0) -> list[Step]:
+    name, elements = f"{x.name}.dgrad", at.tokens * x.n
+    casts = () if x.width else cast(at, name, elements, elements if narrow else 0)
+    gradients = [Gemm(f"{part}.dgrad", at.tokens, x.k, n, width=x.width) for part, n in x.each()]
+    return [*casts, *gradients, *_sum(at, name, x)]
 
 
-def _weight(at: Setting, x: Linear) -> Gemm:
-    return Gemm(f"{x.name}.wgrad", x.k, x.n, at.tokens)
+def _sum(at: Setting, name: str, x: Linear) -> tuple[Work, ...]:
+    """Gradients of an input that several matrices take, two read and one written for all but the first."""
+    more = len(x.parts) - 1
+    moved = 3 * more * at.tokens * x.k * at.par.bytes.activation
+    return (Work(f"{name}.sum", "elementwise", 0, moved),) if more > 0 else ()
 
 
-def _inputs(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [step for x in reversed(matrices) for step in _input(at, x)]
+def _weight(at: Setting, x: Linear) -> list[Gemm]:
+    return [Gemm(f"{part}.wgrad", x.k, n, at.tokens, width=x.width) for part, n in x.each()]
+
+
+def _inputs(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
+    return [step for x in reversed(matrices) for step in _input(at, x, narrow)]
 
 
 def _weights(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [_weight(at, x) for x in reversed(matrices)]
+    return [step for x in reversed(matrices) for step in _weight(at, x)]
 
 
-def _both(at: Setting, matrices: list[Linear]) -> list[Step]:
-    return [step for x in reversed(matrices) for step in (*_input(at, x), _weight(at, x))]
+def _both(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
+    return [step for x in reversed(matrices) for step in (*_input(at, x, narrow), *_weight(at, x))]
 
 
 def _last(at: Setting, matrices: list[Linear], reduction: tuple[Call, ...], before: Script) -> list[Step]:
@@ -197,10 +262,13 @@ def attention(at: Setting) -> Scripts:
     """The attention block of a layer."""
     model, tp = at.model, at.par.tp
     heads, kv = model.heads // tp, local_kv(model, tp)
-    out = [Linear("out", model.hidden, heads * model.value_width)]
+    inner, keys = heads * model.value_width, kv * model.key_width
+    # With sp the sum over ranks is kept, and what was summed isn't asked for.
+    out = [Linear("out", model.hidden, inner, 0 if at.par.sp and tp > 1 else model.hidden)]
     if not model.kv_rank:
-        width = heads * model.key_width + kv * (model.key_width + model.value_width)
-        return block(at, "attention", [Linear("qkv", width, model.hidden)], core(at), out)
+        parts = (heads * model.key_width, keys, kv * model.value_width)
+        one = Linear("qkv", sum(parts), model.hidden, keys, parts=() if at.par.merged else parts)
+        return block(at, "attention", [one], core(at), out)
     ranks = model.q_rank + model.kv_rank + model.rope_dim
     up = Linear("kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank)
     if model.q_rank:
@@ -208,75 +276,6 @@ def attention(at: Setting) -> Scripts:
     else:
         columns = [Linear("down", ranks + heads * model.key_width, model.hidden), up]
     return block(at, "attention", columns, core(at), out)
-
-
-def core(at: Setting) -> Inner:
-    """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole sequence."""
-    forward, backward = _flash(at) if at.par.attention == "flash" else _unfused(at)
-    turned = rotary(at)
-    back = tuple(work._replace(name=f"{work.name}.grad") for work in turned)
-    forward, backward = (*turned, *forward), (*backward, *back)
-    share = key_value_bytes(at)
-    if at.par.cp == 1:
-        return Inner(forward, backward)
-    gathered = Call("kv.gather", "all_gather", share, "cp")
-    regathered = Call("kv.gather_again", "all_gather", share, "cp")
-    reduced = Call("kv.reduce_grad", "reduce_scatter", share * at.par.cp, "cp")
-    return Inner((gathered, *forward), (regathered, *backward, reduced))
-
-
-def key_value_bytes(at: Setting) -> int:
-    """Bytes of one rank's keys and values."""
-    model = at.model
-    # MLA: expanded from the compressed ones, one a query head.
-    heads = model.heads // at.par.tp if model.kv_rank else local_kv(model, at.par.tp)
-    return at.tokens * heads * (model.key_width + model.value_width) * at.par.bytes.activation
-
-
-def rotary(at: Setting) -> tuple[Work, ...]:
-    """Queries and keys turned by their positions, read and written; learned positions need none."""
-    model, tp = at.model, at.par.tp
-    if model.positions:
-        return ()
-    width = model.rope_dim or model.key_width
-    heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
-    return (Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),)
-
-
-def _flash(at: Setting) -> tuple[Script, Script]:
-    """One kernel forward, one backward that computes the scores again: 2 and 5 multiplications, half of each hidden by
-    the mask."""
-    model, par = at.model, at.par
-    heads, seq = model.heads // par.tp, par.seq or 0
-    one = at.tokens * seq * heads  # 2 operations for each of the half of all pairs that is seen
-    scores, values = one * model.key_width, one * model.value_width
-    own = at.tokens * heads * (model.key_width + model.value_width) * par.bytes.activation
-    others = key_value_bytes(at) * par.cp
-    forward = Work("attention.core", "attention", scores + values, own + others)
-    backward = Work("attention.core.grad", "attention", 3 * scores + 2 * values, 3 * own + 2 * others)
-    return (forward,), (backward,)
-
-
-def _unfused(at: Setting) -> tuple[Script, Script]:
-    """Separate kernels that write the score matrix: scores, softmax (with dropout), weighted sum."""
-    model, par = at.model, at.par
-    seq = par.seq or 0
-    m, batch = seq // par.cp, par.micro_batch * (model.heads // par.tp)
-    pairs, width = batch * m * seq, par.bytes.activation
-    mask = 1 if model.dropout else 0
-    forward = (
-        Gemm("scores", m, seq, model.key_width, batch),
-        Work("softmax", "elementwise", 0, pairs * (2 * width + mask * (2 * width + 1))),
-        Gemm("context", m, model.value_width, seq, batch),
-    )
-    backward = (
-        Gemm("context.dgrad", m, seq, model.value_width, batch),
-        Gemm("values.grad", seq, model.value_width, m, batch),
-        Work("softmax.grad", "elementwise", 0, pairs * (3 * width + mask * (2 * width + 1))),
-        Gemm("queries.grad", m, model.key_width, seq, batch),
-        Gemm("keys.grad", seq, model.key_width, m, batch),
-    )
-    return forward, backward
 
 
 def perceptron(at: Setting, ffn: int) -> Scripts:
@@ -288,7 +287,10 @@ def perceptron(at: Setting, ffn: int) -> Scripts:
 def matrices(at: Setting, ffn: int) -> tuple[Linear, Linear]:
     """A perceptron's matrices on a rank."""
     inner, hidden = ffn // at.par.tp, at.model.hidden
-    return Linear("up", inner * (2 if at.model.gated else 1), hidden), Linear("down", hidden, inner)
+    if at.model.gated:
+        parts = () if at.par.merged else (inner, inner)
+        return Linear("up", 2 * inner, hidden, inner, parts=parts), Linear("down", hidden, inner)
+    return Linear("up", inner, hidden), Linear("down", hidden, inner)
 
 
 def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> Inner:
@@ -298,7 +300,8 @@ def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> 
     # Function and product a kernel each: the function's result is written and read once more, and its gradient.
     more = 2 if at.model.gated and at.eager else 0
     forward = Work(name, "elementwise", 0, (read + 1 + more) * one)
-    return Inner((forward,), (Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one),))
+    backward = Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one)
+    return Inner((forward,), (backward,), (forward,))
 
 
 def join(first: Scripts, second: Scripts) -> Scripts:
@@ -308,13 +311,17 @@ def join(first: Scripts, second: Scripts) -> Scripts:
         second.backward + first.backward,
         second.inputs + first.inputs,
         second.weights + first.weights,
+        first.forward + second.needed,
+        first.again + second.again,
     )
 
 
 def recomputed(at: Setting, scripts: Scripts) -> Script:
     """What is computed again before a layer's backward pass."""
     if at.par.recompute == "full":
-        return scripts.forward
+        return scripts.needed if at.par.early_stop else scripts.forward
+    if at.par.recompute == "ops":
+        return scripts.again
     return core(at).forward if at.par.recompute == "selective" else ()
 
 
@@ -329,9 +336,10 @@ def embedding(at: Setting) -> Scripts:
 
 def head(at: Setting) -> Scripts:
     """Final norm, logits over each rank's part of the vocabulary, and the loss (in fp32)."""
-    matrix = [Linear("logits", vocabulary_rows(at.model, at.par.tp), at.model.hidden)]
+    # Not in 8 bits: frameworks leave the last matrix as it is.
+    wide = at.par.bytes.activation
+    matrix = [Linear("logits", vocabulary_rows(at.model, at.par.tp), at.model.hidden, width=wide)]
     scores = at.tokens * vocabulary_rows(at.model, at.par.tp)
-    width = at.par.bytes.activation
     # Largest logit, sum and target's logit of each token, 4 bytes each.
     sums = (Call("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),) if at.par.tp > 1 else ()
     # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
@@ -340,12 +348,12 @@ def head(at: Setting) -> Scripts:
         norm(at, "head.norm"),
         *gather(at, "head.gather"),
         *_forward(at, matrix),
-        Work("loss", "elementwise", 0, scores * (width + there)),
+        Work("loss", "elementwise", 0, scores * (wide + there)),
         *sums,
     )
     again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
-    loss = Work("loss.grad", "elementwise", 0, scores * (width + back))
+    loss = Work("loss.grad", "elementwise", 0, scores * (wide + back))
     after = norm_grad(at, "head.norm")
     reduction = reduce(at, "head.reduce_grad")
     backward = (loss, *again, *_last(at, matrix, reduction, waits), after)

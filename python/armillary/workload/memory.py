@@ -48,8 +48,20 @@ def layer_activations(at: Setting, layer: int) -> int:
     """Bytes that layer `layer` keeps of a micro-batch from its forward to its backward pass."""
     if at.par.recompute == "full":
         return at.cut
+    if at.par.recompute == "ops":
+        return _every_other(at)
     mixed = _experts(at) if at.model.has_experts(layer) else _perceptron(at, at.model.ffn)
     return _attention(at) + mixed
+
+
+def _every_other(at: Setting) -> int:
+    """With `ops`: the layer's input and result; queries, values, the attention's result and sums of its rows; the
+    perceptron's first product; with sp the reduce-scattered sum of attention, too."""
+    model, tp = at.model, at.par.tp
+    heads = model.heads // tp
+    inner = heads * (model.key_width + model.value_width) + local_kv(model, tp) * model.value_width + model.ffn // tp
+    whole = 3 if at.par.sp and tp > 1 else 2
+    return whole * at.cut + at.tokens * (inner * at.par.bytes.activation + 4 * heads) + 2 * at.mask
 
 
 def _attention(at: Setting) -> int:

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, TypeVar, get_args, get_type_hints
 
 from ..errors import InputError, Problem
-from .architecture import Decoder, step_flops
+from .architecture import Decoder, local_kv, step_flops
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "ops", "full"]
 Attention = Literal["flash", "unfused"]
 Width = Literal["bf16", "fp16", "fp8", "fp32"]
+ContextExchange = Literal["p2p", "all_gather", "a2a"]
+Recipe = Literal["delayed", "tensorwise", "rowwise"]
 Offload = Literal["none", "optimizer", "parameters"]
 Kernels = Literal["fused", "eager"]
 Partition = Literal["layers", "cost"]
@@ -55,6 +57,7 @@ class Options(TypedDict, total=False):
     pp: int
     dp: int
     cp: int
+    cp_comm_type: ContextExchange | None
     ep: int
     sp: bool | None
     zero: int
@@ -67,8 +70,12 @@ class Options(TypedDict, total=False):
     schedule: Schedule
     virtual_stages: int
     recompute: Recompute
+    early_stop: bool
+    merged: bool
     attention: Attention
     precision: Width
+    fp8_recipe: Recipe
+    fp8_param_gather: bool
     fp32_gradients: bool
     overlap_tp: bool
     overlap_grad_reduce: bool
@@ -95,7 +102,10 @@ class Parallelism:
     dp: int = 1
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
     cp: int = 1
-    """Context parallelism: the sequence cut in `cp`, keys and values gathered."""
+    """Context parallelism: the sequence cut in `cp`."""
+    cp_comm_type: ContextExchange | None = None
+    """How its ranks see all keys and values: `p2p`, in a ring beside attention; `all_gather`, before it; `a2a`, heads
+    for tokens. When not given p2p, with unfused attention all_gather."""
     ep: int = 1
     """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
     sp: bool | None = None
@@ -122,11 +132,23 @@ class Parallelism:
     virtual_stages: int = 1
     """Model chunks of a stage."""
     recompute: Recompute = "none"
-    """`none`, `selective` (the attention core) or `full` (every layer), before its backward pass."""
+    """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but attention and every
+    other multiplication, as torchtitan's selective op) or `full` (the layer)."""
+    early_stop: bool = False
+    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix and its reduction,
+    as PyTorch's checkpoints. Megatron's play the whole layer."""
+    merged: bool = True
+    """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in Megatron; off: a
+    multiplication each, as in torchtitan. Not for experts and compressed keys."""
     attention: Attention = "flash"
     """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score matrix)."""
     precision: Width = "bf16"
-    """Of weights, activations and multiplications; optimizer states are fp32."""
+    """Of weights, activations and multiplications; optimizer states are fp32. With fp8 the head stays in bf16."""
+    fp8_recipe: Recipe = "tensorwise"
+    """Scales of 8-bit operands: `delayed`, of earlier steps; `tensorwise`, of the tensor; `rowwise`, of rows and of
+    columns, for which sequence parallelism gathers 16 bits."""
+    fp8_param_gather: bool = False
+    """Parameters are cast to 8 bits by the rank that updates them, and gathered so."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
     overlap_tp: bool = False
@@ -266,8 +288,12 @@ def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
     waves = 1 if given.pp == 1 else 4 * given.pp
     batch = given.global_batch if given.global_batch is not None else given.micro_batch * given.dp * waves
     interleaved = given.schedule == "1f1b" and given.virtual_stages > 1
+    exchange: ContextExchange | None = given.cp_comm_type
+    if given.cp > 1 and exchange is None:
+        exchange = "p2p" if given.attention == "flash" else "all_gather"
     return dataclasses.replace(
         given,
+        cp_comm_type=exchange,
         global_batch=batch,
         seq=given.seq if given.seq is not None else model.sequence,
         sp=given.sp if given.sp is not None else bool(model.experts) and given.tp > 1,
@@ -299,17 +325,23 @@ def _kinds(given: Parallelism) -> list[Fault]:
         ("recompute", get_args(Recompute)),
         ("attention", get_args(Attention)),
         ("precision", tuple(PRECISIONS)),
+        ("fp8_recipe", get_args(Recipe)),
+        ("cp_comm_type", (None, *get_args(ContextExchange))),
         ("offload", get_args(Offload)),
         ("kernels", get_args(Kernels)),
         ("partition", get_args(Partition)),
         ("zero", (0, 1, 2, 3)),
     ):
         if getattr(given, key) not in allowed:
-            faults.append((key, f"{getattr(given, key)!r} is not one of them", ", ".join(map(str, allowed))))
+            choices = ", ".join(str(choice) for choice in allowed if choice is not None)
+            faults.append((key, f"{getattr(given, key)!r} is not one of them", choices))
     for key in (
         "sp",
         "whole_tensors",
         "distributed_optimizer",
+        "early_stop",
+        "merged",
+        "fp8_param_gather",
         "fp32_gradients",
         "overlap_tp",
         "overlap_grad_reduce",
@@ -436,6 +468,39 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
+def _context(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Whether heads divide where they are exchanged for tokens, and rings have their kernels."""
+    if given.cp == 1:
+        return []
+    if given.cp_comm_type == "p2p" and given.attention == "unfused":
+        return [("cp_comm_type", "p2p with unfused attention, which writes no sums of its rows", "all_gather, a2a")]
+    if given.cp_comm_type != "a2a":
+        return []
+
+    def fits(cp: int) -> bool:
+        return not _context_faults(model, given.tp, cp)
+
+    faults = _context_faults(model, given.tp, given.cp)
+    allowed = f"cp {nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
+    return [("cp_comm_type", fault, allowed) for fault in faults]
+
+
+def _context_faults(model: Decoder, tp: int, cp: int) -> list[str]:
+    """Heads of a tensor-parallel rank that don't divide by `cp`."""
+    kinds = {"heads": model.heads // tp}
+    if not model.kv_rank:
+        kinds["heads of keys and values"] = local_kv(model, tp)
+    return [f"a2a, but {count} {kind} of a rank don't divide by cp {cp}" for kind, count in kinds.items() if count % cp]
+
+
+def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
+    """`ops` counts a dense layer's multiplications."""
+    if given.recompute != "ops" or not (model.experts or model.kv_rank):
+        return []
+    said = "ops of a model with " + ("experts" if model.experts else "compressed keys and values")
+    return [("recompute", said, "none, selective, full")]
+
+
 def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
     if not model.experts:
         used = [
@@ -518,4 +583,16 @@ def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
     return [("unflatten_us", said, "0, or zero 1 or 2 with overlap_param_gather and whole_tensors off")]
 
 
-_CHECKS = (_tensor, _pipeline, _batch, _sequence, _experts, _shards, _unflattened, _offloaded, _world)
+_CHECKS = (
+    _tensor,
+    _pipeline,
+    _batch,
+    _sequence,
+    _context,
+    _recomputed,
+    _experts,
+    _shards,
+    _unflattened,
+    _offloaded,
+    _world,
+)

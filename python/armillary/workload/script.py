@@ -1,6 +1,7 @@
 """Short sequences of operations as data, and the stream that plays them into a program.
 
-Here: `Gemm`, `Work`, `Call`, `Start`, `Wait` and `Stream`. Not here: which operations a layer has (`layer.py`).
+Here: `Gemm`, `Work`, `Call`, `Start`, `Exchange`, `Wait`, `Inner` and `Stream`. Not here: which operations a layer has
+(`layer.py`).
 A stream is an accelerator's compute stream: every kernel waits for the one before it, and for the communication asked
 to be waited for. Communication waits for the kernels before it and runs beside those after it.
 """
@@ -8,6 +9,7 @@ to be waited for. Communication waits for the kernels before it and runs beside 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from .program import Program
@@ -21,6 +23,8 @@ class Gemm(NamedTuple):
     n: int
     k: int
     batch: int = 1
+    width: int = 0
+    """Bytes of an element; 0 for those of the stream."""
 
 
 class Work(NamedTuple):
@@ -50,41 +54,70 @@ class Start(NamedTuple):
     group: str
 
 
+class Exchange(NamedTuple):
+    """A message to the next rank of the ring and one from the rank before, beside what follows up to the `Wait`."""
+
+    name: str
+    bytes: int
+
+
 class Wait(NamedTuple):
-    """The next kernel waits for the collective started under that name."""
+    """The next kernel waits for the collective or message started under that name."""
 
     name: str
 
 
-Step: TypeAlias = Gemm | Work | Call | Start | Wait
+Step: TypeAlias = Gemm | Work | Call | Start | Exchange | Wait
 Script: TypeAlias = tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """The kernels between a block's columns and rows."""
+
+    forward: Script
+    backward: Script
+    again: Script = ()
+    """What is computed again where results of multiplications and attention are kept, but no others."""
+
+
+class Ring(NamedTuple):
+    """Where the neighbours of a rank are: ranks to the next and to the one before."""
+
+    ahead: int
+    behind: int
 
 
 class Stream:
     """Adds operations to a program in stream order."""
 
-    __slots__ = ("after", "program", "started", "width")
+    __slots__ = ("after", "messages", "program", "ring", "started", "width")
 
-    def __init__(self, program: Program, width: int) -> None:
+    def __init__(self, program: Program, width: int, ring: Ring) -> None:
         self.program = program
         self.after: list[int] = []
         """What the next kernel waits for."""
         self.started: dict[str, int] = {}
         self.width = width
         """Bytes of an element of a matrix multiplication."""
+        self.ring = ring
+        self.messages = 0
+        """Exchanges so far: the next one's tag."""
 
     def play(self, prefix: str, script: Iterable[Step]) -> None:
         """Adds the steps; names get the prefix."""
         program, after, width = self.program, self.after, self.width
         for step in script:
             if isinstance(step, Gemm):
-                name, m, n, k, batch = step
-                after = [program.gemm(prefix + name, after, m=m, n=n, k=k, batch=batch, width=width)]
+                name, m, n, k, batch, own = step
+                after = [program.gemm(prefix + name, after, m=m, n=n, k=k, batch=batch, width=own or width)]
             elif isinstance(step, Work):
                 name, kernel, operations, size = step
                 after = [program.compute(prefix + name, after, operations=operations, bytes=size, kernel=kernel)]
             elif isinstance(step, Wait):
                 after = [*after, self.started.pop(step.name)]
+            elif isinstance(step, Exchange):
+                self.started[step.name] = self._exchange(prefix + step.name, after, step.bytes)
             else:
                 name, what, size, group = step
                 node = program.collective(prefix + name, after, what, size, group)
@@ -93,6 +126,12 @@ class Stream:
                 else:
                     self.started[name] = node
         self.after = after
+
+    def _exchange(self, name: str, after: list[int], size: int) -> int:
+        """Both messages of an exchange; the one to wait for."""
+        tag, self.messages = self.messages, self.messages + 1
+        self.program.send(f"{name}.send", after, self.ring.ahead, size, tag)
+        return self.program.recv(f"{name}.receive", after, self.ring.behind, size, tag)
 
     def wait(self, node: int) -> None:
         """The next kernel waits for `node` too."""

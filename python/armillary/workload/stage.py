@@ -12,7 +12,7 @@ data-parallel group follow each other, as on one stream. Sources: Li et al. 2020
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from . import zero
@@ -37,9 +37,10 @@ from .memory import (
     states,
     temporary,
 )
+from .parallelism import Parallelism
 from .program import Program
 from .schedule import Pass, held, order
-from .script import Script, Stream, Work
+from .script import Ring, Script, Stream, Work
 from .summary import Memory
 
 _PIPELINE = "pipeline"
@@ -57,6 +58,8 @@ class Unit:
     weights: Weights
     tensors: Tensors
     activations: int
+    width: int
+    """Bytes of an element of a gathered parameter."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +141,20 @@ class Plan:
         model, par = self.at.model, self.at.par
         weights = layer_weights(model, layer, par.tp, par.ep)
         tensors = layer_tensors(model, layer, par.tp, par.ep)
-        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer))
+        width = par.bytes.gemm if par.fp8_param_gather else par.bytes.weight
+        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer), width)
 
     def _embedding(self) -> Unit:
-        count = embedding_weights(self.at.model, self.at.par.tp)
-        return Unit(
-            "embedding", embedding(self.at), (), Weights(count), Tensors((count,)), embedding_activations(self.at)
-        )
+        count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
+        kept = embedding_activations(self.at)
+        return Unit("embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width)
 
     def _head(self) -> Unit:
         model, par = self.at.model, self.at.par
         shared = model.tied and par.pp == 1
         tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
-        return Unit("head", head(self.at), (), Weights(sum(tensors)), Tensors(tensors), head_activations(self.at))
+        kept, width = head_activations(self.at), par.bytes.weight
+        return Unit("head", head(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width)
 
     def weights(self, stage: int) -> Weights:
         """Parameters of one rank of a stage."""
@@ -187,9 +191,9 @@ class Plan:
 
 
 class Builder:
-    """Builds the program of one stage."""
+    """Builds the program of one stage, of the ranks that stand at `ring` in context parallelism."""
 
-    def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass]) -> None:
+    def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass], ring: Ring) -> None:
         self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
         self.weights, self.owned = plan.weights(stage), plan.owned(stage)
@@ -198,7 +202,7 @@ class Builder:
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
         """Bytes of a message between stages."""
         self.program = Program()
-        self.stream = Stream(self.program, self.par.bytes.gemm)
+        self.stream = Stream(self.program, self.par.bytes.gemm, ring)
         self.chain: dict[str, list[int]] = {}
         """Last collective of each data-parallel group."""
         self.stored: list[int] = []
@@ -267,11 +271,22 @@ class Builder:
             self._reduce(unit, each)
 
     def _accumulate(self, unit: Unit, each: Pass) -> None:
-        """Adds a micro-batch's gradients to those before it; the first's only have to become as wide."""
-        par = self.par
-        wider = par.gradient_bytes > par.bytes.weight
-        if par.shards < 2 and (each.micro_batch or wider):
-            moved = unit.weights.total * (par.bytes.weight + (2 if each.micro_batch else 1) * par.gradient_bytes)
+        """Adds a micro-batch's gradients to those before it, of which the first's only have to become as wide.
+
+        Fused multiplications do so themselves, of which only those of experts are too small to hide what they read and
+        write for it.
+        """
+        par, weights = self.par, unit.weights
+        if par.shards > 1:
+            return
+        kept = (2 if each.micro_batch else 1) * par.gradient_bytes
+        if not self.at.eager:
+            moved = weights.expert * (kept - par.bytes.weight)
+        elif each.micro_batch or par.gradient_bytes > par.bytes.weight:
+            moved = weights.total * (par.bytes.weight + kept)
+        else:
+            moved = 0
+        if moved:
             self.stream.play(f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),))
 
     def _is_end(self, chunk: int) -> bool:
@@ -314,14 +329,14 @@ class Builder:
         if self.par.shards == 3:
             name = f"{each.micro_batch}.{what}.{unit.name}"
             with self.program.layer(unit.name):
-                self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after)
+                self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after, unit.width)
 
     def _wait_parameters(self, unit: Unit) -> None:
         for node in self.parameters.pop(unit.name, []):
             self.stream.wait(node)
 
-    def _gather(self, name: str, weights: Weights, after: Sequence[int]) -> list[int]:
-        width, parts = self.par.bytes.weight, zero.sharded(weights, self.par)
+    def _gather(self, name: str, weights: Weights, after: Sequence[int], width: int) -> list[int]:
+        parts = zero.sharded(weights, self.par)
         if self.par.offload == "parameters":
             return [self._load(f"{name}.parameters", part, after) for part in parts]
         return [
@@ -333,7 +348,11 @@ class Builder:
     def _renew(self, name: str, units: Sequence[Unit], after: Sequence[int]) -> list[int]:
         """ZeRO 1 and 2: brings what others updated."""
         if not self.par.whole_tensors:
-            return self._gather(name, sum((unit.weights for unit in units), Weights()), after)
+            return [
+                node
+                for width in sorted({unit.width for unit in units}, reverse=True)
+                for node in self._gather(name, _total(unit for unit in units if unit.width == width), after, width)
+            ]
         width, several = self.par.bytes.weight, zero.several(self.par)
         return [
             self._chained(f"{name}.parameters.{group}.{owner}", after, "broadcast", held * width, group, owner)
@@ -459,12 +478,26 @@ class Builder:
         self.stream.wait(self.program.recv("step.receive_embedding_grad", self.stream.after, peer, size, tag))
 
 
+def _total(units: Iterable[Unit]) -> Weights:
+    """All their parameters."""
+    return sum((unit.weights for unit in units), Weights())
+
+
 def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
     shapes = tuple(tuple((id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in plan.stages[stage])
     return shapes, stage == 0, stage == plan.at.par.pp - 1, tuple(passes)
 
 
-def build_stage(plan: Plan, stage: int, passes: Sequence[Pass]) -> Program:
+def rings(par: Parallelism) -> list[Ring]:
+    """Where the neighbours of each context-parallel rank are, if it sends to them: the last's next is the first."""
+    if par.cp == 1 or par.cp_comm_type != "p2p":
+        return [Ring(0, 0)]
+    round_ = (par.cp - 1) * par.tp
+    ahead, behind = [par.tp] * (par.cp - 1) + [-round_], [round_] + [-par.tp] * (par.cp - 1)
+    return [Ring(*neighbours) for neighbours in zip(ahead, behind, strict=True)]
+
+
+def build_stage(plan: Plan, stage: int, passes: Sequence[Pass], ring: Ring) -> Program:
     """The program of one rank of `stage`."""
-    return Builder(plan, stage, passes).build()
+    return Builder(plan, stage, passes, ring).build()

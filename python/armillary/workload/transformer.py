@@ -17,7 +17,7 @@ from .models import Model, load_model
 from .parallelism import EXPERT_OPTIONS, Options, Parallelism, parallelism, takes_options
 from .program import Program
 from .schedule import bubble_share
-from .stage import Plan, build_stage, program_key
+from .stage import Plan, build_stage, program_key, rings
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 from .zero import REPLICAS
@@ -56,10 +56,12 @@ def generate(model: Model, family: str, options: Options) -> Workload:
     par = parallelism(shape, model.name, options)
     plan = Plan(Setting(shape, par))
     programs, memories = _programs(plan)
-    summary = _summary(model, plan, programs, memories)
+    around = len(rings(par))
+    summary = _summary(model, plan, programs[::around], memories)
     used = {volume.group for program in programs for volume in program.volumes}
     groups = {name: along for name, along in _GROUPS.items() if name in used}
-    return Workload.mesh(model.name, _axes(par), groups, ["pp"], programs, summary)
+    by = ["cp", "pp"] if around > 1 else ["pp"]
+    return Workload.mesh(model.name, _axes(par), groups, by, programs, summary, alike=around)
 
 
 _GROUPS = {
@@ -82,21 +84,25 @@ def _axes(par: Parallelism) -> list[tuple[str, int]]:
 
 
 def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
-    """One program and one footprint a stage; equal stages share them."""
+    """A program for each stage, or for each context-parallel rank of each stage where these send to each other, and a
+    footprint for each stage; equal ones are shared."""
     known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
-    found = []
+    programs, memories = [], []
     for stage in range(plan.at.par.pp):
         passes = plan.order(stage)
         key = program_key(plan, stage, passes)
-        if key not in known:
-            known[key] = build_stage(plan, stage, passes), plan.memory(stage, passes)
-        found.append(known[key])
-    return [program for program, _ in found], [memory for _, memory in found]
+        for ring in rings(plan.at.par):
+            if (key, ring) not in known:
+                known[key, ring] = build_stage(plan, stage, passes, ring), plan.memory(stage, passes)
+            program, memory = known[key, ring]
+            programs.append(program)
+        memories.append(memory)
+    return programs, memories
 
 
 def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[Memory]) -> Summary:
     shape, par = plan.at.model, plan.at.par
-    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, par.recompute)
+    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, _repeated(par))
     ranks = par.world // par.pp
     classes = [
         RankClass(f"stage {stage}", ranks, program.operations, program.volumes, memory)
@@ -118,6 +124,13 @@ def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[M
     )
 
 
+def _repeated(par: Parallelism) -> str:
+    """The kind of recomputation, as `step_flops` calls it."""
+    if par.recompute == "ops":
+        return "ops, sums kept" if par.sp and par.tp > 1 else "ops"
+    return "full, early stop" if par.recompute == "full" and par.early_stop else par.recompute
+
+
 def _notes(shape: Decoder, par: Parallelism) -> list[str]:
     """What was chosen for the caller, and options without effect."""
     notes = [f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
@@ -132,6 +145,12 @@ def _notes(shape: Decoder, par: Parallelism) -> list[str]:
         notes.append(f"{shape.kv} heads of keys and values are replicated over tp {par.tp}")
     if par.sp and par.tp == 1:
         notes.append("sp has no effect with tp 1")
+    if par.early_stop and par.recompute != "full":
+        notes.append(f"early_stop has no effect with recompute {par.recompute}")
+    if par.cp_comm_type and par.cp == 1:
+        notes.append("cp_comm_type has no effect with cp 1")
+    if par.precision != "fp8" and (par.fp8_recipe != "tensorwise" or par.fp8_param_gather):
+        notes.append(f"fp8_recipe and fp8_param_gather have no effect with {par.precision}")
     if par.shards and par.data == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
     return notes

@@ -53,16 +53,17 @@ class Workload:
         programs: Sequence[Program],
         summary: Summary | None = None,
         warnings: Sequence[str] = (),
+        alike: int = 1,
     ) -> Workload:
         """Ranks as the points of a mesh, the first of `axes` (name, size) running fastest.
 
         `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those axes, positions running
         along the first one fastest. `programs[i]` is that of point `i` of the axes `by`; stages that do the same may
-        share one. With a `summary`, its classes are in the order of `programs` and tell their memory. `warnings` stand
-        at the top of every report.
+        share one. With a `summary`, its classes are in the order of `programs`, each for `alike` of them that follow
+        each other, and tell their memory. `warnings` stand at the top of every report.
         Raises `InputError` when this does not hold together.
         """
-        footprints, text = _declared(summary, len(programs))
+        footprints, text = _declared(summary, len(programs), alike)
         families = [(family, list(along)) for family, along in groups.items()]
         return cls(
             _core.Workload.mesh(name, list(axes), families, list(by), list(programs), footprints, text, list(warnings)),
@@ -171,11 +172,14 @@ def is_text(path: str | os.PathLike[str]) -> bool:
     return _core.Workload.is_text(os.fspath(path))
 
 
-def _declared(summary: Summary | None, programs: int) -> tuple[list[tuple[int, int, int, int]], str | None]:
+def _declared(
+    summary: Summary | None, programs: int, alike: int = 1
+) -> tuple[list[tuple[int, int, int, int]], str | None]:
     """Memory by program, and the summary as text."""
     if summary is None:
         return [], None
     memory = [entry.memory for entry in summary.classes]
     # The core tells only activations from what is held all along.
     footprints = [(m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory]
-    return footprints if len(memory) == programs else [], json.dumps(summary.as_dict())
+    known = [footprint for footprint in footprints for _ in range(alike)]
+    return known if len(known) == programs else [], json.dumps(summary.as_dict())

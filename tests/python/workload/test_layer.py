@@ -13,19 +13,20 @@ from test_transformer import GPT, LATENT, LLAMA, summary
 import armillary as arm
 from armillary.workload import Model, Workload, build
 from armillary.workload.architecture import decoder
+from armillary.workload.attention import core, rotary
 from armillary.workload.layer import (
     Setting,
     activation,
     attention,
     head,
+    join,
     norm,
     norm_grad,
     perceptron,
     recomputed,
-    rotary,
 )
 from armillary.workload.parallelism import Options, parallelism
-from armillary.workload.script import Gemm, Step, Work
+from armillary.workload.script import Call, Gemm, Start, Step, Work
 
 TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
 """Of the small models; a sample of 64 tokens a micro-batch."""
@@ -123,20 +124,114 @@ def test_learned_positions_turn_nothing() -> None:
 CASTS = st.sampled_from([GPT, LLAMA])
 
 
-@given(model=CASTS, tp=st.sampled_from([1, 2, 4]), micro_batch=st.integers(1, 3))
-def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int) -> None:
-    """Each operand of (m x k)(k x n) once a step: read twice in 2 bytes, written twice in 1; both forward, gradients
-    backward."""
-    at = setting(model, tp=tp, precision="fp8", micro_batch=micro_batch)
-    for scripts in (attention(at), perceptron(at, model.fields["ffn"]), head(at)):
+RECIPES = {"delayed": 2 + 2 * 1, "tensorwise": 2 * 2 + 2 * 1, "rowwise": 3 * 2 + 2 * 1}
+"""Bytes an element: read once, twice, or by rows and twice by columns, in 2 bytes; written as it is and transposed."""
+
+
+@given(
+    model=CASTS,
+    tp=st.sampled_from([1, 2, 4]),
+    micro_batch=st.integers(1, 3),
+    recipe=st.sampled_from(list(RECIPES)),
+    narrow=st.booleans(),
+)
+def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int, recipe: str, narrow: bool) -> None:
+    """Each operand of (m x k)(k x n) once a step, both forward, gradients backward; weights that came in 8 bits are
+    only transposed."""
+    each = RECIPES[recipe]
+    at = setting(model, tp=tp, precision="fp8", micro_batch=micro_batch, fp8_recipe=recipe, fp8_param_gather=narrow)
+    for scripts in (attention(at), perceptron(at, model.fields["ffn"])):
         matrices = {step.name: step for step in scripts.forward if isinstance(step, Gemm)}
         assert matrices
-        for name, (_, m, n, k, _) in matrices.items():
-            assert moved(scripts.forward, f"{name}.cast") == (m * k + k * n) * (2 * 2 + 2 * 1)
-            assert moved(scripts.backward, f"{name}.dgrad.cast") == m * n * (2 * 2 + 2 * 1)
+        for name, (_, m, n, k, _, width) in matrices.items():
+            assert width == 0
+            assert moved(scripts.forward, f"{name}.cast") == m * k * each + k * n * (2 * 1 if narrow else each)
+            assert moved(scripts.backward, f"{name}.dgrad.cast") == m * n * each
         casts = [step.name for step in scripts.backward if step.name.endswith(".cast")]
         assert sorted(casts) == sorted(f"{name}.dgrad.cast" for name in matrices)
         assert not any(step.name.endswith(".cast") for step in scripts.weights)
+
+
+@pytest.mark.parametrize(("recipe", "reads"), [("delayed", 1), ("tensorwise", 2)])
+def test_gathers_in_eight_bits(recipe: str, reads: int) -> None:
+    """With sp a rank casts its own tokens, which are gathered in a byte an element and transposed where they arrive."""
+    at, plain = (setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe=recipe) for kind in ("fp8", "bf16"))
+    scripts, before = perceptron(at, LLAMA.fields["ffn"]), perceptron(plain, LLAMA.fields["ffn"])
+    own, all_ = TOKENS // 4 * HIDDEN, TOKENS * HIDDEN
+    assert moved(scripts.forward, "mlp.gather.cast") == own * (reads * WIDTH + 1)
+    assert moved(scripts.forward, "up.cast") == 2 * all_ + 2 * 48 * HIDDEN * RECIPES[recipe]
+    assert moved(scripts.backward, "mlp.gather_grad.cast") == own * (reads * WIDTH + 1)
+    assert moved(scripts.backward, "down.dgrad.cast") == 2 * all_
+    for there, wide in zip(scripts, before, strict=True):
+        narrow, full = (
+            [step for step in script if isinstance(step, (Call, Start)) and step.kind == "all_gather"]
+            for script in (there, wide)
+        )
+        assert [2 * step.bytes for step in narrow] == [step.bytes for step in full]
+
+
+def test_rows_and_columns_are_gathered_in_sixteen_bits() -> None:
+    """No rank has a whole column before tokens are gathered."""
+    at, plain = (setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe="rowwise") for kind in ("fp8", "bf16"))
+    calls = [[step for step in attention(one).forward if isinstance(step, Call)] for one in (at, plain)]
+    assert calls[0] == calls[1]
+    assert moved(attention(at).forward, "qkv.cast") == (TOKENS + 32) * HIDDEN * RECIPES["rowwise"]
+
+
+def test_heads_and_scores_are_not_in_eight_bits() -> None:
+    """Frameworks leave the last matrix, routers and attention in 16 bits."""
+    at = setting(LLAMA, precision="fp8", attention="unfused")
+    for script in (head(at).forward, head(at).backward, head(at).weights, core(at).forward, core(at).backward):
+        found = [step for step in script if isinstance(step, Gemm)]
+        assert found
+        assert all(step.width == WIDTH for step in found)
+        assert not any(step.name.endswith(".cast") for step in script)
+
+
+@pytest.mark.parametrize(("sp", "out"), [(False, True), (True, False)])
+def test_every_other_multiplication_again(sp: bool, out: bool) -> None:
+    """torchtitan's selective op: of queries, keys, values, output, gate, up and down the second, fourth and sixth; with
+    sp the sum of the output over ranks is kept, and no one asks for the output."""
+    at = setting(LLAMA, tp=2, sp=sp, recompute="ops")
+    scripts = attention(at), perceptron(at, LLAMA.fields["ffn"])
+    found = [(step.name, step.n) for each in scripts for step in recomputed(at, each) if isinstance(step, Gemm)]
+    assert found == [("qkv", 16), *([("out", 64)] if out else []), ("up", 96)]
+    names = [step.name for each in scripts for step in recomputed(at, each) if isinstance(step, Work)]
+    assert names == ["attention.norm", "rotary", "mlp.norm", "activation"]
+    calls = [step.kind for each in scripts for step in recomputed(at, each) if isinstance(step, Call)]
+    assert calls == (["all_gather"] * 2 if sp else ["all_reduce"])
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_recomputation_that_stops_early(early: bool) -> None:
+    """PyTorch's checkpoints end before a layer's last matrix; Megatron's don't."""
+    at = setting(LLAMA, tp=2, recompute="full", early_stop=early)
+    both = join(attention(at), perceptron(at, LLAMA.fields["ffn"]))
+    left = {step.name for step in both.forward} - {step.name for step in recomputed(at, both)}
+    assert left == ({"down", "mlp.reduce"} if early else set())
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_matrices_by_themselves(precision: str) -> None:
+    """Where matrices are not merged, operations are the same; inputs are cast once; gradients of an input of several
+    are added up."""
+    one, several = (setting(LLAMA, tp=2, merged=on, precision=precision) for on in (True, False))
+    for build_, parts, name in (
+        (attention, (32, 16, 16), "qkv"),
+        (lambda at: perceptron(at, LLAMA.fields["ffn"]), (96, 96), "up"),
+    ):
+        merged, apart = build_(one), build_(several)
+        for kind in ("forward", "backward", "inputs", "weights"):
+            work = [
+                sum(x.m * x.n * x.k for x in getattr(each, kind) if isinstance(x, Gemm)) for each in (merged, apart)
+            ]
+            assert work[0] == work[1]
+        assert [x.n for x in apart.forward if isinstance(x, Gemm)][: len(parts)] == list(parts)
+        assert moved(apart.backward, f"{name}.dgrad.sum") == (len(parts) - 1) * 3 * TOKENS * HIDDEN * WIDTH
+        casts = [
+            sum(x.bytes for x in each.forward if isinstance(x, Work) and "cast" in x.name) for each in (merged, apart)
+        ]
+        assert casts[0] == casts[1]
 
 
 def test_other_precisions_cast_nothing() -> None:

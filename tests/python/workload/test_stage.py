@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_transformer import GPT, LLAMA, summary
+from test_transformer import EXPERTS, GPT, LLAMA, summary
 
 from armillary.workload import Model, Program, build, stage
 
@@ -66,8 +66,8 @@ def sums(model: Model, **options: object) -> tuple[list[int], int]:
 def test_gradients_are_added_up(
     model: Model, zero: int, precision: str, wide: bool, micro_batches: int, schedule: str
 ) -> None:
-    """A parameter's gradient is read as it comes and the sum is read and written, after the first micro-batch; the
-    first's is converted where sums are wider. ZeRO 2 and 3 reduce every micro-batch's instead."""
+    """By plain PyTorch a parameter's gradient is read as it comes and the sum is read and written, after the first
+    micro-batch; the first's is converted where sums are wider. ZeRO 2 and 3 reduce every micro-batch's instead."""
     found, parameters = sums(
         model,
         dp=2,
@@ -76,6 +76,7 @@ def test_gradients_are_added_up(
         precision=precision,
         fp32_gradients=wide,
         schedule=schedule,
+        kernels="eager",
     )
     weight = 4 if precision == "fp32" else 2
     kept = 4 if wide else weight
@@ -87,8 +88,18 @@ def test_gradients_are_added_up(
 def test_each_stage_adds_up_its_own() -> None:
     """Over two stages of an untied model, which hold all parameters between them; half on each of two ranks, but for
     norms, which both hold."""
-    whole, parameters = sums(LLAMA, pp=2, global_batch=2)
+    whole, parameters = sums(LLAMA, pp=2, global_batch=2, kernels="eager")
     assert whole == [0, 6 * parameters]
-    cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2)
+    cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2, kernels="eager")
     norms = (2 * 8 + 1) * 64
     assert cut == [0, 6 * (parameters - norms) // 2 + 6 * norms]
+
+
+@pytest.mark.parametrize(("wide", "first", "later"), [(False, 0, 2), (True, 2, 6)])
+def test_multiplications_add_up_themselves(wide: bool, first: int, later: int) -> None:
+    """Fused ones read and write sums instead of writing gradients, which shows for experts only: 3 x 8 of 64 x 32 in 7
+    layers."""
+    none, _ = sums(LLAMA, global_batch=3, fp32_gradients=wide)
+    assert none == [0, 0, 0]
+    found, _ = sums(EXPERTS, global_batch=3, fp32_gradients=wide)
+    assert found == [7 * 3 * 8 * 64 * 32 * each for each in (first, later, later)]

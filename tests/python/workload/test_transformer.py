@@ -51,7 +51,8 @@ LATENT = Model(
         "shared_experts": 1,
     },
 )
-MODELS = (GPT, LLAMA, EXPERTS, LATENT)
+DENSE = (GPT, LLAMA)
+MODELS = (*DENSE, EXPERTS, LATENT)
 
 
 def summary(workload: Workload) -> Summary:
@@ -83,7 +84,11 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "zero": draw(st.sampled_from([0, 1, 2, 3])),
         "schedule": schedule,
         "virtual_stages": 2 if schedule == "interleaved" else 1,
-        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+        "recompute": draw(st.sampled_from(["none", "selective", "full", *(["ops"] if model in DENSE else [])])),
+        "early_stop": draw(st.booleans()),
+        "merged": draw(st.booleans()),
+        "fp8_recipe": draw(st.sampled_from(["delayed", "tensorwise", "rowwise"])),
+        "fp8_param_gather": draw(st.booleans()),
         "precision": draw(st.sampled_from(["bf16", "fp8"])),
         "fp32_gradients": draw(st.booleans()),
         "overlap_tp": draw(st.booleans()),
@@ -95,6 +100,8 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "micro_batch": draw(st.sampled_from([1, 2])),
         "attention": draw(st.sampled_from(["flash", "unfused"])),
     }
+    kinds = [None, "all_gather", *(["a2a"] if options["tp"] != 4 else [])]
+    options["cp_comm_type"] = draw(st.sampled_from(kinds))
     if model.family == "moe":
         options["ep"] = draw(st.sampled_from([e for e in (1, 2, 4) if int(str(options["dp"])) % e == 0]))
     else:
@@ -223,13 +230,16 @@ def test_data_parallel_volume_of_a_stage() -> None:
     assert volumes(workload, 1)["dp", "all_reduce"] == (layers, 2 * layers * (matrices + others))
 
 
-def test_context_parallel_volume() -> None:
-    """Grattafiori et al. 2024, section 3.3.2: keys and values gathered, backward again; their gradients reduced."""
-    workload = transformer("llama-3-8b", cp=4, tp=2)
-    local = 8192 // 4 * (8 // 2) * (128 + 128) * 2
-    found = volumes(workload, 0)
-    assert found["cp", "all_gather"] == (2 * 32, 2 * 32 * local)
-    assert found["cp", "reduce_scatter"] == (32, 32 * local * 4)
+def test_parameters_gathered_in_eight_bits() -> None:
+    """All but the embedding's and the head's, which stay in 16 bits: a rank's part of 8 of each layer, forward and
+    backward."""
+    wide, narrow = (
+        volumes(transformer("llama-3-8b", dp=8, zero=3, precision="fp8", fp8_param_gather=on), 0)
+        for on in (False, True)
+    )
+    layers = 8_030_261_248 - 2 * 128_256 * 4096 - 4096
+    ((kind, (count, moved)),) = [(key, value) for key, value in wide.items() if key[1] == "all_gather"]
+    assert narrow[kind] == (count, moved - 2 * layers // 8)
 
 
 def test_expert_parallel_volume() -> None:
@@ -272,7 +282,7 @@ def test_equal_stages_share_a_program() -> None:
 def test_ranks_are_where_megatron_puts_them(tmp_path: Path) -> None:
     """tp fastest, then cp, ep inside dp, dp, pp slowest."""
     model = Model("m", "moe", {**EXPERTS.fields, "layers": 2})
-    build(model, tp=2, cp=2, dp=4, ep=2, pp=2).write(tmp_path / "w", "chakra")
+    build(model, tp=2, cp=2, dp=4, ep=2, pp=2, cp_comm_type="all_gather").write(tmp_path / "w", "chakra")
     groups = {tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()}
     assert {(0, 1), (0, 2), (0, 4), (0, 2, 4, 6, 8, 10, 12, 14), (0, 2, 8, 10), (16, 17)} <= groups
 

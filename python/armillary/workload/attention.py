@@ -1,0 +1,200 @@
+"""The attention core of one rank: its heads' scores, softmax and weighted sum, under context parallelism too.
+
+Here: what stands between the matrices of an attention block. Not here: the block (`layer.py`).
+Causal attention of T tokens in a sequence of s: 2 T s / 2 x (key + value width) operations a head forward. Context
+parallelism deals the sequence in 2 cp pieces, to rank r the pieces r and 2 cp - 1 - r, so that every rank sees as much
+of every other one's keys and values: each is 1 / cp of the work. How a rank comes by them:
+p2p: cp - 1 times it sends those it has to the next rank while it works on them, (cp - 1) max(work / cp, message) + work
+/ cp; backward the gradients of keys and values go round a step behind, and home at the end. all_gather: all of them
+before, their gradients reduce-scattered after. a2a: tokens for heads, and back, before and after.
+Sources: Dao et al. 2022 (arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889); Grattafiori et al. 2024
+(arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses (arXiv:2309.14509); NVIDIA/TransformerEngine
+(`context_parallel.py`: orders of messages, corrections, copies).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .architecture import local_kv
+from .script import Call, Exchange, Gemm, Inner, Script, Step, Wait, Work
+
+if TYPE_CHECKING:
+    from .layer import Setting
+
+
+class Sizes(NamedTuple):
+    """Bytes of a rank's tensors of a micro-batch."""
+
+    queries: int
+    values: int
+    """What comes out, as many as queries."""
+    shared: int
+    """Keys and values."""
+
+
+def core(at: Setting) -> Inner:
+    """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole sequence."""
+    turned = (*rotary(at), *_joined(at))
+    back = tuple(work._replace(name=f"{work.name}.grad") for work in turned)
+    forward, backward = _spread(at)
+    return Inner((*turned, *forward), (*backward, *back), turned)
+
+
+def _spread(at: Setting) -> tuple[Script, Script]:
+    """Forward and backward, with what context parallelism sends."""
+    if at.par.cp > 1 and at.par.cp_comm_type == "p2p":
+        return _ring(at)
+    scripts = _flash(at) if at.par.attention == "flash" else _unfused(at)
+    if at.par.cp == 1:
+        return scripts
+    return _gathered(at, *scripts) if at.par.cp_comm_type == "all_gather" else _exchanged(at, *scripts)
+
+
+def sizes(at: Setting) -> Sizes:
+    """Bytes of one rank's queries, weighted values, keys and values together."""
+    model, tp = at.model, at.par.tp
+    heads, width = model.heads // tp, at.par.bytes.activation
+    # MLA: expanded from the compressed ones, one a query head.
+    shared = heads if model.kv_rank else local_kv(model, tp)
+    both = model.key_width + model.value_width
+    elements = (heads * model.key_width, heads * model.value_width, shared * both)
+    return Sizes(*(at.tokens * each * width for each in elements))
+
+
+def rotary(at: Setting) -> tuple[Work, ...]:
+    """Queries and keys turned by their positions, read and written; learned positions need none."""
+    model, tp = at.model, at.par.tp
+    if model.positions:
+        return ()
+    width = model.rope_dim or model.key_width
+    heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
+    return (Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),)
+
+
+def _joined(at: Setting) -> tuple[Work, ...]:
+    """MLA: parts with and without position are written side by side, the one of keys to each head, values by
+    themselves."""
+    size = sizes(at)
+    return (Work("heads", "elementwise", 0, 2 * (size.queries + size.shared)),) if at.model.kv_rank else ()
+
+
+def _operations(at: Setting) -> tuple[int, int]:
+    """Of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask; the second computes the scores
+    again."""
+    model = at.model
+    one = at.tokens * (at.par.seq or 0) * (model.heads // at.par.tp)  # 2 for each of the half of all pairs that is seen
+    scores, values = one * model.key_width, one * model.value_width
+    return scores + values, 3 * scores + 2 * values
+
+
+def _kernels(at: Setting, ahead: int, back: int, others: int, step: str = "") -> tuple[Work, Work]:
+    """Forward and backward kernel of so many operations against `others` bytes of keys and values."""
+    size = sizes(at)
+    own = size.queries + size.values
+    forward = Work(f"attention.core{step}", "attention", ahead, own + others)
+    return forward, Work(f"attention.core{step}.grad", "attention", back, 3 * own + 2 * others)
+
+
+def _flash(at: Setting) -> tuple[Script, Script]:
+    """One kernel forward, one backward."""
+    several = at.par.cp if at.par.cp_comm_type != "a2a" else 1
+    forward, backward = _kernels(at, *_operations(at), sizes(at).shared * several)
+    return (forward,), (backward,)
+
+
+def _unfused(at: Setting) -> tuple[Script, Script]:
+    """Separate kernels that write the score matrix: scores, softmax (with dropout), weighted sum."""
+    model, par = at.model, at.par
+    seq, width = par.seq or 0, par.bytes.activation
+    m, batch = seq // par.cp, par.micro_batch * (model.heads // par.tp)
+    pairs = batch * m * seq
+    if par.cp_comm_type == "a2a":
+        m, batch = seq, batch // par.cp
+    mask = 1 if model.dropout else 0
+    forward = (
+        Gemm("scores", m, seq, model.key_width, batch, width),
+        Work("softmax", "elementwise", 0, pairs * (2 * width + mask * (2 * width + 1))),
+        Gemm("context", m, model.value_width, seq, batch, width),
+    )
+    backward = (
+        Gemm("context.dgrad", m, seq, model.value_width, batch, width),
+        Gemm("values.grad", seq, model.value_width, m, batch, width),
+        Work("softmax.grad", "elementwise", 0, pairs * (3 * width + mask * (2 * width + 1))),
+        Gemm("queries.grad", m, model.key_width, seq, batch, width),
+        Gemm("keys.grad", seq, model.key_width, m, batch, width),
+    )
+    return forward, backward
+
+
+def _gathered(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
+    """All keys and values first, their gradients whole afterwards."""
+    share = sizes(at).shared
+    gathered = Call("kv.gather", "all_gather", share, "cp")
+    regathered = Call("kv.gather_again", "all_gather", share, "cp")
+    reduced = Call("kv.reduce_grad", "reduce_scatter", share * at.par.cp, "cp")
+    return (gathered, *forward), (regathered, *backward, reduced)
+
+
+def _exchanged(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
+    """The whole sequence of a `cp`-th of the heads instead of all heads of a piece of it, and back."""
+    size = sizes(at)
+    there, here = size.queries + size.shared, size.values
+    return (
+        (*_all_to_all("qkv", there), *forward, *_all_to_all("values", here)),
+        (*_all_to_all("values.grad", here), *backward, *_all_to_all("qkv.grad", there)),
+    )
+
+
+def _all_to_all(name: str, size: int) -> tuple[Step, ...]:
+    """Tensors are copied before, each rank's part to one place, and after, pieces in their order."""
+    pack, unpack = (Work(f"{name}.{what}", "elementwise", 0, 2 * size) for what in ("pack", "unpack"))
+    return pack, Call(f"{name}.exchange", "all_to_all", size, "cp"), unpack
+
+
+def _ring(at: Setting) -> tuple[Script, Script]:
+    """A step for each rank's keys and values, those for the next one on their way meanwhile."""
+    cp = at.par.cp
+    ahead, back = _operations(at)
+    kernels = [_kernels(at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}") for i in range(cp)]
+    forward: list[Step] = []
+    backward: list[Step] = []
+    for i, (kernel, gradient) in enumerate(kernels):
+        forward += [*_turn(at, "kv", i), kernel, *_merge(at, i)]
+        backward += [*_turn(at, "kv_again", i), *_follow(at, i), gradient, *_merge_gradients(at, i)]
+    share = sizes(at).shared
+    home = Exchange(f"kv_grad.{cp - 1}", share)
+    last = Work("attention.merge.home.grad", "elementwise", 0, 3 * share)
+    return tuple(forward), (*backward, home, Wait(home.name), last)
+
+
+def _part(whole: int, i: int, cp: int) -> int:
+    """One of `cp` parts that add up to the whole."""
+    return whole * (i + 1) // cp - whole * i // cp
+
+
+def _turn(at: Setting, name: str, i: int) -> list[Step]:
+    """Before step `i`: its keys and values are there, and set out for the next rank."""
+    arrived = [Wait(f"{name}.{i}")] if i else []
+    return [*arrived, *([Exchange(f"{name}.{i + 1}", sizes(at).shared)] if i < at.par.cp - 1 else [])]
+
+
+def _follow(at: Setting, i: int) -> list[Step]:
+    """Before step `i`: gradients of the keys and values of the step before set out after them."""
+    return [Exchange(f"kv_grad.{i - 1}", sizes(at).shared)] if i > 1 else []
+
+
+def _merge(at: Setting, i: int) -> list[Step]:
+    """After a step but the first: its result, weighted by its sums, is added to what was there; read, read, written."""
+    return [Work(f"attention.merge.{i}", "elementwise", 0, 3 * sizes(at).values)] if i else []
+
+
+def _merge_gradients(at: Setting, i: int) -> list[Step]:
+    """After a step but the first: its gradients are added to those of queries before it, and to those of keys and
+    values that other ranks sent. A rank's own for its own wait at home."""
+    if not i:
+        return []
+    size = sizes(at)
+    arrived = [Wait(f"kv_grad.{i - 1}")] if i > 1 else []
+    added = size.queries + (size.shared if i > 1 else 0)
+    return [*arrived, Work(f"attention.merge.{i}.grad", "elementwise", 0, 3 * added)]
