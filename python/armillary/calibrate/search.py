@@ -2,8 +2,9 @@
 
 The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move little, plus a little
 for every factor by which a parameter leaves where it was; it is lowered a parameter at a time by factors that shrink
-from 3 to 1.01, once as things are and once from trees between nodes that are of little use: rings and trees explain the
-same large all-reduces, and single steps don't lead from the one to the other.
+from 3 to 1.01, again until that gains nothing. Single steps don't lead out of every valley (rings on a fast network and
+trees on a slow one explain the same large all-reduces), so `explore` then throws each parameter off by 3 and descends
+again from there.
 
 An interval is where a parameter may lie, the wider of two. Alone: for errors of this form (Laplace's distribution) the
 likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`. Together with the others: 1.96 standard deviations
@@ -13,7 +14,7 @@ of `error^2 (J'J + error^2)^-1`, J the change of log times with log parameters, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import mul
 from typing import Protocol
 
@@ -21,7 +22,11 @@ _RATIO = 1.92
 WIDE = 3.0
 """An interval up to this many times a value, or down to that part of it, tells nothing."""
 _STEPS = (3.0, 1.7, 1.25, 1.12, 1.05, 1.02, 1.01)
-_ROUNDS = 8
+_AFTER_THROW = (1.7, 1.25, 1.05, 1.02)
+_THROW = 3.0
+_GAIN = 1e-4
+"""Least that a further descent must lower the error by."""
+_ROUNDS, _DESCENTS = 8, 3
 _STAY = 0.005
 """What leaving where it was by a factor of e costs a parameter."""
 _START = "library.start"
@@ -29,8 +34,6 @@ _HOST = (_START, "library.gap")
 _HOST_STAYS = 0.3
 """As a part of that: a host's times differ from machine to machine; what may be its own or a link's is its own."""
 _PARTS = ("efficiency", "share", "tree", "pairs")
-_TREES, _LITTLE = "library.network.tree", 0.4
-"""Trees that lose to rings reach a quarter to a half of the network (Slingshot, InfiniBand of two sources)."""
 _DEVIATIONS = 1.96
 _NUDGE = 1.001
 _SURE = 0.002
@@ -71,18 +74,30 @@ class Search:
         return any(self.times({**self._given, key: value * factor}) != here for factor in (0.25, 0.5, 2.0, 4.0))
 
     def descend(self, moving: Sequence[str]) -> dict[str, float]:
-        """The best values of `moving`; the others stay."""
-        return min((self._descend(begin, moving) for begin in self._begins(moving)), key=self._loss)
+        """The best values of `moving` that single steps lead to; the others stay."""
+        best = dict(self._given)
+        for _ in range(_DESCENTS):
+            before = self._loss(best)
+            best = self._descend(best, moving, _STEPS)
+            if before - self._loss(best) < _GAIN:
+                break
+        return best
 
-    def _begins(self, moving: Sequence[str]) -> Iterator[dict[str, float]]:
-        yield dict(self._given)
-        trees = {key: self._given[key] * _LITTLE for key in moving if key.startswith(_TREES)}
-        if trees:
-            yield {**self._given, **trees}
-
-    def _descend(self, best: dict[str, float], moving: Sequence[str]) -> dict[str, float]:
+    def explore(self, moving: Sequence[str]) -> dict[str, float]:
+        """As `descend`, then from each parameter thrown off; some ten times the work."""
+        best = self.descend(moving)
         least = self._loss(best)
-        for step in _STEPS:
+        for key in moving:
+            for factor in (_THROW, 1 / _THROW):
+                if _allowed(key, best[key] * factor):
+                    tried = self._descend({**best, key: best[key] * factor}, moving, _AFTER_THROW)
+                    loss = self._loss(tried)
+                    best, least = (tried, loss) if loss < least - _GAIN else (best, least)
+        return best
+
+    def _descend(self, best: dict[str, float], moving: Sequence[str], steps: Sequence[float]) -> dict[str, float]:
+        least = self._loss(best)
+        for step in steps:
             for _ in range(_ROUNDS):
                 before = least
                 for key in moving:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -226,3 +226,21 @@ def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
     for at, value in enumerate(inverse_diagonal(matrix)):
         minor = [row[:at] + row[at + 1 :] for row in matrix[:at] + matrix[at + 1 :]]
         assert value * determinant(matrix) == pytest.approx(determinant(minor), rel=1e-6)
+
+
+class Valleys:
+    """Three all-reduces of rings or trees, whichever are faster, and one of rings: rings reach 0.73, trees less."""
+
+    measured = (1 / 0.73,) * 4
+
+    def times(self, values: Mapping[str, float]) -> list[float]:
+        ring, tree = values["ring"], 2 * values["ring"] * values["tree"]
+        return [1 / max(ring, tree)] * 3 + [1 / ring]
+
+
+def test_a_better_valley_is_found_behind_a_ridge() -> None:
+    """From slow rings single steps lead to fast trees, and the last measurement is missed by a third."""
+    search = Search([Valleys()], {"ring": 0.5, "tree": 0.9})
+    assert search.error(search.descend(["ring", "tree"])) > 0.05
+    found = search.explore(["ring", "tree"])
+    assert found["ring"] == pytest.approx(0.73, rel=0.02) and found["tree"] < 0.52
