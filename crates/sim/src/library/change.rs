@@ -82,6 +82,7 @@ impl super::Between {
             "tree_of_two" => Part(&mut self.tree_of_two),
             "pair" => Time(&mut self.pair),
             "pairs" => Part(&mut self.pairs),
+            "crossing" => Part(self.crossing.as_mut()?),
             "short.pair" => Time(&mut self.short.as_mut()?.pair),
             _ => return None,
         })

@@ -1,6 +1,6 @@
 //! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and protocol, and how long that takes.
 //!
-//! Here: the parameters. `time.rs` predicts, `correction.rs` adds what was measured, `change.rs` sets parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
+//! Here: the parameters. `time.rs` predicts, `pairwise.rs` what is sent from each to each, `correction.rs` adds what was measured, `change.rs` sets parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
 //! switch, `carrier.rs` turns a prediction into phases. Not here: pure algorithms (`collective`), reading the parameters
 //! (`config/native/library.rs`).
 //!
@@ -11,6 +11,9 @@
 mod carrier;
 mod change;
 mod correction;
+mod pairwise;
+#[cfg(test)]
+mod pairwise_tests;
 mod place;
 mod rings;
 #[cfg(test)]
@@ -18,8 +21,9 @@ mod tests;
 mod time;
 
 pub use correction::Correction;
+pub use pairwise::message;
 pub use place::Place;
-pub use time::{Prediction, message, predict};
+pub use time::{Prediction, predict};
 
 pub(crate) use carrier::lower;
 
@@ -70,8 +74,10 @@ pub enum Algorithm {
     Nvls,
     /// The same in the node, trees between nodes.
     NvlsTree,
-    /// Every pair on its own, rail by rail between nodes.
+    /// Every pair on its own.
     Pairwise,
+    /// The same, but what goes to another node is handed to the GPU on the receiver's rail, whose card sends several messages as one.
+    Pxn,
 }
 
 impl Algorithm {
@@ -83,6 +89,7 @@ impl Algorithm {
             Algorithm::Nvls => "NVLS",
             Algorithm::NvlsTree => "NVLSTree",
             Algorithm::Pairwise => "Pairwise",
+            Algorithm::Pxn => "PXN",
         }
     }
 }
@@ -150,6 +157,12 @@ pub struct Between {
     pub pair: Span,
     /// Part of the network's bandwidth that an all-to-all reaches.
     pub pairs: Ratio,
+    /// Part of that which messages between different rails reach; all of it without.
+    pub crossing: Option<Ratio>,
+    /// PXN, and how many messages it sends as one.
+    pub pxn: Option<u32>,
+    /// What a single message reaches at most: its channels.
+    pub single: Option<Bandwidth>,
     /// Messages that the network card sends another, slower way.
     pub short: Option<Short>,
 }

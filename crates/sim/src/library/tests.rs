@@ -9,24 +9,24 @@ use graph::CollectiveKind;
 use proptest::prelude::{prop_assert, proptest};
 use topology::Fabric;
 
-const NODE: &str = "  name: nccl
+pub(super) const NODE: &str = "  name: nccl
   start: 10 us
   node: {efficiency: 0.8, step: [1 us, 2 us, 4 us], simple_start: 20 us, share: [0.25, 0.9], tree: 0.5, pair: 1 us, pairs: 0.5}
 ";
 
-fn platform(topology: &str, more: &str) -> Platform {
+pub(super) fn platform(topology: &str, more: &str) -> Platform {
     let text = format!(
         "topology: {topology}\nlinks: {{bandwidth: 100 GB/s, per: npu, latency: 500 ns}}\nlibrary:\n{NODE}{more}"
     );
     from_yaml(&text, "test.yml", &[]).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-fn ask(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Prediction {
+pub(super) fn ask(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Prediction {
     let place = Place::of(&platform.fabric, &Shape::World, |_| true);
     predict(platform.library.as_ref().expect("has one"), &place, kind, bytes).expect("has a way")
 }
 
-fn us(prediction: &Prediction) -> f64 {
+pub(super) fn us(prediction: &Prediction) -> f64 {
     prediction.time.as_ns() / 1e3
 }
 
@@ -172,7 +172,7 @@ fn parameters_change_by_their_keys() {
     let network = changed.network.as_ref().expect("has one");
     assert_eq!((network.level[0].0, network.short.as_ref().map(|s| s.pair.0)), (6_000_000, Some(2_000_000)));
     assert_eq!(changed.nvls.as_ref().map(|n| n.efficiency.0), Some(700_000));
-    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", ""] {
+    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", "network.crossing", ""] {
         assert_eq!(changed.change(key, 1.0), Err(key));
     }
 }

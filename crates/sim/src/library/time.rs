@@ -7,16 +7,17 @@
 //! ring       start + (steps - network steps) step + beside(network steps * network step, S w / min(ring, g network))
 //! tree       start + 2 ((g - 1) step + ceil(log2 N) level) + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
-//! pairwise   start + pairs in the node and beyond + max(S (g-1)/n / link, S (n-g)/n / network)
 //! beside     (a^4 + b^4)^(1/4), hardly more than the larger of two that go on side by side
 //! ```
+//!
+//! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a call: `start` (NCCL drops it before it gets
+//! that far).
 //!
 //! Arithmetic is in double precision with sums, products, quotients and square roots only, which are the same everywhere; the time is rounded
 //! to the picosecond once.
 
 use super::{Algorithm, Library, Place, Protocol};
 use graph::CollectiveKind;
-use topology::Fabric;
 use units::{Ratio, Span};
 
 /// Bytes a barrier's all-reduce moves.
@@ -45,12 +46,12 @@ impl Prediction {
 }
 
 /// A way to do it: microseconds, and bytes a member sends.
-struct Way {
-    algorithm: Algorithm,
-    protocol: Protocol,
-    us: f64,
-    inside: f64,
-    between: f64,
+pub(super) struct Way {
+    pub algorithm: Algorithm,
+    pub protocol: Protocol,
+    pub us: f64,
+    pub inside: f64,
+    pub between: f64,
 }
 
 /// The prediction for `kind` with `bytes` (as a workload counts them) over `place`; `None` where the members have no way to one another, or are
@@ -62,8 +63,12 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
     let call = Call { library, place, kind, size: size(kind, bytes, place.members()) };
     let best = call.best()?;
     let measured = library.corrections.iter().find(|c| c.suits(kind, place));
-    let model = |size: f64| Call { size, ..call }.best().map_or(best.us, |way| way.us).max(us(library.gap));
-    let time = measured.map_or(best.us.max(us(library.gap)), |c| c.time(call.size, model));
+    let model = |size: f64| {
+        let way =
+            if size > 0.0 { Call { size, ..call }.best().map_or(best.us, |way| way.us) } else { us(library.start) };
+        way.max(us(library.gap))
+    };
+    let time = measured.map_or_else(|| model(call.size), |c| c.time(call.size, model));
     Some(Prediction {
         algorithm: best.algorithm,
         protocol: best.protocol,
@@ -71,20 +76,6 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
         inside: if kind == CollectiveKind::Barrier { 0 } else { best.inside as u64 },
         between: if kind == CollectiveKind::Barrier { 0 } else { best.between as u64 },
     })
-}
-
-/// What a message takes alone, from one rank to another whose outermost difference is in dimension `dim` of the fabric: `send + pair + bytes /
-/// (pairs bandwidth)`; `None` where there is no such dimension, and over an explicit graph, whose routes are the network's to know.
-pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
-    let (pair, pairs) = match (dim, &library.network) {
-        (0, _) => (library.node.pair, library.node.pairs),
-        (_, Some(network)) => (network.pair, network.pairs),
-        _ => return None,
-    };
-    let Fabric::Stacked(dims) = fabric else { return None };
-    let bandwidth = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * part(pairs);
-    let time = us(library.send) + us(pair) + Call::carry(bytes as f64, bandwidth);
-    Some(Span((time * 1e6).round() as u64))
 }
 
 /// The larger of a member's two buffers.
@@ -96,11 +87,11 @@ fn size(kind: CollectiveKind, bytes: u64, members: u32) -> f64 {
     }
 }
 
-fn us(span: Span) -> f64 {
+pub(super) fn us(span: Span) -> f64 {
     span.0 as f64 / 1e6
 }
 
-fn part(ratio: Ratio) -> f64 {
+pub(super) fn part(ratio: Ratio) -> f64 {
     ratio.0 as f64 / 1e6
 }
 
@@ -124,11 +115,11 @@ fn beside(a: f64, b: f64) -> f64 {
 
 /// One collective of a library on a place.
 #[derive(Clone, Copy)]
-struct Call<'a> {
-    library: &'a Library,
-    place: &'a Place,
-    kind: CollectiveKind,
-    size: f64,
+pub(super) struct Call<'a> {
+    pub library: &'a Library,
+    pub place: &'a Place,
+    pub kind: CollectiveKind,
+    pub size: f64,
 }
 
 impl Call<'_> {
@@ -151,7 +142,7 @@ impl Call<'_> {
     }
 
     /// Members in a node, nodes, members.
-    fn counts(&self) -> (f64, f64, f64) {
+    pub(super) fn counts(&self) -> (f64, f64, f64) {
         let (g, nodes) = (f64::from(self.place.inside), f64::from(self.place.between));
         (g, nodes, g * nodes)
     }
@@ -162,7 +153,7 @@ impl Call<'_> {
     }
 
     /// GB/s of the rings within a node, per member.
-    fn ring_bandwidth(&self, protocol: Protocol) -> f64 {
+    pub(super) fn ring_bandwidth(&self, protocol: Protocol) -> f64 {
         let (node, place) = (&self.library.node, self.place);
         let (g, nodes, _) = self.counts();
         if place.inside == 1 {
@@ -186,7 +177,7 @@ impl Call<'_> {
     }
 
     /// Microseconds that `bytes` take at `bandwidth` GB/s.
-    fn carry(bytes: f64, bandwidth: f64) -> f64 {
+    pub(super) fn carry(bytes: f64, bandwidth: f64) -> f64 {
         bytes / bandwidth / 1e3
     }
 
@@ -259,29 +250,5 @@ impl Call<'_> {
         }
         let us = us(self.library.start) + waits + carried;
         Some(Way { algorithm, protocol: Protocol::Simple, us, inside: moved, between: self.sent_in_trees() })
-    }
-
-    /// What a message between nodes takes longer because it is short, us.
-    fn shortness(&self, bytes: f64) -> f64 {
-        let short = self.library.network.as_ref().and_then(|b| b.short.as_ref());
-        short.filter(|s| bytes <= s.most.0 as f64).map_or(0.0, |s| us(s.pair))
-    }
-
-    fn pairwise(&self) -> Way {
-        let (g, nodes, n) = self.counts();
-        let node = &self.library.node;
-        let (near, far) = (self.size * (g - 1.0) / n, self.size * (n - g) / n);
-        let link = if self.place.rings.is_some() { self.ring_bandwidth(Protocol::Simple) } else { self.place.link };
-        let mut carried = if g > 1.0 { Call::carry(near, link * part(node.pairs)) } else { 0.0 };
-        let mut waits = (g - 1.0) * us(node.pair);
-        if nodes > 1.0 {
-            let (pair, pairs) = self.library.network.as_ref().map_or((0.0, 0.0), |b| (us(b.pair), part(b.pairs)));
-            carried = carried.max(Call::carry(far, self.place.network * pairs));
-            waits += (n - g) * (pair + self.shortness(self.size / n));
-        }
-        let us = us(self.library.start) + waits + carried;
-        // Of a gather or scatter the root's port sets the time; another member sends its own part.
-        let all = if self.kind == CollectiveKind::AllToAll { 1.0 } else { 1.0 / n };
-        Way { algorithm: Algorithm::Pairwise, protocol: Protocol::Simple, us, inside: near * all, between: far * all }
     }
 }

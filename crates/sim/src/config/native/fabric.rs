@@ -91,6 +91,23 @@ fn sized(mut shape: Topology, at: &At<'_>, findings: &mut Findings) -> Option<To
     Some(shape)
 }
 
+/// What is said of a node that `npus` makes larger than its topology says.
+pub(super) fn larger_node(root: &At<'_>, fabric: &Fabric) -> Option<String> {
+    let Fabric::Stacked(dims) = fabric else { return None };
+    let Value::Text(said) = &root.get("topology")?.tree.value else { return None };
+    let said: Topology = said.parse().ok()?;
+    let (&[(block, size)], [dim]) = (&said.dims[..], &dims[..]) else { return None };
+    let nodes = if dim.size.is_multiple_of(size) { (dim.size / size).to_string() } else { "m".into() };
+    (dim.size > size).then(|| {
+        format!(
+            "npus: {} makes a single node of {} out of {said}, all at the bandwidth within a node; several nodes are a preset with a network, or \
+             topology: {said}_Switch({nodes}) with its links and library.network",
+            dim.size,
+            Topology { dims: vec![(block, dim.size)] }
+        )
+    })
+}
+
 fn entries<'a>(links: &At<'a>, dims: usize, findings: &mut Findings) -> Option<Vec<At<'a>>> {
     if links.is_map() {
         return Some(vec![links.clone(); dims]);

@@ -11,7 +11,20 @@ use units::{Bandwidth, Bytes, Ratio, Span};
 /// Words for `library.name`.
 const NAMES: [(&str, Name); 2] = [("nccl", Name::Nccl), ("rccl", Name::Rccl)];
 const NODE: [&str; 9] = ["efficiency", "fill", "step", "simple_start", "share", "tree", "pair", "pairs", "host"];
-const NETWORK: [&str; 9] = ["efficiency", "step", "level", "share", "tree", "tree_of_two", "pair", "pairs", "short"];
+const NETWORK: [&str; 12] = [
+    "efficiency",
+    "step",
+    "level",
+    "share",
+    "tree",
+    "tree_of_two",
+    "pair",
+    "pairs",
+    "crossing",
+    "pxn",
+    "single",
+    "short",
+];
 const SHORT: [&str; 2] = ["most", "pair"];
 const NVLS: [&str; 4] = ["efficiency", "latency", "ramp", "least"];
 const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
@@ -29,7 +42,7 @@ pub(super) fn read(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut F
     let node = findings.need(at, "node", &format!("a mapping with {}", NODE.join(", ")));
     let node = node.and_then(|at| inside(&at, findings));
     let network = at.get("network").and_then(|at| between(&at, findings));
-    let nvls = at.get("nvls").filter(|at| at.tree.value != Value::Null).and_then(|at| multicast(&at, findings));
+    let nvls = given(at, "nvls").and_then(|at| multicast(&at, findings));
     let corrections = at.get("corrections").map_or(Vec::new(), |at| corrections(&at, findings));
     if findings.problems.len() > before {
         return None;
@@ -61,6 +74,11 @@ fn or<T: std::str::FromStr<Err = units::QuantityError>>(
     findings: &mut Findings,
 ) -> T {
     at.get(key).and_then(|at| findings.quantity(&at)).unwrap_or(default)
+}
+
+/// The value of `key`, unless it is nothing.
+fn given<'a>(at: &At<'a>, key: &str) -> Option<At<'a>> {
+    at.get(key).filter(|at| at.tree.value != Value::Null)
 }
 
 /// A required list of exactly `N` quantities.
@@ -116,7 +134,10 @@ fn between(at: &At<'_>, findings: &mut Findings) -> Option<Between> {
         tree_of_two: or(at, "tree_of_two", Ratio::ONE, findings),
         pair: or(at, "pair", Span::ZERO, findings),
         pairs: or(at, "pairs", Ratio::ONE, findings),
-        short: at.get("short").filter(|at| at.tree.value != Value::Null).and_then(|at| short(&at, findings)),
+        crossing: given(at, "crossing").and_then(|at| findings.quantity(&at)),
+        pxn: given(at, "pxn").and_then(|at| findings.whole(&at, 1, u32::MAX)),
+        single: given(at, "single").and_then(|at| findings.quantity(&at)),
+        short: given(at, "short").and_then(|at| short(&at, findings)),
     })
 }
 
@@ -200,6 +221,15 @@ pub(super) fn show(library: &Library, out: &mut String) {
         let _ = writeln!(out, "  network:\n    efficiency: {}\n    step: {}", n.efficiency, texts(&n.step));
         let _ = writeln!(out, "    level: {}\n    share: {}\n    tree: {}", texts(&n.level), texts(&n.share), n.tree);
         let _ = writeln!(out, "    tree_of_two: {}\n    pair: {}\n    pairs: {}", n.tree_of_two, n.pair, n.pairs);
+        if let Some(crossing) = n.crossing {
+            let _ = writeln!(out, "    crossing: {crossing}");
+        }
+        if let Some(together) = n.pxn {
+            let _ = writeln!(out, "    pxn: {together}");
+        }
+        if let Some(most) = n.single {
+            let _ = writeln!(out, "    single: {most}");
+        }
         if let Some(short) = &n.short {
             let _ = writeln!(out, "    short: {{most: {}, pair: {}}}", short.most, short.pair);
         }
@@ -251,6 +281,9 @@ pub(super) fn json(library: &Library) -> serde_json::Value {
             "tree_of_two_ppm": n.tree_of_two.0,
             "pair_ps": n.pair.0,
             "pairs_ppm": n.pairs.0,
+            "crossing_ppm": n.crossing.map(|c| c.0),
+            "pxn": n.pxn,
+            "single_bandwidth": n.single.map(|b| b.0),
             "short": n.short.as_ref().map(|s| serde_json::json!({"most_bytes": s.most.0, "pair_ps": s.pair.0})),
         })),
         "nvls": library.nvls.as_ref().map(|n| serde_json::json!({

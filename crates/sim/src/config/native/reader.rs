@@ -59,6 +59,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
     let library = root.get("library").filter(|at| at.tree.value != Value::Null).map(|at| {
         unused(&collectives, &scheduler, sizes.len(), findings);
+        findings.warnings.extend(fabric::larger_node(&root, &fabric));
         library::read(&at, &fabric, logical.is_some(), findings)
     });
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {

@@ -105,6 +105,28 @@ fn an_order_of_dimensions_that_changes_nothing_is_told() {
     assert_eq!(whole, [format!("{start} on all_reduce: it needs collectives.hierarchy: enhanced")]);
 }
 
+/// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
+#[test]
+fn a_node_made_larger_than_it_is_is_told() {
+    let node = "efficiency: 0.8, step: [1 us, 2 us, 4 us], share: [0.25, 0.9]";
+    let library = format!("library: {{name: nccl, start: 10 us, node: {{{node}}}}}\n");
+    let warnings = |npus: u32, library: &str| {
+        let links = "links: {bandwidth: 450 GB/s, per: npu, latency: 300 ns}";
+        read(&format!("topology: Switch(8)\nnpus: {npus}\n{links}\n{library}")).unwrap().warnings
+    };
+    let told = |npus: u32, nodes: &str| {
+        format!(
+            "npus: {npus} makes a single node of Switch({npus}) out of Switch(8), all at the bandwidth within a node; several nodes are a preset with a network, \
+             or topology: Switch(8)_Switch({nodes}) with its links and library.network"
+        )
+    };
+    assert_eq!(warnings(64, &library), [told(64, "8")]);
+    assert_eq!(warnings(12, &library), [told(12, "m")]);
+    assert_eq!(warnings(8, &library), [""; 0]);
+    assert_eq!(warnings(4, &library), [""; 0]);
+    assert_eq!(warnings(64, ""), [""; 0]);
+}
+
 #[test]
 fn npus_resize_the_outermost_dimension() {
     let text = |npus: &str| {
