@@ -152,6 +152,11 @@ def collective_row(
     return replace(_with_bounds(row, Result(outcome).report), algorithm=algorithm, protocol=protocol)
 
 
+def collective_us(kind: str, size: int, platform: Platform, *, backend: str = "analytical") -> float:
+    """How long the collective `kind` takes over all NPUs, us; `size` as workloads have it, see `nccl.npu_bytes`."""
+    return _core.collective(kind, size, platform._core, backend, True, 0, None).step_ps / 1e6
+
+
 def _with_bounds(row: nccl.Row, report: Report) -> nccl.Row:
     bounds = report["bounds"]
     return replace(

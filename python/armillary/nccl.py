@@ -161,6 +161,11 @@ def npu_bytes(kind: str, count: int, width: int, ranks: int) -> int:
     return count * width if kind in _CONTRIBUTION else total_bytes(kind, count, width, ranks)
 
 
+def measured_bytes(kind: str, size: int, ranks: int) -> int:
+    """The same of a printed size, which is what was moved: older nccl-tests align less than `element_count` does."""
+    return size // ranks if kind in _CONTRIBUTION else size
+
+
 def bus_factor(kind: str, ranks: int) -> float:
     """busbw / algbw over `ranks` ranks."""
     if kind == "all_reduce":

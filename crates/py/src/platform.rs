@@ -59,6 +59,11 @@ impl Platform {
         self.0.library.is_some()
     }
 
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings.clone()
+    }
+
     fn library_choice(&self, py: Python<'_>, kind: &str, bytes: u64) -> PyResult<Option<(&str, &str, u64)>> {
         let kind = crate::simulate::collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
         let found = self.0.library_choice(kind, bytes);

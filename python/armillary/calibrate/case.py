@@ -15,8 +15,6 @@ from ..platform import Platform
 from .logs import Table
 
 _PREFIX = "library."
-_WIDTH = 4
-"""Bytes of an element of nccl-tests' default type."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,7 @@ class Case:
     @cached_property
     def _wanted(self) -> list[int]:
         kind, ranks = self.table.collective, self.table.ranks
-        counts = [nccl.element_count(kind, size, ranks, _WIDTH) for size, _ in self.table.points]
-        return [nccl.npu_bytes(kind, count, _WIDTH, ranks) for count in counts]
+        return [nccl.measured_bytes(kind, size, ranks) for size, _ in self.table.points]
 
     @property
     def measured(self) -> list[float]:

@@ -48,6 +48,8 @@ def collective(
         wanted = nccl.sizes(*ends, factor, nccl.size_bytes(step, "-i"))
         target = Platform.load(platform, settings(set_, npus))
         nccl.root_rank(root, target.npus)
+        for warning in target.warnings:
+            output.log(f"warning: {warning}")
         show = sys.stdout.write if json != "-" else _nothing
         show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
         show(nccl.header(target.has_library) + "\n")
@@ -67,13 +69,13 @@ def collective(
             "fold": not no_fold,
             "platform": target.describe(),
         }
-        output.write_json(json, _result(rows, config))
+        output.write_json(json, _result(rows, config, target.warnings))
 
 
 def _nothing(_text: str) -> None:
     """Standard output belongs to the JSON."""
 
 
-def _result(rows: list[nccl.Row], config: dict[str, object]) -> str:
-    head = {"schema": SCHEMA, "version": __version__, "config": config}
+def _result(rows: list[nccl.Row], config: dict[str, object], warnings: list[str]) -> str:
+    head = {"schema": SCHEMA, "version": __version__, "config": config, "warnings": warnings}
     return json_text.dumps({**head, "rows": [row.as_dict() for row in rows]}, indent=2)

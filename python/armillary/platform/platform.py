@@ -71,6 +71,11 @@ class Platform:
         """Whether a communication library (NCCL, RCCL) does its collectives."""
         return self._core.has_library
 
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about it: settings without effect, a node larger than it is. Every report has them too."""
+        return self._core.warnings
+
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the key."""
         described: dict[str, Any] = json.loads(self._core.to_json())

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ..api import collective_row
+from .. import nccl
+from ..api import collective_us
 from ..platform import Platform
 from . import held_out
 from .study import Row, Study, analytical
@@ -36,7 +37,8 @@ def errors(sweep: Sweep, backend: str = "analytical", platform: Platform | None 
 
 def _time(sweep: Sweep, size: int, target: Platform, backend: str) -> float:
     if sweep.collective != SEND:
-        return collective_row(sweep.collective, size, target, backend=backend).time_us
+        moved = nccl.measured_bytes(sweep.collective, size, sweep.gpus)
+        return collective_us(sweep.collective, moved, target, backend=backend)
     message = target._core.library_message(size)
     assert message is not None
     return message / 1e6

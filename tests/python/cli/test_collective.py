@@ -57,6 +57,23 @@ def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
     assert len(result["rows"][0]["digest"]) == 16
 
 
+def test_a_library_hands_messages_to_the_rail(armillary: Armillary) -> None:
+    def choice(*more: str) -> list[str]:
+        sizes = ("-b", "8K", "-e", "8K", "-p", "dgx-h100-16n")
+        run = armillary("collective", "all_to_all", *sizes, *more, "--json", "-")
+        [row] = json.loads(run.stdout)["rows"]
+        return [row["algorithm"], row["protocol"]]
+
+    assert choice() == ["PXN", "Simple"]
+    assert choice("--set", "library.network.pxn=null") == ["Pairwise", "Simple"]
+
+
+def test_a_node_made_larger_is_told(armillary: Armillary) -> None:
+    run = armillary("collective", "all_reduce", "-p", "dgx-h100", "--npus", "64", "--json", "out.json")
+    assert run.stderr.startswith("warning: npus: 64 makes a single node of Switch(64) out of Switch(8)")
+    assert armillary("collective", "all_reduce", "-p", "dgx-h100", "--npus", "8").stderr == ""
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
