@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .explain import Comparison, Explanation
 
-_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "idle")
+_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "idle")
 
 
 class Result:
@@ -66,8 +66,8 @@ class Result:
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row a class of ranks that behave alike.
 
-        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `idle`) as `<part>_ns` and as its
-        share, `<part>_share`.
+        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `exposed_launch`: waiting for launches,
+        `idle`) as `<part>_ns` and as its share, `<part>_share`.
         """
         import polars as pl
 

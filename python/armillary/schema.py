@@ -19,6 +19,7 @@ class Class(TypedDict):
     exposed_comm_ns: float
     exposed_remote_ns: float
     exposed_local_ns: float
+    exposed_launch_ns: float
     idle_ns: float
     comm_ns: float
     peak_memory_bytes: int
@@ -103,6 +104,7 @@ class Layer(TypedDict):
     exposed_remote_ns: float
     local_ns: float
     exposed_local_ns: float
+    exposed_launch_ns: float
 
 
 class Activity(TypedDict):
@@ -112,6 +114,7 @@ class Activity(TypedDict):
     communication: list[float]
     remote: list[float]
     local: list[float]
+    launch: list[float]
     dimensions: list[list[float]]
     waiting: list[list[float]]
 

@@ -150,12 +150,13 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 6]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 7]), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
-        let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, .. } = *totals;
-        let [a, b, c, d, e] = [compute, comm, exposed_comm, exposed_remote, exposed_local].map(|span| span.0);
-        let sums = [a, b, c, d, e, totals.peak];
+        let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch, .. } = *totals;
+        let [a, b, c, d, e, f] =
+            [compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch].map(|span| span.0);
+        let sums = [a, b, c, d, e, f, totals.peak];
         let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, sums);
         found.entry(key).or_default().push(rank);
     }
@@ -164,7 +165,8 @@ fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
 
 fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
-    let busy = totals.compute + totals.exposed_comm + totals.exposed_remote + totals.exposed_local;
+    let exposed = totals.exposed_comm + totals.exposed_remote + totals.exposed_local + totals.exposed_launch;
+    let busy = totals.compute + exposed;
     Class {
         ranks: ranges(members),
         count: members.len() as u64,
@@ -174,6 +176,7 @@ fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Cl
         exposed_comm_ns: totals.exposed_comm.as_ns(),
         exposed_remote_ns: totals.exposed_remote.as_ns(),
         exposed_local_ns: totals.exposed_local.as_ns(),
+        exposed_launch_ns: totals.exposed_launch.as_ns(),
         idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,

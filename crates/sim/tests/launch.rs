@@ -72,6 +72,41 @@ fn a_host_waits_for_receives() {
     assert_eq!(step_us("{launch: 10 us}", workload), 10.0 + 50.0 + 100.0 + 20.0 + 1.0);
 }
 
+/// Kernels of 1 us that a host launches every 10 us: nine of ten microseconds are waits for launches, in every part of the report that says where time goes.
+#[test]
+fn waits_for_launches_are_told() {
+    let nodes: Vec<_> = (0..10).map(|_| (WORK, 1, &[][..])).collect();
+    let platform = format!("{TWO}npu: {{launch: 10 us}}\n");
+    let mut asked = config(&platform, Workload::uniform(program(&nodes), 2), BackendKind::Analytical);
+    asked.watch.detail = true;
+    let report = run(&asked, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report;
+    let class = &report.classes[0];
+    assert_eq!((report.step_time_ns, class.compute_ns, class.exposed_launch_ns), (101_000.0, 10_000.0, 91_000.0));
+    assert_eq!((class.idle_ns, class.exposed_comm_ns), (0.0, 0.0));
+    let detail = report.detail.as_ref().expect("asked for");
+    let spent = |parts: &[stats::PathPart]| parts.iter().map(|p| (p.name.clone(), p.ns)).collect::<Vec<_>>();
+    assert_eq!(spent(&detail.critical_path.by_kind), [("launch".to_string(), 91_000.0), ("compute".into(), 10_000.0)]);
+    assert_eq!(detail.layers.iter().map(|layer| layer.exposed_launch_ns).sum::<f64>(), 91_000.0);
+    assert_eq!(report.operations.iter().map(|op| op.total_ns).sum::<f64>(), 2.0 * 10_000.0);
+}
+
+/// While something communicates, waiting for a launch is communication's; a collective that waits for its own launch doesn't communicate yet.
+#[test]
+fn a_wait_beside_communication_is_communications() {
+    let reduce = collective(CollectiveKind::AllReduce, 100_000, 0);
+    let mut workload = Workload::uniform(program(&[(reduce, 0, &[]), (WORK, 1, &[])]), 2);
+    workload.slots = vec![0];
+    let platform = format!("{TWO}npu: {{launch: 10 us}}\n");
+    let report = run(&config(&platform, workload, BackendKind::Analytical), &mut |_| true)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .report;
+    // Launched at 10 us, over after 100 us (both ways of the ring at once); the kernel is launched at 20 us and takes 1 us.
+    let class = &report.classes[0];
+    assert_eq!((class.exposed_launch_ns, class.compute_ns), (10_000.0, 1_000.0));
+    assert_eq!(class.exposed_comm_ns, report.step_time_ns - 11_000.0);
+    assert_eq!(class.comm_ns, report.step_time_ns - 10_000.0);
+}
+
 /// A kernel that starts beside a collective takes 1 / 0.8 of its time.
 #[test]
 fn kernels_beside_communication_are_slower() {

@@ -44,8 +44,10 @@ proptest! {
                 prop_assert!(close(of(|l| l.exposed_comm_ns), class.exposed_comm_ns));
                 prop_assert!(close(of(|l| l.exposed_remote_ns), class.exposed_remote_ns));
                 prop_assert!(close(of(|l| l.exposed_local_ns), class.exposed_local_ns));
+                prop_assert!(close(of(|l| l.exposed_launch_ns), class.exposed_launch_ns));
                 // To the picosecond: sums of integers as long as they fit a double.
-                let parts = [class.compute_ns, class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns];
+                let exposed = [class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns];
+                let parts = [exposed.as_slice(), &[class.compute_ns, class.exposed_launch_ns]].concat();
                 let ps = |ns: f64| (ns * 1e3).round() as u64;
                 let busy: u64 = parts.into_iter().map(ps).sum();
                 prop_assert_eq!(busy + ps(class.idle_ns), ps(report.step_time_ns));

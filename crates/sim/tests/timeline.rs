@@ -100,6 +100,7 @@ proptest! {
                 prop_assert_eq!(state(&timeline, group, "exposed communication"), class.exposed_comm_ns);
                 prop_assert_eq!(state(&timeline, group, "exposed remote memory"), class.exposed_remote_ns);
                 prop_assert_eq!(state(&timeline, group, "exposed local memory"), class.exposed_local_ns);
+                prop_assert_eq!(state(&timeline, group, "waiting for launches"), class.exposed_launch_ns);
                 for (dim, busy) in busy.iter_mut().enumerate() {
                     let slices = timeline.on(group, Some(&dimension_track(&report, dim)));
                     *busy += ns(union(&slices)) * count;

@@ -66,7 +66,9 @@ pub struct Class {
     pub exposed_remote_ns: f64,
     /// Access to the NPU's own memory in flight, and nothing else.
     pub exposed_local_ns: f64,
-    /// Nothing in flight: pipeline bubbles and host work. The five parts sum to `step_time_ns`.
+    /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a send.
+    pub exposed_launch_ns: f64,
+    /// Nothing in flight: pipeline bubbles and host work. The six parts sum to `step_time_ns`.
     pub idle_ns: f64,
     /// Communication in flight, overlapped or not.
     pub comm_ns: f64,
@@ -211,6 +213,8 @@ pub struct Layer {
     pub local_ns: f64,
     /// Access to the NPU's own memory, and nothing else beside.
     pub exposed_local_ns: f64,
+    /// Waiting for the host to launch it, and nothing in flight.
+    pub exposed_launch_ns: f64,
 }
 
 /// Activity over time, a number a bin.
@@ -224,6 +228,8 @@ pub struct Activity {
     pub remote: Vec<f64>,
     /// Share of NPUs with an access to their own memory by a node of its own, 0..1.
     pub local: Vec<f64>,
+    /// Share of NPUs that wait for their host to launch something, 0..1.
+    pub launch: Vec<f64>,
     /// Share of NPUs with a chunk in a phase on it, by dimension that collectives run over.
     pub dimensions: Vec<Vec<f64>>,
     /// Chunks in queues of the mean NPU, by dimension that collectives run over.
@@ -265,7 +271,7 @@ pub struct PathSegment {
     pub node: u64,
     /// Its name.
     pub name: String,
-    /// Its kind: `compute`, `all_reduce`, ...
+    /// Its kind: `compute`, `all_reduce`, ...; `launch` while it waited for its host to launch it.
     pub kind: String,
     /// Its layer.
     pub layer: String,
@@ -274,7 +280,7 @@ pub struct PathSegment {
     /// When it ends.
     pub end_ns: f64,
     /// Why it began then: `dependency`, `resource` (what it needs was held), `last member` (of its collective came), `message` (was
-    /// sent), `start` (of the run).
+    /// sent), `launch` (its host launched it), `start` (of the run).
     pub cause: String,
 }
 

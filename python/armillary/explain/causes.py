@@ -3,7 +3,8 @@
 A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint delays and bytes
 over bandwidth are the platform's where its numbers differ and nothing else does; the algorithm's where messages,
 chunks or phases differ; the network model's where that is another. What no term explains is the schedule: the
-operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path.
+operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for launches are a
+cause of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..schema import Collective, PathOperation, Report
 from .network import Dimension, dimensions
-from .rows import detail, pattern, term_sum
+from .rows import LAUNCH, detail, pattern, term_sum
 
 _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
 _BYTES = ("transfer_ns", "port_ns")
@@ -30,6 +31,7 @@ CAUSES = {
     "reduction": "reducing at another speed",
     "compute": "computing at another speed",
     "memory": "memory at another speed",
+    "launches": "more or less waiting for hosts to launch kernels, collectives and sends",
     "schedule": "as long, but more or less of it is waited for",
 }
 """Causes and what they mean."""
@@ -72,6 +74,8 @@ def split(a: Run, b: Run, key: Key) -> dict[str, float]:
     """The change of an operation's time on the critical path, by cause, ns; it sums to the change."""
     before, after = a.path.get(key), b.path.get(key)
     delta = (after["ns"] if after else 0.0) - (before["ns"] if before else 0.0)
+    if key[1] == LAUNCH:
+        return {"launches": delta}
     if before is None or after is None:
         there = key in (a.durations if before is None else b.durations)
         return {"schedule" if there else "work": delta}

@@ -23,6 +23,8 @@ TERMS = {
     "algorithm_ns": "algorithm from a file",
 }
 """Terms of a collective's time, as the detail has them, and their names."""
+LAUNCH = "launch"
+"""Kind of a wait for a host's launch on the critical path."""
 
 
 def pattern(name: str) -> str:

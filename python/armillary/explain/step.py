@@ -8,7 +8,7 @@ from ..report.page import Section, Table
 from ..report.quantity import counted, number, share, time
 from ..schema import Class, CriticalPath, PathPart, Report
 from . import bounds
-from .rows import detail
+from .rows import LAUNCH, detail
 
 _ROWS = 10
 _CAUSES = {
@@ -16,6 +16,7 @@ _CAUSES = {
     "resource": "what held its resource ended",
     "last member": "the last member of the collective came",
     "message": "its message was sent",
+    "launch": "its host launched it",
     "start": "the run began",
 }
 PARTS = [name for name in get_type_hints(Class) if name in ("compute_ns", "idle_ns") or name.startswith("exposed_")]
@@ -58,7 +59,11 @@ def _critical(report: Report, path: CriticalPath) -> list[str | Table]:
 
 def _waits(path: CriticalPath, step: float) -> list[str]:
     by_cause = {part["name"]: part for part in path["by_cause"]}
-    told = []
+    told = [
+        f"{time(part['ns'])} of it, {share(part['ns'] / step)}, are waits for hosts to launch {number(part['count'])} operations."
+        for part in path["by_kind"]
+        if part["name"] == LAUNCH
+    ]
     for cause, words in (
         ("last member", "began to count when the last member of the collective came"),
         ("message", "began to count when the message was sent"),

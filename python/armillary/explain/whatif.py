@@ -120,6 +120,7 @@ def changes(report: Report, row: Collective | None = None) -> Iterator[Change]:
     used = None if row is None else {phase["dim"] for phase in row["phases"]} | {t["dim"] for t in row["terms"]}
     yield from _links(report, used)
     yield from _npu(report, row)
+    yield from _host(report)
     yield from _scheduler(report)
     yield from _collectives(report, row)
 
@@ -144,6 +145,12 @@ def _npu(report: Report, row: Collective | None) -> Iterator[Change]:
     if npu["memory_bandwidth"]:
         value = f"{npu['memory_bandwidth'] * _MORE / 1e9:.9f} GB/s"
         yield Change("10 % faster memory", {"npu.memory.bandwidth": value}, True)
+
+
+def _host(report: Report) -> Iterator[Change]:
+    """Without its launches, where they are waited for; the NPU does what it did."""
+    if any(each["exposed_launch_ns"] for each in report["classes"]):
+        yield Change("launches that take no time, as of a CUDA graph", {"npu.launch": "0 ns"}, False)
 
 
 def _scheduler(report: Report) -> Iterator[Change]:

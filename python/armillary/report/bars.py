@@ -12,6 +12,7 @@ PARTS = (
     ("communication", "\u2593", "=", "red"),
     ("remote memory", "\u2592", "~", "yellow"),
     ("local memory", "\u259e", ":", "blue"),
+    ("waiting for launches", "\u25a4", "-", "magenta"),
     ("idle", "\u2591", ".", "bright_black"),
 )
 """Name, character, character where only ASCII can be shown, colour."""

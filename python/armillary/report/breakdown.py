@@ -20,10 +20,11 @@ _PARTS = {
     "exposed_comm": "Exposed comm.",
     "exposed_remote": "Remote mem.",
     "exposed_local": "Local mem.",
+    "exposed_launch": "Launches",
     "idle": "Idle",
 }
 """Parts of the step time, in the order of `bars.PARTS`, and their headings."""
-_MEMORY = ("exposed_remote", "exposed_local")
+_SELDOM = ("exposed_remote", "exposed_local", "exposed_launch")
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
@@ -70,8 +71,8 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     classes, step = report["classes"], report["step_time_ns"] or 1.0
     shown = classes[:_CLASSES]
-    # Memory is shown where there is any; everything else always.
-    used = [part not in _MEMORY or any(_part(item, part) for item in classes) for part in _PARTS]
+    # Memory and waits for launches are shown where there are any; everything else always.
+    used = [part not in _SELDOM or any(_part(item, part) for item in classes) for part in _PARTS]
     yield from _heading("Where the time goes", bars.legend(console.options.ascii_only, used))
     parts = [part for part, is_used in zip(_PARTS, used, strict=True) if is_used]
     table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))

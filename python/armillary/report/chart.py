@@ -30,6 +30,7 @@ COLOURS = {
     "memory": "#e69f00",
     "remote memory": "#e69f00",
     "local memory": "#f0e442",
+    "waiting for launches": "#009e73",
     "idle": "#c8c8c8",
 }
 """One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito, 2008)."""

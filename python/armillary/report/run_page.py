@@ -65,7 +65,8 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
     mean, total = run_where.mean(report["classes"]), step or 1.0
     yield Fact("Compute", share(mean["compute_ns"] / total), "of the step, on average")
     yield Fact("Exposed comm.", share(mean["exposed_comm_ns"] / total), "of the step, on average")
-    for part, field in (("Remote memory", "exposed_remote_ns"), ("Local memory", "exposed_local_ns")):
+    seldom = {"Remote memory": "exposed_remote_ns", "Local memory": "exposed_local_ns", "Launches": "exposed_launch_ns"}
+    for part, field in seldom.items():
         if mean[field]:
             yield Fact(part, share(mean[field] / total), "of the step, on average")
     yield Fact("Idle", share(mean["idle_ns"] / total), "of the step, on average")

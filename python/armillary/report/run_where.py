@@ -22,10 +22,11 @@ PARTS = {
     "exposed communication": ("exposed_comm_ns", COLOURS["communication"]),
     "remote memory": ("exposed_remote_ns", COLOURS["remote memory"]),
     "local memory": ("exposed_local_ns", COLOURS["local memory"]),
+    "waiting for launches": ("exposed_launch_ns", COLOURS["waiting for launches"]),
     "idle": ("idle_ns", COLOURS["idle"]),
 }
 """The parts that sum to the step: name, field of a class, colour."""
-_MEMORY = ("remote", "local")
+_SELDOM = ("remote", "local", "launch")
 RAW = "#f2b48c"
 """Communication in flight, exposed or not."""
 _CLASSES = 16
@@ -103,8 +104,13 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
 
 
 def present(parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Without memory where a kind of it is not accessed."""
-    used = {part for part, (field, _) in parts.items() if "memory" not in part or any(row[field] for row in rows)}
+    """Without memory where a kind of it is not accessed, and without launches where none is waited for."""
+    seldom = ("memory", "launches")
+    used = {
+        part
+        for part, (field, _) in parts.items()
+        if not part.endswith(seldom) or any(row[field] for row in rows)
+    }
     return {part: entry for part, entry in parts.items() if part in used}
 
 
@@ -197,6 +203,7 @@ _TIMES = (
     "exposed_comm_ns",
     "exposed_remote_ns",
     "exposed_local_ns",
+    "exposed_launch_ns",
     "comm_ns",
     "remote_ns",
     "local_ns",
@@ -287,6 +294,7 @@ _COLUMNS = {
     "exposed_remote_ns": "Exposed",
     "local_ns": "Raw local memory",
     "exposed_local_ns": "Exposed",
+    "exposed_launch_ns": "Waiting for launches",
 }
 
 
@@ -296,7 +304,7 @@ def _layer_table(rows: Sequence[dict[str, Any]], name: str) -> Table:
     columns = {
         key: head
         for key, head in _COLUMNS.items()
-        if not key.removeprefix("exposed_").startswith(_MEMORY) or any(row[key] for row in rows)
+        if not key.removeprefix("exposed_").startswith(_SELDOM) or any(row[key] for row in rows)
     }
     cells = [[row["layer"], *(time(row[key], 3) for key in columns)] for row in shown]
     heads = ["Layer", *columns.values()]
@@ -313,6 +321,7 @@ def over_time(report: Report, detail: Detail, scale: Scale) -> Section:
         "communication": activity["communication"],
         "remote memory": activity["remote"],
         "local memory": activity["local"],
+        "waiting for launches": activity["launch"],
     }
     series = {name: values for name, values in series.items() if any(values)}
     rows = list(bins(report, detail, series))

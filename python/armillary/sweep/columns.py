@@ -14,8 +14,16 @@ import msgspec
 
 from ..workload import Workload
 
-PARTS = ("compute_ns", "exposed_comm_ns", "exposed_remote_ns", "exposed_local_ns", "idle_ns", "comm_ns")
-"""Of a class of ranks; the first five sum to the step time."""
+PARTS = (
+    "compute_ns",
+    "exposed_comm_ns",
+    "exposed_remote_ns",
+    "exposed_local_ns",
+    "exposed_launch_ns",
+    "idle_ns",
+    "comm_ns",
+)
+"""Of a class of ranks; the first six sum to the step time."""
 
 COUNTS = ("ranks", "classes", "warnings", "memory_bytes", "model_flops")
 NUMBERS = (
@@ -44,6 +52,7 @@ class _Class(msgspec.Struct):
     exposed_comm_ns: float
     exposed_remote_ns: float
     exposed_local_ns: float
+    exposed_launch_ns: float
     idle_ns: float
     comm_ns: float
 

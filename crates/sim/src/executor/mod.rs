@@ -173,8 +173,8 @@ enum Callback {
     Node(u32),
     /// A node that moved something out of or into its NPU's memory may begin.
     Moved(u32),
-    /// The host has launched a node.
-    Launched(u32),
+    /// The host has launched a node, which could have begun when another had ended, or at the beginning.
+    Launched(u32, u32),
     /// A phase may send its first messages.
     Start(u32),
     /// A reception of a stream has become usable.
@@ -522,7 +522,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         match callback {
             Callback::Node(node) => (0, node, 0, 0),
             Callback::Moved(node) => (0, node, 0, 2),
-            Callback::Launched(node) => (0, node, 0, 3),
+            Callback::Launched(node, _) => (0, node, 0, 3),
             Callback::Custom(run, node) => (1, run, node, 0),
             Callback::Announced(channel, ordinal) => match self.sender(channel, ordinal) {
                 Owner { run: NONE, node, .. } => (0, node, 0, 1),
@@ -552,7 +552,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
             Callback::Node(node) => self.complete(rank, node),
             Callback::Moved(node) => self.moved(rank, node),
-            Callback::Launched(node) => self.take_memory(rank, node),
+            Callback::Launched(node, after) => self.has_launched(rank, node, after),
             Callback::Custom(run, node) => self.custom_done(run, node),
             Callback::Cleared(stream, word) => {
                 self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))

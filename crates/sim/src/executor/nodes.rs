@@ -1,7 +1,7 @@
 //! What a rank issues when: ready nodes in ascending id, as far as its resources go.
 
 use super::point_to_point::Owner;
-use super::{Callback, Executor, Instant};
+use super::{Callback, Executor, Instant, NONE};
 use crate::platform::Launch;
 use graph::{Op, Reach};
 use network::Backend;
@@ -163,11 +163,26 @@ impl<B: Backend> Executor<'_, B> {
     fn issue(&mut self, rank: u32, index: u32) {
         let program = self.ranks[rank as usize].program as usize;
         let kind = self.kinds[program][index as usize];
-        self.recorder.issued(rank, index, kind, self.ranks[rank as usize].last, self.now);
+        let after = self.ranks[rank as usize].last;
         match self.launched(rank, index, kind) {
-            Some(later) => self.register(rank, later, Callback::Launched(index)),
-            None => self.take_memory(rank, index),
+            Some(later) => {
+                self.recorder.awaits_launch(rank, index, self.now);
+                self.register(rank, later, Callback::Launched(index, after.unwrap_or(NONE)));
+            }
+            None => self.start(rank, index, after),
         }
+    }
+
+    /// Its host has launched a node that has waited for that since `after` ended.
+    pub(super) fn has_launched(&mut self, rank: u32, index: u32, after: u32) {
+        self.recorder.is_launched(rank, self.now);
+        self.start(rank, index, (after != NONE).then_some(after));
+    }
+
+    fn start(&mut self, rank: u32, index: u32, after: Option<u32>) {
+        let kind = self.kinds[self.ranks[rank as usize].program as usize][index as usize];
+        self.recorder.issued(rank, index, kind, after, self.now);
+        self.take_memory(rank, index);
     }
 
     /// When the host will have launched a node that could begin now; nothing where it has already. Hosts launch one node after the other, ahead of

@@ -1,7 +1,8 @@
 //! What a run leaves behind: per rank the time in each state, per phase label the waits, per operation the totals, and a digest.
 //!
-//! A rank is at every moment in one of five states, in this order of precedence: computing; communicating (a collective, a send, or
-//! a message under way to a posted receive); accessing memory outside the NPU; accessing its own; idle. The five sum to the step time.
+//! A rank is at every moment in one of six states, in this order of precedence: computing; communicating (a collective, a send, or
+//! a message under way to a posted receive); accessing memory outside the NPU; accessing its own; waiting for its host to launch what could
+//! begin; idle. The six sum to the step time.
 
 use super::Folding;
 use super::nodes::Kind;
@@ -25,6 +26,8 @@ pub struct RankTotals {
     pub exposed_remote: Span,
     /// Accessing the NPU's own memory only.
     pub exposed_local: Span,
+    /// Nothing but waiting for its host's launches.
+    pub exposed_launch: Span,
     /// Communicating, computing or not.
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
@@ -61,6 +64,7 @@ struct State {
     communicating: u32,
     remote: u32,
     local: u32,
+    launching: u32,
     totals: RankTotals,
     dims: Vec<(u32, Time)>,
     started: usize,
@@ -130,6 +134,20 @@ impl<'a> Recorder<'a> {
 
     pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
         self.starts[self.ranks[rank as usize].started + node as usize] != Time::MAX
+    }
+
+    /// A node could begin, but for its host, which has yet to launch it.
+    pub(super) fn awaits_launch(&mut self, rank: u32, node: u32, now: Time) {
+        let started = self.ranks[rank as usize].started;
+        self.starts[started + node as usize] = now;
+        self.pass(rank, now);
+        self.ranks[rank as usize].launching += 1;
+    }
+
+    /// The host has launched it.
+    pub(super) fn is_launched(&mut self, rank: u32, now: Time) {
+        self.pass(rank, now);
+        self.ranks[rank as usize].launching -= 1;
     }
 
     #[inline]
@@ -260,6 +278,20 @@ impl<'a> Recorder<'a> {
     /// Accounts the time since the last change, then makes the change.
     #[inline]
     fn turn(&mut self, rank: u32, kind: Kind, now: Time, by: impl FnOnce(&mut u32)) {
+        self.pass(rank, now);
+        let state = &mut self.ranks[rank as usize];
+        match kind {
+            Kind::Compute => by(&mut state.computing),
+            Kind::Communication => by(&mut state.communicating),
+            Kind::Remote => by(&mut state.remote),
+            Kind::Local => by(&mut state.local),
+            Kind::Host | Kind::Receive | Kind::Nothing => {}
+        }
+    }
+
+    /// Accounts the time since the last change.
+    #[inline]
+    fn pass(&mut self, rank: u32, now: Time) {
         let state = &mut self.ranks[rank as usize];
         let since = state.since;
         let span = now.since(since);
@@ -269,13 +301,6 @@ impl<'a> Recorder<'a> {
             for observer in &mut self.observers {
                 observer.spent(rank, state.activity(), since, now);
             }
-        }
-        match kind {
-            Kind::Compute => by(&mut state.computing),
-            Kind::Communication => by(&mut state.communicating),
-            Kind::Remote => by(&mut state.remote),
-            Kind::Local => by(&mut state.local),
-            Kind::Host | Kind::Receive | Kind::Nothing => {}
         }
     }
 
@@ -310,6 +335,8 @@ impl State {
             totals.exposed_remote += span;
         } else if self.local > 0 {
             totals.exposed_local += span;
+        } else if self.launching > 0 {
+            totals.exposed_launch += span;
         }
         if self.communicating > 0 {
             totals.comm += span;
@@ -317,9 +344,10 @@ impl State {
     }
 
     fn activity(&self) -> observe::Activity {
-        let State { computing, communicating, remote, local, .. } = self;
-        let [compute, communication, remote, local] = [computing, communicating, remote, local].map(|n| *n > 0);
-        observe::Activity { compute, communication, remote, local }
+        let State { computing, communicating, remote, local, launching, .. } = self;
+        let counts = [computing, communicating, remote, local, launching];
+        let [compute, communication, remote, local, launch] = counts.map(|n| *n > 0);
+        observe::Activity { compute, communication, remote, local, launch }
     }
 }
 

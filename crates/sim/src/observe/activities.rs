@@ -12,6 +12,7 @@ pub(super) struct Activities {
     pub communication: Bins,
     pub remote: Bins,
     pub local: Bins,
+    pub launch: Bins,
     /// Ranks with a chunk in a phase, by dimension.
     pub dimensions: Vec<Bins>,
     /// Chunks in queues, by dimension.
@@ -28,6 +29,7 @@ impl Activities {
             communication: bins(),
             remote: bins(),
             local: bins(),
+            launch: bins(),
             dimensions: vec![bins(); dims],
             waiting: vec![bins(); dims],
             multiplicity: folding.multiplicity.clone(),
@@ -48,9 +50,10 @@ impl Activities {
 impl Observer for Activities {
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
         let ranks = self.multiplicity[rank as usize];
-        let Activities { compute, communication, remote, local, .. } = self;
-        let done = [activity.compute, activity.communication, activity.remote, activity.local];
-        for (bins, _) in [compute, communication, remote, local].into_iter().zip(done).filter(|(_, done)| *done) {
+        let Activities { compute, communication, remote, local, launch, .. } = self;
+        let done = [activity.compute, activity.communication, activity.remote, activity.local, activity.launch];
+        let all = [compute, communication, remote, local, launch];
+        for (bins, _) in all.into_iter().zip(done).filter(|(_, done)| *done) {
             bins.add(from, to, ranks);
         }
     }

@@ -56,6 +56,7 @@ fn activity(source: &Source, activities: Activities) -> Activity {
         communication: means(activities.communication),
         remote: means(activities.remote),
         local: means(activities.local),
+        launch: means(activities.launch),
         dimensions: activities.dimensions.into_iter().map(means).collect(),
         waiting: activities.waiting.into_iter().map(means).collect(),
     }
@@ -68,11 +69,14 @@ fn layers(source: &Source, log: &Log) -> Vec<Layer> {
 
 fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer> {
     let (program, local) = (source.workload.program(rank), source.folding.local(rank));
-    let interval = |(node, ran): (usize, &log::Ran)| {
+    let intervals = |(node, ran): (usize, &log::Ran)| {
         let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
-        Interval { kind: Kind::of(&program.nodes()[node].op), ran: *ran, began: ran.start.max(sent) }
+        let part = layers::part(Kind::of(&program.nodes()[node].op));
+        let wait =
+            Interval { node, part: Some(layers::LAUNCH), began: log.ready((local, node as u32)), end: ran.start };
+        [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
     };
-    let intervals: Vec<Interval> = log.of(local).iter().enumerate().map(interval).collect();
+    let intervals: Vec<Interval> = log.of(local).iter().enumerate().flat_map(intervals).collect();
     let row = |(layer, sums): (&str, layers::Sums)| Layer {
         rank_class: class,
         layer: layer.into(),
@@ -83,6 +87,7 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
         exposed_remote_ns: sums.exposed_remote.as_ns(),
         local_ns: sums.local.as_ns(),
         exposed_local_ns: sums.exposed_local.as_ns(),
+        exposed_launch_ns: sums.exposed_launch.as_ns(),
     };
     layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
 }
@@ -97,7 +102,7 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
     let path = Walk { workload: source.workload, log, ids, stand_in: &stand_in }.path();
     let program = |s: &Segment| source.workload.program(ids[s.place.0 as usize]);
     let node = |s: &Segment| s.place.1 as usize;
-    let kind = |s: &Segment| kind_name(&program(s).nodes()[node(s)].op);
+    let kind = |s: &Segment| if s.launch { "launch" } else { kind_name(&program(s).nodes()[node(s)].op) };
     CriticalPath {
         count: path.len() as u64,
         segments: longest(&path)

@@ -1,11 +1,10 @@
 //! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it is exposed.
 //!
 //! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to memory outside the
-//! NPU, else to its own.
+//! NPU, else to its own, else to what waits for its host to launch it.
 //! Of several alike in flight it is the one that ends first, for the others are not what the rank waits for next. So the exposed
 //! parts of the layers sum to those of the rank.
 
-use super::log::Ran;
 use crate::executor::Kind;
 use indexmap::IndexMap;
 use std::collections::BTreeSet;
@@ -25,27 +24,32 @@ pub(super) struct Sums {
     /// Sum of the times that its accesses to the NPU's own memory were in flight.
     pub local: Span,
     pub exposed_local: Span,
+    pub exposed_launch: Span,
 }
 
-/// One node as charged: what it is, when it ran.
+/// A node as charged, or its wait for a launch.
 #[derive(Clone, Copy)]
 pub(super) struct Interval {
-    pub kind: Kind,
-    pub ran: Ran,
-    /// When it began to communicate; a receive does when its message is sent.
+    pub node: usize,
+    /// What its time is, in the order of who is charged; nothing that can be charged.
+    pub part: Option<usize>,
+    /// When that began; a receive communicates when its message is sent.
     pub began: Time,
+    pub end: Time,
 }
 
-/// What a moment can be charged to, in this order.
-const ORDER: usize = 4;
+/// What a moment can be charged to.
+const ORDER: usize = 5;
+/// The last of them.
+pub(super) const LAUNCH: usize = ORDER - 1;
 
-/// Sums by layer in order of appearance; `layer` names that of the interval at an index.
+/// Sums by layer in order of appearance; `layer` names that of a node.
 pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str) -> IndexMap<&'a str, Sums> {
     let mut sums: IndexMap<&str, Sums> = IndexMap::new();
-    for (at, interval) in intervals.iter().enumerate() {
-        let entry = sums.entry(layer(at)).or_default();
-        let span = interval.ran.end.since(interval.began.min(interval.ran.end));
-        match part(interval.kind) {
+    for interval in intervals {
+        let entry = sums.entry(layer(interval.node)).or_default();
+        let span = interval.end.since(interval.began.min(interval.end));
+        match interval.part {
             Some(1) => entry.comm += span,
             Some(2) => entry.remote += span,
             Some(3) => entry.local += span,
@@ -53,12 +57,13 @@ pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str)
         }
     }
     charge(intervals, |at, part, span| {
-        let entry = &mut sums[layer(at)];
+        let entry = &mut sums[layer(intervals[at].node)];
         let charged = match part {
             0 => &mut entry.compute,
             1 => &mut entry.exposed_comm,
             2 => &mut entry.exposed_remote,
-            _ => &mut entry.exposed_local,
+            3 => &mut entry.exposed_local,
+            _ => &mut entry.exposed_launch,
         };
         *charged += span;
     });
@@ -66,7 +71,8 @@ pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str)
     sums
 }
 
-fn part(kind: Kind) -> Option<usize> {
+/// What a node's time is.
+pub(super) fn part(kind: Kind) -> Option<usize> {
     match kind {
         Kind::Compute => Some(0),
         Kind::Communication | Kind::Receive => Some(1),
@@ -79,10 +85,10 @@ fn part(kind: Kind) -> Option<usize> {
 /// Charges every moment in which something is in flight.
 fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Span)) {
     let mut changes: Vec<(Time, bool, usize)> = Vec::new();
-    for (at, interval) in intervals.iter().enumerate().filter(|(_, i)| part(i.kind).is_some()) {
-        if interval.began < interval.ran.end {
+    for (at, interval) in intervals.iter().enumerate().filter(|(_, i)| i.part.is_some()) {
+        if interval.began < interval.end {
             changes.push((interval.began, true, at));
-            changes.push((interval.ran.end, false, at));
+            changes.push((interval.end, false, at));
         }
     }
     changes.sort_unstable();
@@ -96,7 +102,7 @@ fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Span)) {
             to(first, part, now.since(since));
         }
         since = now;
-        let (end, part) = (intervals[at].ran.end, part(intervals[at].kind).unwrap_or_default());
+        let (end, part) = (intervals[at].end, intervals[at].part.unwrap_or_default());
         if begins {
             flying[part].insert((end, at))
         } else {

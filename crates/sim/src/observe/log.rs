@@ -86,6 +86,11 @@ impl Log {
         &self.of(rank)[node as usize]
     }
 
+    /// When a node could begin, but for its host's launch: when the node that it started after had ended.
+    pub(super) fn ready(&self, (rank, node): Place) -> Time {
+        self.at((rank, node)).after().map_or(Time::ZERO, |after| self.at((rank, after)).end)
+    }
+
     /// All that took part in the collective of a node; nothing for other nodes.
     pub(super) fn members(&self, place: Place) -> &[Place] {
         self.instance.get(&place).map_or(&[], |&instance| &self.members[instance as usize])

@@ -119,11 +119,14 @@ pub struct Activity {
     pub remote: bool,
     /// Accessing the NPU's own memory.
     pub local: bool,
+    /// Waiting for its host to launch something.
+    pub launch: bool,
 }
 
 /// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their programs, times never go back.
 pub trait Observer {
-    /// A node starts. `after` is the node of the rank whose end let it start; `None` at the beginning of the run.
+    /// A node starts. `after` is the node of the rank whose end let it start; `None` at the beginning of the run. Since then it has waited for its
+    /// host to launch it.
     fn issued(&mut self, _rank: u32, _node: u32, _kind: Kind, _after: Option<u32>, _now: Time) {}
     /// A node that started at `start` ends.
     fn completed(&mut self, _rank: u32, _node: u32, _kind: Kind, _start: Time, _now: Time) {}

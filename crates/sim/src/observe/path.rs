@@ -2,7 +2,8 @@
 //!
 //! A node ran because of what ended when it started: a node it depends on, or one that held what it needs (compute, a communication
 //! stream). A collective takes its members from the last one to come; a receive its message from the send on. There the chain goes on
-//! on the other rank. So the segments sum to the step time.
+//! on the other rank. A node that its host had yet to launch waited for that, which is a segment of its own. So the segments sum to the step
+//! time.
 
 use super::log::{Log, Place};
 use graph::{Op, Workload};
@@ -22,6 +23,8 @@ pub(super) enum Cause {
     LastMember,
     /// Its message was sent.
     Message,
+    /// Its host launched it.
+    Launch,
 }
 
 impl Cause {
@@ -32,6 +35,7 @@ impl Cause {
             Cause::Resource => "resource",
             Cause::LastMember => "last member",
             Cause::Message => "message",
+            Cause::Launch => "launch",
         }
     }
 }
@@ -43,6 +47,8 @@ pub(super) struct Segment {
     pub start: Time,
     pub end: Time,
     pub cause: Cause,
+    /// Waiting for the launch of the node, instead of the node.
+    pub launch: bool,
 }
 
 /// What a path is walked over.
@@ -62,10 +68,8 @@ impl Walk<'_> {
         let mut seen = FxHashSet::default();
         let mut next = self.last();
         while let Some(place) = next {
-            let (segment, before) = self.segment(place, &mut seen);
-            if segment.end > segment.start {
-                segments.push(segment);
-            }
+            let (pair, before) = self.segments(place, &mut seen);
+            segments.extend(pair.into_iter().filter(|segment| segment.end > segment.start));
             next = before;
         }
         segments.reverse();
@@ -79,20 +83,19 @@ impl Walk<'_> {
         nodes.max_by_key(|&(r, n)| (self.log.at((r, n)).end, std::cmp::Reverse(r), n))
     }
 
-    /// The segment that a node is on the path for, and the node before it.
-    fn segment(&self, place: Place, seen: &mut FxHashSet<Place>) -> (Segment, Option<Place>) {
-        let ran = self.log.at(place);
-        let (start, cause, before) = match self.elsewhere(place, seen) {
-            Some((began, other, cause)) => {
-                seen.insert(other);
-                (began, cause, self.before(other).1)
-            }
-            None => {
-                let (cause, before) = self.before(place);
-                (ran.start, cause, before)
-            }
-        };
-        (Segment { place, start, end: ran.end, cause }, before)
+    /// What a node is on the path for, the wait for the launch that let it go, and the node before that.
+    fn segments(&self, place: Place, seen: &mut FxHashSet<Place>) -> ([Segment; 2], Option<Place>) {
+        let elsewhere = self.elsewhere(place, seen);
+        let first = elsewhere.map_or(place, |(_, other, _)| other);
+        if elsewhere.is_some() {
+            seen.insert(first);
+        }
+        let (why, before) = self.before(first);
+        let (ready, began) = (self.log.ready(first), self.log.at(first).start);
+        let own = if began > ready { Cause::Launch } else { why };
+        let (start, cause) = elsewhere.map_or((began, own), |(began, _, cause)| (began, cause));
+        let ran = Segment { place, start, end: self.log.at(place).end, cause, launch: false };
+        ([ran, Segment { place: first, start: ready, end: began, cause: why, launch: true }], before)
     }
 
     /// What let a node start on its own rank.

@@ -87,7 +87,7 @@ pub(crate) struct Timeline<'a> {
     counted: Vec<u32>,
     activities: Activities,
     /// Names of the states, by precedence.
-    states: [u32; 4],
+    states: [u32; 5],
     /// Flows of messages: from sends under way, and to receives that end at this instant.
     sent: FxHashMap<Place, u64>,
     received: FxHashMap<Place, u64>,
@@ -113,7 +113,13 @@ impl<'a> Timeline<'a> {
         let file = File::create(&request.path).map_err(Error::Output)?;
         let mut out = Writer::new(BufWriter::with_capacity(BUFFER, file));
         let words = Words::new(workload, &mut out);
-        let states = ["compute", "exposed communication", "exposed remote memory", "exposed local memory"];
+        let states = [
+            "compute",
+            "exposed communication",
+            "exposed remote memory",
+            "exposed local memory",
+            "waiting for launches",
+        ];
         let mut timeline = Timeline {
             workload,
             folding,
@@ -393,8 +399,8 @@ impl Observer for Timeline<'_> {
     fn spent(&mut self, local: u32, activity: Activity, from: Time, to: Time) {
         self.activities.spent(local, activity, from, to);
         let Some(rank) = &mut self.ranks[local as usize] else { return };
-        let Activity { compute, communication, remote, local } = activity;
-        let state = [compute, communication, remote, local].iter().position(|&does| does);
+        let Activity { compute, communication, remote, local, launch } = activity;
+        let state = [compute, communication, remote, local, launch].iter().position(|&does| does);
         let name = state.map(|state| self.states[state]);
         rank.states.spent(name, (from, to), (rank.group, &self.words), &mut self.out);
     }
