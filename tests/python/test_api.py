@@ -83,7 +83,12 @@ def test_breakdown(result: arm.Result) -> None:
     assert frame["count"].sum() == 8
     shares = frame.select(
         pl.sum_horizontal(
-            "compute_share", "exposed_comm_share", "exposed_remote_share", "exposed_local_share", "idle_share"
+            "compute_share",
+            "exposed_comm_share",
+            "exposed_remote_share",
+            "exposed_local_share",
+            "exposed_launch_share",
+            "idle_share",
         )
     )
     assert shares.to_series().to_list() == pytest.approx([1.0] * len(frame))

@@ -3,8 +3,8 @@
 A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint delays and bytes
 over bandwidth are the platform's where its numbers differ and nothing else does; the algorithm's where messages,
 chunks or phases differ; the network model's where that is another. What no term explains is the schedule: the
-operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for launches are a
-cause of their own.
+operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for
+launches are a cause of their own.
 """
 
 from __future__ import annotations

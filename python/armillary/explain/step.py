@@ -60,7 +60,8 @@ def _critical(report: Report, path: CriticalPath) -> list[str | Table]:
 def _waits(path: CriticalPath, step: float) -> list[str]:
     by_cause = {part["name"]: part for part in path["by_cause"]}
     told = [
-        f"{time(part['ns'])} of it, {share(part['ns'] / step)}, are waits for hosts to launch {number(part['count'])} operations."
+        f"{time(part['ns'])} of it, {share(part['ns'] / step)}, are waits for hosts to launch "
+        f"{counted(part['count'], 'operation')}."
         for part in path["by_kind"]
         if part["name"] == LAUNCH
     ]

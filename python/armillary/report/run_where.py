@@ -106,11 +106,7 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
 def present(parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
     """Without memory where a kind of it is not accessed, and without launches where none is waited for."""
     seldom = ("memory", "launches")
-    used = {
-        part
-        for part, (field, _) in parts.items()
-        if not part.endswith(seldom) or any(row[field] for row in rows)
-    }
+    used = {part for part, (field, _) in parts.items() if not part.endswith(seldom) or any(row[field] for row in rows)}
     return {part: entry for part, entry in parts.items() if part in used}
 
 
