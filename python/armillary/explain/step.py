@@ -49,9 +49,10 @@ def _critical(report: Report, path: CriticalPath) -> list[str | Table]:
         return ["Nothing takes any time."]
     step = report["step_time_ns"] or 1.0
     kinds = ", ".join(f"{part['name']} {share(part['ns'] / step)}" for part in path["by_kind"][:5])
+    waits = " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
     told = [
-        f"The step takes as long as a chain of {counted(path['count'], 'operation')}, each of which waits for the one "
-        f"before it: {kinds}.",
+        f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each of which waits for "
+        f"the one before it: {kinds}.",
         *_waits(path, step),
     ]
     return [*told, _operations(path, step), _named("By layer", path["by_layer"], step)]

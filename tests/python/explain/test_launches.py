@@ -25,7 +25,7 @@ def test_nine_of_ten_microseconds_are_waits() -> None:
     assert result.step_time_ns == 101_000
     assert result.breakdown()["exposed_launch_ns"].to_list() == [91_000]
     explanation = result.explain()
-    assert "91 us of it, 90.1%, are waits for hosts to launch 10 operations." in str(explanation)
+    assert "91.00 us of it, 90.1%, are waits for hosts to launch 10 operations." in str(explanation)
     [change] = [each for each in explanation.data["what_if"] if each["settings"] == {"npu.launch": "0 ns"}]
     assert change["step_ns"] == 1_000 * KERNELS
 
