@@ -55,13 +55,13 @@ def layer_activations(at: Setting, layer: int) -> int:
 
 
 def _every_other(at: Setting) -> int:
-    """With `ops`: the layer's input and result; queries, values, the attention's result and sums of its rows; the
+    """With `ops`: the layer's input and result; queries, values, the attention's result and what it keeps; the
     perceptron's first product; with sp the reduce-scattered sum of attention, too."""
     model, tp = at.model, at.par.tp
     heads = model.heads // tp
     inner = heads * (model.key_width + model.value_width) + local_kv(model, tp) * model.value_width + model.ffn // tp
     whole = 3 if at.par.sp and tp > 1 else 2
-    return whole * at.cut + at.tokens * (inner * at.par.bytes.activation + 4 * heads) + 2 * at.mask
+    return whole * at.cut + at.tokens * inner * at.par.bytes.activation + _scores(at, heads) + 2 * at.mask
 
 
 def _attention(at: Setting) -> int:

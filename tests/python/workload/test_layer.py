@@ -8,12 +8,13 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_transformer import GPT, LATENT, LLAMA, summary
+from test_transformer import EXPERTS, GPT, LATENT, LLAMA, summary
 
 import armillary as arm
 from armillary.workload import Model, Workload, build
 from armillary.workload.architecture import decoder
 from armillary.workload.attention import core, rotary
+from armillary.workload.experts import experts
 from armillary.workload.layer import (
     Setting,
     activation,
@@ -238,6 +239,36 @@ def test_other_precisions_cast_nothing() -> None:
     for precision in ("bf16", "fp16", "fp32"):
         at = setting(LLAMA, precision=precision)
         assert not any(step.name.endswith(".cast") for step in (*attention(at).forward, *attention(at).backward))
+
+
+@pytest.mark.parametrize("ep", [1, 2, 8])
+def test_tokens_are_sorted_by_expert(ep: int) -> None:
+    """What came from several ranks for several experts is copied, before and after them, forward and backward."""
+    at = setting(EXPERTS, dp=8, ep=ep)
+    scripts, tokens = experts(at), TOKENS * 2 * HIDDEN * WIDTH
+    for script in (scripts.forward, scripts.backward, scripts.inputs):
+        found = [step.bytes for step in script if isinstance(step, Work) and step.name.endswith(".sort")]
+        assert found == ([2 * tokens] * 2 if ep == 2 else [])
+
+
+@pytest.mark.parametrize(("narrow", "weight"), [(False, 6), (True, 2)])
+def test_experts_cast(narrow: bool, weight: int) -> None:
+    """Tokens of all experts of a rank (16 each) and their matrices."""
+    at = setting(EXPERTS, precision="fp8", fp8_param_gather=narrow)
+    scripts = experts(at)
+    for name, k, n in (("up", 64, 64), ("down", 32, 64)):
+        assert moved(scripts.forward, f"experts.{name}.cast") == 8 * k * (16 * 6 + n * weight)
+        assert moved(scripts.backward, f"experts.{name}.dgrad.cast") == 8 * 16 * n * 6
+    assert not any("router" in step.name for step in scripts.forward if step.name.endswith(".cast"))
+
+
+@pytest.mark.parametrize("tp", [1, 4])
+def test_compressed_heads_are_put_together(tp: int) -> None:
+    """MLA: queries and keys of 8 + 4, values of 8, read and written, forward and backward."""
+    inner = core(setting(LATENT, tp=tp))
+    expected = 2 * TOKENS * (8 // tp) * (12 + 12 + 8) * WIDTH
+    assert moved(inner.forward, "heads") == moved(inner.backward, "heads.grad") == expected
+    assert not any(step.name == "heads" for step in core(setting(LLAMA)).forward)
 
 
 OVERLAPPED = st.fixed_dictionaries(

@@ -52,6 +52,16 @@ def test_flash_attention_keeps_what_selective_recomputation_does() -> None:
     assert flash - selective == 4 * 2048 * 96 // 8
 
 
+@pytest.mark.parametrize(("tp", "sp"), [(1, False), (2, False), (8, True)])
+def test_every_other_multiplication_is_kept(tp: int, sp: bool) -> None:
+    """Of a Llama 3 8B's layer: its input, queries, values, attention and row sums, gate, and what comes of the layer;
+    with sp what attention sends on, too. No keys, second inputs or norms."""
+    found = per_layer(decoder(load_model("llama-3-8b")), tp=tp, sp=sp, recompute="ops")
+    cut = (4096 + 4096 + 1024 + 14336) // tp
+    whole = 3 * 4096 // tp if sp else 2 * 4096
+    assert found == 8192 * (2 * (whole + cut) + 4 * 32 // tp)
+
+
 @given(p=st.sampled_from([2, 4, 8]), waves=st.integers(1, 3))
 def test_first_stage_of_1f1b_holds_a_whole_models_layers(p: int, waves: int) -> None:
     """Korthikanti et al. 2022, equation 5: s b h L (10 + 24 / t), and s b h p for the dropout after the embedding."""
