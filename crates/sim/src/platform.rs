@@ -135,6 +135,8 @@ pub struct Launch {
     pub member: Span,
     /// A send.
     pub send: Span,
+    /// A receive, before it waits for what it receives.
+    pub receive: Span,
 }
 
 /// One NPU.

@@ -58,6 +58,8 @@ fn collectives_and_sends_take_their_own() {
     };
     assert_eq!(passed("{launch: 10 us}"), passed("{launch: {kernel: 10 us}}"));
     assert_eq!(passed("{launch: {kernel: 10 us, send: 500 us}}"), 500.0 + 500.0 + 100.0);
+    // Both hosts take their time beside each other; the second receive begins when the first is over.
+    assert_eq!(passed("{launch: {send: 500 us, receive: 500 us}}"), 500.0 + 100.0 + 500.0);
 }
 
 /// It waits for what its NPU receives: what follows is launched after that.

@@ -13,6 +13,7 @@ from armillary import InputError, Platform, simulate
 from armillary.workload import Program, Workload
 
 BASE = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n"
+LAUNCHES = ("kernel", "member", "send", "receive")
 FULL = """npu:
   peak: 1 TFLOPS
   launch: 80 us
@@ -31,7 +32,7 @@ def compute(platform: Platform) -> dict[str, Any]:
 
 def test_what_is_written_is_described() -> None:
     npu = Platform.parse(BASE + FULL).describe()["npu"]
-    assert npu["launch"] == {"kernel_ps": 80_000_000, "member_ps": 0, "send_ps": 80_000_000}
+    assert npu["launch"] == {"kernel_ps": 80_000_000, "member_ps": 0, "send_ps": 80_000_000, "receive_ps": 0}
     assert npu["compute"] == "roofline"
     found = npu["compute_settings"]
     assert (found["beside_millionths"], found["start_ps"]) == (850_000, 3_000_000)
@@ -40,17 +41,17 @@ def test_what_is_written_is_described() -> None:
 
 
 @given(
-    launch=st.tuples(*[st.integers(0, 10**12)] * 3),
+    launch=st.tuples(*[st.integers(0, 10**12)] * 4),
     start=st.integers(0, 10**12),
     beside=st.integers(1, 10**6),
     rates=st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)),
     tiles=st.tuples(st.integers(1, 65_536), st.integers(0, 65_536), st.integers(0, 1024)),
 )
 def test_what_is_set_is_shown_and_reads_back(
-    launch: tuple[int, int, int], start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
+    launch: tuple[int, int, int, int], start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
 ) -> None:
     settings = {
-        "npu.launch": {key: f"{value} ps" for key, value in zip(("kernel", "member", "send"), launch, strict=True)},
+        "npu.launch": {key: f"{value} ps" for key, value in zip(LAUNCHES, launch, strict=True)},
         "npu.compute.start": f"{start} ps",
         "npu.compute.beside": f"{beside / 10**6:.6f}",
         "npu.compute.rates.fp8": f"{rates[0]} MFLOPS",

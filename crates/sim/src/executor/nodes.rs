@@ -189,12 +189,17 @@ impl<B: Backend> Executor<'_, B> {
     /// their NPUs but not of what they have received.
     fn launched(&mut self, rank: u32, index: u32, kind: Kind) -> Option<Time> {
         let launch = self.settings.launch;
-        if launch == Launch::default() || !matches!(kind, Kind::Compute | Kind::Communication) {
+        let takes_none = kind == Kind::Receive && launch.receive == Span::ZERO;
+        if launch == Launch::default()
+            || takes_none
+            || !matches!(kind, Kind::Compute | Kind::Communication | Kind::Receive)
+        {
             return None;
         }
         let program = self.ranks[rank as usize].program as usize;
         let takes = match self.workload.programs[program].nodes()[index as usize].op {
             Op::Send { .. } => launch.send,
+            Op::Recv { .. } => launch.receive,
             Op::Collective { slot, .. } => launch.kernel + launch.member * u64::from(self.others(rank, slot)),
             _ => launch.kernel,
         };

@@ -233,12 +233,12 @@ proptest! {
         which in 0..3,
         scale in 1u64..1_000_000_000_000,
         beside in 1u64..=1_000_000,
-        launch in [0u64..1_000_000_000_000, 0..3, 0..1_000_000_000_000],
+        launch in [0u64..1_000_000_000_000, 0..3, 0..1_000_000_000_000, 0..3],
     ) {
         let mut platform = read("recorded").unwrap();
         platform.npu.compute_beside = Ratio(beside);
-        let [kernel, member, send] = launch.map(Span);
-        platform.npu.launch = Launch { kernel, member, send };
+        let [kernel, member, send, receive] = launch.map(Span);
+        platform.npu.launch = Launch { kernel, member, send, receive };
         platform.npu.compute_scale = Ratio(scale);
         platform.npu.compute =
             [Compute::Recorded, Compute::Roofline(roofline), Compute::Systolic(array)][which as usize].clone();
