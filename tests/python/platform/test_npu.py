@@ -58,7 +58,7 @@ def test_what_is_set_is_shown_and_reads_back(
         "npu.compute.rates.fp32": f"{rates[1]} MFLOPS",
     } | {f"npu.compute.tiles.{key}": value for key, value in zip(("units", "fill", "load"), tiles, strict=True)}
     platform = Platform.parse(BASE + FULL, settings=settings)
-    assert tuple(platform.describe()["npu"]["launch"].values()) == launch
+    assert tuple(platform.describe()["npu"]["launch"][f"{key}_ps"] for key in LAUNCHES) == launch
     found = compute(platform)
     assert (found["start_ps"], found["beside_millionths"]) == (start, beside)
     assert found["rates_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
