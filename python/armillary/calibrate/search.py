@@ -141,7 +141,8 @@ class Search:
         for key in moving:
             low, high = self.interval(key, best)
             off = math.exp(min(_DEVIATIONS * together[key], math.log(WIDE)))
-            found[key] = min(low, best[key] / off), max(high, best[key] * off)
+            most = 1.0 if _part(key) else math.inf
+            found[key] = min(low, best[key] / off), min(max(high, best[key] * off), most)
         return found
 
     def _deviations(self, moving: Sequence[str], best: Mapping[str, float]) -> list[float]:
@@ -175,8 +176,11 @@ class Search:
 
 def _allowed(key: str, value: float) -> bool:
     """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
-    part = any(word in key for word in _PARTS)
-    return value > 1e-5 and (not part or value <= 1)
+    return value > 1e-5 and (not _part(key) or value <= 1)
+
+
+def _part(key: str) -> bool:
+    return any(word in key for word in _PARTS)
 
 
 def inverse_diagonal(matrix: Sequence[Sequence[float]]) -> list[float]:

@@ -65,13 +65,14 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
+    """What is told, and what moved without being told."""
     table = Table(box=None, header_style="bold")
     for name in ("Parameter", "Was", "Is", "95 %"):
         table.add_column(name, justify="left" if name == "Parameter" else "right")
     for each in parameters:
-        if each["found"]:
+        if each["found"] or each["fitted"] != each["given"]:
             unit = each["unit"]
-            interval = f"{each['low']:.3g} to {each['high']:.3g}"
+            interval = f"{each['low']:.3g} to {each['high']:.3g}" if each["found"] else "not told"
             row = (f"{each['given']:.4g} {unit}", f"{each['fitted']:.4g} {unit}", interval)
             table.add_row(each["key"].removeprefix("library.").removeprefix("npu.compute."), *row)
     return table

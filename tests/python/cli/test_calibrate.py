@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import math
@@ -13,6 +14,7 @@ import pytest
 from conftest import Armillary
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import armillary as arm
 from armillary import nccl
@@ -20,6 +22,7 @@ from armillary.calibrate import calibrate, corrections, read
 from armillary.calibrate.case import cases
 from armillary.calibrate.search import Search, inverse_diagonal
 from armillary.errors import InputError
+from armillary.report import calibration
 
 HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8))
 SIZES = [2**k for k in range(3, 34)]
@@ -244,3 +247,22 @@ def test_a_better_valley_is_found_behind_a_ridge() -> None:
     assert search.error(search.descend(["ring", "tree"])) > 0.05
     found = search.explore(["ring", "tree"])
     assert found["ring"] == pytest.approx(0.73, rel=0.02) and found["tree"] < 0.52
+
+
+def test_what_moved_without_being_told_is_shown() -> None:
+    """A value without an interval is a guess that the platform holds all the same; what stayed has no line."""
+    entry = {"unit": "us", "given": 2.0, "low": None, "high": None, "found": False}
+    parameters = [{**entry, "key": "library.start", "fitted": 3.0}, {**entry, "key": "library.send", "fitted": 2.0}]
+    found = {"platform": "p", "parameters": parameters, "points": [], "kernels": [], "notes": []}
+    written = io.StringIO()
+    calibration.show(found, Console(width=100, file=written))
+    shown = [line.split() for line in written.getvalue().splitlines()]
+    assert ["start", "2", "us", "3", "us", "not", "told"] in shown
+    assert not any(line[:1] == ["send"] for line in shown)
+
+
+def test_parts_of_a_bandwidth_are_at_most_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce.log"
+    path.write_text(log(library({"library.node.efficiency": 0.99})))
+    found = {p.key: p for p in calibrate("dgx-a100", read(str(path)).tables).parameters}
+    assert found["library.node.efficiency"].found and found["library.node.efficiency"].high <= 1
