@@ -153,8 +153,9 @@ def collective_row(
 
 
 def collective_us(kind: str, size: int, platform: Platform, *, backend: str = "analytical") -> float:
-    """How long the collective `kind` takes over all NPUs, us; `size` as workloads have it, see `nccl.npu_bytes`."""
-    return _core.collective(kind, size, platform._core, backend, True, 0, None).step_ps / 1e6
+    """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of any alignment."""
+    moved = nccl.measured_bytes(kind, size, platform.npus)
+    return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / 1e6
 
 
 def _with_bounds(row: nccl.Row, report: Report) -> nccl.Row:

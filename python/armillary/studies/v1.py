@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from .. import nccl
 from ..api import collective_us
 from ..platform import Platform
 from . import held_out
@@ -37,8 +36,7 @@ def errors(sweep: Sweep, backend: str = "analytical", platform: Platform | None 
 
 def _time(sweep: Sweep, size: int, target: Platform, backend: str) -> float:
     if sweep.collective != SEND:
-        moved = nccl.measured_bytes(sweep.collective, size, sweep.gpus)
-        return collective_us(sweep.collective, moved, target, backend=backend)
+        return collective_us(sweep.collective, size, target, backend=backend)
     message = target._core.library_message(size)
     assert message is not None
     return message / 1e6
