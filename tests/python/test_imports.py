@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "api": {"_core", "errors", "explain", "files", "nccl", "platform", "report", "result", "schema", "workload"},
     "sweep": {"_core", "api", "errors", "files", "platform", "report", "workload"},
     "design": {"_core", "api", "errors", "files", "platform", "report", "sweep", "workload"},
-    "studies": {"calibrate", "design", "api", "errors", "nccl", "platform", "report", "schema", "workload"},
+    "studies": {"calibrate", "design", "api", "errors", "platform", "report", "schema", "workload"},
     "cli": {
         "",
         "_core",
