@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from .training import Training
 
+BUCKET_MB = 52.4
+"""DDP's buckets of 25 MiB of 16-bit parameters, reduced in 32 bits."""
 COPY_US = 10.0
 """A host launches a copy, microseconds."""
 MEMBER = "270 us"
@@ -28,7 +30,8 @@ STEP = "45 us"
 def options(run: Training) -> dict[str, object]:
     """What ZeRO makes of the workload."""
     if run.zero == 0:
-        return {"overlap_param_gather": False}
+        # With pipelines `MEMBER` would be paid for every bucket, and isn't.
+        return {"overlap_param_gather": False, "bucket_mb": BUCKET_MB if run.pp == 1 else None}
     return {"overlap_param_gather": False, "overlap_grad_reduce": False, "unflatten_us": COPY_US}
 
 

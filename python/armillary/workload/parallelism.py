@@ -80,6 +80,7 @@ class Options(TypedDict, total=False):
     overlap_tp: bool
     overlap_grad_reduce: bool
     overlap_param_gather: bool
+    bucket_mb: float | None
     unflatten_us: float
     scatter_gather: bool
     kernels: Kernels
@@ -158,6 +159,9 @@ class Parallelism:
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
+    bucket_mb: float | None = None
+    """Gradients are reduced in buckets of at most as many MB (PyTorch's DDP: 25 MiB of parameters); a layer's, or all
+    where they wait for the end, at once when not given."""
     unflatten_us: float = 0.0
     """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2 gathered after the
     optimizer, for every tensor and rank; 0 where parameters lie flat and nothing is copied."""
@@ -355,6 +359,11 @@ def _kinds(given: Parallelism) -> list[Fault]:
     value = given.unflatten_us
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e6:
         faults.append(("unflatten_us", f"{value!r} is out of range", "microseconds from 0 to 1000000"))
+    value = given.bucket_mb
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.1 <= value <= 1e9
+    ):
+        faults.append(("bucket_mb", f"{value!r} is out of range", "MB from 0.1 to 1e9, or none"))
     for key, least in (("capacity_factor", 0.0), ("imbalance", 1.0)):
         value = getattr(given, key)
         if value is not None and not (isinstance(value, (int, float)) and least <= value <= 1e6 and value > 0):

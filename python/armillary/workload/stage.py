@@ -396,7 +396,7 @@ class Builder:
             for group, ranks, count in zero.replicated(weights, par):
                 if ranks > 1:
                     size = count * par.gradient_bytes
-                    self._chained(f"{name}.gradients.{group}", self.stream.after, "all_reduce", size, group)
+                    self._in_buckets(f"{name}.gradients.{group}", "all_reduce", size, group)
             return
         for part in zero.sharded(weights, par):
             if par.offload == "parameters":
@@ -409,11 +409,21 @@ class Builder:
         group, ranks, count = part
         width, ready = self.par.gradient_bytes, self.stream.after
         if ranks > 1:
-            ready = [self._chained(f"{name}.{group}", ready, "reduce_scatter", count * width, group)]
+            ready = [self._in_buckets(f"{name}.{group}", "reduce_scatter", count * width, group)]
         if last and self.par.replicas > 1:
             shard = -(-count // ranks) * width
             ready = [self._chained(f"{name}.{group}.{zero.REPLICAS}", ready, "all_reduce", shard, zero.REPLICAS)]
         return ready
+
+    def _in_buckets(self, name: str, kind: str, size: int, group: str) -> int:
+        """Reduces gradients one bucket after the other, as even as they come; the last one."""
+        most = self.par.bucket_mb and round(self.par.bucket_mb * 1e6)
+        count = min(size, -(-size // most)) if most else 1
+        names = [name] if count == 1 else [f"{name}.{i}" for i in range(count)]
+        for i, each in enumerate(names):
+            part = size * (i + 1) // count - size * i // count
+            node = self._chained(each, self.stream.after, kind, part, group)
+        return node
 
     def _chained(self, name: str, after: Sequence[int], kind: str, size: int, group: str, root: int = 0) -> int:
         before = self.chain.get(group, [])

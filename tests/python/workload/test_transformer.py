@@ -197,6 +197,28 @@ def test_data_parallel_volume(zero: int, overlap: bool) -> None:
     assert found.get(("dp", "all_gather"), (0, 0))[1] == gathered * 2 * total // 8
 
 
+@pytest.mark.parametrize("zero", [0, 1, 3])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
+    """As many as it takes, and the same bytes; a layer's are never in one bucket with another's."""
+
+    def reduced(bucket: float | None) -> tuple[int, int]:
+        workload = transformer("llama-3-8b", dp=8, zero=zero, overlap_grad_reduce=overlap, bucket_mb=bucket)
+        return volumes(workload, 0)["dp", "reduce_scatter" if zero else "all_reduce"]
+
+    (whole, size), (parts, same) = reduced(None), reduced(50)
+    layer, vocabulary, norm = 218_112_000, 128_256 * 4096, 4096
+    assert size == same == 2 * (32 * layer + 2 * vocabulary + norm)
+    units = [layer] * 32 + [vocabulary, vocabulary + norm] if overlap or zero == 3 else [size // 2]
+    assert (whole, parts) == (len(units), sum(-(-2 * unit // 50_000_000) for unit in units))
+
+
+@pytest.mark.parametrize("bucket", [0.0, -1.0, float("nan"), True])
+def test_no_bucket(bucket: float) -> None:
+    with pytest.raises(arm.InputError, match="is out of range"):
+        build("llama-3-8b", dp=8, bucket_mb=bucket)
+
+
 def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
     """PyTorch's coalesced lists: one copy for every rank and tensor, one after the other."""
 
