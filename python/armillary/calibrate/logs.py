@@ -18,6 +18,8 @@ from .drafts import Table
 
 __all__ = ["Log", "Table", "read"]
 
+_ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
@@ -34,13 +36,13 @@ def read(path: str, collective: str | None = None) -> Log:
     try:
         text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
-        raise InputError([Problem(path, "", error.strerror or str(error), "a log of nccl-tests")]) from None
+        raise InputError([Problem(path, "", error.strerror or str(error), _ALLOWED)]) from None
     name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
     opened, skipped = records.read(text, name) or printed.read(text, name)
     problems: list[Problem] = []
     tables = [table for each in opened if (table := each.table(path, problems))]
     if not opened:
-        problems.append(Problem(path, "", f"holds no table ({skipped} lines skipped)", "output of nccl-tests"))
+        problems.append(Problem(path, "", f"holds no table ({skipped} lines skipped)", _ALLOWED))
     if problems:
         raise InputError(problems)
     return Log(path, tuple(tables), skipped)

@@ -75,7 +75,7 @@ def _objects(text: str, at: int) -> Iterator[Mapping[str, Any]]:
             return
         try:
             found, at = decoder.raw_decode(text, begin)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         yield found
 
@@ -85,7 +85,7 @@ def _after(text: str, key: str) -> object:
     found = re.search(rf'"{key}"\s*:\s*', text)
     try:
         return json.JSONDecoder().raw_decode(text, found.end())[0] if found else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -98,11 +98,12 @@ def _of_nccl(text: str, results: int) -> list[_Record | None]:
 
 def _devices(config: Mapping[str, Any]) -> tuple[int, int]:
     """Ranks and hosts: of each process all of its GPUs are listed, or the first."""
-    listed = [each for each in config.get("devices") or () if isinstance(each, dict)]
+    devices = config.get("devices")
+    listed = [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
     process = _whole(config.get("nthreads")) * _whole(config.get("ngpus"))
     last = max((_whole(each.get("rank")) for each in listed), default=-1)
     ranks = last // process * process + process if process and last >= 0 else 0
-    return ranks, len({each.get("hostname") for each in listed})
+    return ranks, len({str(each.get("hostname")) for each in listed})
 
 
 def _of_result(row: Mapping[str, Any], test: str, ranks: int, hosts: int) -> _Record | None:
@@ -120,11 +121,19 @@ def _lowered(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(head: Sequence[str], lines: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for values in csv.reader(lines, skipinitialspace=True):
+    for values in _split(lines):
         unnamed = len(values) == len(head) + 1 and "collective" in head
         place = head.index("collective") + 1 if unnamed else len(head)
         names = [*head[:place], "nodes", *head[place:]] if unnamed else head
         yield dict(zip(names, values, strict=False))
+
+
+def _split(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Values of each line, up to one that is no CSV."""
+    try:
+        yield from csv.reader(lines, skipinitialspace=True)
+    except csv.Error:
+        return
 
 
 def _of_row(row: Mapping[str, Any]) -> _Record | None:

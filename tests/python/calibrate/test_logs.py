@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.calibrate import Log, calibrate, printed, read, records
+from armillary.errors import InputError
 
 RANKS = "#  Rank  {0} Group  0 Pid 7{0} on {1} device  0\n"
 LINE = "  1048576  262144  float  sum  -1  45.30  23.15  23.15  0  45.10  23.25  23.25  0\n"
@@ -197,3 +198,33 @@ def test_nothing_that_a_file_holds_breaks_the_reader(text: str) -> None:
     for content in (text, '{"results": [' + text, "collective,size,time,algbw,busbw\n" + text):
         opened, skipped = records.read(content, None) or printed.read(content, None)
         assert skipped >= 0 and all(each.lines for each in opened)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(("config", "args", "devices", "rank", "hostname", "size", "in_place", "time", "redop")), JSON)
+def test_no_value_of_a_json_file_breaks_the_reader(key: str, value: object) -> None:
+    """Any value where another is expected: the table without it, or none."""
+
+    def broken(data: object) -> object:
+        if isinstance(data, list):
+            return [broken(each) for each in data]
+        return {k: value if k == key else broken(v) for k, v in data.items()} if isinstance(data, dict) else data
+
+    config = {"nthreads": 1, "ngpus": 1, "devices": [{"rank": at, "hostname": "n0"} for at in range(8)]}
+    data = {"args": ["all_gather_perf"], "config": config, "results": [result(2**20, 50.0, 7 / 8)]}
+    found = records.read(json.dumps(broken(data)), None)
+    assert found is not None and len(found[0]) + found[1] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"results": [{"size": ' + "[" * 100_000, 'collective,algbw\n"AllReduce","' + "x" * 200_000 + '"\n']
+)
+def test_what_no_parser_takes_is_no_table(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="holds no table"):
+        read_text(tmp_path, "x.txt", text)
