@@ -11,11 +11,11 @@ use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::config::native;
 use sim::error::Error;
-use sim::platform::{Algorithm, AstraSimParameters, Choice, Platform, Scheduler};
+use sim::platform::{Algorithm, AstraSimParameters, Choice, Launch, Platform, Scheduler};
 use sim::profile::Profile;
 use sim::run::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
-use units::{Ratio, Span};
+use units::Ratio;
 
 /// The random platform under the peer's semantics.
 fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
@@ -42,7 +42,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     parsed.collectives.choices = CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
     parsed.profile = Profile::AstraSim;
     // It has neither launches nor kernels that communication slows.
-    parsed.npu.launch = Default::default();
+    parsed.npu.launch = Launch::default();
     parsed.npu.compute_beside = Ratio::ONE;
     parsed
 }

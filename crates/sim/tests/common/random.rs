@@ -41,13 +41,21 @@ fn scheduler() -> impl Strategy<Value = String> {
     )
 }
 
+/// Hosts that launch at once, that take as long for every piece of work, and that take each piece's own time.
+fn launch() -> impl Strategy<Value = String> {
+    let time = || prop_oneof![2 => Just(0u32), 1 => 1u32..100, 1 => 100u32..3_000];
+    let each = (time(), time(), time(), time()).prop_map(|(kernel, member, send, receive)| {
+        format!("{{kernel: {kernel} ns, member: {member} ns, send: {send} ns, receive: {receive} ns}}")
+    });
+    prop_oneof![time().prop_map(|all| format!("{all} ns")), each]
+}
+
 /// NPUs with and without memory that limits, hosts that take their time to launch, and kernels that communication slows.
 fn npu() -> impl Strategy<Value = String> {
     let memory = prop_oneof![Just(""), Just(", memory: {bandwidth: 100 GB/s}")];
-    let launch = prop_oneof![2 => Just(0u32), 1 => 1u32..100, 1 => 100u32..3_000];
     let beside = prop_oneof![2 => Just("1"), 1 => Just("0.8"), 1 => Just("0.37")];
-    (memory, launch, beside).prop_map(|(memory, launch, beside)| {
-        format!("npu: {{launch: {launch} ns, compute: {{beside: {beside}}}{memory}}}\n")
+    (memory, launch(), beside).prop_map(|(memory, launch, beside)| {
+        format!("npu: {{launch: {launch}, compute: {{beside: {beside}}}{memory}}}\n")
     })
 }
 
