@@ -161,10 +161,8 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn issue(&mut self, rank: u32, index: u32) {
-        let program = self.ranks[rank as usize].program as usize;
-        let kind = self.kinds[program][index as usize];
         let after = self.ranks[rank as usize].last;
-        match self.launched(rank, index, kind) {
+        match self.launched(rank, index) {
             Some(later) => {
                 self.recorder.awaits_launch(rank, index, self.now);
                 self.register(rank, later, Callback::Launched(index, after.unwrap_or(NONE)));
@@ -187,25 +185,28 @@ impl<B: Backend> Executor<'_, B> {
 
     /// When the host will have launched a node that could begin now; nothing where it has already. Hosts launch one node after the other, ahead of
     /// their NPUs but not of what they have received.
-    fn launched(&mut self, rank: u32, index: u32, kind: Kind) -> Option<Time> {
-        let launch = self.settings.launch;
-        let takes_none = kind == Kind::Receive && launch.receive == Span::ZERO;
-        if launch == Launch::default()
-            || takes_none
-            || !matches!(kind, Kind::Compute | Kind::Communication | Kind::Receive)
-        {
-            return None;
-        }
-        let program = self.ranks[rank as usize].program as usize;
-        let takes = match self.workload.programs[program].nodes()[index as usize].op {
-            Op::Send { .. } => launch.send,
-            Op::Recv { .. } => launch.receive,
-            Op::Collective { slot, .. } => launch.kernel + launch.member * u64::from(self.others(rank, slot)),
-            _ => launch.kernel,
-        };
+    fn launched(&mut self, rank: u32, index: u32) -> Option<Time> {
+        let takes = self.launch_time(rank, index)?;
         let state = &mut self.ranks[rank as usize];
         state.launched = state.launched + takes;
         (state.launched > self.now).then_some(state.launched)
+    }
+
+    /// What the host takes to launch a node. Nothing for its own work, accesses to memory and receives that take none of its time: these wait for no
+    /// launch before them.
+    fn launch_time(&self, rank: u32, index: u32) -> Option<Span> {
+        let launch = self.settings.launch;
+        if launch == Launch::default() {
+            return None;
+        }
+        let program = self.ranks[rank as usize].program as usize;
+        match self.workload.programs[program].nodes()[index as usize].op {
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) => Some(launch.kernel),
+            Op::Collective { slot, .. } => Some(launch.kernel + launch.member * u64::from(self.others(rank, slot))),
+            Op::Send { .. } => Some(launch.send),
+            Op::Recv { .. } => (launch.receive > Span::ZERO).then_some(launch.receive),
+            Op::Compute { .. } | Op::Memory { .. } | Op::Metadata | Op::Invalid => None,
+        }
     }
 
     /// Members of the group in a slot, without the rank itself.
