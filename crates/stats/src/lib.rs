@@ -66,7 +66,7 @@ pub struct Class {
     pub exposed_remote_ns: f64,
     /// Access to the NPU's own memory in flight, and nothing else.
     pub exposed_local_ns: f64,
-    /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a send.
+    /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a send, a receive.
     pub exposed_launch_ns: f64,
     /// Nothing in flight: pipeline bubbles and host work. The six parts sum to `step_time_ns`.
     pub idle_ns: f64,

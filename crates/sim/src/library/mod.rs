@@ -1,8 +1,8 @@
 //! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and protocol, and how long that takes.
 //!
-//! Here: the parameters. `time.rs` predicts, `pairwise.rs` what is sent from each to each, `correction.rs` adds what was measured, `change.rs` sets parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a
-//! switch, `carrier.rs` turns a prediction into phases. Not here: pure algorithms (`collective`), reading the parameters
-//! (`config/native/library.rs`).
+//! Here: the parameters. `time.rs` predicts, `pairwise.rs` what is sent from each to each, `correction.rs` adds what was measured, `change.rs` sets
+//! parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a switch, `carrier.rs` turns a
+//! prediction into phases. Not here: pure algorithms (`collective`), reading the parameters (`config/native/library.rs`).
 //!
 //! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start + steps * step + bytes / bandwidth)`; the least of
 //! them is taken. Source: NCCL's own tuning model has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in

@@ -42,6 +42,9 @@ pub(super) fn read(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut F
     let node = findings.need(at, "node", &format!("a mapping with {}", NODE.join(", ")));
     let node = node.and_then(|at| inside(&at, findings));
     let network = at.get("network").and_then(|at| between(&at, findings));
+    if network.as_ref().is_some_and(|n| n.pxn.is_some() && n.crossing.is_some()) {
+        findings.warnings.push("without effect beside \"library.network.pxn\": library.network.crossing".into());
+    }
     let nvls = given(at, "nvls").and_then(|at| multicast(&at, findings));
     let corrections = at.get("corrections").map_or(Vec::new(), |at| corrections(&at, findings));
     if findings.problems.len() > before {
