@@ -153,6 +153,8 @@ def _notes(shape: Decoder, par: Parallelism) -> list[str]:
         notes.append(f"fp8_recipe and fp8_param_gather have no effect with {par.precision}")
     if par.shards and par.data == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
+    if par.bucket_mb is not None and par.data == 1:
+        notes.append("bucket_mb has no effect with dp x cp 1")
     return notes
 
 
