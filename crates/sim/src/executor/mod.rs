@@ -1,8 +1,8 @@
 //! The executor: runs every rank's program over one backend.
 //!
 //! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a rank issues when), collectives
-//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), memory (`memory.rs`), and what is
-//! recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are alike (`symmetry.rs`).
+//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), the pace of computations
+//! (`pace.rs`), memory (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are alike (`symmetry.rs`).
 //!
 //! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What a rank has to do at one
 //! instant is done together, in the order it was registered, at the place of the first registration.
@@ -11,6 +11,7 @@ mod custom;
 mod lockstep;
 mod memory;
 mod nodes;
+mod pace;
 mod phases;
 mod point_to_point;
 mod recorder;
@@ -146,7 +147,7 @@ pub struct Settings {
     pub launch: Launch,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
     pub durations: Vec<Vec<Span>>,
-    /// The same for computations that start while their NPU communicates; empty where that changes nothing.
+    /// The same for computations whose NPU communicates all the time; empty where that changes nothing.
     pub beside: Vec<Vec<Span>>,
 }
 
@@ -550,6 +551,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::Start(stream) => self.begin(stream),
             Callback::Over(stream) => self.phase_done(stream),
             Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
+            Callback::Node(node) if self.foreseen_wrongly(rank, node) => {}
             Callback::Node(node) => self.complete(rank, node),
             Callback::Moved(node) => self.moved(rank, node),
             Callback::Launched(node, after) => self.has_launched(rank, node, after),

@@ -1,5 +1,6 @@
 //! What a rank issues when: ready nodes in ascending id, as far as its resources go.
 
+use super::pace::Pace;
 use super::point_to_point::Owner;
 use super::{Callback, Executor, Instant, NONE};
 use crate::platform::Launch;
@@ -68,6 +69,8 @@ pub(super) struct Rank {
     pub instants: Vec<Instant>,
     /// When the NPU's own memory is free again.
     pub memory_free: Time,
+    /// The computation under way, where its pace may change.
+    pub pace: Option<Pace>,
     /// When its host has launched what it has launched so far.
     pub launched: Time,
     /// What its program holds of the NPU's memory, and how much of that lies outside.
@@ -95,6 +98,7 @@ impl<B: Backend> Executor<'_, B> {
                 issued: 0,
                 instants: Vec::new(),
                 memory_free: Time::ZERO,
+                pace: None,
                 launched: Time::ZERO,
                 held: self.settings.resident[binding.program as usize],
                 spilled: 0,
@@ -180,6 +184,7 @@ impl<B: Backend> Executor<'_, B> {
     fn start(&mut self, rank: u32, index: u32, after: Option<u32>) {
         let kind = self.kinds[self.ranks[rank as usize].program as usize][index as usize];
         self.recorder.issued(rank, index, kind, after, self.now);
+        self.repace(rank);
         self.take_memory(rank, index);
     }
 
@@ -231,9 +236,11 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn begin_node(&mut self, rank: u32, index: u32, kind: Kind) {
         let program = self.ranks[rank as usize].program as usize;
         if self.settings.replay_only || matches!(kind, Kind::Compute | Kind::Host) {
-            let shared = kind == Kind::Compute && !self.settings.beside.is_empty() && self.recorder.communicates(rank);
-            let durations = if shared { &self.settings.beside } else { &self.settings.durations };
-            return self.run_for(rank, index, durations[program][index as usize]);
+            let span = self.settings.durations[program][index as usize];
+            return match self.settings.beside.get(program) {
+                Some(beside) if kind == Kind::Compute => self.compute(rank, index, span, beside[index as usize]),
+                _ => self.run_for(rank, index, span),
+            };
         }
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
@@ -271,6 +278,7 @@ impl<B: Backend> Executor<'_, B> {
             state.launched = state.launched.max(self.now);
         }
         self.recorder.completed(rank, index, kind, self.now);
+        self.repace(rank);
         if let Some(held) = workload.programs[number].held(index as usize) {
             self.free(rank, held);
         }

@@ -155,6 +155,7 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(Posted { owner, .. }) = receive {
             if owner.run == NONE {
                 self.recorder.message_over(owner.rank, self.now);
+                self.repace(owner.rank);
             }
             self.tell_message(at, ordinal);
             self.owner_done(owner);
@@ -176,6 +177,7 @@ impl<B: Backend> Executor<'_, B> {
     fn under_way(&mut self, owner: Owner) {
         if owner.run == NONE {
             self.recorder.message_under_way(owner.rank, owner.node, self.now);
+            self.repace(owner.rank);
         }
     }
 
