@@ -148,7 +148,7 @@ pub struct Npu {
     pub compute: Compute,
     /// What every duration of NPU compute, recorded or modelled, is divided by.
     pub compute_scale: Ratio,
-    /// Part of their speed that kernels keep that start while their NPU communicates.
+    /// Part of their speed that kernels keep while their NPU communicates.
     pub compute_beside: Ratio,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
@@ -162,7 +162,7 @@ pub struct Npu {
     pub memory_capacity: Option<Bytes>,
     /// What happens where more is held than that.
     pub memory_exceeded: Exceeded,
-    /// Kernels that start while their NPU communicates have what communication leaves of its memory's bandwidth.
+    /// While their NPU communicates, kernels have what communication leaves of its memory's bandwidth.
     pub memory_contention: bool,
 }
 

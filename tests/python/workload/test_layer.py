@@ -372,11 +372,11 @@ def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_multiplications_beside_reductions_are_slower(overlap: bool) -> None:
-    """At `beside` 0.5 those that start while their NPU communicates take twice their time."""
+    """At `beside` 0.5 half of what they would do during a reduction is left for later; all of them are longer."""
     workload = build(GPT, tp=2, overlap_tp=overlap)
     alone, shared = (ps(workload, platform("62.5 GB/s", beside=part)) for part in (1, 0.5))
-    slower = LAYERS * (UP + QKV + (OUT + DOWN if overlap else 0)) + LOGITS
-    assert shared - alone == pytest.approx(slower, rel=1e-6)
+    reductions = LAYERS * (4 if overlap else 2) + 1
+    assert shared - alone == pytest.approx(reductions * 131_072 / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
