@@ -1,0 +1,259 @@
+"""Whether the options of a parallelism fit together, and the model.
+
+Here: each check, which tells the numbers and the nearest values that work. Not here: the options, their defaults and
+ranges (`parallelism.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .architecture import Decoder, local_kv, step_flops
+
+if TYPE_CHECKING:
+    from .parallelism import Parallelism
+
+Fault = tuple[str, str, str]
+"""Option, what is wrong, what is allowed."""
+
+
+def misfits(model: Decoder, given: Parallelism) -> list[Fault]:
+    """What doesn't fit together or the model, of values that are in range and filled in."""
+    return [fault for check in _CHECKS for fault in check(model, given)]
+
+
+def _nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> str:
+    """The values up to `most` next to `wanted` that fit: `12 or 16`."""
+    below = next((value for value in range(min(wanted, most), 0, -1) if fits(value)), None)
+    above = next((value for value in range(wanted + 1, most + 1) if fits(value)), None)
+    return " or ".join(str(value) for value in (below, above) if value) or "none"
+
+
+def _multiples(unit: int, value: int, least: int = 1) -> str:
+    """The multiples of `unit` next to `value`, from `least` on."""
+    below, first = value // unit * unit, -(-least // unit) * unit
+    return f"{below} or {below + unit}" if below >= first else str(first)
+
+
+def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
+    def fits(tp: int) -> bool:
+        return not _tensor_faults(model, tp)
+
+    faults = _tensor_faults(model, given.tp)
+    allowed = _nearest(given.tp, model.heads, fits) if faults else ""
+    return [("tp", fault, allowed) for fault in faults]
+
+
+def _tensor_faults(model: Decoder, tp: int) -> list[str]:
+    """What doesn't divide by `tp`."""
+    kv = model.kv
+    faults = [f"{model.heads} heads don't divide by {tp}"] if model.heads % tp else []
+    if not model.kv_rank and kv % tp and tp % kv:
+        faults.append(f"{kv} heads of keys and values neither divide by {tp} nor divide it")
+    widths = {"perceptron": model.ffn, "expert": model.expert_ffn if model.experts else 0}
+    faults += [f"the {what}'s inner width of {n} doesn't divide by {tp}" for what, n in widths.items() if n % tp]
+    return faults
+
+
+def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
+    pp, chunks = given.pp, given.virtual_stages
+    faults = []
+    if given.partition == "cost" and model.layers < pp * chunks - 1:
+        said = f"{model.layers} layers for {pp * chunks} = pp {pp} x virtual_stages {chunks} parts"
+        faults.append(("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone"))
+    elif given.partition == "layers" and not _layers_fit(model.layers, pp * chunks):
+        said = f"{model.layers} layers don't divide by {pp * chunks} = pp {pp} x virtual_stages {chunks}"
+        allowed = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
+        help_ = f"{allowed} ({model.layers + 2} is divided too, embedding and head as a layer each)"
+        faults.append(("pp", said, help_))
+    if given.schedule == "interleaved" and chunks < 2:
+        faults.append(("virtual_stages", "an interleaved schedule of 1 chunk a stage", "2 or more"))
+    if given.schedule != "interleaved" and chunks > 1:
+        said = f"{chunks} chunks a stage under {given.schedule}"
+        faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
+    if chunks > 1 and pp == 1:
+        faults.append(("virtual_stages", f"{chunks} chunks of a single stage", "1, or pp of 2 or more"))
+    return faults
+
+
+def _layers_fit(layers: int, chunks: int) -> bool:
+    """Whether layers, or layers with embedding and head as one each, divide into `chunks`."""
+    return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0)
+
+
+_MOST_PASSES = 500_000
+"""Layers x micro-batches of a step that are generated: about 15 million operations, 4 GB."""
+
+_MOST_WORK = 2**63
+"""Floating-point operations of a rank in a step: more than an hour at a petaflop a second."""
+
+
+def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
+    unit, batch = given.micro_batch * given.dp, given.global_batch or 0
+    product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
+    if batch % unit:
+        said = f"{batch} samples are no multiple of {product}"
+        step = unit * given.pp if given.schedule == "interleaved" else unit
+        return [("global_batch", said, _multiples(step, batch, unit * given.pp))]
+    count = batch // unit
+    if count * model.layers > _MOST_PASSES:
+        most = _MOST_PASSES // model.layers
+        said = f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
+        allowed = f"up to {unit * most}, {most} micro-batches" if most else f"up to {_MOST_PASSES} layers"
+        return [("global_batch", said, allowed)]
+    if given.schedule == "interleaved" and count % given.pp:
+        said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
+        return [("global_batch", said, _multiples(unit * given.pp, batch))]
+    return []
+
+
+def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
+    seq, cp, tp = given.seq or 0, given.cp, given.tp
+    faults = []
+    parts = 2 * cp if cp > 1 else 1
+    if seq % parts:
+        said = f"{seq} tokens don't divide by 2 x cp = {parts} (two pieces a rank keep causal attention even)"
+        faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
+    elif given.sp and seq // cp % tp:
+        said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
+        faults.append(("sp", said, f"tp {_nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}"))
+    tokens = given.micro_batch * seq // cp
+    if tokens >= 2**31:
+        faults.append(("micro_batch", f"{tokens} tokens of a rank at once", "up to 2,147,483,647"))
+    work = 2 * step_flops(model, given.global_batch or 0, seq).model // given.world
+    if work > _MOST_WORK:
+        faults.append(("global_batch", f"{work:.1e} operations of a rank in a step", f"up to {_MOST_WORK:.1e}"))
+    if model.positions and seq > model.positions:
+        faults.append(("seq", f"{seq} tokens, but {model.positions} learned positions", f"1 to {model.positions}"))
+    return faults
+
+
+def _context(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Whether heads divide where they are exchanged for tokens, and rings have their kernels."""
+    if given.cp == 1:
+        return []
+    if given.cp_comm_type == "p2p" and given.attention == "unfused":
+        return [("cp_comm_type", "p2p with unfused attention, which writes no sums of its rows", "all_gather, a2a")]
+    if given.cp_comm_type != "a2a":
+        return []
+
+    def fits(cp: int) -> bool:
+        return not _context_faults(model, given.tp, cp)
+
+    faults = _context_faults(model, given.tp, given.cp)
+    allowed = f"cp {_nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
+    return [("cp_comm_type", fault, allowed) for fault in faults]
+
+
+def _context_faults(model: Decoder, tp: int, cp: int) -> list[str]:
+    """Heads of a tensor-parallel rank that don't divide by `cp`."""
+    kinds = {"heads": model.heads // tp}
+    if not model.kv_rank:
+        kinds["heads of keys and values"] = local_kv(model, tp)
+    return [f"a2a, but {count} {kind} of a rank don't divide by cp {cp}" for kind, count in kinds.items() if count % cp]
+
+
+def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
+    """`ops` counts a dense layer's multiplications."""
+    if given.recompute != "ops" or not (model.experts or model.kv_rank):
+        return []
+    said = "ops of a model with " + ("experts" if model.experts else "compressed keys and values")
+    return [("recompute", said, "none, selective, full")]
+
+
+def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
+    if not model.experts:
+        used = [
+            ("ep", given.ep, 1),
+            ("capacity_factor", given.capacity_factor, None),
+            ("imbalance", given.imbalance, 1),
+        ]
+        return [
+            (key, f"{value} for a model without experts", "leave it out") for key, value, idle in used if value != idle
+        ]
+    allowed = _nearest(given.ep, given.dp, lambda value: model.experts % value == 0 and given.dp % value == 0)
+    faults = []
+    if model.experts % given.ep:
+        faults.append(("ep", f"{model.experts} experts don't divide by {given.ep}", allowed))
+    if given.dp % given.ep:
+        said = f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, which it doesn't divide"
+        faults.append(("ep", said, allowed))
+    if given.tp > 1 and not given.sp:
+        faults.append(
+            ("sp", f"off, with experts and tp {given.tp}", "on: tokens are sent to experts from where they are")
+        )
+    return faults
+
+
+def _world(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    product = f"tp {given.tp} x cp {given.cp} x dp {given.dp} x pp {given.pp} = {given.world}"
+    if given.world > 2**24:
+        return [("dp", f"{product} ranks", "up to 16,777,216")]
+    if given.ranks is None or given.ranks == given.world:
+        return []
+    inner = given.tp * given.cp * given.pp
+    if given.ranks % inner == 0:
+        return [("ranks", f"{given.ranks} ranks, but {product}", f"dp {given.ranks // inner}")]
+    return [
+        ("ranks", f"{given.ranks} ranks, but {product}", f"ranks {_multiples(inner, given.ranks)} with dp as needed")
+    ]
+
+
+def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    faults = []
+    group, inner = given.zero_group, given.cp * given.ep
+    if group is not None and not given.shards:
+        faults.append(("zero_group", f"{group} with ZeRO 0, which cuts nothing", "zero 1, 2 or 3"))
+    elif group is not None and (group % inner or given.data % group):
+        product = f"dp x cp = {given.data}"
+        kind = "" if inner == 1 else f", or is no multiple of cp {given.cp} x ep {given.ep}"
+        allowed = _nearest(group, given.data, lambda value: given.data % value == 0 and value % inner == 0)
+        faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
+    if given.whole_tensors and given.shards != 1:
+        said = f"on with ZeRO {given.shards}, which " + ("cuts gradients too" if given.shards else "deals out nothing")
+        faults.append(("whole_tensors", said, "zero 1"))
+    if given.whole_tensors and given.offload != "none":
+        faults.append(("whole_tensors", f"on with offload {given.offload}", "offload none"))
+    return faults
+
+
+def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
+    del model
+    faults = []
+    if given.in_switch and given.zero_group not in (None, given.data):
+        said = f"{given.zero_group}, but switches of the memory reduce over all {given.data} ranks"
+        faults.append(("zero_group", said, "none, or in_switch off"))
+    if given.offload == "parameters" and given.shards < 3:
+        faults.append(("offload", f"parameters, which ZeRO {given.shards} keeps on every NPU", "zero 3, or optimizer"))
+    if given.in_switch and given.offload != "parameters":
+        faults.append(("in_switch", f"on with offload {given.offload}", "offload parameters"))
+    if given.in_switch and given.tp * given.pp > 1:
+        said = f"on with tp {given.tp} x pp {given.pp}: switches gather over all NPUs, which hold different parameters"
+        faults.append(("in_switch", said, "tp 1 and pp 1"))
+    return faults
+
+
+def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
+    gathered = given.shards in (1, 2) and not given.overlap_param_gather and not given.whole_tensors
+    if gathered or not given.unflatten_us:
+        return []
+    said = "copies out of what is gathered after the optimizer, and nothing is"
+    return [("unflatten_us", said, "0, or zero 1 or 2 with overlap_param_gather and whole_tensors off")]
+
+
+_CHECKS = (
+    _tensor,
+    _pipeline,
+    _batch,
+    _sequence,
+    _context,
+    _recomputed,
+    _experts,
+    _shards,
+    _unflattened,
+    _offloaded,
+    _world,
+)
