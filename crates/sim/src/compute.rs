@@ -19,7 +19,7 @@ pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Spa
     workload.programs.iter().map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect()).collect()
 }
 
-/// Durations of computations while whose whole time their NPU communicates; nothing where that makes no difference.
+/// Durations of computations whose NPU communicates all the time; nothing where that makes no difference.
 pub(crate) fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
     let kept = platform.npu.compute_beside;

@@ -2,7 +2,8 @@
 //!
 //! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a rank issues when), collectives
 //! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), the pace of computations
-//! (`pace.rs`), memory (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are alike (`symmetry.rs`).
+//! (`pace.rs`), memory (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are
+//! alike (`symmetry.rs`).
 //!
 //! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What a rank has to do at one
 //! instant is done together, in the order it was registered, at the place of the first registration.

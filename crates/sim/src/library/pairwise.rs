@@ -13,8 +13,8 @@
 //! `pxn` messages to a receiver as one, and none cross rails. Without, those that do share `crossing` of the network. A root that scatters reaches all
 //! cards of its node so. Not here: what `start` and the like are (`mod.rs`), who wins (`time.rs`).
 //!
-//! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl
-//! issues 918 and 1189; on what a single send reaches, docs/libraries.md.
+//! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12" (NVIDIA, 2022); on when it is
+//! used, NVIDIA/nccl issues 918 and 1189; on what a single send reaches, docs/libraries.md.
 
 use super::time::{Call, Way, part, us};
 use super::{Algorithm, Between, Library, Protocol};
