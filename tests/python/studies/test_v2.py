@@ -37,6 +37,8 @@ def median(found: Sequence[Prediction]) -> float:
         ("internevo", lambda run: run.gpus <= 128, 8),
         ("simumax_b200", lambda run: run.global_batch <= 64, 8),
         ("nanotron_h100", lambda run: run.nodes == 1, 5),
+        ("nanotron_h100", lambda run: 2 <= run.nodes <= 16, 8),
+        ("nanotron_h100", lambda run: run.nodes == 64, 10),
         ("megatron_sc21", lambda run: run.pp <= 4, 5),
         ("megatron_seqsel_a100", lambda run: run.pp <= 8, 12),
     ],
@@ -71,6 +73,16 @@ def test_what_our_best_loses() -> None:
     runs = [_made(1, 12, room=False), _made(2, 11), _made(3, 10)]
     assert v2.lost(runs) == pytest.approx(10)  # the first leaves no room in memory
     assert v2.percent(math.log(0.5)) == pytest.approx(100)
+
+
+def test_only_runs_that_are_said_to_be_blocked_change_without_it() -> None:
+    """Two stages of 4 micro-batches: each host sends and receives one message a micro-batch, one after the other."""
+    names = ("nanotron_3B_n512_dp64_pp2_tp4_mbs1_ga4_z1", "nanotron_3B_n16_dp8_pp2_tp1_mbs1_ga32_z1")
+    runs = [v2.predict(run) for name in names for run in trainings() if run.name == name]
+    blocked, free = (each for each in runs if each is not None)
+    quiet, same = v2._unblocked([blocked, free], "analytical")
+    assert blocked.ours - quiet.ours > 4 * 2 * 0.29
+    assert same == free
 
 
 def test_rows_say_what_holds() -> None:
