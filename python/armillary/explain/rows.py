@@ -23,8 +23,10 @@ TERMS = {
     "algorithm_ns": "algorithm from a file",
 }
 """Terms of a collective's time, as the detail has them, and their names."""
+_CHOSEN = ("scheduler", "collectives", "hierarchy", "library")
 LAUNCH = "launch"
 """Kind of a wait for a host's launch on the critical path."""
+_SUGGESTIONS = 5
 
 
 def pattern(name: str) -> str:
@@ -33,11 +35,17 @@ def pattern(name: str) -> str:
 
 
 def detail(report: Report, what: str = "") -> Detail:
-    """The detail of a report. Raises `InputError` for a report without."""
+    """The detail of a report. Raises `InputError` for a report without one, or without what its platform chose."""
     found = report["detail"]
     if found is None or "collectives" not in found:
         message = "the report has no detail, which tells what the time is made of"
         raise InputError([Problem(what, "detail", message, "armillary run --json, or simulate(..., detail=True)")])
+    missing = [key for key in _CHOSEN if key not in report["config"]["platform"]]
+    if missing:
+        message = f"the report does not say which {' and '.join(missing)} the platform has"
+        raise InputError(
+            [Problem(what, "config.platform", message, "a report of this version of armillary run --json")]
+        )
     return found
 
 
@@ -68,11 +76,40 @@ def find(report: Report, node: str) -> list[Collective]:
     return exact or [row for row in rows if fnmatchcase(row["name"], wanted)]
 
 
+def operations(report: Report, node: str) -> list[str]:
+    """Names, as the detail has them, of operations on the critical path or in the list of operations that `node` means.
+
+    `node` is an id, `rank:id`, a name, a kind, or a pattern of names with `*`.
+    """
+    path = detail(report)["critical_path"]
+    rank, colon, rest = node.rpartition(":")
+    by_id = [s["name"] for s in path["segments"] if rest == str(s["node"]) and (not colon or rank == str(s["rank"]))]
+    if by_id:
+        return list(dict.fromkeys(map(pattern, by_id)))
+    there = [*((each["name"], each["kind"]) for each in path["by_operation"])]
+    there += [(each["name"], each["kind"]) for each in report["operations"]]
+    exact = [name for name, kind in there if node in (name, kind) or pattern(node) == pattern(name)]
+    found = exact or [name for name, _ in there if fnmatchcase(name, node) or fnmatchcase(pattern(name), node)]
+    return list(dict.fromkeys(map(pattern, found)))
+
+
 def unknown(report: Report, node: str) -> InputError:
     """Nothing in the report is called `node`: the nearest names that are."""
-    rows, operations = detail(report)["collectives"], report["operations"]
-    names = list(dict.fromkeys([*(row["name"] for row in rows), *(operation["name"] for operation in operations)]))
-    near = get_close_matches(node, names, 5, 0.3) or names[:5]
-    return InputError(
-        [Problem("", f"node {node}", "is no operation of the report", ", ".join(near) or "a workload with operations")]
-    )
+    found = detail(report)
+    rows = [*found["collectives"], *found["critical_path"]["by_operation"], *report["operations"]]
+    names = list(dict.fromkeys(pattern(row["name"]) for row in rows))
+    near = _near(pattern(node), names)
+    allowed = ", ".join(near) or "a workload with operations"
+    return InputError([Problem("", f"node {node}", "is no operation of the report", allowed)])
+
+
+def _near(wanted: str, names: list[str]) -> list[str]:
+    """Names that share most words with the one that is wanted, then those spelled most like it."""
+    words = set(_words(wanted))
+    shared = {name: len(words.intersection(_words(name))) for name in names}
+    sharing = sorted((name for name in names if shared[name]), key=lambda name: -shared[name])
+    return list(dict.fromkeys([*sharing, *get_close_matches(wanted, names, _SUGGESTIONS, 0.0)]))[:_SUGGESTIONS]
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[^A-Za-z]+", name.lower()) if len(word) > 2]

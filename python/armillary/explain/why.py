@@ -10,7 +10,7 @@ from ..report.quantity import counted, number, share, size, time
 from ..schema import Collective, Operation, Report
 from . import collective, step, whatif
 from .explanation import EXPLANATION, Explanation
-from .rows import detail, find, pattern, unknown
+from .rows import detail, find, operations, pattern, unknown
 
 _MOST = 5
 """Rows told in full when several are meant."""
@@ -99,12 +99,9 @@ def _lead(report: Report) -> str:
 
 def _other(report: Report, node: str) -> Explanation:
     """An operation that is no collective: how often it runs, and what of it is on the critical path."""
-    path = detail(report)["critical_path"]
-    rank, colon, rest = node.rpartition(":")
-    by_id = {s["name"] for s in path["segments"] if rest == str(s["node"]) and (not colon or rank == str(s["rank"]))}
-    wanted = {pattern(name) for name in by_id} or {pattern(node)}
-    found = [each for each in report["operations"] if pattern(each["name"]) in wanted or node == each["kind"]]
-    on_path = [each for each in path["by_operation"] if each["name"] in wanted or node == each["kind"]]
+    path, wanted = detail(report)["critical_path"], set(operations(report, node))
+    found = [each for each in report["operations"] if pattern(each["name"]) in wanted]
+    on_path = [each for each in path["by_operation"] if each["name"] in wanted]
     if not found and not on_path:
         raise unknown(report, node)
     spent = sum(each["ns"] for each in on_path)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
 from ..errors import InputError, Problem
 from ..schema import Report
 from ..workload import Summary
+from . import consistency
 
 SCHEMA = "armillary.report/1"
 _HELP = "a file that armillary run --json wrote"
@@ -51,6 +52,22 @@ class Fabric(TypedDict, total=False):
     links: list[Link]
 
 
+class Scheduler(TypedDict, total=False):
+    """How collectives are cut up and started."""
+
+    chunks: int
+    active_chunks: int
+    endpoint_delay_ps: int
+
+
+class Choice(TypedDict, total=False):
+    """How collectives of one kind run."""
+
+    algorithms: list[str] | None
+    flat: Any
+    custom: Any
+
+
 class Machine(TypedDict):
     """What a report says of its platform."""
 
@@ -58,6 +75,9 @@ class Machine(TypedDict):
     npus: int
     fabric: Fabric
     npu: Npu
+    logical: NotRequired[list[int] | None]
+    scheduler: NotRequired[Scheduler]
+    collectives: NotRequired[dict[str, Choice]]
 
 
 class Origin(TypedDict, total=False):
@@ -65,6 +85,8 @@ class Origin(TypedDict, total=False):
 
     traces: str | None
     summary: Summary | None
+    groups_file: str | None
+    passes: int
 
 
 class Asked(TypedDict):
@@ -73,6 +95,7 @@ class Asked(TypedDict):
     backend: str
     platform: Machine
     workload: Origin
+    platform_file: NotRequired[str | None]
 
 
 def read(path: str | os.PathLike[str]) -> Report:
@@ -95,6 +118,10 @@ def parse(text: bytes | str, name: str = "") -> Report:
         asked(report)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError([Problem(name, "", f"is no report: {error}", _HELP)]) from None
+    except RecursionError:
+        raise InputError([Problem(name, "", "is nested too deeply to be a report", _HELP)]) from None
+    if found := consistency.problems(report, name):
+        raise InputError(found)
     return report
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small import one, switch, training
 
 import armillary as arm
-from armillary.explain import bounds
+from armillary.explain import bounds, explain
 from armillary.schema import Collective
 
 KINDS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"]
@@ -120,10 +120,30 @@ def test_what_is_meant() -> None:
     assert meant("reduce_scatter") == meant("2") == meant("*grad") == ["layer*.grad"]
     assert sorted(meant("layer*")) == ["layer*.grad", "layer*.sum"]
     assert meant("layer0.matmul") == ["layer0.matmul", "layer1.matmul", "layer2.matmul"]
+    assert meant("*mul") == meant("layer?.matmul") == meant("compute") == meant("layer0.matmul")
     for wrong, said in (("nothing", "layer*.sum"), ("9:1", "0 to 3"), ("77", "layer")):
         with pytest.raises(arm.InputError, match=r"no operation|no rank") as error:
             result.explain(wrong, what_if=False)
         assert said in error.value.problems[0].help
+
+
+def test_an_unknown_node_is_answered_with_the_names_nearest_to_it() -> None:
+    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    result = arm.simulate(training(platform), platform, detail=True)
+    for wrong, nearest in (("matmull", "layer*.matmul"), ("grad.sum", "layer*.sum"), ("layer1", "layer*.matmul")):
+        with pytest.raises(arm.InputError, match="no operation") as error:
+            result.explain(wrong, what_if=False)
+        near = error.value.problems[0].help.split(", ")
+        assert nearest in near
+        assert len(near) == 3, "more than one is suggested, each once"
+
+
+def test_a_report_that_does_not_say_what_its_platform_chose_is_refused() -> None:
+    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    report = arm.simulate(training(platform), platform, detail=True).report
+    del report["config"]["platform"]["scheduler"]
+    with pytest.raises(arm.InputError, match="does not say which scheduler"):
+        explain(report)
 
 
 def test_a_run_without_detail_is_refused() -> None:

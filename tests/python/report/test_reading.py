@@ -59,6 +59,48 @@ def test_the_wrong_field_is_named(report: Report, path: list[Any], value: object
     assert word in said(json.dumps(wrong))
 
 
+def _changed(report: Report, path: list[Any], value: object) -> str:
+    wrong: Any = copy.deepcopy(report)
+    at = wrong
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return json.dumps(wrong)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place", "message"),
+    [
+        (
+            ["detail", "collectives", 0, "phases", 0, "dim"],
+            7,
+            "detail.collectives[0].phases[0].dim",
+            "no such dimension",
+        ),
+        (["detail", "collectives", 0, "terms", 0, "dim"], 2, "detail.collectives[0].terms[0].dim", "no such dimension"),
+        (["detail", "layers", 1, "rank_class"], 99, "detail.layers[1].rank_class", "no such class"),
+        (["detail", "memory", 0, "rank_class"], 99, "detail.memory[0].rank_class", "no such class"),
+        (["detail", "activity", "compute"], [0.5], "detail.activity.compute", "has 1 bins"),
+        (["classes", 0, "compute_ns"], -1.0, "classes[0].compute_ns", "is -1.0"),
+        (["step_time_ns"], -5.0, "step_time_ns", "is -5.0"),
+        (["dimensions"], [], "config.platform.fabric.dims", "2 dimensions, where the report has 0"),
+    ],
+)
+def test_parts_that_do_not_fit_one_another_are_named(
+    report: Report, path: list[Any], value: object, place: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        reading.parse(_changed(report, path, value), "r.json")
+    found = {problem.place: problem for problem in caught.value.problems}
+    assert message in found[place].message
+    assert (found[place].file, bool(found[place].help)) == ("r.json", True)
+
+
+@pytest.mark.parametrize("deep", ["[", '{"a":'])
+def test_a_report_nested_too_deeply_is_refused(deep: str) -> None:
+    assert "nested too deeply" in said('{"schema": ' + deep * 100_000)
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be read: No such file"):
         reading.read(tmp_path / "none.json")
