@@ -11,8 +11,12 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from .clean import clean, cleaned
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,10 +41,16 @@ COLOURS = {
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b"]
 """Colours of everything else, in this order."""
 
+ZOOM = ("zoom_from", "zoom_to")
+"""Parameters of a chart whose time axis a reader can zoom."""
+
 _STEP = 24
 """Height of a bar and the gap to the next in pixels where a specification gives none."""
 _COMPOSED = {"hconcat", "vconcat", "concat", "facet", "repeat", "spec"}
 _FACETS = {"row", "column", "facet"}
+_ADDRESSES = 128 << 30
+"""Bytes of address space that must be left before V8, which draws, is started; it reserves 64 GiB and then some."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _THEME: dict[str, Any] = {
     "font": _FONT,
@@ -67,7 +77,15 @@ _THEME: dict[str, Any] = {
         "labelColor": "#333333",
         "titleColor": "#333333",
     },
-    "header": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
+    "text": {"color": "#333333"},
+    "rule": {"color": "#333333"},
+    "header": {
+        "labelColor": "#333333",
+        "titleColor": "#333333",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
     "range": {"category": PALETTE},
 }
 
@@ -78,6 +96,8 @@ class Chart:
 
     `name` is a word that names files and places (`phases`); `title` is what a person reads above it, and `note` below.
     A chart of one view without a `width` takes the width there is: 720 pixels in files, the reader's window in a page.
+    One whose time axis is that of `zoomed` takes a row of its own and can be zoomed there, together with all others of
+    the same range. Neutral colours of the theme (`page.css` has them) turn in a dark page; others stay.
     """
 
     name: str
@@ -97,23 +117,27 @@ class Chart:
         spec = self.spec
         return not ("width" in spec or _COMPOSED & set(spec) or _FACETS & set(spec.get("encoding", {})))
 
+    def is_zoomable(self) -> bool:
+        """Whether its time axis is that of `zoomed`."""
+        return any(param.get("name") == ZOOM[1] for param in self.spec.get("params", []))
+
     def vega_lite(self) -> dict[str, Any]:
         """The whole specification, with data and theme, as any Vega-Lite viewer takes it."""
-        records = self.records()
+        records, spec = [cleaned(row) for row in self.records()], cleaned(self.spec)
         shape: dict[str, Any] = {}
         if self.is_fluid():
             shape = {
                 "width": WIDTH,
                 "autosize": {"type": "fit-x", "contains": "padding"},
-                **_height(self.spec, records),
+                **_height(spec, records),
             }
         return {
             "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE.split('.', maxsplit=1)[0]}.json",
-            "description": self.title,
+            "description": clean(self.title),
             "data": {"values": records},
-            **self.spec,
+            **spec,
             **shape,
-            "config": {**_THEME, **self.spec.get("config", {})},
+            "config": {**_THEME, **spec.get("config", {})},
         }
 
     def svg(self) -> str:
@@ -131,6 +155,30 @@ class Chart:
     def csv(self) -> str:
         """The rows as CSV, columns in order of their first appearance."""
         return to_csv(self.records())
+
+
+def can_draw() -> bool:
+    """Whether V8 can be started, which ends the process where a limit (`ulimit -v`) leaves it too few addresses."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return True
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        return limit - pages * resource.getpagesize() >= _ADDRESSES
+    return True
+
+
+def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Parameters of a chart, and its time axis from 0 to `end` on which a reader of the page can zoom.
+
+    Marks of the chart must be clipped. `end` and the axis are in the unit that `scale_title` names.
+    """
+    first, last = ZOOM
+    params = [{"name": first, "value": 0}, {"name": last, "value": end}]
+    domain = {"nice": False, "zero": False, "domainMin": {"expr": first}, "domainMax": {"expr": last}}
+    return params, {"field": field, "type": "quantitative", "title": scale_title, "scale": domain}
 
 
 def _renumbered(svg: str) -> str:
@@ -156,5 +204,10 @@ def to_csv(records: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({key: _inert(value) for key, value in record.items()} for record in records)
     return text.getvalue()
+
+
+def _inert(value: object) -> object:
+    """A text that spreadsheets would take for a formula with an apostrophe before it, as they show texts."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value

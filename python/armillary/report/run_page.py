@@ -24,8 +24,11 @@ _NO_DETAIL = (
 )
 
 
-def page(report: Report) -> Page:
-    """The page of a report. Raises `msgspec.ValidationError` where its configuration is that of no report."""
+def page(report: Report, verdict: str = "") -> Page:
+    """The page of a report; `verdict` is the sentence below its title.
+
+    Raises `msgspec.ValidationError` where its configuration is that of no report.
+    """
     config = asked(report)
     summary = config["workload"].get("summary")
     return Page(
@@ -35,6 +38,7 @@ def page(report: Report) -> Page:
         warnings=report["warnings"],
         sections=list(_sections(report, config, summary)),
         footer=_footer(report),
+        verdict=verdict,
     )
 
 

@@ -32,6 +32,8 @@ def _parts(page: Page) -> Iterator[RenderableType]:
     for warning in page.warnings:
         yield Padding(Text("warning: ", "bold yellow").append(warning, "default"), (0, 0))
     yield Padding(Text(page.title, "bold green"), (0, 0))
+    if page.verdict:
+        yield Padding(Text(page.verdict), (0, 0))
     if page.lead:
         yield Padding(Text(page.lead), (0, 0))
     for fact in page.facts:

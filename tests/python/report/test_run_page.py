@@ -212,5 +212,5 @@ def test_notebooks_show_where_the_time_goes(report: Report) -> None:
     shown = run_page.glance(report)
     assert "Step time 48.73 ms" in shown
     assert "<svg" in shown
-    assert "<table>" in shown
+    assert "<table" in shown
     assert "<script" not in shown

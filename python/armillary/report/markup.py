@@ -1,0 +1,153 @@
+"""Parts of a page as HTML.
+
+Here: each part's elements, escaped and cleaned. Not here: the document around them (`page.py`), looks (`page.css`),
+what happens when a reader clicks (`page.js`, `tables.js`, `charts.js`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from .chart import Chart, can_draw
+from .clean import clean
+from .parts import Drawing, Fact, Part, Section, Table
+from .quantity import value_of
+
+_SHORT = 10
+"""Rows of a table that is kept on one sheet of paper."""
+_WIDE = 6
+"""Columns of a table that takes the whole width of a wide screen."""
+
+
+def element(tag: str, content: str, kind: str = "", raw: bool = False, **attributes: str) -> str:
+    """`<tag class="kind">content</tag>`; `content` is escaped unless it is `raw` HTML, attributes always are."""
+    given = ({"class": kind} if kind else {}) | attributes
+    told = "".join(f' {name.replace("_", "-")}="{attribute(value)}"' for name, value in given.items())
+    return f"<{tag}{told}>{content if raw else text(content)}</{tag}>"
+
+
+def text(content: str) -> str:
+    """Text as it may stand between tags."""
+    return escape(clean(content), quote=False)
+
+
+def attribute(value: str) -> str:
+    """Text as it may stand in a quoted attribute."""
+    return escape(clean(value))
+
+
+def head(title: str, verdict: str, lead: str, warnings: Sequence[str], facts: Sequence[Fact]) -> str:
+    """What stands above the sections."""
+    lines = [element("h1", title)]
+    lines += [element("p", verdict, "verdict")] if verdict else []
+    lines += [element("p", lead, "lead")] if lead else []
+    if warnings:
+        items = "".join(element("li", warning) for warning in warnings)
+        said = element("strong", "Warning" if len(warnings) == 1 else f"{len(warnings)} warnings")
+        lines.append(element("div", said + element("ul", items, raw=True), "warnings", raw=True))
+    for kind, shown in (("facts main", True), ("facts", False)):
+        cards = "".join(_fact(fact) for fact in facts if fact.main is shown)
+        lines += [element("dl", cards, kind, raw=True)] if cards else []
+    return element("div", "\n".join(lines), "head", raw=True)
+
+
+def _fact(fact: Fact) -> str:
+    note = element("dd", fact.note, "note") if fact.note else ""
+    return element("div", element("dt", fact.label) + element("dd", fact.value) + note, raw=True)
+
+
+def section(given: Section, anchor: str) -> str:
+    """A section with its heading and its parts."""
+    heading = element("h2", given.title, id=f"{anchor}-heading")
+    parts = element("div", fragment(given.parts), "parts", raw=True)
+    return element("section", f"{heading}\n{parts}", raw=True, id=anchor, aria_labelledby=f"{anchor}-heading")
+
+
+def fragment(parts: Iterable[Part]) -> str:
+    """Parts as HTML to be put into something else, such as a notebook."""
+    return "\n".join(map(_part, parts))
+
+
+def contents(entries: Iterable[tuple[str, str]]) -> str:
+    """A list of links to sections, given as anchor and title."""
+    items = "".join(element("li", element("a", title, href=f"#{anchor}"), raw=True) for anchor, title in entries)
+    return element("nav", element("ol", items, raw=True), "contents", raw=True, aria_label="Contents")
+
+
+def data(chart: Chart) -> str:
+    """The specification of a chart, with its rows, where `charts.js` finds it."""
+    said = json.dumps(chart.vega_lite(), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        said = said.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" data-chart="{attribute(chart.name)}">{said}</script>'
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, str):
+        return element("p", part)
+    return _table(part) if isinstance(part, Table) else _figure(part)
+
+
+_UNDRAWN = (
+    "This chart is drawn when the page is opened with scripts: a limit of address space ruled out drawing it before."
+)
+
+
+def _figure(figure: Chart | Drawing) -> str:
+    kinds = ["fluid" if isinstance(figure, Chart) and figure.is_fluid() else "fixed"]
+    kinds += ["wide"] if isinstance(figure, Chart) and figure.is_zoomable() else []
+    if isinstance(figure, Drawing) or can_draw():
+        drawn = element("div", _inline(figure), "drawn", raw=True)
+    else:
+        kinds, drawn = [*kinds, "undrawn"], element("p", _UNDRAWN, "drawn")
+    caption = element("figcaption", figure.title)
+    note = element("p", figure.note, "note") if figure.note else ""
+    return element("figure", caption + drawn + note, " ".join(kinds), raw=True, id=figure.name)
+
+
+def _inline(figure: Chart | Drawing) -> str:
+    """The drawing with names that no other drawing of the page has."""
+    svg, prefix = figure.svg(), re.sub(r"\W", "-", figure.name)
+    for name in sorted(set(re.findall(r'\bid="([^"]+)"', svg)), key=len, reverse=True):
+        svg = svg.replace(f'id="{name}"', f'id="{prefix}-{name}"').replace(f"#{name})", f"#{prefix}-{name})")
+        svg = svg.replace(f'href="#{name}"', f'href="#{prefix}-{name}"')
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{attribute(figure.title)}" ', 1)
+
+
+def _table(table: Table) -> str:
+    names = "".join(_head(name, i < table.labels) for i, name in enumerate(table.columns))
+    rows = "".join(f"<tr>{_row(row, table.labels)}</tr>\n" for row in table.rows)
+    inner = element("caption", table.caption) + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
+    note = element("p", table.note, "note") if table.note else ""
+    grid = element("table", inner, raw=True, data_shown=str(table.shown))
+    kinds = [
+        "table",
+        *(["long"] if len(table.rows) > _SHORT else []),
+        *(["wide"] if len(table.columns) >= _WIDE else []),
+    ]
+    return element("div", element("div", grid, "scroll", raw=True) + note, " ".join(kinds), raw=True)
+
+
+def _head(name: str, label: bool) -> str:
+    return element("th", name, "label" if label else "", scope="col") if name else "<td></td>"
+
+
+def _row(row: Sequence[str], labels: int) -> str:
+    return "".join(_cell(cell, i, i < labels) for i, cell in enumerate(row))
+
+
+def _cell(content: str, place: int, label: bool) -> str:
+    """The first cell names its row; a number with a unit says what it is sorted by."""
+    if place == 0 and content:
+        return _filled("th", content, "label", {"scope": "row"})
+    return _filled("td", content, "label" if label else "", {})
+
+
+def _filled(tag: str, content: str, kind: str, attributes: dict[str, str]) -> str:
+    value = value_of(content)
+    if value is not None and content != f"{value:.0f}":
+        attributes = {**attributes, "data-v": f"{value:.9g}"}
+    return element(tag, content, kind, False, **attributes)

@@ -1,0 +1,73 @@
+"""What a page is made of: facts, tables, drawings, sections.
+
+Here: data only. Not here: the page (`page.py`), its HTML (`markup.py`), charts (`chart.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .chart import Chart
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number of the headline, such as the step time: what it is, its value with unit, and a few words below.
+
+    The `main` ones are larger than the others and come first.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    main: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text below `columns`; the first `labels` columns are names, the others numbers with their units.
+
+    All `rows` are in the page. A screen shows `shown` of them until the reader asks for all or filters them; columns
+    sort by what their cells say, exactly where a cell is a `quantity.Quantity`.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    labels: int = 1
+    shown: int = 15
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A ready SVG document, such as the picture of a platform. `name` and `title` are those of a chart."""
+
+    name: str
+    title: str
+    drawn: str
+    note: str = ""
+
+    def svg(self) -> str:
+        """The drawing."""
+        return self.drawn
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The drawing as a PNG of `scale` times its size."""
+        import vl_convert
+
+        return vl_convert.svg_to_png(self.drawn, scale=scale)
+
+
+Part = Chart | Drawing | Table | str
+"""What a section is made of; a text is a paragraph."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it. `anchor` is its address within the page; made of the title if not given."""
+
+    title: str
+    parts: Sequence[Part]
+    anchor: str = ""
