@@ -9,16 +9,16 @@ Source: UoB-HPC/BabelStream, README.md and src/main.cpp (operations, columns, MB
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..errors import InputError, Problem
 from ..platform.gemm_table import Shape, read_gemm_table
 
@@ -62,10 +62,7 @@ class KernelTable:
 
 def read_kernels(path: str) -> KernelTable | None:
     """The kernels of a file; `None` where it holds no table of kernels. Raises `InputError` naming every bad row."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise InputError([Problem(path, "", error.strerror or str(error), "a log or a table")]) from None
+    text = documents.read_bytes(path, "a log or a table").decode("utf-8-sig", "replace")
     if printed := _PRINTED.search(text):
         return KernelTable(path, tuple(_printed(path, text, printed)), 0)
     rows = list(_rows(text))
@@ -87,14 +84,15 @@ def _rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if not lines or "," not in lines[0][1]:
         return
     reader = csv.DictReader(StringIO("\n".join(line for _, line in lines)), skipinitialspace=True)
-    for (number, _), row in zip(lines[1:], reader, strict=False):
-        yield f"line {number}", {str(key).strip().lower(): value for key, value in row.items()}
+    with contextlib.suppress(csv.Error):  # from there on it is none
+        for (number, _), row in zip(lines[1:], reader, strict=False):
+            yield f"line {number}", {str(key).strip().lower(): value for key, value in row.items()}
 
 
 def _json_rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        data = json.loads(text)
-    except ValueError:
+        data = documents.parse_json(text, "", "", finite=False)
+    except InputError:
         return
     lists = {"": data} if isinstance(data, list) else data
     for key, value in lists.items():

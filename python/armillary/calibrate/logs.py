@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import nccl
+from .. import documents, nccl
 from ..errors import InputError, Problem
 from . import drafts, printed, records
 from .drafts import Table
@@ -33,10 +33,7 @@ class Log:
 
 def read(path: str, collective: str | None = None) -> Log:
     """The tables of a file. Raises `InputError` when it has none, or one whose collective or ranks nothing tells."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise InputError([Problem(path, "", error.strerror or str(error), _ALLOWED)]) from None
+    text = documents.read_bytes(path, _ALLOWED).decode("utf-8-sig", "replace")
     name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
     opened, skipped = records.read(text, name) or printed.read(text, name)
     problems: list[Problem] = []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json as json_text
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__
+from .. import __version__, documents
 from ..errors import InputError, Problem
 from . import output
 from .options import Json
@@ -98,18 +97,14 @@ def _groups(path: str | None) -> dict[str, list[int]] | None:
     """The file of `--groups`. Raises `InputError` for one that is no mapping from names to ranks."""
     if path is None:
         return None
-    try:
-        value = json_text.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError([Problem(path, "", f"can't be read: {error}", '{"name": [0, 1], ...}')]) from None
+    allowed = '{"name": [0, 1], ...}'
+    value = documents.parse_json(documents.read_text(path, allowed), path, allowed)
     lists = isinstance(value, dict) and all(
         isinstance(members, list) and members and all(isinstance(rank, int) for rank in members)
         for members in value.values()
     )
     if not lists:
-        raise InputError(
-            [Problem(path, "", "is no mapping from group names to lists of ranks", '{"name": [0, 1], ...}')]
-        )
+        raise InputError([Problem(path, "", "is no mapping from group names to lists of ranks", allowed)])
     return {str(name): members for name, members in value.items()}
 
 

@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..documents import Path_
 from ..errors import InputError, Problem
-from ..sweep.source import Path_, Source, read
+from ..sweep.source import Source, read
 from .topology import Dimension, Topology
 
 COSTS = Path(__file__).resolve().parent.parent / "costs"

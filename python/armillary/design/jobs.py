@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
 from ..sweep.quantity import UNITS, base, split
-from ..sweep.source import Path_, Source
+from ..sweep.source import Source
 from ..workload import Workload, build, load, load_model
 from ..workload.families import options
 from ..workload.workload import is_text

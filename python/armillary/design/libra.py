@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..errors import InputError, Problem
 from ..sweep.source import Source, read
 from ..workload import Program, Workload
@@ -192,11 +193,7 @@ def _prefix(product: Sequence[int], full: Sequence[int]) -> bool:
 
 
 def _layers(path: str) -> list[_Layer]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise InputError([Problem(path, "", f"can't be read: {reason}", "a workload of LIBRA")]) from None
+    lines = documents.read_text(path, "a workload of LIBRA").splitlines()
     problems, layers = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():

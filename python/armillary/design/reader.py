@@ -14,9 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..documents import Path_
 from ..errors import InputError
 from ..sweep.quantity import UNITS, base, split
-from ..sweep.source import Path_, Source, read
+from ..sweep.source import Source, read
 from . import constraints, cost, jobs, libra, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, Range, Task

@@ -10,7 +10,6 @@ an addition are two operations.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections import defaultdict
@@ -21,6 +20,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..errors import InputError, Problem
 
 UNITS = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
@@ -105,30 +105,25 @@ _COLUMNS = "rows with m, n, k, a time or tflops, and width or dtype"
 
 def _rows(name: str) -> _Rows:
     """Every row with its place; names of columns in lower case."""
-    try:
-        text = Path(name).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError([Problem(name, f"byte {error.start}", "the list is not UTF-8 text", "UTF-8 text")]) from None
-    except OSError as error:
-        raise InputError([Problem(name, "", f"can't be read: {error.strerror}", "a CSV or JSON file")]) from None
-    rows = _json_rows(name, text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text)
+    text = documents.read_text(name, "a CSV or JSON file")
+    rows = _json_rows(name, text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(name, text)
     lower = [(place, {str(key).strip().lower(): value for key, value in row.items()}) for place, row in rows]
     if not any({"m", "n", "k"} <= row.keys() for _, row in lower):
         raise InputError([Problem(name, "", "no row has m, n and k", _COLUMNS)])
     return lower
 
 
-def _csv_rows(text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _csv_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
     reader = csv.DictReader(StringIO("\n".join(line for _, line in lines)), skipinitialspace=True)
-    return [(f"line {number}", row) for (number, _), row in zip(lines[1:], reader, strict=False)]
+    try:
+        return [(f"line {number}", row) for (number, _), row in zip(lines[1:], reader, strict=False)]
+    except csv.Error as error:
+        raise InputError([Problem(name, "", f"is no CSV: {error}", _COLUMNS)]) from None
 
 
 def _json_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise InputError([Problem(name, "", f"JSON syntax error: {error}", "valid JSON")]) from None
+    data = documents.parse_json(text, name, "valid JSON")
     lists = {"": data} if isinstance(data, list) else {str(key): value for key, value in data.items()}
     for key, value in lists.items():
         rows = [(f"{key}[{i}]", row) for i, row in enumerate(value)] if isinstance(value, list) else []

@@ -7,17 +7,19 @@ Here: the check that a file is a report, down to what pages need of its configur
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
+from .. import documents
 from ..errors import InputError, Problem
 from ..schema import Report
 from ..workload import Summary
 from . import consistency
 
 SCHEMA = "armillary.report/1"
+MOST_BYTES = 2**30
+"""Of a report; those with details of 16,384 NPUs have a few dozen MB."""
 _HELP = "a file that armillary run --json wrote"
 
 
@@ -100,11 +102,7 @@ class Asked(TypedDict):
 
 def read(path: str | os.PathLike[str]) -> Report:
     """The report in the file `path`. Raises `InputError` naming the field that is none of a report."""
-    name = os.fspath(path)
-    try:
-        return parse(Path(path).read_bytes(), name)
-    except OSError as error:
-        raise InputError([Problem(name, "", f"can't be read: {error.strerror or error}", _HELP)]) from None
+    return parse(documents.read_bytes(path, _HELP, MOST_BYTES), os.fspath(path))
 
 
 def parse(text: bytes | str, name: str = "") -> Report:
@@ -116,6 +114,7 @@ def parse(text: bytes | str, name: str = "") -> Report:
             raise InputError([Problem(name, "schema", f"is {found!r}, so this is no report", f"{SCHEMA}: {_HELP}")])
         report = msgspec.convert({"detail": None, **data}, Report)
         asked(report)
+        documents.require_sound(report["config"], name)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError([Problem(name, "", f"is no report: {error}", _HELP)]) from None
     except RecursionError:

@@ -12,8 +12,9 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
+from ..documents import Path_
 from . import quantity
-from .source import Path_, Source
+from .source import Source
 
 ALLOWED = (
     "a list of values, {from, to} with steps and scale: linear or log, or (random search) {mean, deviation}; "

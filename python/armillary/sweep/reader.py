@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..documents import Path_
 from ..errors import InputError, Problem
 from ..platform.presets import SYSTEMS, presets
 from ..workload import Model, load_model
@@ -18,7 +19,7 @@ from ..workload.families import options
 from . import domain
 from .columns import is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
-from .source import Path_, Source
+from .source import Source
 from .study import BACKENDS, KINDS, MOST_POINTS, Parameter, Search, Study, located
 
 _KEYS = ("name", "workload", "platform", "backend", "seed", "fold", "parameters", "rows", "constraints", "search")

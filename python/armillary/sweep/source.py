@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from .. import documents
+from ..documents import Path_
 from ..errors import InputError, Problem
-
-Path_ = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,7 @@ class Source:
 
     def place(self, path: Path_) -> str:
         """Where `path` stands: `line 7: search.points`."""
-        shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-        known = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
-        return shown if known is None else f"line {known}: {shown}"
+        return documents.place(path, self.lines)
 
     def finish(self) -> None:
         """Raises everything found."""
@@ -46,49 +43,16 @@ def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
     if isinstance(study, Mapping):
         return Source(dict(study))
     file = os.fspath(study)
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise InputError([Problem(file, "", f"can't be read: {reason}", "a study, a YAML file")]) from None
+    text = documents.read_text(file, "a study, a YAML file")
     return _parse(text, file)
 
 
 def _parse(text: str, file: str) -> Source:
-    import yaml  # with the first study, not with the package
-
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise InputError([Problem(file, "", "uses an alias (*name)", "values written out")])
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        place = f"line {mark.line + 1}" if mark else ""
-        raise InputError([Problem(file, place, f"is no YAML: {reason}", "`key: value` lines")]) from None
-    except (RecursionError, ValueError, TypeError) as error:  # nested without end; numbers and keys Python can't hold
-        raise InputError([Problem(file, "", f"can't be read: {error}", "a study, a YAML file")]) from None
+    document = documents.parse_yaml(text, file, "`key: value` lines")
+    values = document.value
     if not isinstance(values, dict):
         raise InputError([Problem(file, "", "is no mapping of keys to values", "workload, platform, parameters")])
-    lines: dict[Path_, int] = {}
-    source = Source(values, file, os.path.dirname(file) or ".", lines)  # noqa: PTH120
-    for path, line in _walk(node, ()):
-        if lines.setdefault(path, line) != line:
-            source.fault(path, f"is given twice, in line {line} again", "each key once")
+    source = Source(values, file, os.path.dirname(file) or ".", document.lines)  # noqa: PTH120
+    for path, line in document.repeated:
+        source.fault(path, f"is given twice, in line {line} again", "each key once")
     return source
-
-
-def _walk(node: object, path: Path_) -> Iterator[tuple[Path_, int]]:
-    """Every key and item with its line, from 1."""
-    import yaml
-
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, str(key.value))
-            yield inner, key.start_mark.line + 1
-            yield from _walk(value, inner)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield (*path, index), value.start_mark.line + 1
-            yield from _walk(value, (*path, index))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import os
 import types
 import typing
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .. import documents
 from ..errors import InputError, Problem
 from .huggingface import is_huggingface, translate
 
@@ -65,11 +65,7 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
     if isinstance(name, Model):
         return name
     path = _find(os.fspath(name))
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise InputError([Problem(os.fspath(name), "", f"can't be read: {reason}", "a model file")]) from None
+    text = documents.read_text(path, "a model file")
     shown = path.name if path.parent == MODELS else str(path)
     values, lines = _json(text, shown) if path.suffix == ".json" else _yaml(text, shown)
     if is_huggingface(values):
@@ -96,30 +92,16 @@ def _find(name: str) -> Path:
 
 
 def _json(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise InputError([Problem(file, "", f"is no JSON: {error}", "a JSON object")]) from None
-    return _mapping(values, file), {}
+    # Hugging Face writes Infinity for limits that are none.
+    return _mapping(documents.parse_json(text, file, "a JSON object", finite=False), file), {}
 
 
 def _yaml(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
-    import yaml  # not with the package: `armillary astra-sim` starts thousands of times and needs none
-
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = _mapping(yaml.safe_load(text), file)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else ""
-        reason = getattr(error, "problem", None) or str(error)
-        raise InputError([Problem(file, place, f"is no YAML: {reason}", "`key: value` lines")]) from None
-    lines: dict[str, int] = {}
-    for key, _ in node.value if node else ():
-        at = key.start_mark.line + 1
-        if lines.setdefault(str(key.value), at) != at:
-            raise InputError([Problem(file, f"line {at}: {key.value}", "is given twice", "each key once")])
-    return values, lines
+    document = documents.parse_yaml(text, file, "`key: value` lines")
+    values = _mapping(document.value, file)
+    for path, line in document.repeated:
+        raise InputError([Problem(file, f"line {line}: {path[-1]}", "is given twice", "each key once")])
+    return values, {str(path[0]): line for path, line in document.lines.items() if len(path) == 1}
 
 
 def _mapping(values: object, file: str) -> dict[str, Any]:

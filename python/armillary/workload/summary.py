@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from ..errors import InputError, Problem
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+_HELP = "the summary that armillary workload or import wrote, or none"
 
 
 @dataclass(frozen=True)
@@ -16,19 +23,19 @@ class Volume:
 
     group: str
     kind: str
-    count: int
-    bytes: int
+    count: Count
+    bytes: Count
 
 
 @dataclass(frozen=True)
 class Memory:
     """Peak bytes on one NPU by what they hold."""
 
-    weights: int = 0
-    gradients: int = 0
-    optimizer: int = 0
-    activations: int = 0
-    temporary: int = 0
+    weights: Count = 0
+    gradients: Count = 0
+    optimizer: Count = 0
+    activations: Count = 0
+    temporary: Count = 0
     """What is neither: gradients on their way, gathered and unreduced activations."""
 
     @property
@@ -42,8 +49,8 @@ class RankClass:
     """Ranks that run one program: what one of them does in a step."""
 
     name: str
-    ranks: int
-    operations: int
+    ranks: Annotated[int, msgspec.Meta(ge=1)]
+    operations: Count
     volumes: tuple[Volume, ...]
     memory: Memory
 
@@ -59,34 +66,31 @@ class Summary:
 
     model: str
     family: str
-    ranks: int
-    parameters: int
-    active_parameters: int
-    batch: int
-    flops: int
-    hardware_flops: int
-    bubble: float
+    ranks: Annotated[int, msgspec.Meta(ge=1)]
+    parameters: Count
+    active_parameters: Count
+    batch: Count
+    flops: Count
+    hardware_flops: Count
+    bubble: Annotated[float, msgspec.Meta(ge=0, le=1)]
     classes: tuple[RankClass, ...]
     notes: tuple[str, ...] = ()
-    tokens: int = 0
+    tokens: Count = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Summary:
-        """The summary that `as_dict` made this of."""
-        # Workloads written before tokens were counted have none.
-        plain = {"tokens": 0} | {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        classes = tuple(
-            RankClass(
-                **{
-                    **entry,
-                    "volumes": tuple(Volume(**volume) for volume in entry["volumes"]),
-                    "memory": Memory(**entry["memory"]),
-                }
-            )
-            for entry in plain["classes"]
-        )
-        return cls(**{**plain, "classes": classes, "notes": tuple(plain["notes"])})
+    def from_dict(cls, data: Mapping[str, Any], file: str = "") -> Summary:
+        """The summary that `as_dict` made this of, read from `file`; fields of later versions are left out.
+
+        Raises `InputError` naming a field that is missing or does not fit.
+        """
+        try:
+            # Workloads written before tokens were counted have none.
+            return msgspec.convert({"tokens": 0, **data}, cls)
+        except (msgspec.ValidationError, TypeError) as error:
+            message, _, at = str(error).partition(" - at `$")
+            place = "summary" + at.removesuffix("`")
+            raise InputError([Problem(file, place, f"does not fit: {message}", _HELP)]) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from .. import _core, files
+from .. import _core, documents, files
 from ..errors import InputError, Problem
 from ..platform import Platform
 from .program import Program
@@ -34,6 +34,8 @@ class Text:
 
 _GROUPS = "comm_group.json"
 """Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the file."""
+_COMPACT = "workload.json"
+"""What a directory that `Workload.write` wrote is read by."""
 
 
 class Workload:
@@ -109,7 +111,7 @@ class Workload:
     def summary(self) -> Summary | None:
         """Parameters, operations, volumes and memory, if its generator said so."""
         text = self._core.summary
-        return None if text is None else Summary.from_dict(json.loads(text))
+        return None if text is None else _summary(text, self.ranks, self.name)
 
     def as_text(self, platform: Platform) -> Text:
         """As a text workload of ASTRA-sim 1.0 that takes on `platform` what this one takes there.
@@ -164,12 +166,25 @@ def load(
     target = platform._core if platform else None
     beside = Path(name, _GROUPS)
     found = beside if groups is None and beside.is_file() else groups
-    return Workload(_core.Workload.load(name, target, os.fspath(found) if found else None, passes), name)
+    workload = Workload(_core.Workload.load(name, target, os.fspath(found) if found else None, passes), name)
+    text = workload._core.summary
+    if text is not None:
+        _summary(text, workload.ranks, os.fspath(Path(name, _COMPACT)) if Path(name).is_dir() else name)
+    return workload
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether `path` is a text workload of ASTRA-sim 1.0, by its content."""
     return _core.Workload.is_text(os.fspath(path))
+
+
+def _summary(text: str, ranks: int, file: str) -> Summary:
+    """The summary that a workload of so many ranks came with. Raises `InputError` where it is none of such a one."""
+    summary = Summary.from_dict(documents.parse_json(text, file, "a summary"), file)
+    if summary.ranks != ranks:
+        message = f"is {summary.ranks}, but the workload has {ranks} ranks"
+        raise InputError([Problem(file, "summary.ranks", message, str(ranks))])
+    return summary
 
 
 def _declared(

@@ -65,7 +65,7 @@ def test_every_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     [
         ("m,n\n1,2\n", "no row has m, n and k"),
         ("{}", "no list in it has rows with m, n and k"),
-        ("[1,", "JSON syntax error"),
+        ("[1,", "is no JSON"),
         ("m,n,k,width,us,ms\n1,1,1,2,1,1\n", "several columns hold times: us, ms"),
         ("m,n,k,width,time\n1,1,1,2,5\n", 'time "5" has no unit'),
         ("m,n,k,us\n1,1,1,5\n", "neither width nor dtype"),

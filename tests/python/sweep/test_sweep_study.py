@@ -179,7 +179,7 @@ def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
         ("- 1", "is no mapping"),
         ("a: &x 1\nb: *x", "uses an alias"),
         ("a: 1\nb: 2\na: 3", "line 1: a: is given twice, in line 3 again"),
-        ("[" * 2000 + "]" * 2000, "can't be read"),
+        ("[" * 2000 + "]" * 2000, "line 1: is nested too deeply"),
         ("a: " + "9" * 5000, "can't be read"),
     ],
 )

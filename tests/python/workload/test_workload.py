@@ -9,7 +9,7 @@ import pytest
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.workload import Memory, Program, RankClass, Summary, Volume, Workload, load
+from armillary.workload import Memory, Program, RankClass, Summary, Volume, Workload, cnn, load
 
 SYSTEM = {
     "scheduling-policy": "LIFO",
@@ -150,3 +150,41 @@ def test_programs_are_refused_with_what_is_allowed() -> None:
         Workload.mesh("m", [("dp", 2)], {"dp": ["dp"]}, [], [program])
     with pytest.raises(InputError, match="ranks from 0 to 0"):
         Workload.listed("m", [program], [0], {"tp": [1]})
+
+
+def _with_summary(folder: Path, **changed: object) -> Path:
+    """A workload on the disk with another summary; a value `None` takes the field out."""
+    file = folder / "workload.json"
+    content = json.loads(file.read_text())
+    summary = {**content["summary"], **changed}
+    content["summary"] = {key: value for key, value in summary.items() if value is not None}
+    file.write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"hardware_flops": None}, "summary: does not fit: Object missing required field `hardware_flops`"),
+        ({"classes": 5}, "summary.classes: does not fit: Expected `array`, got `int`"),
+        ({"ranks": 0}, "summary.ranks: does not fit: Expected `int` >= 1"),
+        ({"ranks": 7}, "summary.ranks: is 7, but the workload has 2 ranks"),
+        ({"flops": -1}, "summary.flops"),
+        ({"bubble": 1.5}, "summary.bubble"),
+        ({"batch": "4"}, "summary.batch"),
+        ({"classes": [{"name": "x"}]}, "summary.classes[0]"),
+    ],
+)
+def test_a_summary_that_does_not_fit_names_file_and_field(
+    tmp_path: Path, changed: dict[str, object], expected: str
+) -> None:
+    cnn("resnet-50", dp=2).write(tmp_path / "w")
+    with pytest.raises(InputError) as caught:
+        load(_with_summary(tmp_path / "w", **changed))
+    assert f"workload.json: {expected}" in str(caught.value)
+
+
+def test_fields_that_later_versions_add_to_a_summary_are_left_out(tmp_path: Path) -> None:
+    made = cnn("resnet-50", dp=2)
+    made.write(tmp_path / "w")
+    assert load(_with_summary(tmp_path / "w", future=[1])).summary == made.summary
