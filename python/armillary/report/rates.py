@@ -1,6 +1,7 @@
 """What a step time means for training: samples, tokens and operations a second, and the share of the peak.
 
-Model: model FLOPs utilisation (MFU) = the model's own floating-point operations / (NPUs x step time x peak).
+Model: model FLOPs utilisation (MFU) = the model's own floating-point operations / (NPUs x step time x peak); hardware
+FLOPs utilisation (HFU) counts those of recomputation too.
 Source: Chowdhery et al. 2022 (arXiv:2204.02311), appendix B.
 """
 
@@ -26,6 +27,8 @@ class Rates:
     """Floating-point operations a second of one NPU, without those of recomputation."""
     utilisation: float
     """MFU, 0..1."""
+    hardware: float = 0.0
+    """HFU, 0..1; equal to MFU where nothing is computed again."""
 
     @property
     def is_optimistic(self) -> bool:
@@ -40,4 +43,5 @@ def of(summary: Summary | None, step_ns: float, peak_flops: float | None) -> Rat
     seconds = step_ns * 1e-9
     flops = summary.flops / summary.ranks / seconds
     utilisation = flops / peak_flops if peak_flops else 0.0
-    return Rates(summary.batch / seconds, summary.tokens / seconds, flops, utilisation)
+    hardware = utilisation * max(summary.hardware_flops / summary.flops, 1.0)
+    return Rates(summary.batch / seconds, summary.tokens / seconds, flops, utilisation, hardware)

@@ -26,3 +26,38 @@ def test_time_is_right_to_half_a_digit(ns: float) -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.000 kB"), (68719476736, "68.72 GB")])
 def test_size(count: int, text: str) -> None:
     assert quantity.size(count) == text
+
+
+@given(st.floats(0, 1e15))
+def test_a_quantity_remembers_its_number(number: float) -> None:
+    for written in (quantity.time, quantity.size, quantity.operations):
+        assert quantity.value_of(written(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12.35 ms (36.9%)", 12.35e6),
+        ("1.074 GB", 1.074e9),
+        ("450 GB/s", 450e9),
+        ("3.452 PFLOP/s", 3.452e15),
+        ("65.7%", 65.7),
+        ("1,048,576", 1048576),
+        ("-15.12 ms", -15.12e6),
+        ("+49.49 %", 49.49),
+        ("1e-3", 1e-3),
+        ("11.79 M$", 11.79e6),
+        ("2 min", 1.2e11),
+        ("layer12", None),
+        ("", None),
+        ("-", None),
+    ],
+)
+def test_what_a_text_says(text: str, value: float | None) -> None:
+    found = quantity.value_of(text)
+    assert found == (None if value is None else pytest.approx(value))
+
+
+@given(st.text())
+def test_any_text_says_a_number_or_none(text: str) -> None:
+    quantity.value_of(text)

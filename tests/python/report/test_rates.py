@@ -20,6 +20,15 @@ def test_utilisation_is_operations_over_what_the_peak_allows() -> None:
     assert not found.is_optimistic
 
 
+def test_recomputation_counts_for_the_hardware_only() -> None:
+    """A third more operations than the model's: four thirds of its utilisation (GPT-3 of Megatron: 52 % to 39 %)."""
+    again = Summary("m", "transformer", 1000, 1, 1, 4, 312 * 10**15, 416 * 10**15, 0.0, (), (), 2048)
+    found = rates.of(again, 2e9, 312e12)
+    assert found is not None
+    assert found.utilisation == pytest.approx(0.5)
+    assert found.hardware == pytest.approx(2 / 3)
+
+
 def test_without_a_peak_there_is_no_utilisation() -> None:
     found = rates.of(summary(), 2e9, None)
     assert found is not None
