@@ -1,17 +1,22 @@
 """Lower bounds: what no algorithm on a group, and no schedule of a step, can be faster than.
 
 A collective is cut between machines of the inner dimensions: what each must send over its outer links, over their
-bandwidth. The latency bound is the longest way between two members. The bound is the larger of the two.
+bandwidth. The latency bound is the longest way between two members. The bound is the larger of the two. A step is cut
+alike: what all its collectives must send, over the links of all NPUs. The bytes that a run sent over a dimension bound
+nothing, for another order of dimensions or another algorithm sends them over others: they are `loads`.
 Sources: Patarasuk and Yuan, JPDC 2009 (all-reduce); Chan et al., Concurrency and Computation 2007 (the other kinds).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ..schema import Collective, Report
 from .network import Dimension, dimensions
+from .rows import detail
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,27 @@ class Bound:
 def collective(report: Report, row: Collective) -> Bound | None:
     """The bound of a row; None where the network has no dimensions, a switch reduces, or nothing says how it goes."""
     network = dimensions(report)
+    grid = _grid(row, network)
+    if grid is None:
+        return None
+    sizes, dims = grid
+    return (
+        _of_any_group(row, network) if prod(sizes) != row["ranks"] else of_grid(row["kind"], row["bytes"], sizes, dims)
+    )
+
+
+def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[Dimension]) -> Bound:
+    """The bound of a collective over a grid of `sizes` ranks in dimensions `dims`, innermost first."""
+    cuts = []
+    for at in range(len(dims)):
+        outer = sum(dim.npu for dim in dims[at:])
+        cuts.append(bytes_out(kind, size, prod(sizes[at:]), prod(sizes[:at])) / outer if outer else 0.0)
+    latency = sum(dim.diameter(size) * dim.latency_ns for size, dim in zip(sizes, dims, strict=True))
+    return Bound(max(cuts, default=0.0), latency)
+
+
+def _grid(row: Collective, network: list[Dimension]) -> tuple[list[int], list[Dimension]] | None:
+    """Sizes and dimensions of a row's phases; None where there are none or not only NPUs reduce."""
     used = {phase["dim"]: phase["ranks"] for phase in row["phases"]}
     if (
         not network
@@ -37,11 +63,7 @@ def collective(report: Report, row: Collective) -> Bound | None:
         or any(phase["algorithm"] == "" or phase["algorithm"].startswith("NVLS") for phase in row["phases"])
     ):
         return None
-    sizes = [used[dim] for dim in sorted(used)]
-    dims = [network[dim] for dim in sorted(used)]
-    if prod(sizes) != row["ranks"]:
-        return _of_any_group(row, network)
-    return Bound(_bandwidth(row, sizes, dims), _latency(row, sizes, dims))
+    return [used[dim] for dim in sorted(used)], [network[dim] for dim in sorted(used)]
 
 
 def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
@@ -63,19 +85,6 @@ def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
     return needed.get(kind, 0.0)
 
 
-def _bandwidth(row: Collective, sizes: list[int], dims: list[Dimension]) -> float:
-    cuts = []
-    for at in range(len(dims)):
-        inner, machines = prod(sizes[:at]), prod(sizes[at:])
-        outer = sum(dim.npu for dim in dims[at:])
-        cuts.append(bytes_out(row["kind"], row["bytes"], machines, inner) / outer if outer else 0.0)
-    return max(cuts)
-
-
-def _latency(row: Collective, sizes: list[int], dims: list[Dimension]) -> float:
-    return sum(dim.diameter(size) * dim.latency_ns for size, dim in zip(sizes, dims, strict=True))
-
-
 def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
     """Of a group that lies anywhere: all links of an NPU at once, one link's latency."""
     everything = sum(dim.npu for dim in network)
@@ -84,17 +93,76 @@ def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
 
 
 def step(report: Report) -> list[tuple[str, float]]:
-    """Lower bounds of the step, largest first: what, and ns.
+    """Lower bounds of the step, largest first: what, and ns. They hold for every schedule and algorithm of this work.
 
     The busiest rank's computing; its operations at the peak of its NPU, where they were counted; the bytes that the
-    run sent over each dimension at the bandwidth of all its links.
+    collectives and messages must send, over the links of all NPUs.
     """
-    bounds = [("computing of the busiest rank", max((c["compute_ns"] for c in report["classes"]), default=0.0))]
-    summary = report["config"]["workload"].get("summary") or {}
-    peak = report["config"]["platform"]["npu"]["peak_flops"]
-    most = max((each["operations"] for each in summary.get("classes") or []), default=0)
-    if most and peak:
-        bounds.append(("operations of the busiest rank at its NPU's peak", most / peak * 1e9))
-    for dim in report["dimensions"]:
-        bounds.append((f"all bytes over all links of {dim['name']}", dim["utilisation"] * report["step_time_ns"]))
+    bounds = [
+        ("computing of the busiest rank", _computing(report)),
+        ("operations of the busiest rank at its NPU's peak", _peak(report)),
+    ]
+    network = dimensions(report)
+    for at in range(len(network)):
+        links = sum(dim.npu for dim in network[at:])
+        needed = sum(row["count"] * _needed(row, network, at) for row in detail(report)["collectives"])
+        names = ", ".join(dim.name for dim in network[at:])
+        where = "what collectives and messages must send, over all links"
+        over = (
+            where if at == 0 else f"what collectives must send beyond {network[at - 1].name}, over all links of {names}"
+        )
+        bounds.append((over, needed / report["ranks"] / links if links else 0.0))
     return sorted((bound for bound in bounds if bound[1] > 0), key=lambda bound: -bound[1])
+
+
+def loads(report: Report) -> list[tuple[str, float]]:
+    """For how long a run kept the links of each dimension busy, largest first: name, ns."""
+    found = [(dim["name"], dim["utilisation"] * report["step_time_ns"]) for dim in report["dimensions"]]
+    return sorted((load for load in found if load[1] > 0), key=lambda load: -load[1])
+
+
+def _computing(report: Report) -> float:
+    """Of the busiest rank, as if nothing slowed it down beside; 0 where it is not known by how much that did."""
+    npu = report["config"]["platform"]["npu"]
+    if npu.get("memory_contention"):
+        return 0.0
+    keeps: float = _settings(npu).get("beside_millionths", 10**6) / 1e6
+    return min(keeps, 1.0) * max((each["compute_ns"] for each in report["classes"]), default=0.0)
+
+
+def _peak(report: Report) -> float:
+    """Of the operations of the busiest rank, at the highest rate that its NPU has for elements of any width."""
+    npu = report["config"]["platform"]["npu"]
+    rates = _settings(npu).get("rates_flops") or {}
+    scale: float = _settings(npu).get("scale_millionths", 10**6) / 1e6
+    peak = max(rate or 0 for rate in [npu["peak_flops"], *rates.values()]) * max(scale, 1.0)
+    summary = report["config"]["workload"].get("summary") or {}
+    most: int = max((each["operations"] for each in summary.get("classes") or []), default=0)
+    return most / peak * 1e9 if peak else 0.0
+
+
+def _settings(npu: Mapping[str, Any]) -> Mapping[str, Any]:
+    return npu.get("compute_settings") or {}
+
+
+_ROOTED = {"broadcast": 1, "reduce": 1, "gather": 0, "scatter": 0}
+"""Kinds whose ranks do not all send alike: whether all machines but one must, or one alone."""
+
+
+def _needed(row: Collective, network: list[Dimension], at: int) -> float:
+    """Bytes that the mean member must send over the links of dimensions from `at` on; 0 where that is not known."""
+    if row["kind"] == "send":
+        return float(row["bytes"]) if at == 0 else 0.0
+    grid = _grid(row, network)
+    if grid is None:
+        return 0.0
+    sizes, _ = grid
+    used = sorted({phase["dim"] for phase in row["phases"]})
+    inner = prod(size for size, dim in zip(sizes, used, strict=True) if dim < at)
+    whole = prod(sizes) == row["ranks"]
+    if not whole and at:
+        return 0.0
+    machines = row["ranks"] // (inner if whole else 1)
+    sent = bytes_out(row["kind"], row["bytes"], machines, inner if whole else 1) if machines > 1 else 0.0
+    sending = machines - 1 if _ROOTED.get(row["kind"], 0) else 1
+    return sent * sending / machines if row["kind"] in _ROOTED else sent

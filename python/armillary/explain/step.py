@@ -41,6 +41,7 @@ def data(report: Report) -> dict[str, Any]:
         "critical_path": {key: found for key, found in path.items() if key != "segments"},
         "parts": [{"ranks": each["ranks"], **{part: each[part] for part in PARTS}} for each in report["classes"]],  # type: ignore[literal-required]
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
+        "loads": [{"what": what, "ns": ns} for what, ns in bounds.loads(report)],
     }
 
 
@@ -111,13 +112,27 @@ def _parts(report: Report) -> Table:
 
 
 def _bounds(report: Report) -> list[str | Table]:
-    found = bounds.step(report)
-    if not found:
+    found, loads, step = bounds.step(report), bounds.loads(report), report["step_time_ns"]
+    if not found and not loads:
         return ["None: nothing computes and nothing is sent."]
-    what, ns = found[0]
-    times = f"the step takes {report['step_time_ns'] / ns:.2f} times as long" if ns else ""
-    rows = [(each, time(bound), share(bound / (report["step_time_ns"] or 1.0))) for each, bound in found]
-    return [
-        f"No schedule of this work is faster than {time(ns)} ({what}); {times}.",
-        Table("Lower bounds", ("What", "Time", "Of the step"), rows),
-    ]
+    told: list[str | Table] = []
+    if found:
+        what, ns = found[0]
+        told.append(
+            f"This work takes at least {time(ns)} on this platform, whatever its schedule and algorithms ({what}); "
+            f"the step takes {step / ns:.2f} times as long."
+        )
+        told += ["The run is faster: its network model lets messages share links."] if step < ns * (1 - 1e-9) else []
+    if len(loads) > 1:
+        name, ns = loads[0]
+        told.append(
+            f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That bounds this order of "
+            "dimensions and these algorithms only: others move bytes to other dimensions (scheduler.dimension_order)."
+        )
+    told += [_times("Lower bounds", found, step)] if found else []
+    return [*told, _times("Links of each dimension, busy with what this run sent", loads, step)] if loads else told
+
+
+def _times(caption: str, found: list[tuple[str, float]], step: float) -> Table:
+    rows = [(what, time(ns), share(ns / (step or 1.0))) for what, ns in found]
+    return Table(caption, ("What", "Time", "Of the step"), rows)

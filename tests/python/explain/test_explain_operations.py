@@ -108,6 +108,73 @@ def test_the_step() -> None:
     assert explanation._repr_html_().count("<section>") == 4
 
 
+def _collectives(platform: arm.Platform, kinds: list[str], size: int, after: bool) -> arm.Workload:
+    """One collective of each kind, at once or one after another."""
+    program = arm.workload.Program()
+    last: list[int] = []
+    for kind in kinds:
+        done = program.collective(kind, last, kind, size)
+        last = [done] if after else []
+    return arm.Workload.listed("some", [program], [0] * platform.npus, {})
+
+
+@settings(max_examples=30)
+@given(
+    kinds=st.lists(st.sampled_from([*KINDS, "gather", "scatter"]), min_size=1, max_size=3),
+    blocks=st.lists(BLOCKS, min_size=1, max_size=3),
+    size=st.integers(1000, 10**8),
+    bandwidths=st.lists(st.integers(5, 500), min_size=3, max_size=3),
+    after=st.booleans(),
+    order=st.sampled_from(["baseline", "themis"]),
+)
+def test_no_order_of_dimensions_beats_the_bounds_of_a_step(
+    kinds: list[str], blocks: list[str], size: int, bandwidths: list[int], after: bool, order: str
+) -> None:
+    platform = arm.Platform(
+        "_".join(blocks),
+        bandwidth=[f"{rate} GB/s" for rate in bandwidths[: len(blocks)]],
+        per="link",
+        latency="100 ns",
+        settings={"scheduler.chunks": 4, "scheduler.dimension_order": order},
+    )
+    workload = _collectives(platform, kinds, size, after)
+    result = arm.simulate(workload, platform, backend="link", detail=True)
+    found = result.explain(what_if=False).data["step"]["bounds"]
+    assert found
+    assert max(bound["ns"] for bound in found) <= result.step_time_ns * (1 + 1e-9)
+
+
+def test_a_load_is_no_bound() -> None:
+    """Themis moves bytes away from the dimension that the other order keeps busiest, and is faster than its load."""
+    taken = {}
+    for order, policy in (("baseline", "fifo"), ("themis", "smallest_first")):
+        settings = {"scheduler.dimension_order": order, "scheduler.policy": policy}
+        result = one("all_reduce", 2**30, arm.Platform.load("paper-conv-4d", settings))
+        taken[order] = (result.step_time_ns, result.explain(what_if=False))
+    step, explanation = taken["baseline"]
+    data = explanation.data["step"]
+    assert taken["themis"][0] < data["loads"][0]["ns"] < step
+    assert data["bounds"][0]["ns"] < taken["themis"][0]
+    text = " ".join(str(explanation).split())
+    assert "No schedule" not in text
+    assert "This work takes at least 3.062 ms on this platform, whatever its schedule and algorithms" in text
+    assert "That bounds this order of dimensions and these algorithms only" in text
+
+
+def test_what_slows_computing_down_is_no_bound() -> None:
+    """Kernels at half their speed beside communication: without it the same work takes half as long."""
+    chosen = {"npu.peak": "100 TFLOPS", "npu.compute.beside": 0.5}
+    platform = arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us", settings=chosen)
+    program = arm.workload.Program()
+    program.compute("work", [], operations=10**12, bytes=10**6)
+    program.collective("grad", [], "all_reduce", 10**9)
+    workload = arm.Workload.listed("beside", [program], [0] * 4, {})
+    result = arm.simulate(workload, platform, detail=True)
+    bounds = {each["what"]: each["ns"] for each in result.explain(what_if=False).data["step"]["bounds"]}
+    assert result.report["classes"][0]["compute_ns"] == pytest.approx(2e7)
+    assert bounds["computing of the busiest rank"] == pytest.approx(1e7)
+
+
 def test_what_is_meant() -> None:
     platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
     result = arm.simulate(training(platform), platform, detail=True)
