@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -42,8 +43,9 @@ def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     reason.
     """
     target = Path(path).resolve()
-    scratch = _scratch(target)
+    scratch = None
     try:
+        scratch = _scratch(target)
         scratch.mkdir(parents=True)
         yield scratch
         if target.exists():
@@ -54,7 +56,8 @@ def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -114,7 +117,9 @@ def _keep(scratch: Path, target: Path) -> None:
 
 
 def _scratch(target: Path) -> Path:
-    """A name beside the target: a rename is atomic only within one file system."""
+    """A name next to the target: a rename is atomic only within one file system."""
+    if not target.name:
+        raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 

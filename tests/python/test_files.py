@@ -104,3 +104,8 @@ def test_a_file_that_was_not_finished_is_gone(tmp_path: Path, stop: type[BaseExc
 def test_a_file_that_cannot_be_written_is_named(path: str) -> None:
     with pytest.raises(InputError, match="can't be written: "), files.file(path) as scratch:
         scratch.write_bytes(b"x")
+
+
+def test_the_root_is_no_output() -> None:
+    with pytest.raises(InputError, match="root"), files.directory("/"):
+        raise AssertionError("nothing may be written")

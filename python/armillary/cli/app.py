@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import difflib
+from collections.abc import Sequence
+from typing import Annotated, cast
 
 import typer
 
 from .. import __version__
+from ..errors import Problem
 from . import (
     calibrate,
     check,
@@ -16,6 +19,7 @@ from . import (
     design,
     explain,
     import_,
+    output,
     platform,
     report,
     run,
@@ -70,3 +74,29 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")
+
+
+_UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
+"""What typer raises for wrong arguments, which it does not export: the base of those that it does."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its own guard's."""
+    try:
+        code = app(args=list(arguments), prog_name="armillary", standalone_mode=False)
+    except _UsageError as error:
+        return _refuse(error)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(error: typer.BadParameter) -> int:
+    """Says what is wrong with the arguments, and for an unknown option which there are."""
+    wrong = getattr(error, "option_name", None)
+    if error.ctx is None or wrong is None or not wrong.startswith("-"):
+        error.show()
+        return output.WRONG
+    # The first name of each that --help lists; the options of models have a help of their own.
+    known = [param.opts[0] for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")]
+    near = difflib.get_close_matches(wrong, known, n=3)
+    output.show_problems([Problem("", error.ctx.command_path, f"no such option: {wrong}", ", ".join(near or known))])
+    return output.WRONG

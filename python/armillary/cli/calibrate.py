@@ -48,8 +48,7 @@ def calibrate(
     from .. import calibrate as room
 
     with output.guard():
-        for path in (json, out, plot):
-            output.require_writable(path)
+        output.claim({"--json": json, "--out": out, "--plot": plot}, *logs, platform)
         if plot and not plot.endswith((".svg", ".png")):
             raise InputError([Problem("", "--plot", f"{plot!r} is neither kind of picture", "a file .svg or .png")])
         tables, logs_ = _read(logs, collective)

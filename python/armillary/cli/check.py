@@ -38,7 +38,7 @@ def check(
 ) -> None:
     """List all that is wrong, without simulating."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, workload, platform, groups)
         problems: list[Problem] = []
         if passes != 1 and workload is None:
             problems.append(Problem("", f"--passes {passes}", "there is no workload", "a text workload with it"))

@@ -41,7 +41,7 @@ def collective(
 ) -> None:
     """Time a collective, in the columns of nccl-tests."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, platform)
         name = nccl.operation(kind)
         nccl.element_bytes(dtype)
         ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")

@@ -19,7 +19,7 @@ Results = Annotated[
 def compare(results: Results, json: Json = None) -> None:
     """Say what moved between results, by operation, and why."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, *results)
         found = api.compare(*results)
         if json != "-":
             from ..report import words

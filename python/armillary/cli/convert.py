@@ -39,7 +39,7 @@ def convert(
     from ..workload import load
 
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, workload, groups, platform)
         forms.check(format_, platform, out)
         _check(workload, platform, npus, set_)
         target = Platform.load(platform, settings(set_, npus)) if platform else None

@@ -49,8 +49,7 @@ def design(
     from ..design import design as run
 
     with output.guard():
-        for path in (out, csv, html, json):
-            output.require_writable(path)
+        output.claim({"--output": out, "--csv": csv, "--html": html, "--json": json}, spec)
         given = {"objective": objective, "simulate": simulate}
         with output.progress("designing", clock=False) as update:
             tell = None if update is None else lambda _, share: update(share, 0.0)

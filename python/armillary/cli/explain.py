@@ -53,7 +53,7 @@ def explain(
     from ..report import reading
 
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, what, platform, groups)
         if platform is None:
             _no_run(set_, npus, groups)
             report = reading.read(what)

@@ -73,7 +73,7 @@ def import_(
 ) -> None:
     """Turn recorded PyTorch runs into a workload."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, *traces)
         from ..workload.importer import import_traces
 
         with output.progress("importing", clock=False) as update:

@@ -51,7 +51,8 @@ Timeline = Annotated[
     typer.Option("--timeline", metavar="FILE", help="Write a timeline here that Perfetto opens (ui.perfetto.dev)."),
 ]
 Ranks = Annotated[
-    str | None, typer.Option("--ranks", metavar="LIST", help="Ranks that the timeline shows, such as 0,1,64-71.")
+    str | None,
+    typer.Option("--ranks", metavar="LIST", help="Ranks that the timeline shows, such as 0,1,64-71 or 0-56:8."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 
@@ -70,14 +71,14 @@ def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]
 
 
 def rank_list(text: str | None, count: int) -> list[int] | None:
-    """`0,1,64-71` as ranks of `count`. Raises `InputError` naming every part that is none."""
+    """`0,1,64-71,128-1016:8` (every eighth) as ranks of `count`. Raises `InputError` naming every part that is none."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    ends = [re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part) for part in parts]
-    spans = [range(int(end[1]), int(end[2] or end[1]) + 1) if end else range(0) for end in ends]
+    ends = [re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?", part) for part in parts]
+    spans = [range(int(end[1]), int(end[2] or end[1]) + 1, int(end[3] or 1)) if end else range(0) for end in ends]
     wrong = [part for part, span in zip(parts, spans, strict=True) if not span or span[-1] >= count]
     if wrong:
-        allowed = f"ranks and ranges from 0 to {count - 1}, such as 0,2-3"
+        allowed = f"ranks and ranges from 0 to {count - 1}, such as 0,2-3,8-56:8"
         raise InputError([Problem("", "--ranks", f'"{part}" names no ranks', allowed) for part in wrong])
     return [rank for span in spans for rank in span]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from .. import _core, files
-from ..errors import ArmillaryError, Problem, StalledError
+from ..errors import ArmillaryError, InputError, Problem, StalledError
+from ..report.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +30,16 @@ _BROKEN_PIPE = 141
 _BUG = 70
 _SHOWN = 20
 """Blocks shown of a run's problems: a wrong prefix is wrong for every rank."""
+TRACEBACK = "ARMILLARY_TRACEBACK"
+"""Environment variable: print the traceback of a fault of ours."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, which end work as Ctrl-C does: nothing half-written stays."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 @contextlib.contextmanager
@@ -34,23 +49,99 @@ def guard() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except ArmillaryError as error:
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
         show_problems(error.problems)
-        sys.exit(FOUND if isinstance(error, StalledError) else WRONG)
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; no file was written\n")
-        sys.exit(INTERRUPTED)
+        _exit(FOUND if isinstance(error, StalledError) else WRONG)
+    except KeyboardInterrupt as stop:
+        interrupted(stop)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again at exit
-        sys.exit(_BROKEN_PIPE)
-    except _core.PanicException as panic:
-        sys.stderr.write(f"error: Armillary contradicts itself: {panic}\n  please report it together with the input\n")
-        sys.exit(_BUG)
+        _exit(_BROKEN_PIPE)
     except OSError as error:  # a full disk under stdout: files of ours raise InputError
         show_problems([Problem(error.filename or "standard output", "", error.strerror or str(error))])
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(WRONG)
+        _exit(WRONG)
+    except MemoryError:
+        show_problems([Problem("", "", "the input is too large: it takes more memory than there is")])
+        _exit(WRONG)
+    except RecursionError:
+        show_problems([Problem("", "", "the input is nested too deeply")])
+        _exit(WRONG)
+    except _core.PanicException as panic:
+        _fault(panic)
+    except Exception as error:
+        if not _is_ours_to_report(error):
+            raise
+        _fault(error)
+
+
+def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") -> NoReturn:
+    """Says that the work was stopped and what is `kept`, and ends with the exit code of the signal."""
+    _write_error(f"\ninterrupted{kept}\n")
+    _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
+
+
+def _is_ours_to_report(error: Exception) -> bool:
+    """Whether it is a fault: what typer raises to end a verb, or to refuse its arguments, is none."""
+    from typer import Abort, Exit
+
+    return not isinstance(error, Abort | Exit) and not hasattr(error, "format_message")
+
+
+def _fault(error: BaseException) -> NoReturn:
+    """One line about a fault of ours, and its traceback where that is asked for."""
+    if os.environ.get(TRACEBACK):
+        _write_error(visible("".join(traceback.format_exception(error))))
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    at = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in last)
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_FAULT]
+    _write_error(
+        f"error: Armillary contradicts itself: {visible(said)}{at}; please report it with the input "
+        f"({TRACEBACK}=1 prints the traceback)\n"
+    )
+    _exit(_BUG)
+
+
+_LONGEST_FAULT = 300
+
+
+def _exit(code: int) -> NoReturn:
+    """Ends the process; a standard output that takes nothing more must not change the code at the end."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _discard(sys.stdout)
+    sys.exit(code)
+
+
+def _discard(stream: TextIO) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def prepare() -> None:
+    """Makes the three streams usable, and SIGTERM and SIGHUP end work as Ctrl-C does.
+
+    A descriptor that the caller closed would else be that of the first file that is opened. Raises `InputError` for a
+    closed standard output: results would be lost.
+    """
+    lost = sys.stdout is None
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            stream = os.open(os.devnull, os.O_RDWR)
+            if stream != number:
+                os.dup2(stream, number)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+    for signal_ in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signal_) is signal.SIG_DFL:  # nohup ignores SIGHUP, and means it
+            signal.signal(signal_, _terminate)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if lost:
+        raise InputError([Problem("standard output", "", "is closed", "an open one; >/dev/null discards the result")])
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise Terminated(number)
 
 
 def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> None:
@@ -60,25 +151,34 @@ def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> No
         lines = [f"error: {problem.message}"]
         lines += [f"  in: {where}"] if where else []
         lines += [f"  allowed: {problem.help}"] if problem.help else []
-        sys.stderr.write("\n".join(lines) + "\n")
+        _write_error("".join(f"{visible(line)}\n" for line in lines))
     if limit is not None and len(problems) > limit:
-        sys.stderr.write(f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n")
+        _write_error(f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n")
     elif len(problems) > 1:
-        sys.stderr.write(f"{len(problems)} problems\n")
+        _write_error(f"{len(problems)} problems\n")
 
 
 def log(message: str) -> None:
     """A line for people, on stderr."""
-    sys.stderr.write(message + "\n")
+    _write_error(visible(message) + "\n")
+
+
+def _write_error(text: str) -> None:
+    """Writes to stderr. Where that is full or gone, nobody listens, and the work goes on."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
 
 
 def console() -> Console:
     """Where the readable result goes: fits the terminal, plain text in a file."""
-    from rich.console import Console
+    from ..report.terminal import Terminal
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name the terminal can't spell must not end the run
-    return Console(highlight=False, markup=False, emoji=False)
+    return Terminal()
 
 
 def write_json(path: str | None, text: str) -> None:
@@ -105,10 +205,39 @@ def _write(path: str, text: str, what: str) -> None:
         log(f"{what} written to {path}")
 
 
-def require_writable(path: str | None) -> None:
-    """Refuses an output path that can't be written, before the work and not after it."""
-    if path is not None and path != "-":
-        files.require_writable(path)
+def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
+    """Refuses output paths that can't be written, before the work and not after it.
+
+    `outputs` are paths by option, `-` for standard output. No two of them may be the same file, nor one of them a file
+    of `inputs`. Raises `InputError` listing every one.
+    """
+    problems = []
+    named = {path: f"the input {path}" for path in inputs if path is not None}
+    taken = {file: said for path, said in named.items() if (file := _identity(path)) is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        file = _identity(path)
+        if file in taken:
+            problems.append(Problem("", f"{option} {path}", f"is the file of {taken[file]}", "another file"))
+        elif file is not None:
+            taken[file] = option
+        if path != "-":
+            try:
+                files.require_writable(path)
+            except InputError as error:
+                problems += error.problems
+    if problems:
+        raise InputError(problems)
+
+
+def _identity(path: str) -> str | None:
+    """What is equal for two names of one file; nothing for devices, into which several may write."""
+    if path == "-":
+        return path
+    real = os.path.realpath(path)
+    # Unlike the methods of `Path` these never raise: what is no path is refused where it is written.
+    return None if os.path.exists(real) and not os.path.isfile(real) else real  # noqa: PTH110, PTH113
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.
 def list_(json: Json = None) -> None:
     """List the platforms that come with Armillary."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json})
         rows = [_row(name) for name in presets()]
         keys = ("name", "npus", "topology", "source")
         head = {"schema": SCHEMA, "version": __version__}
@@ -66,7 +66,7 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
 def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None) -> None:
     """Show everything the simulator will use, defaults filled in."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json}, name)
         platform = Platform.load(name, settings(set_, npus))
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
@@ -90,7 +90,7 @@ def import_gemm(
 ) -> None:
     """Turn a list of measured matrix multiplications into a table for npu.compute: {model: measured}."""
     with output.guard():
-        output.require_writable(json)
+        output.claim({"--json": json, "--out": str(out)}, str(file))
         table = read_gemm_table(file, where=_where(where), width=width, time=time)
         write_text(out, table.to_csv())
         counts = {"shapes": len(table.times), "measurements": table.measurements, "skipped": table.skipped}

@@ -33,7 +33,7 @@ def report(result: ResultName, out: Out = None, figures: Figures = None, heat: H
     with output.guard():
         swept = Path(result).is_dir() or Path(result).suffix == ".parquet"
         target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
-        output.require_writable(target)
+        output.claim({"--output": target}, result)
         page = _of_sweep(result, heat) if swept else _of_run(result, heat)
         output.write_page(target, page.html())
         if figures is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .. import api, files
+from .. import api
 from ..platform import Platform
 from ..workload import load
 from . import output
@@ -53,10 +53,7 @@ def run(
 ) -> None:
     """Simulate a workload: where the step time goes."""
     with output.guard():
-        output.require_writable(json)
-        output.require_writable(timeline)
-        if report is not None:
-            files.require_writable(report)
+        output.claim({"--json": json, "--report": report, "--timeline": timeline}, workload, platform, groups)
         detail = json is not None or report is not None
         target = Platform.load(platform, settings(set_, npus))
         source = load(workload, target, groups, passes)

@@ -35,8 +35,7 @@ def study(
     from .. import studies
 
     with output.guard():
-        for path in (html, json):
-            output.require_writable(path)
+        output.claim({"--html": html, "--json": json})
         if name is None:
             _list(studies.studies(), json)
             return

@@ -63,8 +63,7 @@ def sweep(
 ) -> None:
     """Run many points of one study: grids, lists, random and Optuna searches."""
     with output.guard():
-        for path in (json, csv):
-            output.require_writable(path)
+        output.claim({"--json": json, "--csv": csv}, study)
         if check:
             _check(study, json, workers)
         found = _run(study, _folder(out), workers, executor, (resume, retry_failed))
@@ -114,10 +113,9 @@ def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[
             resume, retry = again
             kinds = {"workers": workers, "executor": executor, "resume": resume, "retry_failed": retry}
             return sweep(study, out, **kinds, progress=progress)  # type: ignore[arg-type]
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         kept = f"; {last[-1].done:,} of {last[-1].total:,} points are kept, --resume goes on" if last else ""
-        sys.stderr.write(f"\ninterrupted{kept}\n")
-        sys.exit(output.INTERRUPTED)
+        output.interrupted(stop, kept)
 
 
 def _page(found: Sweep) -> str:

@@ -46,7 +46,7 @@ def workload(
         if model in (None, "--help", "-h"):
             typer.echo(_help())
             return
-        output.require_writable(json)
+        output.claim({"--json": json}, model)
         forms.check(format_, platform, out)
         found = workloads.load_model(str(model))
         chosen = _parse(found.name, found.family, context.args)

@@ -43,12 +43,12 @@ def show(report: Report, title: str, console: Console, facts: Sequence[str] = ()
 
 
 def _parts(report: Report, title: str, console: Console, facts: Sequence[str]) -> Iterator[RenderableType]:
-    for warning in report["warnings"]:
-        yield Text("warning: ", "bold yellow").append(warning, "default")
-    if report["warnings"]:
-        yield ""
     yield from _headline(report, title)
     yield from map(Text, facts)
+    for index, warning in enumerate(report["warnings"]):
+        if not index:
+            yield ""
+        yield Text("warning: ", "bold yellow").append(warning, "default")
     yield from _ranks(report, console)
     yield from _network(report, console)
     yield from _phases(report)

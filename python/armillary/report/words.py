@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .page import Page, Table
-from .terminal import emit
+from .terminal import Terminal, emit
 
 _WIDTH = 100
 
@@ -24,7 +24,7 @@ def show(page: Page, console: Console) -> None:
 def text(page: Page, width: int = _WIDTH) -> str:
     """A page as text of at most `width` columns, where its words allow."""
     written = io.StringIO()
-    show(page, Console(file=written, width=width, highlight=False, markup=False, emoji=False))
+    show(page, Terminal(file=written, width=width))
     return written.getvalue()
 
 
@@ -51,7 +51,7 @@ def _parts(page: Page) -> Iterator[RenderableType]:
 def _table(table: Table) -> Iterator[RenderableType]:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for index, name in enumerate(table.columns):
-        grid.add_column(name, justify="left" if index < table.labels else "right", overflow="fold")
+        grid.add_column(name, justify="left" if index < table.labels else "right")
     for row in table.rows:
         grid.add_row(*row)
     yield ""

@@ -48,9 +48,12 @@ def test_plain_characters_where_nothing_else_can_be_shown(report: Report) -> Non
     assert "#" in text and "~" in text
 
 
-def test_warnings_come_first_and_stay_on_one_line(report: Report) -> None:
+def test_the_result_stands_first_and_warnings_on_a_line_each(report: Report) -> None:
     lines = drawn(report, 60).splitlines()
-    assert lines[: len(report["warnings"])] == [f"warning: {warning}" for warning in report["warnings"]]
+    assert lines[0].startswith("Step time")
+    at = lines.index(f"warning: {report['warnings'][0]}")
+    assert at < lines.index("") + 3
+    assert lines[at : at + len(report["warnings"])] == [f"warning: {warning}" for warning in report["warnings"]]
 
 
 def test_names_are_not_read_as_markup(report: Report) -> None:
