@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import InputError, Problem
 
@@ -27,6 +27,7 @@ MOST_BYTES = 64 * 2**20
 MOST_YAML = 4 * 2**20
 MOST_DEPTH = 100
 MOST_BITS = 128
+_PART = 2**20
 
 Path_ = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
@@ -49,13 +50,22 @@ def read_bytes(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTE
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as stream:
-            content = stream.read(most + 1)
+            content = read_stream(stream, most + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError([Problem(name, "", f"can't be read: {reason}", allowed)]) from None
+        said = getattr(error, "strerror", None) or str(error)
+        raise InputError([Problem(name, "", f"can't be read: {said}", allowed)]) from None
     if len(content) > most:
         raise InputError([Problem(name, "", f"is larger than {_size(most)}", allowed)])
     return content
+
+
+def read_stream(stream: BinaryIO, most: int) -> bytes:
+    """Up to `most` bytes, taking memory for what is there and not for what might be."""
+    parts: list[bytes] = []
+    while most > 0 and (part := stream.read(min(most, _PART))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
 
 
 def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> str:
@@ -78,7 +88,7 @@ def parse_json(text: str, file: str, allowed: str, finite: bool = True) -> Any: 
     except RecursionError:
         raise InputError([Problem(file, "", "is nested too deeply", _SHALLOW)]) from None
     except ValueError as error:
-        raise InputError([Problem(file, "", f"is no JSON: {_reason(error)}", allowed)]) from None
+        raise InputError([Problem(file, "", f"is no JSON: {reason(error)}", allowed)]) from None
     require_sound(value, file, finite)
     return value
 
@@ -96,13 +106,13 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
         node, value = _compose(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        said = getattr(error, "problem", None) or str(error).splitlines()[0]
         place = f"line {mark.line + 1}" if mark else ""
-        raise InputError([Problem(file, place, f"is no YAML: {reason}", allowed)]) from None
+        raise InputError([Problem(file, place, f"is no YAML: {said}", allowed)]) from None
     except _Refused as refused:
         raise InputError([Problem(file, f"line {refused.line}", refused.message, refused.allowed)]) from None
     except (ValueError, TypeError, OverflowError) as error:  # a number or a character that Python can't hold
-        raise InputError([Problem(file, "", f"can't be read: {_reason(error)}", allowed)]) from None
+        raise InputError([Problem(file, "", f"can't be read: {reason(error)}", allowed)]) from None
     document = Document(value)
     for path, line in _walk(node, ()):
         if document.lines.setdefault(path, line) != line:
@@ -249,7 +259,7 @@ def _walk(node: object, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _walk(value, (*path, index))
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What an exception says, in our words where Python's help is for programmers."""
     text = str(error)
     return "a whole number of more than 4,300 digits" if "integer string conversion" in text else text[:200]

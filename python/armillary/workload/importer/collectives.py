@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .host_trace import HostNode, tensors
+from .reading import LONGEST_NAME
 
 Args = dict[str, Any]
 
@@ -68,7 +69,7 @@ class Call:
 
 def kind_of(name: str) -> str:
     """`all_reduce`, ..., `send`, `recv`, `send_recv` (either, or an all-to-all), or empty."""
-    return next((kind for kind, pattern in _PATTERNS if pattern.search(name)), "")
+    return next((kind for kind, pattern in _PATTERNS if pattern.search(name, 0, LONGEST_NAME)), "")
 
 
 def width_of(dtype: str) -> int:
@@ -130,7 +131,7 @@ def from_host_node(node: HostNode) -> Call | None:
 
 
 def _element_type(text: str) -> str:
-    found = re.search(r"Tensor\(([^)]*)\)", text)
+    found = re.search(r"Tensor\(([^)]*)\)", text[:LONGEST_NAME])
     return found[1] if found else ""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InputError, Problem
-from .reading import HostDocument, Recording
+from .reading import LONGEST_NAME, HostDocument, Recording
 
 STEP = "ProfilerStep#"
 VERSIONS = ("1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
@@ -76,7 +76,7 @@ def _nodes(file: str, document: HostDocument) -> list[HostNode]:
     for index, raw in enumerate(document.nodes):
         try:
             nodes.append(_node(raw))
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
             known = f"nodes as in schema {' '.join(VERSIONS)}"
             problems.append(Problem(file, f"nodes[{index}]", f"a field is of the wrong kind: {error}", known))
     if problems:
@@ -95,7 +95,7 @@ def _node(raw: dict[str, Any]) -> HostNode:
     rf_id = attributes.get("rf_id")
     return HostNode(
         id=int(raw["id"]),
-        name=str(raw["name"]),
+        name=str(raw["name"])[:LONGEST_NAME],
         parent=int(raw.get("ctrl_deps", raw.get("parent", 0)) or 0),
         thread=int(attributes.get("tid") or 0),
         rf_id=-1 if rf_id is None else int(rf_id),
@@ -123,7 +123,7 @@ def process_groups(trace: HostTrace) -> list[dict[str, Any]]:
         if "process_group:init" in node.name and node.inputs:
             try:
                 found = json.loads(str(node.inputs[0]))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 return []
             return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
     return []

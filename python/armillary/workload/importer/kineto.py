@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...errors import InputError, Problem
-from .reading import Event, KinetoDocument, Recording
+from .reading import LONGEST_NAME, Event, KinetoDocument, Recording
 
 Thread = tuple[str, str]
 Args = dict[str, Any]
@@ -26,6 +26,8 @@ _LONGEST = 86_400_000_000
 """Microseconds (a day) beyond which a duration is taken for damage."""
 _LATEST = 10**17
 """Microseconds (3,000 years) beyond which a time is."""
+_APART = 100 * 86_400 * 10**12
+"""Picoseconds (100 days) between events of one run at most; the simulator's times end at 213 days."""
 _UNUSED_PHASES = frozenset({"M", "i", "I", "C"})
 
 
@@ -129,21 +131,34 @@ def trace(recording: Recording) -> Trace:
     result.ops.sort(key=lambda op: (op.start, -op.end))
     result.calls.sort(key=lambda call: (call.start, call.end))
     result.device.sort(key=lambda op: (op.start, op.end))
+    _require_one_run(result)
     return result
+
+
+def _require_one_run(found: Trace) -> None:
+    """Raises `InputError` where a time is so far from the others that it is damage."""
+    timed: list[HostOp | Call | DeviceOp] = [*found.ops[:1], *found.ops[-1:], *found.calls[:1], *found.calls[-1:]]
+    timed += [*found.device[:1], *found.device[-1:]]
+    first, last = min(timed, key=lambda each: each.start), max(timed, key=lambda each: each.start)
+    if last.start - first.start > _APART:
+        days = (last.start - first.start) / 86_400e12
+        message = f"{first.name[:80]!r} begins {days:,.0f} days before {last.name[:80]!r}"
+        raise InputError([Problem(found.file, "traceEvents", message, f"at most {_APART / 86_400e12:.0f} days")])
 
 
 def _sort(into: Trace, event: Event) -> None:
     if event.ph != "X":
         return
     category = event.cat
-    if event.ts is None or event.dur is None or not 0 <= event.dur <= _LONGEST or abs(event.ts) > _LATEST:
+    if not _is_timed(event):
         into.untimed += category in _DEVICE
         return
+    event.name = event.name[:LONGEST_NAME]
     if category in _HOST or category == "user_annotation":
-        start = picoseconds(event.ts)
+        start = picoseconds(event.ts or 0)
         thread = (str(event.pid), str(event.tid))
         into.pids[thread[0]] += 1
-        end = start + picoseconds(event.dur)
+        end = start + picoseconds(event.dur or 0)
         into.ops.append(HostOp(event.name, thread, start, end, event, category == "user_annotation"))
     elif category in _CALLS:
         into.calls.append(_call(event))
@@ -153,6 +168,14 @@ def _sort(into: Trace, event: Event) -> None:
         into.syncs.append(_sync(event))
     elif category not in _UNUSED_PHASES:
         into.unread[category or "no category"] += 1
+
+
+def _is_timed(event: Event) -> bool:
+    """Whether an event has times, and such as can be meant."""
+    start, length = event.ts, event.dur
+    if start is None or length is None or not (start.is_finite() and length.is_finite()):
+        return False
+    return 0 <= length <= _LONGEST and abs(start) <= _LATEST
 
 
 def _call(event: Event) -> Call:

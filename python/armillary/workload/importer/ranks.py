@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _SURE = (re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"worker[-_ ]?(\d+)", re.IGNORECASE))
 _LOOSE = re.compile(r"[-_.](\d{1,6})(?:[._](?:et|eg|kineto|trace|pt))*\.json(?:\.gz)?$", re.IGNORECASE)
+_DIGITS = 9
 MOST = 16_777_216
 """Ranks of a machine."""
 _APART = 60_000_000_000_000
@@ -56,7 +57,7 @@ def rank_in_name(file: str, loose: bool = True) -> int | None:
     name = re.split(r"[/\\]|: ", file)[-1]
     patterns = (*_SURE, _LOOSE) if loose else _SURE
     found = next((match for pattern in patterns if (match := pattern.search(name))), None)
-    return int(found[1]) if found else None
+    return int(found[1]) if found and len(found[1]) <= _DIGITS else None
 
 
 def match(recordings: Sequence[Recording], progress: Callable[[float], None] | None = None) -> Run:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
+import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -16,13 +19,28 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
+from ... import documents, machine
 from ...errors import InputError, Problem
 
 Args = dict[str, Any]
+
+LONGEST_NAME = 65_536
+"""Characters of a name that are looked at; those of templates have a few thousand."""
+_MOST_PACKED = 8
+_MOST_RATIO = 200
+"""Unpacked over packed bytes: recordings have 5 to 60, and gzip can do 1,000."""
+_ALWAYS = 64 * 2**20
+"""Bytes that any file may unpack to."""
+_DECODED = 3
+"""Bytes that a byte of a document takes at most once it is decoded, which is beside it for a while."""
+_KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
+_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
+"""Escapes in the order in which they stand, so that a backslash behind a backslash begins none."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -42,7 +60,7 @@ class Event(msgspec.Struct, gc=False):
         """The decoded `args`, empty where there are none."""
         try:
             found = msgspec.json.decode(self.args)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -89,25 +107,63 @@ class Recording:
         return Kind.KINETO if isinstance(self.document, KinetoDocument) else Kind.HOST
 
 
+@dataclass
+class _Room:
+    """What a file may still unpack to, bytes: no more than memory holds, nor than recordings shrink."""
+
+    name: str
+    left: float
+    why: str
+
+    @classmethod
+    def of(cls, name: str, packed: int) -> _Room:
+        """The room of a file of `packed` bytes; a user who says how much memory there is has said it all."""
+        free = machine.available()
+        memory = math.inf if free is None else free / _DECODED
+        ratio = math.inf if machine.is_given() else max(_ALWAYS, packed * _MOST_RATIO)
+        if ratio < memory:
+            return cls(name, ratio, f"{_MOST_RATIO} times its size, more than any recording")
+        return cls(name, memory, f"{memory / 2**30:,.1f} GiB, more than this machine's memory can hold")
+
+    def take(self, stream: BinaryIO) -> bytes:
+        """All that a stream holds. Raises `InputError` where that is more than there is room for."""
+        data = documents.read_stream(stream, int(min(self.left, sys.maxsize - 1)) + 1)
+        if len(data) > self.left:
+            allowed = f"a recording, or {machine.VARIABLE} set to the memory it may take"
+            raise InputError([Problem(self.name, "", f"holds more than {self.why}", allowed)])
+        self.left -= len(data)
+        return data
+
+
 def unpack(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of each document in `path`. Raises `InputError` for what can't be unpacked."""
     name = str(path)
     try:
-        data = path.read_bytes()
-        yield from _members(name, data)
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        if path.is_char_device():
+            raise InputError([Problem(name, "", "is a device", "files: JSON, gzip, tar")])
+        with path.open("rb") as stream:
+            data = _Room.of(name, sys.maxsize).take(stream)
+        yield from _members(name, data, _Room.of(name, len(data)), 0)
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError([Problem(name, "", f"can't be read: {error}", "a whole file: JSON, gzip, tar")]) from None
 
 
-def _members(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
-    while data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    if data[257:262] == b"ustar":
+def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[str, bytes]]:
+    if depth > _MOST_PACKED:
+        raise InputError([Problem(name, "", "is packed too many times", f"at most {_MOST_PACKED} archives in another")])
+    if data[:2] == b"\x1f\x8b":
+        with gzip.open(io.BytesIO(data)) as stream:
+            inner = room.take(cast(BinaryIO, stream))
+        del data
+        yield from _members(name, inner, room, depth + 1)
+    elif data[257:262] == b"ustar":
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             for member in archive:
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and not _is_clutter(member.name):
-                    yield from _members(f"{name}: {member.name}", file.read())
+                    yield from _members(f"{name}: {member.name}", room.take(cast(BinaryIO, file)), room, depth + 1)
     else:
         yield name, data
 
@@ -152,7 +208,7 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
     wanted: type[KinetoDocument | HostDocument] = KinetoDocument if b'"traceEvents"' in data else HostDocument
     try:
         return msgspec.json.decode(data, type=wanted)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fast:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
         return _decode_leniently(name, data, wanted, str(fast))
 
 
@@ -161,13 +217,29 @@ def _decode_leniently(
 ) -> KinetoDocument | HostDocument:
     """Again with the standard library, which takes NaN, control characters in strings and broken UTF-8."""
     try:
-        value = json.loads(data.decode("utf-8", "replace"), parse_float=Decimal, strict=False)
+        text = _ESCAPE.sub(_whole, data.decode("utf-8", "replace"))
+        value = json.loads(text, parse_float=_decimal, strict=False)
         for event in value.get("traceEvents", ()) if isinstance(value, dict) else ():
             event["args"] = msgspec.Raw(msgspec.json.encode(event.get("args") or {}))
         return msgspec.convert(value, wanted, strict=False)
-    except (json.JSONDecodeError, msgspec.ValidationError, TypeError, AttributeError) as error:
-        known = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
-        raise InputError([Problem(name, "", f"is no trace: {fault if 'JSON' in fault else error}", known)]) from None
+    except RecursionError:
+        raise InputError([Problem(name, "", "is no trace: it is nested too deeply", _KNOWN)]) from None
+    except (ValueError, ArithmeticError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+        told = fault if "JSON" in fault else documents.reason(error)
+        raise InputError([Problem(name, "", f"is no trace: {told[:200]}", _KNOWN)]) from None
+
+
+def _whole(escape: re.Match[str]) -> str:
+    """An escape as it stands, but for half of a surrogate pair, which is no character."""
+    return "\\ufffd" if escape["half"] else escape[0]
+
+
+def _decimal(text: str) -> Decimal:
+    """A JSON number; one that even a decimal can't hold is none."""
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return Decimal("NaN")
 
 
 def _foreign(name: str, data: bytes, head: bytes) -> Problem:

@@ -21,7 +21,7 @@ from .groups import Members
 from .imported import Imported
 from .notes import recorded_notes, spread_notes
 from .one_rank import Analysed
-from .ranks import Run
+from .ranks import MOST, Run
 from .spread import Spread
 
 Progress = Callable[[float, str], None]
@@ -59,11 +59,19 @@ def import_traces(
     name in the traces. `progress` is called with the finished share and a word.
     Raises `InputError` listing every problem.
     """
+    if ranks is not None and not 1 <= ranks <= MOST:
+        raise InputError([Problem("", "ranks", f"{ranks} is no number of ranks", f"1 to {MOST:,}")])
     told = progress or (lambda _share, _word: None)
-    recordings = _read([Path(path) for path in paths], told)
-    run = _matched(recordings, told)
     given = {name: tuple(members) for name, members in (groups or {}).items()}
-    options = Options(step, ranks, all_to_all, skew, given)
+    try:
+        return _imported([Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), told)
+    except RecursionError:
+        where = ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
+        raise InputError([Problem(where, "", "is nested too deeply", "a few levels, as PyTorch writes")]) from None
+
+
+def _imported(paths: list[Path], options: Options, told: Progress) -> Imported:
+    run = _matched(_read(paths, told), told)
     if run.ranks[0].trace is None:
         return _without_durations(run, options)
     return _with_durations(run, options, told)

@@ -106,3 +106,104 @@ def test_damage_is_imported_or_refused(tmp_path: Path, seed: int) -> None:
         assert import_traces([path]).workload.operations > 0
     except InputError as error:
         assert error.problems
+
+
+KERNEL = (
+    '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":1,"tid":1,"args":{"stream":7,"device":0,"correlation":1}}'
+)
+
+
+def document(*events: str) -> bytes:
+    head = '{"schemaVersion":1,"distributedInfo":{"rank":0,"world_size":1},"traceEvents":['
+    return (head + ",".join(events) + "]}").encode()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        KERNEL.replace('"dur":1', '"dur":NaN'),
+        KERNEL.replace('"ts":1', '"ts":Infinity'),
+        KERNEL.replace('"ts":1', '"ts":"sNaN"'),
+        KERNEL.replace('"dur":1', '"dur":1e9999999999999999999'),
+        KERNEL.replace('"name":"k"', '"name":"\\ud800"'),
+        KERNEL.replace('"stream":7', '"stream":"\\udc00 \\\\ud800 \\ud83d\\ude00"'),
+    ],
+)
+def test_events_damaged_in_one_place_do_not_end_the_import(tmp_path: Path, event: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(document(KERNEL, event))
+    assert import_traces([path]).ranks[0].kernels >= 1
+
+
+HOST = b'{"schema": "1.1.1", "nodes": [{"id": %s, "name": "aten::add", "ctrl_deps": 1}]}'
+NESTED = b'{"traceEvents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (document(KERNEL.replace('"pid":1', '"pid":' + "1" * 5000)), "4,300 digits"),
+        (NESTED, "nested too deeply"),
+        (HOST % b"Infinity", "a field is of the wrong kind"),
+        (document(KERNEL, KERNEL.replace('"ts":1', '"ts":1e16')), "days before"),
+    ],
+)
+def test_what_nothing_can_be_made_of_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=reason):
+        import_traces([path])
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 10**30])
+def test_numbers_of_ranks_that_are_none(tmp_path: Path, ranks: int) -> None:
+    with pytest.raises(InputError, match="is no number of ranks"):
+        import_traces([small(0, 1).write(tmp_path / "t.json")], ranks=ranks)
+
+
+def test_archives_in_one_another_end(tmp_path: Path) -> None:
+    data = document(KERNEL)
+    for _ in range(30):
+        data = gzip.compress(data)
+    (tmp_path / "t.json.gz").write_bytes(data)
+    with pytest.raises(InputError, match="packed too many times"):
+        import_traces([tmp_path / "t.json.gz"])
+
+
+def test_bombs_are_refused_before_they_are_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gzip.compress(b" " * (80 * 2**20), 9))
+    with pytest.raises(InputError, match="holds more than 200 times its size"):
+        import_traces([path])
+    monkeypatch.setenv("ARMILLARY_MEMORY", "16 MiB")
+    with pytest.raises(InputError, match="memory can hold"):
+        import_traces([path])
+    monkeypatch.setenv("ARMILLARY_MEMORY", "unlimited")
+    with pytest.raises(InputError, match="is empty"):
+        import_traces([path])
+
+
+def test_recordings_repeat_themselves_and_are_unpacked(tmp_path: Path) -> None:
+    """Sixty times smaller, which is as small as recordings get."""
+    files = [small(rank, 2).write(tmp_path / f"rank{rank}.json") for rank in range(2)]
+    wanted = import_traces(files).workload.operations
+    packed = []
+    for file in files:
+        data = file.read_bytes() + b" " * 60 * file.stat().st_size
+        packed.append(file.with_suffix(".json.gz"))
+        packed[-1].write_bytes(gzip.compress(data))
+        file.unlink()
+    assert import_traces(packed).workload.operations == wanted
+
+
+def test_devices_are_no_recordings() -> None:
+    with pytest.raises(InputError, match="is a device"):
+        import_traces([Path("/dev/zero")])
+
+
+def test_names_are_looked_at_as_far_as_names_go(tmp_path: Path) -> None:
+    """A name of 16 MiB, which patterns would take half a minute to search."""
+    path = tmp_path / "t.json"
+    name = "a_" * 2**23
+    path.write_bytes(document(KERNEL, KERNEL.replace('"name":"k"', f'"name":"{name}"')))
+    assert import_traces([path]).ranks[0].kernels == 2

@@ -1,0 +1,97 @@
+"""What memory this process may still take: the least of what its limits, its container and the machine leave.
+
+`ARMILLARY_MEMORY` (`64 GiB`, `500 MB`, `unlimited`) replaces what is found, for who knows better.
+Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import InputError, Problem
+
+VARIABLE = "ARMILLARY_MEMORY"
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_HELP = "an amount such as 64 GiB, or unlimited"
+
+
+def available() -> int | None:
+    """Bytes that may still be taken, `None` where nothing bounds them. Raises `InputError` for a wrong variable."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted:
+        return _wanted(wanted)
+    return min((max(0, bound) for bound in _bounds()), default=None)
+
+
+def is_given() -> bool:
+    """Whether the user has said how much memory may be taken."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def _wanted(text: str) -> int | None:
+    if text.strip().lower() == "unlimited":
+        return None
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise InputError([Problem("", VARIABLE, f"{text[:80]!r} is no amount of memory", _HELP)])
+    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+
+
+def _bounds() -> Iterator[int]:
+    """What each limit leaves, as far as this system tells."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        yield limit - _held()
+    yield from _groups()
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        yield _fields(Path("/proc/meminfo"))["MemAvailable:"] * 1024
+        return
+    with contextlib.suppress(OSError, ValueError):  # no Linux
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _held() -> int:
+    """Address space of this process, bytes; 0 where it is not known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _groups() -> Iterator[int]:
+    """What the control groups above this process leave."""
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            yield from _above(Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", "inactive_file"))
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            yield from _above(Path("/sys/fs/cgroup/memory"), path, names)
+
+
+def _above(root: Path, path: str, names: tuple[str, str, str]) -> Iterator[int]:
+    """Of a group and those it is in; in a container the outer ones are not to be seen."""
+    limit, held, cache = names
+    inner = root / path.lstrip("/")
+    for folder in (inner, *inner.parents):
+        with contextlib.suppress(OSError, ValueError):
+            text = (folder / limit).read_text().strip()
+            if text != "max":
+                # What is only cached is given up where memory is needed.
+                reclaimed = _fields(folder / "memory.stat").get(cache, 0)
+                yield int(text) - int((folder / held).read_text()) + reclaimed
+        if folder == root:
+            return
+
+
+def _fields(path: Path) -> dict[str, int]:
+    words = (line.split() for line in path.read_text().splitlines())
+    return {line[0]: int(line[1]) for line in words if len(line) > 1}
