@@ -7,11 +7,15 @@ say. Not here: parameters, the table itself (`table.py`).
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
+from ..errors import InputError, Problem
 from ..workload import Workload
 
 PARTS = (
@@ -25,7 +29,6 @@ PARTS = (
 )
 """Of a class of ranks; the first six sum to the step time."""
 
-COUNTS = ("ranks", "classes", "warnings", "memory_bytes", "model_flops")
 NUMBERS = (
     "step_time_ns",
     *PARTS,
@@ -34,15 +37,84 @@ NUMBERS = (
     "tflops_per_npu",
     "mfu",
 )
+COUNTS = ("ranks", "classes", "warnings")
+SIZES = ("memory_bytes", "memory_capacity_bytes", "model_flops")
+"""Whole numbers that can exceed 64 bits."""
+FLAGS = ("fits",)
 TEXTS = ("digest",)
+ALIASES = {"memory": "memory_bytes"}
+"""Other names of columns, for objectives."""
+DIGITS = 38
+"""Digits of the largest whole number that a table holds: what Parquet and Arrow call a decimal of 128 bits."""
 _DIMENSION = re.compile(r"dim[1-9]\d?_(utilisation|busy_ns|bytes)")
 _OWN = ("index", "error")
+
+Kind = Literal["number", "count", "size", "flag", "text"]
+_OF_RUN: dict[str, Kind] = {
+    **dict.fromkeys(NUMBERS, "number"),
+    **dict.fromkeys(COUNTS, "count"),
+    "memory_bytes": "size",
+    "memory_capacity_bytes": "size",
+    "fits": "flag",
+    "model_flops": "size",
+    "digest": "text",
+}
+_OF_DIMENSION: dict[str, Kind] = {"utilisation": "number", "busy_ns": "number", "bytes": "size"}
+
+
+def kinds(dimensions: int) -> dict[str, Kind]:
+    """Columns of results and what they hold, of runs on up to `dimensions` network dimensions."""
+    numbered = ((number, part) for number in range(1, dimensions + 1) for part in _OF_DIMENSION)
+    return _OF_RUN | {f"dim{number}_{part}": _OF_DIMENSION[part] for number, part in numbered}
+
+
+def dimensions(results: Mapping[str, object]) -> int:
+    """How many network dimensions results speak of."""
+    return sum(_DIMENSION.fullmatch(name) is not None and name.endswith("_utilisation") for name in results)
 
 
 def is_result(name: str, numbers: bool = False) -> bool:
     """Whether `name` is a column of results (with `numbers`: one that can be an objective)."""
-    good = name in NUMBERS or name in COUNTS or _DIMENSION.fullmatch(name) is not None
-    return good or (not numbers and name in (*TEXTS, *_OWN))
+    kind = _OF_DIMENSION[name.partition("_")[2]] if _DIMENSION.fullmatch(name) else _OF_RUN.get(name)
+    return (kind is not None and (not numbers or kind not in ("flag", "text"))) or (not numbers and name in _OWN)
+
+
+def fault(results: Mapping[str, object]) -> str:
+    """What keeps `results` from being those of a run, in words; nothing when they are."""
+    wanted = kinds(dimensions(results))
+    for name in dict.fromkeys((*wanted, *results)):
+        if name not in wanted or name not in results:
+            return f"{name} is {'missing' if name in wanted else 'no column of results'}"
+        value = results[name]
+        if not _is(wanted[name], value) and not (value is None and name in _OPTIONAL):
+            return f"{name} is {_short(value)}, not {_MEANT[wanted[name]]}"
+    return ""
+
+
+_OPTIONAL = {*PARTS, "samples_per_s", "tflops_per_npu", "mfu", *SIZES, *FLAGS}
+"""Columns of a run that may be empty."""
+_MEANT = {
+    "number": "a number from 0",
+    "count": "a whole number from 0",
+    "size": "a whole number from 0",
+    "flag": "true or false",
+    "text": "text",
+}
+
+
+def _is(kind: Kind, value: object) -> bool:
+    if kind in ("flag", "text"):
+        return isinstance(value, bool if kind == "flag" else str)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if kind == "number":
+        return 0 <= value < math.inf if isinstance(value, float) else 0 <= value < 2**63
+    return isinstance(value, int) and 0 <= value < (2**63 if kind == "count" else 10**DIGITS)
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of many digits"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class _Class(msgspec.Struct):
@@ -55,6 +127,7 @@ class _Class(msgspec.Struct):
     exposed_launch_ns: float
     idle_ns: float
     comm_ns: float
+    peak_memory_bytes: int
 
 
 class _Dimension(msgspec.Struct):
@@ -65,6 +138,8 @@ class _Dimension(msgspec.Struct):
 
 class _Npu(msgspec.Struct):
     peak_flops: int | None = None
+    memory_capacity_bytes: int | None = None
+    memory_exceeded: str | None = None
 
 
 class _Platform(msgspec.Struct):
@@ -104,29 +179,51 @@ class Claims:
         summary = workload.summary
         if summary is None:
             return cls(0, 0, 0)
-        return cls(summary.flops, summary.batch, max((entry.memory.total for entry in summary.classes), default=0))
+        return cls(summary.flops, summary.batch, summary.memory)
 
 
-def columns(report: str, claims: Claims) -> dict[str, float | int | str | None]:
-    """The results of a run by column."""
+Value = float | int | str | bool | None
+
+
+def columns(report: str, claims: Claims) -> dict[str, Value]:
+    """The results of a run by column. Raises `InputError` for a whole number that no table holds."""
     read = _DECODER.decode(report)
     critical = max(read.classes, key=lambda each: each.finish_ns, default=None)
-    found: dict[str, float | int | str | None] = {"step_time_ns": read.step_time_ns}
+    found: dict[str, Value] = {"step_time_ns": read.step_time_ns}
     for part in PARTS:
         found[part] = None if critical is None else getattr(critical, part)
     for part in PARTS:
         found[f"mean_{part}"] = sum(getattr(each, part) * each.count for each in read.classes) / max(read.ranks, 1)
     found |= _rates(read, claims)
     found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
-    found |= {"memory_bytes": claims.memory or None, "model_flops": claims.flops or None, "digest": read.digest}
+    found |= _memory(read, claims)
+    found |= {"model_flops": claims.flops or None, "digest": read.digest}
     for number, each in enumerate(read.dimensions, 1):
         found[f"dim{number}_utilisation"] = each.utilisation
         found[f"dim{number}_busy_ns"] = each.busy_ns
         found[f"dim{number}_bytes"] = each.bytes
+    _require_room(found)
     return found
 
 
-def _rates(read: _Report, claims: Claims) -> dict[str, float | int | str | None]:
+def _memory(read: _Report, claims: Claims) -> dict[str, Value]:
+    """What the fullest NPU needs: as the generator says or, where that is more, as the run held. Unknown where neither
+    says anything. Memory that spills over fits."""
+    npu = read.config.platform.npu
+    needed = max(claims.memory, max((each.peak_memory_bytes for each in read.classes), default=0))
+    capacity = npu.memory_capacity_bytes
+    fits = npu.memory_exceeded == "spill" or needed <= capacity if needed and capacity is not None else None
+    return {"memory_bytes": needed or None, "memory_capacity_bytes": capacity, "fits": fits}
+
+
+def _require_room(found: Mapping[str, Value]) -> None:
+    for name, value in found.items():
+        if isinstance(value, int) and value >= 10**DIGITS:
+            said = f"has {len(str(value))} digits, more than the {DIGITS} that a table holds"
+            raise InputError([Problem("", name, said, "a smaller workload")])
+
+
+def _rates(read: _Report, claims: Claims) -> dict[str, Value]:
     seconds, peak = read.step_time_ns / 1e9, read.config.platform.npu.peak_flops
     each = claims.flops / (seconds * read.ranks) if claims.flops and seconds and read.ranks else None
     return {

@@ -193,7 +193,7 @@ def _range(raw: dict[str, Any], source: Source, path: Path_) -> Range | None:
         return None
     whole = isinstance(raw["from"], int) and isinstance(raw["to"], int)
     if whole and steps is None and high - low >= _MOST:
-        source.fault(path, f"has {high - low + 1:,} whole numbers", f"steps, or at most {_MOST:,}")
+        source.fault(path, f"has {int(high - low) + 1:,} whole numbers", f"steps, or at most {_MOST:,}")
         return None
     return Range(low, high, unit, whole, scale == "log", steps)
 

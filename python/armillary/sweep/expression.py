@@ -9,6 +9,7 @@ is a parameter or a fixed value of the study; a text with a unit counts as its n
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,15 +55,19 @@ def compile_expression(text: str) -> Expression:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         return Expression(text, tuple(dict.fromkeys(_names(tree))), _compile(tree))
+    except ExpressionError:
+        raise
     except SyntaxError as error:
         raise ExpressionError(f"is no expression: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise ExpressionError("is nested too deeply") from None
+    except ValueError:  # characters that Python can't read
+        raise ExpressionError("is no expression: it holds characters that no text has") from None
 
 
 def value(raw: object) -> object:
     """A parameter's value as expressions see it: exact numbers, quantities in base units, other texts as they are."""
-    if isinstance(raw, float):
+    if isinstance(raw, float) and math.isfinite(raw):
         return Fraction(raw).limit_denominator(10**15)
     if isinstance(raw, str):
         found = base(raw)
@@ -158,6 +163,8 @@ _CALLS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 def _compile(node: ast.AST) -> Evaluate:  # noqa: PLR0911 - one arm a kind of node
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
         constant = _bounded(value(node.value))
+        if isinstance(constant, float):
+            raise ExpressionError("a number in it is too large")
         return lambda scope: constant
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         name = _path(node)

@@ -21,11 +21,14 @@ import msgspec
 
 from .. import _core
 from ..errors import InputError, Problem
+from .columns import fault
 from .runner import DECODER, Finished
-from .study import Study, located
+from .source import located
+from .study import Study
 
-SCHEMA = "armillary.sweep-journal/1"
+SCHEMA = "armillary.sweep-journal/2"
 NAME = "journal.jsonl"
+_LARGE = 10**18
 
 
 def header(study: Study) -> dict[str, Any]:
@@ -57,8 +60,10 @@ def _digests(study: Study) -> Iterator[tuple[str, str]]:
 class Journal:
     """The open journal of a sweep, and what it held when it was opened."""
 
-    def __init__(self, folder: str | os.PathLike[str], study: Study, resume: bool, retry_failed: bool = False) -> None:
-        self.path = Path(folder) / NAME
+    def __init__(
+        self, folder: str | os.PathLike[str], study: Study, points: int, resume: bool, retry_failed: bool = False
+    ) -> None:
+        self.path, self.points, self.columns = Path(folder) / NAME, points, len(study.columns)
         self.finished: dict[int, Finished] = {}
         self._refuse(resume)
         try:
@@ -81,6 +86,8 @@ class Journal:
         return InputError([Problem(str(self.path), place, message, allowed)])
 
     def _refuse(self, resume: bool) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise self._problem("", "is no file", "another directory")
         there = self.path.is_file() and self.path.stat().st_size > 0
         if there and not resume:
             raise self._problem("", "is there: this directory holds a sweep", "--resume to go on, or another directory")
@@ -93,9 +100,11 @@ class Journal:
 
     def _open(self, wanted: dict[str, Any]) -> None:
         self.stream.seek(0)
-        whole = 0
+        head, whole = json.dumps(wanted).encode(), 0
         for number, line in enumerate(self.stream, 1):
             if not line.endswith(b"\n"):
+                if number == 1 and not head.startswith(line):  # never ours: nothing of it may be lost
+                    self._compare(line, wanted)
                 break  # cut off in the middle of it
             if number == 1:
                 self._compare(line, wanted)
@@ -104,13 +113,13 @@ class Journal:
             whole += len(line)
         self.stream.truncate(whole)
         if not whole:
-            self.append([json.dumps(wanted).encode()])
+            self.append([head])
             _sync_folder(self.path.parent)
 
     def _compare(self, line: bytes, wanted: dict[str, Any]) -> None:
         try:
             there = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             there = None
         if not isinstance(there, dict) or there.get("schema") != SCHEMA:
             raise self._problem("line 1", "is no journal of a sweep", SCHEMA)
@@ -118,15 +127,28 @@ class Journal:
         if changed:
             allowed = "the study as it was, or another directory"
             raise InputError([Problem(str(self.path), place, message, allowed) for place, message in changed])
+        if not line.endswith(b"\n"):
+            raise self._problem("line 1", "has no end", "a journal as it was written")
 
     def _keep(self, number: int, line: bytes) -> None:
         try:
             found = DECODER.decode(line)
-        except msgspec.DecodeError as error:
-            raise self._problem(
-                f"line {number}", f"is no finished point: {error}", "a journal as it was written"
-            ) from None
+            wrong = self._fault(found)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            wrong = str(error)
+        if wrong:
+            raise self._problem(f"line {number}", f"is no finished point: {wrong}", "a journal as it was written")
         self.finished[found.index] = found
+
+    def _fault(self, found: Finished) -> str:
+        """What keeps a line from being a point of the study, in words; nothing when it is one."""
+        if not 0 <= found.index < self.points:
+            return f"there is no point {found.index}" if abs(found.index) < _LARGE else "there is no such point"
+        if len(found.values) != self.columns:
+            return f"it has {len(found.values)} values of {self.columns} parameters"
+        if found.error is not None:
+            return "it has failed, and has results" if found.results else ""
+        return fault(found.results)
 
     def append(self, lines: list[bytes]) -> None:
         """Adds whole lines, on the disk when this returns."""

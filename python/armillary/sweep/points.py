@@ -17,12 +17,13 @@ from typing import Any
 from ..errors import InputError, Problem
 from . import domain
 from .expression import ExpressionError, value
-from .study import MOST_POINTS, Study
+from .study import MEMORY, MOST_POINTS, Study
 
 Values = tuple[Any, ...]
 Point = tuple[int, Values]
 
-_TRIES = 1000
+_MISSES = 100_000
+"""Random draws without a point, one after the other, after which there is none to be found."""
 
 
 def admits(study: Study, values: Values) -> bool:
@@ -32,8 +33,10 @@ def admits(study: Study, values: Values) -> bool:
     scope = dict(study.scope)
     for name, index in study.aliases.items():
         scope[name] = value(values[index])
-    for index, constraint in enumerate(study.constraints):
+    for index, constraint, asks_memory in study.ordered:
         try:
+            if asks_memory and not _weigh(study, values, scope):
+                continue
             if not constraint.holds(scope):
                 return False
         except ExpressionError as error:
@@ -43,18 +46,32 @@ def admits(study: Study, values: Values) -> bool:
     return True
 
 
+def _weigh(study: Study, values: Values, scope: dict[str, Any]) -> bool:
+    """Puts what a point's workload needs of an NPU's memory into the scope, unless the workload can't be made: then the
+    point has to fail and say why."""
+    if MEMORY not in scope:
+        try:
+            scope[MEMORY] = study.footprints.of(study.at(values))
+        except InputError:
+            return False
+    if scope[MEMORY] is None:
+        raise ExpressionError("nobody says how much memory this workload needs before it has run")
+    return True
+
+
 def points(study: Study) -> tuple[list[Point], int]:
     """All points of a grid or a random search, and how many the constraints refused."""
     candidates = _grid(study) if study.search.kind == "grid" else _draws(study)
     found: list[Point] = []
-    refused = 0
+    refused = misses = 0
     most = study.search.points or MOST_POINTS
     for values in candidates:
         if admits(study, values):
             found.append((len(found), values))
+            misses = 0
         else:
-            refused += 1
-        if len(found) == most or refused > _TRIES * most:
+            refused, misses = refused + 1, misses + 1
+        if len(found) == most or (study.search.kind != "grid" and misses == _MISSES):
             break
     if not found or (study.search.points and len(found) < study.search.points):
         raise _too_few(study, len(found), refused)

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import IO
 
+from ..errors import ArmillaryError, Problem
 from .points import Point
 from .runner import ENCODER, Finished
 from .worker import READY
@@ -30,8 +31,12 @@ _MOST = 256
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
-class WorkerError(RuntimeError):
-    """A worker process could not be started."""
+_TRIES = 3
+"""Starts of a worker: one that is killed as it comes up has cost nothing yet."""
+
+
+class WorkerError(ArmillaryError):
+    """No worker process could be started."""
 
 
 class Worker:
@@ -51,7 +56,7 @@ class Worker:
     def pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         """To the worker, and from it."""
         if self.process.stdin is None or self.process.stdout is None:
-            raise WorkerError("a worker without pipes")
+            raise WorkerError([Problem("", "workers", "a worker process has no pipes")])
         return self.process.stdin, self.process.stdout
 
     def send(self, line: bytes) -> None:
@@ -63,10 +68,9 @@ class Worker:
         except OSError:
             return
 
-    def wait_ready(self) -> None:
-        """Raises `WorkerError` when it does not come up."""
-        if self.pipes()[1].readline() != READY:
-            raise WorkerError(f"a worker process ended with code {self.process.wait()} before its first point")
+    def is_ready(self) -> bool:
+        """Whether it comes up."""
+        return self.pipes()[1].readline() == READY
 
     def work(self, points: Sequence[Point]) -> Iterator[bytes]:
         """Answers one by one; fewer than there are points when the process dies."""
@@ -157,17 +161,24 @@ class Processes:
                 out.put(error)
 
     def _worker(self, slot: int) -> Worker | None:
-        """The worker of a slot, started when there is none."""
-        with self.lock:
-            if self.leaving:
-                return None
-            worker = self.workers[slot]
-            if worker is None:
-                worker = self.workers[slot] = Worker(self.opening)
-            else:
+        """The worker of a slot, started when there is none. Raises `WorkerError` when none comes up."""
+        ended = ""
+        for _ in range(_TRIES):
+            with self.lock:
+                if self.leaving:
+                    return None
+                worker = self.workers[slot]
+                if worker is None:
+                    worker = self.workers[slot] = Worker(self.opening)
+                else:
+                    return worker
+            if worker.is_ready():
                 return worker
-        worker.wait_ready()
-        return worker
+            with self.lock:
+                self.workers[slot] = None
+            ended = worker.end()
+        said = f"{_TRIES} worker processes ended before their first point, the last one with {ended}"
+        raise WorkerError([Problem("", "workers", said, "memory and processes for more of them, or fewer workers")])
 
     def _take(self, todo: deque[Point], most: int) -> list[Point]:
         """The next points: no more than leave work for the others."""

@@ -17,10 +17,10 @@ from ..platform.presets import SYSTEMS, presets
 from ..workload import Model, load_model
 from ..workload.families import options
 from . import domain
-from .columns import is_result
+from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
-from .source import Source
-from .study import BACKENDS, KINDS, MOST_POINTS, Parameter, Search, Study, located
+from .source import Source, located
+from .study import BACKENDS, KINDS, MEMORY, MOST_POINTS, Parameter, Search, Study
 
 _KEYS = ("name", "workload", "platform", "backend", "seed", "fold", "parameters", "rows", "constraints", "search")
 _TARGETS = (
@@ -73,7 +73,7 @@ class _Reader:
             columns=names,
             targets=targets,
             rows=rows,
-            constraints=self.constraints({*scope, *aliases}),
+            constraints=self.constraints({*scope, *aliases, MEMORY}),
             scope=scope,
             aliases=aliases,
             search=search,
@@ -309,8 +309,8 @@ class _Reader:
         if found is None:
             self.source.fault(("search", "kind"), f"{kind!r} is no search", "grid, random, optuna")
             return Search()
-        extra = {"grid": (), "random": ("points",), "optuna": ("points", "batch", "minimize", "maximize")}[kind]
-        raw = _mapping(self.source, ("search",), raw, ("kind", *extra))
+        extra = {"grid": (), "random": ("points",), "optuna": ("points", "batch")}[kind]
+        raw = _mapping(self.source, ("search",), raw, ("kind", *extra, "minimize", "maximize"))
         if not parameters and (not rows or kind != "grid"):
             self.source.fault(("parameters",), "is missing: nothing varies", "parameters, or rows")
         if rows and kind != "grid":
@@ -318,8 +318,7 @@ class _Reader:
         for each in parameters:
             self.check_domain(each, kind)
         points = 0 if kind == "grid" else self.whole("points", raw, None, MOST_POINTS)
-        objectives = self.objectives(raw) if kind == "optuna" else ()
-        return Search(found, points, objectives, self.whole("batch", raw, 8, 1024))
+        return Search(found, points, self.objectives(raw, kind == "optuna"), self.whole("batch", raw, 8, 1024))
 
     def check_domain(self, parameter: Parameter, kind: str) -> None:
         found, place = parameter.domain, ("parameters", parameter.name)
@@ -338,19 +337,21 @@ class _Reader:
             return 1
         return each
 
-    def objectives(self, raw: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    def objectives(self, raw: Mapping[str, Any], needed: bool) -> tuple[tuple[str, bool], ...]:
         """Columns to make small or large."""
         found: list[tuple[str, bool]] = []
         for key, more in (("minimize", False), ("maximize", True)):
             names = raw.get(key, [])
             for name in [names] if isinstance(names, str) else names if isinstance(names, list) else [None]:
-                if not isinstance(name, str) or not is_result(name, numbers=True):
-                    self.source.fault(
-                        ("search", key), f"{name!r} is no column of numbers", "step_time_ns, mfu, ...: docs/sweep.md"
-                    )
+                column = ALIASES.get(name, name) if isinstance(name, str) else ""
+                if not is_result(column, numbers=True):
+                    allowed = "step_time_ns, mfu, memory, ...: docs/sweep.md"
+                    self.source.fault(("search", key), f"{name!r} is no column of numbers", allowed)
+                elif column in (each for each, _ in found):
+                    self.source.fault(("search", key), f"{name} is there twice", "each column once")
                 else:
-                    found.append((name, more))
-        if not found and not ("minimize" in raw or "maximize" in raw):
+                    found.append((column, more))
+        if needed and not found and not ("minimize" in raw or "maximize" in raw):
             self.source.fault(("search",), "has no objective", "minimize: step_time_ns")
         return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -256,7 +257,7 @@ class _Run:
     def _open(self, folder: Path, resume: bool, retry_failed: bool) -> None:
         from .journal import Journal
 
-        self.journal = Journal(folder, self.study, resume, retry_failed)
+        self.journal = Journal(folder, self.study, self.total, resume, retry_failed)
         for each in self.journal.finished.values():
             self._keep(each)
 
@@ -300,7 +301,8 @@ class _Run:
         """A journal whose points are not those of the study is not its journal."""
         for index, values in points:
             kept = self.finished.get(index)
-            if kept is not None and kept.values != list(values) and self.journal is not None:
+            same = kept is None or (kept.values == list(values) and json.dumps(kept.values) == json.dumps(values))
+            if kept is not None and not same and self.journal is not None:
                 said = f"has {kept.values} as point {index}, the study {list(values)}"
                 raise InputError([Problem(str(self.journal.path), "", said, "the journal of this study")])
 

@@ -21,8 +21,8 @@ from ..workload.workload import is_text
 from .columns import Claims, columns
 from .points import Point
 from .reader import study
-from .source import Source
-from .study import Study, located
+from .source import Source, located
+from .study import Study
 
 WORKLOADS = 8
 """Workloads kept: one may be large."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
+from ..platform.presets import SYSTEMS
+from ..workload.models import MODELS
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,21 @@ class Source:
 def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
     """The study in the file `study`, or the mapping itself. Raises `InputError` for what is no mapping."""
     if isinstance(study, Mapping):
-        return Source(dict(study))
+        documents.require_sound(dict(study), "study")
+        return Source(_plain(study))
     file = os.fspath(study)
     text = documents.read_text(file, "a study, a YAML file")
     return _parse(text, file)
+
+
+def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
+    """The study as other processes and the journal are handed it. Raises `InputError` for what JSON can't hold."""
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(dict(study)))
+    except (TypeError, ValueError) as error:
+        allowed = "texts, numbers, true, false, lists and mappings"
+        raise InputError([Problem("study", "", f"holds what no file can: {error}", allowed)]) from None
+    return found
 
 
 def _parse(text: str, file: str) -> Source:
@@ -56,3 +70,9 @@ def _parse(text: str, file: str) -> Source:
     for path, line in document.repeated:
         source.fault(path, f"is given twice, in line {line} again", "each key once")
     return source
+
+
+def located(name: str, folder: str) -> str:
+    """A preset's name as it is; a path from `folder`."""
+    preset = os.sep not in name and any((room / f"{name}.yml").is_file() for room in (SYSTEMS, MODELS))
+    return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
-from ..platform.presets import SYSTEMS
-from ..workload.models import MODELS
 from . import domain
 from .expression import Expression
+from .footprint import Footprints
 from .source import Source
 
 BACKENDS = ("analytical", "link")
+MEMORY = "memory"
+"""What constraints call the bytes that the fullest NPU needs."""
 MOST_POINTS = 1_000_000
 Kind = Literal["grid", "random", "optuna"]
 KINDS: tuple[Kind, ...] = ("grid", "random", "optuna")
@@ -60,15 +61,22 @@ class Study:
     """Names by which constraints may call a column."""
     search: Search
 
+    @cached_property
+    def ordered(self) -> tuple[tuple[int, Expression, bool], ...]:
+        """Constraints with their place, and whether they ask for memory: those that do come last, for it takes a while
+        to tell."""
+        known = {*self.scope, *self.aliases}
+        asks = [MEMORY in each.names and MEMORY not in known for each in self.constraints]
+        return tuple(sorted(zip(range(len(asks)), self.constraints, asks, strict=True), key=lambda each: each[2]))
+
+    @cached_property
+    def footprints(self) -> Footprints:
+        """What the workloads of its points need."""
+        return Footprints(self.source.folder)
+
     def at(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """Everything a point sets, by target; what is not there has its default."""
         found = dict(self.base)
         for targets, each in zip(self.targets, values, strict=True):
             found.update(dict.fromkeys(targets, each))
         return found
-
-
-def located(name: str, folder: str) -> str:
-    """A preset's name as it is; a path from `folder`."""
-    preset = os.sep not in name and any((room / f"{name}.yml").is_file() for room in (SYSTEMS, MODELS))
-    return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes

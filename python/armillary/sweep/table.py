@@ -1,7 +1,8 @@
 """The table of a sweep: one row a point, in the order of points, whatever order they ended in.
 
-Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`), `error`. The same study
-gives the same bytes, as Parquet and as CSV.
+Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`), `error`. Bytes and FLOPs
+are decimals of 38 digits without a fraction: steps of frontier models exceed 64 bits, and Parquet and Arrow have no
+wider integers. The same study gives the same bytes, as Parquet and as CSV.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Problem
-from .columns import COUNTS, NUMBERS, TEXTS
+from .columns import DIGITS, Kind, dimensions, kinds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .runner import Finished
 
 _LARGEST = 2**63
+_FLOAT = 10**308
 NAME = "table.parquet"
 ABOUT = "armillary.sweep"
 """Key of the metadata."""
@@ -33,19 +35,18 @@ def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFram
     rows = sorted(finished, key=lambda each: each.index)
     series = [pl.Series("index", [each.index for each in rows], dtype=pl.Int64)]
     series += [_parameter(name, [each.values[place] for each in rows]) for place, name in enumerate(columns)]
-    kinds = {
-        **dict.fromkeys(NUMBERS, pl.Float64),
-        **dict.fromkeys(COUNTS, pl.Int64),
-        **dict.fromkeys(TEXTS, pl.String),
+    most = max((dimensions(each.results) for each in rows), default=0)
+    types: dict[Kind, pl.DataType | type[pl.DataType]] = {
+        "number": pl.Float64,
+        "count": pl.Int64,
+        "size": pl.Decimal(DIGITS, 0),
+        "flag": pl.Boolean,
+        "text": pl.String,
     }
-    most = max((sum(name.endswith("_utilisation") for name in each.results) for each in rows), default=0)
-    for number in range(1, most + 1):
-        kinds |= {
-            f"dim{number}_utilisation": pl.Float64,
-            f"dim{number}_busy_ns": pl.Float64,
-            f"dim{number}_bytes": pl.Int64,
-        }
-    series += [pl.Series(name, [each.results.get(name) for each in rows], dtype=kind) for name, kind in kinds.items()]
+    series += [
+        pl.Series(name, [each.results.get(name) for each in rows], dtype=types[kind])
+        for name, kind in kinds(most).items()
+    ]
     series.append(pl.Series("error", [each.error for each in rows], dtype=pl.String))
     return pl.DataFrame(series)
 
@@ -54,14 +55,16 @@ def _parameter(name: str, values: list[Any]) -> pl.Series:
     """Whole numbers, numbers, flags or texts; anything mixed as JSON text."""
     import polars as pl
 
-    kinds = {type(value) for value in values}
-    if kinds <= {bool}:
+    types = {type(value) for value in values}
+    if types <= {bool}:
         return pl.Series(name, values, dtype=pl.Boolean)
-    if kinds <= {int} and all(-_LARGEST <= value < _LARGEST for value in values):
+    if types <= {int} and all(-_LARGEST <= value < _LARGEST for value in values):
         return pl.Series(name, values, dtype=pl.Int64)
-    if kinds <= {int, float}:
+    if types <= {int} and all(abs(value) < 10**DIGITS for value in values):
+        return pl.Series(name, values, dtype=pl.Decimal(DIGITS, 0))
+    if types <= {int, float} and all(abs(value) < _FLOAT for value in values):
         return pl.Series(name, [float(value) for value in values], dtype=pl.Float64)
-    if kinds <= {str}:
+    if types <= {str}:
         return pl.Series(name, values, dtype=pl.String)
     return pl.Series(name, [each if isinstance(each, str) else json.dumps(each) for each in values], dtype=pl.String)
 

@@ -2,7 +2,7 @@
 
 from .cnn import cnn
 from .dlrm import dlrm
-from .families import build
+from .families import build, needed_memory
 from .layerwise import layerwise
 from .models import Model, load_model, models
 from .moe import moe
@@ -28,5 +28,6 @@ __all__ = [
     "load_model",
     "models",
     "moe",
+    "needed_memory",
     "transformer",
 ]

@@ -17,6 +17,8 @@ from .parallelism import Parallelism
 from .workload import Workload
 
 Builder = Callable[..., Workload]
+_DECODERS = ("transformer", "moe")
+"""Families whose memory is known without making the workload."""
 
 
 def builder(family: str) -> Builder:
@@ -50,12 +52,30 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     The options are those of the model's family (`transformer`, `moe`, `dlrm`, `cnn`).
     Raises `InputError` listing every problem.
     """
+    found = _known(model, chosen)
+    return builder(found.family)(found, **chosen)
+
+
+def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> int | None:
+    """Bytes of the NPU that needs most memory at its peak: what the summary of `build` with these options says, in a
+    few milliseconds for a decoder. Nothing where it doesn't say. Raises `InputError` listing every problem."""
+    found = _known(model, chosen)
+    if found.family in _DECODERS:
+        from .transformer import footprints
+
+        return max(memory.total for memory in footprints(found, **chosen))  # type: ignore[arg-type]
+    summary = builder(found.family)(found, **chosen).summary
+    return None if summary is None else summary.memory or None
+
+
+def _known(model: str | os.PathLike[str] | Model, chosen: Mapping[str, object]) -> Model:
+    """The model, once its family has all the options `chosen`."""
     found = load_model(model)
     known = options(found.family)
     unknown = [name for name in chosen if name not in known]
     if unknown:
         raise InputError([_unknown(name, found, list(known)) for name in unknown])
-    return builder(found.family)(found, **chosen)
+    return found
 
 
 def _unknown(name: str, model: Model, known: list[str]) -> Problem:

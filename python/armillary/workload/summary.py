@@ -77,6 +77,11 @@ class Summary:
     notes: tuple[str, ...] = ()
     tokens: Count = 0
 
+    @property
+    def memory(self) -> int:
+        """Peak bytes of the NPU that needs most."""
+        return max((entry.memory.total for entry in self.classes), default=0)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return asdict(self)

@@ -125,10 +125,11 @@ class SlowWorker:
         self.process = type("Process", (), {"kill": lambda _: None})()
         self.share, self.ready = 1, False
 
-    def wait_ready(self) -> None:
+    def is_ready(self) -> bool:
         if self.late:
             assert self.up.wait(60)
         self.ready = True
+        return True
 
     def work(self, points: Sequence[Point]) -> Iterator[bytes]:
         for index, _ in points:
