@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from . import _core, files
 from .errors import InputError, Problem
-from .schema import Class, Dimension, Link, Operation, Phase, Report
+from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -164,5 +164,5 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
     import polars as pl
 
     kinds: dict[object, type[pl.DataType]] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
-    kinds[list[float]] = pl.List
-    return {name: kinds[kind] for name, kind in get_type_hints(row).items()}
+    kinds |= {Large: pl.Int128, list[float]: pl.List}
+    return {name: kinds[kind] for name, kind in get_type_hints(row, include_extras=True).items()}

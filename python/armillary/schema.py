@@ -1,11 +1,14 @@
 """The form of a report, `armillary.report/1`, as types. The truth is `crates/stats/src/lib.rs`; a test compares them.
 
-Times end in `_ns`, bytes are bytes, shares are 0..1.
+Times end in `_ns`, bytes are bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128: sums over all ranks.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypeAlias, TypedDict
+
+Large: TypeAlias = Annotated[int, "128 bits"]
+"""A whole number that can exceed 64 bits."""
 
 
 class Class(TypedDict):
@@ -47,7 +50,7 @@ class Dimension(TypedDict):
     link_gb_per_s: float
     npu_gb_per_s: float
     usable_gb_per_s: float
-    bytes: int
+    bytes: Large
     utilisation: float
     bound_ns: float
     busy_ns: float
@@ -57,7 +60,7 @@ class Phase(TypedDict):
     """One phase position of multi-phase collectives."""
 
     name: str
-    count: int
+    count: Large
     queue_ns: float
     network_ns: float
 
@@ -67,10 +70,10 @@ class Operation(TypedDict):
 
     name: str
     kind: str
-    count: int
+    count: Large
     total_ns: float
     max_ns: float
-    bytes: int
+    bytes: Large
 
 
 class Link(TypedDict):
@@ -88,8 +91,8 @@ class Link(TypedDict):
 class Counts(TypedDict):
     """Work done."""
 
-    operations: int
-    transfers: int
+    operations: Large
+    transfers: Large
 
 
 class Layer(TypedDict):
@@ -205,7 +208,7 @@ class Collective(TypedDict):
     bytes: int
     ranks: int
     chunks: int
-    count: int
+    count: Large
     nodes: list[int]
     mean_ns: float
     max_ns: float

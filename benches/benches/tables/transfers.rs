@@ -79,7 +79,7 @@ fn executor(wish: &Wish) -> io::Result<()> {
             let config = built(&configure(folder.path(), "trace", backend, false), all_reduce(1 << 30, NPUS));
             let (seconds, outcome) = wish.effort().least(|| run_with(&config, false, &mut |_| true));
             let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
-            row(what, name, (seconds, outcome.report.counts.transfers));
+            row(what, name, (seconds, outcome.report.counts.transfers as u64));
         }
     }
     Ok(())

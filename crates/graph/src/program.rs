@@ -144,9 +144,9 @@ pub struct Gemm {
 
 impl Gemm {
     /// Floating-point operations, a multiplication and an addition for each term; saturating.
-    pub fn operations(&self) -> u64 {
-        let terms = u128::from(self.batch) * u128::from(self.m) * u128::from(self.n) * u128::from(self.k);
-        u64::try_from(2 * terms.min(u128::MAX / 2)).unwrap_or(u64::MAX)
+    pub fn operations(&self) -> u128 {
+        let [batch, m, n, k] = [self.batch, self.m, self.n, self.k].map(u128::from);
+        (batch * m * n * k).saturating_mul(2)
     }
 
     /// Bytes of both inputs and the output, each counted once; saturating.
@@ -226,10 +226,10 @@ pub enum Op {
 
 impl Op {
     /// Floating-point operations and bytes of a computation on the NPU, where both are known.
-    pub fn work(&self) -> Option<(u64, Bytes)> {
+    pub fn work(&self) -> Option<(u128, Bytes)> {
         match self {
             Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false, .. } => {
-                Some((*operations, *bytes))
+                Some((u128::from(*operations), *bytes))
             }
             Op::Gemm(gemm) => Some((gemm.operations(), gemm.bytes())),
             _ => None,

@@ -134,10 +134,10 @@ impl Workload {
     }
 
     /// Number of operations over all ranks.
-    pub fn operations(&self) -> u64 {
-        let mut uses = vec![0u64; self.programs.len()];
+    pub fn operations(&self) -> u128 {
+        let mut uses = vec![0u128; self.programs.len()];
         self.ranks.iter().for_each(|r| uses[r.program as usize] += 1);
-        uses.iter().zip(&self.programs).map(|(&n, p)| n * p.nodes().len() as u64).sum()
+        uses.iter().zip(&self.programs).map(|(&n, p)| n * p.nodes().len() as u128).sum()
     }
 }
 

@@ -104,8 +104,8 @@ pub struct Analytical {
     memo: Vec<Memo>,
     departures: Departures,
     queue: EventQueue<u64>,
-    bytes: Vec<u64>,
-    transfers: u64,
+    bytes: Vec<u128>,
+    transfers: u128,
 }
 
 impl Analytical {
@@ -267,8 +267,8 @@ impl Axis {
 
     /// Links leaving an NPU on the way: every hop of a ring, the first of a switch.
     #[inline]
-    fn leaving(&self, hops: u32) -> u64 {
-        if self.block == Block::Ring { u64::from(hops) } else { 1 }
+    fn leaving(&self, hops: u32) -> u128 {
+        if self.block == Block::Ring { u128::from(hops) } else { 1 }
     }
 }
 
@@ -277,6 +277,7 @@ impl Backend for Analytical {
     fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence) {
         let Transfer { src, dst, bytes, token, weight } = transfer;
         let (mut start, mut total) = (None, Span::ZERO);
+        let volume = u128::from(bytes) * u128::from(weight);
         match &self.paths {
             Paths::Stack { axes, crossing } => {
                 let (memo, carried, departures) = (&mut self.memo, &mut self.bytes, &mut self.departures);
@@ -288,7 +289,7 @@ impl Backend for Analytical {
                     }
                     start.get_or_insert_with(|| departures.depart(now, src, port, memo.occupancy));
                     total += memo.span;
-                    carried[dim] += bytes * weight * axis.leaving(hops);
+                    carried[dim] += volume * axis.leaving(hops);
                 });
             }
             Paths::Graph { graph, costs } => {
@@ -299,10 +300,10 @@ impl Backend for Analytical {
                     *free = leaves + costs[hop.link as usize].occupancy(bytes);
                     start = Some(leaves);
                 }
-                self.bytes[0] += bytes * weight;
+                self.bytes[0] += volume;
             }
         }
-        self.transfers += weight;
+        self.transfers += u128::from(weight);
         self.queue.push(start.unwrap_or(now) + total, sequence.draw(), token);
     }
 
@@ -332,7 +333,8 @@ impl Backend for Analytical {
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {
-        let bytes = transfer.bytes * transfer.weight * times;
+        let started = u128::from(transfer.weight) * u128::from(times);
+        let bytes = started * u128::from(transfer.bytes);
         match &self.paths {
             Paths::Stack { axes, crossing } => {
                 let carried = &mut self.bytes;
@@ -342,7 +344,7 @@ impl Backend for Analytical {
             }
             Paths::Graph { .. } => self.bytes[0] += bytes,
         }
-        self.transfers += transfer.weight * times;
+        self.transfers += started;
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {

@@ -70,8 +70,8 @@ pub struct LinkQueues {
     free: Vec<u32>,
     queue: EventQueue<Event>,
     /// By dimension, on links that leave an NPU, by weight.
-    bytes: Vec<u64>,
-    transfers: u64,
+    bytes: Vec<u128>,
+    transfers: u128,
 }
 
 impl LinkQueues {
@@ -162,7 +162,7 @@ impl LinkQueues {
         state.sending += occupancy;
         let waiting = state.head != NONE;
         if from_npu {
-            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += bytes * weight;
+            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += u128::from(bytes) * u128::from(weight);
         }
         self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
         if waiting {
@@ -197,7 +197,7 @@ impl Backend for LinkQueues {
                 self.messages.len() as u32 - 1
             }
         };
-        self.transfers += transfer.weight;
+        self.transfers += u128::from(transfer.weight);
         self.forward(now, message, transfer.src, sequence);
     }
 
@@ -245,8 +245,9 @@ impl Backend for LinkQueues {
         state.bytes += transfer.bytes * times;
         state.sending += occupancy * times;
         let dim = if self.by_link { 0 } else { self.graph.dim(link) as usize };
-        self.bytes[dim] += transfer.bytes * transfer.weight * times;
-        self.transfers += transfer.weight * times;
+        let started = u128::from(transfer.weight) * u128::from(times);
+        self.bytes[dim] += started * u128::from(transfer.bytes);
+        self.transfers += started;
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {

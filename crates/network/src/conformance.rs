@@ -73,9 +73,9 @@ fn bytes_conserved<B: Backend>(
     let mut backend = make();
     run(&mut backend, transfers);
     let usage = backend.usage();
-    let sent: u64 = transfers.iter().map(|t| t.1.bytes * t.1.weight).sum();
-    let started: u64 = transfers.iter().map(|t| t.1.weight).sum();
-    let carried: u64 = usage.bytes.iter().sum();
+    let sent: u128 = transfers.iter().map(|t| u128::from(t.1.bytes) * u128::from(t.1.weight)).sum();
+    let started: u128 = transfers.iter().map(|t| u128::from(t.1.weight)).sum();
+    let carried: u128 = usage.bytes.iter().sum();
     if usage.transfers != started || carried < sent {
         return Err(format!("{sent} bytes were sent in {done} transfers, {carried} carried in {}", usage.transfers));
     }

@@ -114,9 +114,9 @@ pub trait Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes by dimension on links that leave an NPU (a ring counts every hop). One dimension where the fabric has none.
-    pub bytes: Vec<u64>,
+    pub bytes: Vec<u128>,
     /// Transfers started, by weight.
-    pub transfers: u64,
+    pub transfers: u128,
     /// Per link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,
 }

@@ -306,7 +306,7 @@ impl Workload {
     }
 
     #[getter]
-    fn operations(&self) -> u64 {
+    fn operations(&self) -> u128 {
         self.0.operations()
     }
 

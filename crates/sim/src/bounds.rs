@@ -30,7 +30,7 @@ pub(crate) fn usable(parts: &Parts, lowered: &[Arc<Lowered>], all: &[f64]) -> Ve
 
 /// Bounds of a step from those of its dimensions.
 pub(crate) fn bounds(dimensions: &[Dimension], npus: f64) -> Bounds {
-    let bytes: u64 = dimensions.iter().map(|d| d.bytes).sum();
+    let bytes: u128 = dimensions.iter().map(|d| d.bytes).sum();
     let usable: f64 = dimensions.iter().map(|d| d.usable_gb_per_s).sum();
     Bounds {
         dimension_ns: dimensions.iter().map(|d| d.bound_ns).fold(0.0, f64::max),

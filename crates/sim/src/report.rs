@@ -9,7 +9,7 @@ use crate::profile::Profile;
 use crate::run::{BackendKind, Config, Outcome, Parts};
 use crate::symmetry::Classes;
 use engine::Digest;
-use stats::{Class, Counts, Dimension, Link, Phase, Report, SCHEMA, Symmetry};
+use stats::{Class, Counts, Dimension, Link, Origin, Phase, Report, SCHEMA, Symmetry};
 use topology::{Block, Fabric};
 use units::{Bytes, Span, Time};
 
@@ -64,28 +64,28 @@ pub(crate) fn outcome(
     }
 }
 
-fn echo(config: &Config, parts: &Parts) -> serde_json::Value {
+fn echo(config: &Config, parts: &Parts) -> stats::Config {
     let (origin, declaration) = (&parts.workload.origin, parts.workload.declaration.as_deref());
-    let summary = declaration.and_then(|d| serde_json::from_str::<serde_json::Value>(d.summary.as_deref()?).ok());
-    let workload = serde_json::json!({
-        "traces": if origin.is_empty() { None } else { Some(origin) },
-        "programs": parts.workload.programs.len(),
-        "groups": parts.workload.groups.len(),
-        "summary": summary,
-        "groups_file": parts.workload.reading.groups,
-        "passes": parts.workload.reading.passes,
-    });
+    let summary = declaration.and_then(|d| serde_json::from_str(d.summary.as_deref()?).ok());
+    let workload = Origin {
+        traces: Some(origin.clone()).filter(|name| !name.is_empty()),
+        programs: parts.workload.programs.len() as u64,
+        groups: parts.workload.groups.len() as u64,
+        summary,
+        groups_file: parts.workload.reading.groups.clone(),
+        passes: parts.workload.reading.passes,
+    };
     let backend = match config.backend {
         BackendKind::Analytical => "analytical",
         BackendKind::Link => "link",
     };
     let native = config.platform.profile == Profile::Native;
-    serde_json::json!({
-        "backend": backend,
-        "workload": workload,
-        "platform": native::to_json(&config.platform),
-        "platform_file": native.then(|| native::to_yaml(&config.platform)),
-    })
+    stats::Config {
+        backend: backend.into(),
+        workload,
+        platform: native::to_json(&config.platform),
+        platform_file: native.then(|| native::to_yaml(&config.platform)),
+    }
 }
 
 /// Over every rank's completions, in order of ranks.

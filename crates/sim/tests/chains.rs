@@ -60,7 +60,7 @@ proptest! {
         let row = &rows(&report)[0];
         let (steps, terms) = (f64::from(2 * (n - 1)), &row.terms[0]);
         prop_assert_eq!(rows(&report).len(), 1);
-        prop_assert_eq!((row.count, row.ranks, row.chunks), (u64::from(n), u64::from(n), 1));
+        prop_assert_eq!((row.count, row.ranks, row.chunks), (u128::from(n), u64::from(n), 1));
         prop_assert_eq!(terms.messages, steps);
         prop_assert!(close(terms.latency_ns, steps * latency as f64));
         prop_assert!(close(terms.transfer_ns, steps * fragment as f64 / 4.0));

@@ -41,7 +41,7 @@ fn close_to_all_dimensions_busy() {
             let report =
                 time(preset(name, &set), CollectiveKind::AllReduce, 1_000_000_000, BackendKind::Analytical, true)
                     .report;
-            let sent: u64 = report.dimensions.iter().map(|d| d.bytes).sum();
+            let sent: u128 = report.dimensions.iter().map(|d| d.bytes).sum();
             // Each of up to seven divisions of a chunk rounds up.
             assert!((sent as f64 / (512.0 * 2e9 * 511.0 / 512.0) - 1.0).abs() < 1e-4, "{name}, {order}: {sent}");
             assert!(

@@ -4,6 +4,7 @@
 //! Not here: pictures and pages (`python/armillary/report`).
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 /// Names the form of the report; changes when a field changes its meaning.
 pub const SCHEMA: &str = "armillary.report/1";
@@ -16,7 +17,7 @@ pub struct Report {
     /// Version of Armillary.
     pub version: String,
     /// What was asked for, fully resolved.
-    pub config: serde_json::Value,
+    pub config: Config,
     /// Seed of every random stream.
     pub seed: u64,
     /// Digest of the event stream, 16 hexadecimal digits. Equal for folded and unfolded runs.
@@ -45,6 +46,36 @@ pub struct Report {
     pub counts: Counts,
     /// Layers, activity over time and the critical path; `None` unless asked for.
     pub detail: Option<Detail>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Config {
+    /// `analytical`, `link`.
+    pub backend: String,
+    /// The platform, resolved.
+    pub platform: serde_json::Value,
+    /// The platform as a file; `None` where no file of ours can say it.
+    pub platform_file: Option<String>,
+    /// The workload.
+    pub workload: Origin,
+}
+
+/// Where a workload is from, and what its generator says of it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Origin {
+    /// Communicator groups.
+    pub groups: u64,
+    /// The file of its communicator groups, as the user named it.
+    pub groups_file: Option<String>,
+    /// How often the layers of a text run; 1 for everything else.
+    pub passes: u32,
+    /// Distinct programs.
+    pub programs: u64,
+    /// Parameters, operations, volumes and memory, as the generator wrote them: its numbers can have more than 64 bits.
+    pub summary: Option<Box<RawValue>>,
+    /// The path, as the user named it.
+    pub traces: Option<String>,
 }
 
 /// Ranks that behave alike.
@@ -108,7 +139,7 @@ pub struct Dimension {
     /// Of that what the algorithms of the run can use, GB/s: a ring run one way uses one of its two links.
     pub usable_gb_per_s: f64,
     /// Bytes sent by all NPUs over this dimension.
-    pub bytes: u64,
+    pub bytes: u128,
     /// Bytes over (outgoing bandwidth x step time x NPUs), 0..1.
     pub utilisation: f64,
     /// Bytes over (usable bandwidth x NPUs): the least time for them.
@@ -123,7 +154,7 @@ pub struct Phase {
     /// `P1 reduce_scatter Ring(4)`.
     pub name: String,
     /// Chunk phases over all ranks.
-    pub count: u64,
+    pub count: u128,
     /// Mean wait in the queue.
     pub queue_ns: f64,
     /// Mean time from leaving the queue to the end of the phase.
@@ -138,13 +169,13 @@ pub struct Operation {
     /// `compute`, `all_reduce`, `send`, ...
     pub kind: String,
     /// How many, over all ranks.
-    pub count: u64,
+    pub count: u128,
     /// Sum of their durations over all ranks.
     pub total_ns: f64,
     /// Longest.
     pub max_ns: f64,
     /// Bytes over all ranks (communication and memory).
-    pub bytes: u64,
+    pub bytes: u128,
 }
 
 /// One link, and how many are used just like it.
@@ -170,9 +201,9 @@ pub struct Link {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Operations.
-    pub operations: u64,
+    pub operations: u128,
     /// Transfers.
-    pub transfers: u64,
+    pub transfers: u128,
 }
 
 /// What takes a log of the run to tell.
@@ -313,7 +344,7 @@ pub struct Collective {
     /// Chunks of each.
     pub chunks: u64,
     /// How many, over all ranks.
-    pub count: u64,
+    pub count: u128,
     /// Ids in the traces, the first 64.
     pub nodes: Vec<u64>,
     /// Mean time from a rank's start to its end.

@@ -94,9 +94,7 @@ impl Bandwidth {
     /// When the bandwidth is zero: parsers refuse it beforehand.
     #[inline]
     pub fn span(self, bytes: Bytes) -> Span {
-        let exact = u128::from(bytes.0) * PS_PER_S;
-        let ps = exact.div_ceil(u128::from(self.0));
-        Span(u64::try_from(ps).unwrap_or(u64::MAX))
+        at_rate(u128::from(bytes.0), self.0)
     }
 
     /// This part of the bandwidth, rounded down to the byte per second but not to nothing.
@@ -110,10 +108,17 @@ impl Bandwidth {
     }
 }
 
+/// Time for `amount` at `rate` a second, rounded up to the picosecond.
+#[inline]
+fn at_rate(amount: u128, rate: u64) -> Span {
+    let ps = amount.saturating_mul(PS_PER_S).div_ceil(u128::from(rate));
+    Span(u64::try_from(ps).unwrap_or(u64::MAX))
+}
+
 impl Flops {
     /// Time for `operations` at this rate, rounded up to the picosecond.
-    pub fn span(self, operations: u64) -> Span {
-        Bandwidth(self.0).span(Bytes(operations))
+    pub fn span(self, operations: u128) -> Span {
+        at_rate(operations, self.0)
     }
 
     /// This part of the rate, rounded down to the operation per second but not to nothing.

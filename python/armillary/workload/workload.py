@@ -197,4 +197,4 @@ def _declared(
     # The core tells only activations from what is held all along.
     footprints = [(m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory]
     known = [footprint for footprint in footprints for _ in range(alike)]
-    return known if len(known) == programs else [], json.dumps(summary.as_dict())
+    return known if len(known) == programs else [], json.dumps(summary.as_dict(), indent=2)

@@ -80,7 +80,7 @@ proptest! {
     /// Times `c + operations / peak` meet the assumptions: a table of them says exactly what it holds, and bounds the rest.
     #[test]
     fn sound_measurements_are_repeated(shapes in prop::collection::vec([1u32..9000, 1u32..9000, 1u32..9000], 2..12), overhead in 1u64..9_000_000) {
-        let truth = |gemm: &Gemm| Span(overhead + gemm.operations() / 300);
+        let truth = |gemm: &Gemm| Span(overhead + gemm.operations() as u64 / 300);
         let gemms: Vec<Gemm> = shapes.into_iter().map(|[m, n, k]| Gemm { batch: 1, m, n, k, width: 2 }).collect();
         let (asked, known) = gemms.split_first().unwrap();
         let table = Table::of("t.csv", known.iter().map(|g| (*g, truth(g))));

@@ -35,7 +35,7 @@ pub enum Compute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Work {
     /// Floating-point operations.
-    pub operations: u64,
+    pub operations: u128,
     /// Bytes read and written.
     pub bytes: Bytes,
     /// Kind of kernel.

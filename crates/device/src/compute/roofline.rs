@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use units::Bytes;
 
-    fn work(operations: u64, bytes: u64, kernel: Kernel) -> Work {
+    fn work(operations: u128, bytes: u64, kernel: Kernel) -> Work {
         Work { operations, bytes: Bytes(bytes), kernel, gemm: None }
     }
 

@@ -29,13 +29,12 @@ pub struct Tiles {
 
 impl Tiles {
     /// Operations that the GPU could do meanwhile in tiles of the largest kind without a gap; saturating.
-    pub fn operations(&self, gemm: &Gemm) -> u64 {
+    pub fn operations(&self, gemm: &Gemm) -> u128 {
         let all = TILES.iter().flat_map(|&tile| SPLITS.map(|split| self.cost(gemm, tile, split)));
         let least = all.min().unwrap_or(u128::MAX);
         let (a, b) = (u128::from(TILES[0].0), u128::from(TILES[0].1));
         let largest = a * b + u128::from(self.load) * (a + b);
-        let operations = least.saturating_mul(a * b).div_ceil(largest);
-        u64::try_from(operations).unwrap_or(u64::MAX)
+        least.saturating_mul(a * b).div_ceil(largest)
     }
 
     /// The same times `1 + load (1/a + 1/b)` of the tile at hand.

@@ -255,7 +255,7 @@ pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool)
 }
 
 /// `operations / min(memory bandwidth * intensity, peak)`, cut to whole nanoseconds.
-fn roofline(operations: u64, bytes: u64, parameters: &AstraSimParameters) -> Span {
+fn roofline(operations: u128, bytes: u64, parameters: &AstraSimParameters) -> Span {
     if bytes == 0 {
         return Span::ZERO;
     }

@@ -50,7 +50,7 @@ pub struct PhaseTotals {
     /// What it does.
     pub kind: CollectiveKind,
     /// Chunk phases.
-    pub count: u64,
+    pub count: u128,
     /// Sum of waits in the queue, ps.
     pub queue: u128,
     /// Sum of times in the phase, ps.
@@ -93,7 +93,7 @@ struct Operations {
 #[derive(Clone, Copy, Default)]
 struct NodeTotals {
     total: u128,
-    count: u64,
+    count: u128,
     max: Span,
 }
 
@@ -270,7 +270,7 @@ impl<'a> Recorder<'a> {
             self.phases.len() - 1
         });
         let (totals, ranks) = (&mut self.phases[at], self.multiplicity[rank as usize]);
-        totals.count += ranks;
+        totals.count += u128::from(ranks);
         totals.queue += u128::from(queue.0) * u128::from(ranks);
         totals.network += u128::from(network.0) * u128::from(ranks);
     }
@@ -356,13 +356,13 @@ impl Operations {
     fn add(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
         let at = self.first[self.program[rank as usize] as usize] + node as usize;
         let totals = &mut self.totals[at];
-        totals.count += ranks;
+        totals.count += u128::from(ranks);
         totals.total += u128::from(span.0) * u128::from(ranks);
         totals.max = totals.max.max(span);
     }
 
     fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
-        let mut named: indexmap::IndexMap<(&str, &str), (u64, u128, Span, u64)> = indexmap::IndexMap::new();
+        let mut named: indexmap::IndexMap<(&str, &str), (u128, u128, Span, u128)> = indexmap::IndexMap::new();
         for (p, program) in workload.programs.iter().enumerate() {
             for (n, node) in program.nodes().iter().enumerate() {
                 let NodeTotals { total, count, max } = self.totals[self.first[p] + n];
@@ -370,12 +370,12 @@ impl Operations {
                 entry.0 += count;
                 entry.1 += total;
                 entry.2 = entry.2.max(max);
-                entry.3 = entry.3.saturating_add(count.saturating_mul(bytes_of(&node.op)));
+                entry.3 += count * u128::from(bytes_of(&node.op));
             }
         }
         named.sort_by(|a, x, b, y| y.1.cmp(&x.1).then_with(|| a.cmp(b)));
         let row =
-            |((name, kind), (count, total, max, bytes)): ((&str, &str), (u64, u128, Span, u64))| stats::Operation {
+            |((name, kind), (count, total, max, bytes)): ((&str, &str), (u128, u128, Span, u128))| stats::Operation {
                 name: name.to_string(),
                 kind: kind.to_string(),
                 count,

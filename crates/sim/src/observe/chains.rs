@@ -95,7 +95,7 @@ pub(super) struct Over {
 /// Sums over ranks of one node of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
-    pub count: u64,
+    pub count: u128,
     pub total: u128,
     pub longest: Span,
     /// Before the chain began, and after it had begun when the rank came.
@@ -320,7 +320,7 @@ impl Sums {
     fn add(&mut self, over: &Over, chain: &Chain, behind: Option<(u32, u32)>) {
         let weigh = |span: Span| u128::from(span.0) * u128::from(over.ranks);
         let span = over.end.since(over.start);
-        self.count += over.ranks;
+        self.count += u128::from(over.ranks);
         self.total += weigh(span);
         self.longest = self.longest.max(span);
         self.late += weigh(chain.origin.since(over.start.min(chain.origin)));

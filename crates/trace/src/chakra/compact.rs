@@ -33,7 +33,7 @@ struct Head {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     list: Option<Listing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    summary: Option<serde_json::Value>,
+    summary: Option<Box<serde_json::value::RawValue>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -186,7 +186,7 @@ impl Head {
             of.iter().for_each(|s| notes.absorb(&s.notes, count));
         }
         workload.notes = notes.into_sorted();
-        let summary = self.summary.map(|value| value.to_string());
+        let summary = self.summary.map(|text| text.get().to_string());
         workload.declaration =
             Some(Box::new(Declaration { name: self.name, mesh: self.mesh, summary, warnings: self.warnings }));
         Ok(workload)

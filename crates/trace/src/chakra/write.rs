@@ -71,8 +71,8 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
         Op::Gemm(gemm) => {
             let Gemm { batch, m, n, k, width } = gemm;
             attrs.push(("is_cpu_op", Attr::Bool(false)));
-            // Other readers know these two; the shape gives them back.
-            attrs.push(("num_ops", Attr::Uint64(gemm.operations())));
+            // Other readers know these two, in 64 bits; the shape gives them back.
+            attrs.push(("num_ops", Attr::Uint64(u64::try_from(gemm.operations()).unwrap_or(u64::MAX))));
             attrs.push(("tensor_size", Attr::Uint64(gemm.bytes().0)));
             attrs.push(("kernel", Attr::Text(format!("gemm({batch},{m},{n},{k},{width})"))));
         }
