@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, ViewportSize, sync_playwright
 
+Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -47,9 +49,12 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def visit(running: Browser, path: Path, width: int = 1280, scripts: bool = True) -> Iterator[Visit]:
-    """Opens a file in a window of `width` pixels and waits until its charts are there."""
-    context = running.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts)
+def visit(
+    running: Browser, path: Path, width: int = 1280, scripts: bool = True, scheme: Scheme = "light"
+) -> Iterator[Visit]:
+    """Opens a file in a window of `width` pixels and waits until its charts are there; `scheme` is the system's."""
+    size: ViewportSize = {"width": width, "height": 900}
+    context = running.new_context(viewport=size, java_script_enabled=scripts, color_scheme=scheme)
     page = context.new_page()
     seen = Visit(page)
     page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))

@@ -119,8 +119,25 @@
     return fitted;
   };
 
+  // Groups of marks that Vega gives no name have that of the chart; it removes labels when it draws again, not references.
+  const named = (live, caption) => {
+    caption.id = caption.closest("figure").id + "-caption";
+    for (const mark of live.querySelectorAll("[role='graphics-symbol']:not([aria-label])")) {
+      mark.setAttribute("aria-labelledby", caption.id);
+    }
+  };
+
+  // What a reader chooses in a chart is labelled, where its specification gives a blank name.
+  const labelled = (live, title) => {
+    for (const field of live.querySelectorAll("select, input")) {
+      const name = field.closest("label")?.querySelector(".vega-bind-name")?.textContent.trim();
+      if (!name) field.setAttribute("aria-label", `What to show: ${title}`);
+    }
+  };
+
   // Time axes: charts of one range are zoomed together.
   const groups = new Map();
+  let hinted = false;
 
   const zoomer = (figure, view, tools) => {
     const end = view.signal("zoom_to");
@@ -186,8 +203,12 @@
 
     const gap = document.createElement("span");
     gap.className = "gap";
-    const hint = document.createElement("span");
-    hint.textContent = "Drag to zoom, Shift and drag to move, double-click for the whole step.";
+    if (!hinted) {
+      const hint = document.createElement("span");
+      hint.textContent = "Drag to zoom, Shift and drag to move, double-click for the whole axis.";
+      tools.append(hint);
+      hinted = true;
+    }
     tools.prepend(
       armillary.button("+", () => scale(0.5), "Zoom in on the time axis"),
       armillary.button("\u2212", () => scale(2), "Zoom out on the time axis"),
@@ -196,7 +217,6 @@
       armillary.button("Whole", whole, "Show the whole time axis"),
       gap
     );
-    tools.append(hint);
   };
 
   const enliven = (figure, spec, tools) => {
@@ -212,12 +232,9 @@
       ({ view }) => {
         drawn.style.display = "none";
         figure.dataset.live = "yes";
-        for (const field of live.querySelectorAll("select, input")) {
-          const label = field.closest("label");
-          if (!label || !label.textContent.trim() || !label.querySelector(".vega-bind-name")?.textContent.trim()) {
-            field.setAttribute("aria-label", `What ${figure.querySelector("figcaption").textContent} shows`);
-          }
-        }
+        const caption = figure.querySelector("figcaption");
+        named(live, caption);
+        labelled(live, caption.textContent);
         if (spec.params && spec.params.some((param) => param.name === "zoom_to")) zoomer(figure, view, tools);
         if (fluid) new ResizeObserver(() => { if (live.clientWidth) view.width(live.clientWidth).runAsync(); }).observe(live);
         armillary.reachable(live);

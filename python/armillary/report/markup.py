@@ -18,8 +18,6 @@ from .quantity import value_of
 
 _SHORT = 10
 """Rows of a table that is kept on one sheet of paper."""
-_WIDE = 6
-"""Columns of a table that takes the whole width of a wide screen."""
 
 
 def element(tag: str, content: str, kind: str = "", raw: bool = False, **attributes: str) -> str:
@@ -91,9 +89,11 @@ def _part(part: Part) -> str:
     return _table(part) if isinstance(part, Table) else _figure(part)
 
 
-_UNDRAWN = (
-    "This chart is drawn when the page is opened with scripts: a limit of address space ruled out drawing it before."
+UNDRAWN = (
+    "Charts of this page are drawn only when it is opened, by its scripts: a limit on address space (ulimit -v) left "
+    "no room for drawing them before."
 )
+"""What a page says that was made where charts can't be drawn."""
 
 
 def _figure(figure: Chart | Drawing) -> str:
@@ -102,7 +102,7 @@ def _figure(figure: Chart | Drawing) -> str:
     if isinstance(figure, Drawing) or can_draw():
         drawn = element("div", _inline(figure), "drawn", raw=True)
     else:
-        kinds, drawn = [*kinds, "undrawn"], element("p", _UNDRAWN, "drawn")
+        kinds, drawn = [*kinds, "undrawn"], element("p", "Drawn when the page is opened with scripts.", "drawn")
     caption = element("figcaption", figure.title)
     note = element("p", figure.note, "note") if figure.note else ""
     return element("figure", caption + drawn + note, " ".join(kinds), raw=True, id=figure.name)
@@ -123,12 +123,8 @@ def _table(table: Table) -> str:
     inner = element("caption", table.caption) + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
     note = element("p", table.note, "note") if table.note else ""
     grid = element("table", inner, raw=True, data_shown=str(table.shown))
-    kinds = [
-        "table",
-        *(["long"] if len(table.rows) > _SHORT else []),
-        *(["wide"] if len(table.columns) >= _WIDE else []),
-    ]
-    return element("div", element("div", grid, "scroll", raw=True) + note, " ".join(kinds), raw=True)
+    kind = "table long" if len(table.rows) > _SHORT else "table"
+    return element("div", element("div", grid, "scroll", raw=True) + note, kind, raw=True)
 
 
 def _head(name: str, label: bool) -> str:

@@ -80,7 +80,9 @@ class Page:
 
 def body(page: Page) -> str:
     """What stands on a page as HTML to be put into something else, such as a notebook."""
-    head = markup.head(page.title, page.verdict, page.lead, page.warnings, page.facts)
+    undrawn = not can_draw() and any(isinstance(figure, Chart) for figure in page.figures())
+    warnings = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
+    head = markup.head(page.title, page.verdict, page.lead, warnings, page.facts)
     return "\n".join([head, *map(markup.section, page.sections, page.anchors())])
 
 

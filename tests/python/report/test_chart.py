@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import browser
 import polars as pl
 import pytest
 
 from armillary.errors import InputError
 from armillary.report import viewer
 from armillary.report.chart import WIDTH, Chart, Row
-from armillary.report.page import Drawing, write_figures
+from armillary.report.page import Drawing, Fact, Page, Part, Section, Table, write_figures
 
 SVG = "{http://www.w3.org/2000/svg}"
 BARS: dict[str, Any] = {
@@ -103,3 +107,53 @@ def test_viewer_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyP
     viewer.script.cache_clear()
     assert viewer.script() == made
     viewer.script.cache_clear()
+
+
+UNFIT = "\x1b[31m\0\x07\x9b\u202e\ufffe\uffff\ud800"
+
+
+def test_names_that_no_drawing_can_hold_are_cleaned() -> None:
+    """Each of these characters alone ended the process."""
+    chart = Chart("bars", f"Title {UNFIT}", [{"ranks": UNFIT, "share": 0.5, f"more{UNFIT}": 1}], BARS)
+    assert "\ufffd[31m" in chart.svg()
+    assert chart.png().startswith(b"\x89PNG")
+    assert not set(UNFIT) - set("[31m") & set(chart.svg() + json.dumps(chart.vega_lite(), ensure_ascii=False))
+
+
+def test_a_page_holds_no_such_character_either(tmp_path: Path) -> None:
+    chart = Chart("bars", UNFIT, [{"ranks": UNFIT, "share": 0.5}], BARS, UNFIT)
+    parts: list[Part] = [UNFIT, chart, Table(UNFIT, [UNFIT], [[UNFIT]], UNFIT)]
+    page = Page(UNFIT, [Section(UNFIT, parts)], UNFIT, [Fact(UNFIT, UNFIT, UNFIT)], [UNFIT], UNFIT, UNFIT)
+    page.write(tmp_path / "page.html")
+    assert not set(UNFIT) - set("[31m") & set((tmp_path / "page.html").read_text(encoding="utf-8"))
+
+
+def test_formulas_are_texts_in_csv() -> None:
+    chart = bars([{"ranks": "=1+2", "share": -0.5}, {"ranks": "@x", "share": 1}])
+    assert chart.csv() == "ranks,share\n'=1+2,-0.5\n'@x,1\n"
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, (16 << 30, resource.RLIM_INFINITY))
+from armillary.report.chart import Chart
+from armillary.report.page import Page, Section, write_figures
+chart = Chart("bars", "Bars", [{"a": 1}], {"mark": "bar", "encoding": {"x": {"field": "a", "type": "quantitative"}}})
+Page("Title", [Section("Bars", [chart])]).write(sys.argv[1])
+print(write_figures(Path(sys.argv[1]).parent / "figures", [chart]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
+def test_under_a_limit_on_addresses_charts_are_left_to_the_reader(tmp_path: Path) -> None:
+    """Without room for V8's address space drawing ended the process, after all the work."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path / "page.html"], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "['bars.csv']\n", "")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.count("ulimit -v") == 1
+    with browser.browser() as running, browser.visit(running, tmp_path / "page.html") as seen:
+        assert seen.complaints == []
+        assert seen.page.locator("#bars .live path[aria-roledescription=bar]").count() == 1
