@@ -91,17 +91,17 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
     fixed: list[Vector] = []
     groups: list[str] = []
     for each in job.volumes:
-        spans = traffic.extents(each.members, topology.sizes)
+        spans = traffic.spans(each, topology.sizes)
         if spans is None:
             return None
-        name = _name(each)
-        if names.setdefault(name, len(loads)) == len(loads):
-            loads.append(np.zeros(dims))
-            fixed.append(np.zeros(dims))
-            groups.append(each.group)
-        loads[names[name]] += traffic.loads(each.kind, float(each.bytes), spans, topology)
-        if timing is not None:
-            fixed[names[name]] += _fixed(each, spans, topology, timing)
+        for name, some in _terms(each, spans):
+            if names.setdefault(name, len(loads)) == len(loads):
+                loads.append(np.zeros(dims))
+                fixed.append(np.zeros(dims))
+                groups.append(each.group)
+            loads[names[name]] += traffic.loads(each.kind, float(each.bytes), some, topology)
+            if timing is not None:
+                fixed[names[name]] += _fixed(each, some, topology, timing)
     parts = _parts(job, groups, timing is not None)
     repeated = 0
     if timing is not None and job.crowding > 0:
@@ -137,9 +137,15 @@ def _crowded(job: Job, groups: Sequence[str], loads: Sequence[Vector]) -> list[t
     return found
 
 
-def _name(volume: Volume) -> str:
-    """Of a term: collectives whose bytes are in the same ratio over the dimensions share one, others have their own."""
-    return volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}"
+def _terms(volume: Volume, spans: traffic.Extents) -> list[tuple[str, traffic.Extents]]:
+    """Names of a volume's terms, with the dimensions of each.
+
+    Collectives whose bytes are in the same ratio over the dimensions share one term, others have their own. A message
+    takes one dimension after another, so it has a term for each.
+    """
+    if volume.kind == "send":
+        return [(f"{volume.group} send {each[0]}", (each,)) for each in spans]
+    return [(volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}", spans)]
 
 
 def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: Timing) -> Vector:

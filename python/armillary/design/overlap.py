@@ -13,6 +13,7 @@ ranks: what a step takes beyond compute and the clusters' `phi`, over the time o
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -87,26 +88,38 @@ def _seconds(workload: Workload, platform: Platform) -> float:
 
 
 def _axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
-    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no axes."""
-    if any(each.members.step == 0 for each in volumes):
+    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no axes.
+
+    The distance of messages is a mark of its own where it fits between those of the groups.
+    """
+    collectives = [each for each in volumes if each.kind != "send"]
+    if any(each.members.step == 0 for each in collectives):
         return None
-    marks = {1, ranks} | {each.members.step for each in volumes}
-    marks |= {each.members.step * each.members.count for each in volumes}
-    edges = sorted(marks)
-    ratios = [b // a if b % a == 0 else 0 for a, b in itertools.pairwise(edges)]
+    marks = {1, ranks} | {each.members.step for each in collectives}
+    marks |= {each.members.step * each.members.count for each in collectives}
+    apart = math.gcd(
+        *(abs(last - first) for first, last in (each.members.ends for each in volumes if each not in collectives))
+    )
+    found = _stack(marks | {apart}) if apart else None
+    found = found or _stack(marks)
+    if found is None or not all(traffic.spans(each, found.sizes) for each in volumes if each.members.count > 1):
+        return None
+    return found
+
+
+def _stack(marks: set[int]) -> Topology | None:
+    """Switches between neighbouring marks; nothing where one mark does not divide the next."""
+    ratios = [b // a if b % a == 0 else 0 for a, b in itertools.pairwise(sorted(marks))]
     if not 1 <= len(ratios) <= MOST_DIMENSIONS or 0 in ratios:
         return None
-    found = Topology(tuple(Dimension("Switch", each) for each in ratios))
-    return (
-        found if all(traffic.extents(each.members, found.sizes) for each in volumes if each.members.count > 1) else None
-    )
+    return Topology(tuple(Dimension("Switch", each) for each in ratios))
 
 
 def _clusters(volumes: Sequence[Volume], sizes: Sequence[int]) -> list[tuple[set[str], set[int]]]:
     """Groups that share a dimension, with the dimensions they are on."""
     found: list[tuple[set[str], set[int]]] = []
     for each in volumes:
-        dims = {span[0] for span in traffic.extents(each.members, sizes) or ()}
+        dims = {span[0] for span in traffic.spans(each, sizes) or ()}
         if not dims:
             continue
         names = {each.group}

@@ -38,6 +38,13 @@ class Members:
         even = step > 0 and all(b - a == step for a, b in itertools.pairwise(ranks))
         return cls(ranks[0], len(ranks), step) if even else cls(ranks[0], len(ranks), 0, tuple(ranks))
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last rank."""
+        if self.step == 0:
+            return self.ranks[0], self.ranks[-1]
+        return self.first, self.first + (self.count - 1) * self.step
+
     def __str__(self) -> str:
         if self.step == 0:
             return f"{self.count} listed ranks"
@@ -98,6 +105,34 @@ def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
         inner = outer
     aligned = members.first % (members.count * members.step) < members.step
     return tuple(found) if left == 1 and aligned else None
+
+
+def spans(volume: Volume, sizes: Sequence[int]) -> Extents | None:
+    """Which dimensions a volume takes; nothing where its group is no aligned part of a grid. Messages always have a
+    way.
+    """
+    if volume.kind == "send":
+        first, last = volume.members.ends
+        return crossed(abs(last - first), sizes)
+    return extents(volume.members, sizes)
+
+
+def crossed(offset: int, sizes: Sequence[int]) -> Extents:
+    """Dimensions that a message crosses whose ends are `offset` ranks apart, two positions each, and how far apart.
+
+    An offset that isn't a multiple of what a dimension's NPUs hold takes some ranks one position further than others.
+    A pipeline waits for its slowest stage, so each dimension that any rank crosses counts, over the longest way that a
+    rank goes, the shorter way round.
+    """
+    found, inner = [], 1
+    for index, size in enumerate(sizes):
+        positions = offset // inner % size
+        reached = {positions, (positions + 1) % size} if offset % inner else {positions}
+        far = max(min(each, size - each) for each in reached)
+        if far:
+            found.append((index, 2, far))
+        inner *= size
+    return tuple(found)
 
 
 def _spread(ranks: Sequence[int], sizes: Sequence[int]) -> Extents | None:

@@ -120,3 +120,30 @@ def test_volumes_of_a_generated_workload() -> None:
     theirs = {(i, v.kind, v.count, v.bytes) for i, each in enumerate(summary.classes) for v in each.volumes}
     assert ours == theirs
     assert {v.group for v in traffic.volumes(made)} == {"tp", "dp", "messages"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "sizes", "expected"),
+    [
+        (128, (8, 256), ((1, 2, 16),)),
+        (1024, (8, 256), ((1, 2, 128),)),
+        (8, (16, 16), ((0, 2, 8), (1, 2, 1))),
+        (60, (16, 16), ((0, 2, 4), (1, 2, 4))),
+        (1920, (8, 16, 16), ((2, 2, 1),)),
+        (16, (16, 16), ((1, 2, 1),)),
+    ],
+)
+def test_a_message_has_a_way_on_every_stack(
+    offset: int, sizes: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+) -> None:
+    """Against every pair of ranks so far apart, the shorter way round."""
+    found = traffic.crossed(offset, sizes)
+    assert found == expected
+    ways: dict[int, int] = {}
+    for rank in range(math.prod(sizes)):
+        peer, inner = (rank + offset) % math.prod(sizes), 1
+        for index, size in enumerate(sizes):
+            apart = abs(rank // inner % size - peer // inner % size)
+            ways[index] = max(ways.get(index, 0), min(apart, size - apart))
+            inner *= size
+    assert {index: far for index, _, far in found} == {index: far for index, far in ways.items() if far}
