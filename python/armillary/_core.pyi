@@ -210,6 +210,11 @@ class Workload:
         Program, ranks that run it, members of the group of the first of them, kind, how many, bytes as `collective` and
         `send` count them.
         """
+    def chain(self, platform: Platform, rates: Sequence[float]) -> tuple[int, list[int]]:
+        """The longest chain of operations if a byte of each of `volumes` takes so many seconds.
+
+        Picoseconds of its computations, and bytes of its collectives by volume.
+        """
     @property
     def name(self) -> str | None:
         """The name its generator gave it."""

@@ -9,6 +9,7 @@ use graph::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use sim::floor;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -312,17 +313,25 @@ impl Workload {
 
     /// What the collectives and messages of each program amount to, by members of their group and kind.
     fn volumes(&self) -> Vec<Volume> {
-        let mut first: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
-        for (rank, binding) in self.0.ranks.iter().enumerate() {
-            first.entry(binding.program).or_insert((rank as u32, 0)).1 += 1;
-        }
-        let rows = |(program, (rank, ranks)): (u32, (u32, u64))| {
-            let row = move |((members, kind), (count, bytes)): ((Vec<u32>, &'static str), (u64, u128))| {
-                (program, ranks, members, kind, count, bytes)
-            };
-            tally(&self.0, rank).into_iter().map(row)
-        };
-        first.into_iter().flat_map(rows).collect()
+        let volume = |row: Row| (row.program, row.ranks, row.members, row.kind, row.count, row.bytes);
+        rows(&self.0).into_iter().map(volume).collect()
+    }
+
+    /// The longest chain of operations if a byte of the collectives of each of `volumes` takes so many seconds: picoseconds of its
+    /// computations, and bytes of its collectives by volume.
+    fn chain(&self, py: Python<'_>, platform: &Platform, rates: Vec<f64>) -> (u64, Vec<u128>) {
+        py.detach(|| {
+            let rows = rows(&self.0);
+            let mut by_program = vec![floor::Rates::new(); self.0.programs.len()];
+            for (index, row) in rows.iter().enumerate() {
+                let rate = rates.get(index).copied().unwrap_or(0.0);
+                row.slots.iter().for_each(|&slot| {
+                    by_program[row.program as usize].insert((slot, row.kind), (index, rate));
+                });
+            }
+            let chain = floor::longest(&self.0, &platform.0, &by_program, rows.len());
+            (chain.fixed.0, chain.bytes)
+        })
     }
 
     #[getter]
@@ -336,33 +345,69 @@ impl Workload {
     }
 }
 
-/// How many operations by whom they are with and their kind, and their bytes.
-type Tally<Whom> = BTreeMap<(Whom, &'static str), (u64, u128)>;
+/// Collectives or sends of one kind among the same ranks, of the first rank of a program.
+struct Row {
+    program: u32,
+    /// Ranks that run the program.
+    ranks: u64,
+    members: Vec<u32>,
+    kind: &'static str,
+    count: u64,
+    bytes: u128,
+    /// The group's slots in the program; none for sends.
+    slots: Vec<u32>,
+}
+
+/// Of each program, by members and kind.
+fn rows(workload: &graph::Workload) -> Vec<Row> {
+    let mut first: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+    for (rank, binding) in workload.ranks.iter().enumerate() {
+        first.entry(binding.program).or_insert((rank as u32, 0)).1 += 1;
+    }
+    let of = |(program, (rank, ranks)): (u32, (u32, u64))| {
+        let row = move |((members, kind), tally): ((Vec<u32>, &'static str), Tally)| {
+            let Tally { count, bytes, slots } = tally;
+            Row { program, ranks, members, kind, count, bytes, slots }
+        };
+        tally(workload, rank).into_iter().map(row)
+    };
+    first.into_iter().flat_map(of).collect()
+}
+
+/// How many operations, their bytes, and the slots of their group.
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    bytes: u128,
+    slots: Vec<u32>,
+}
 
 /// By members and kind, how many collectives and sends `rank` has, and their bytes.
-fn tally(workload: &graph::Workload, rank: u32) -> Tally<Vec<u32>> {
+fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static str), Tally> {
     let world = workload.ranks.len() as u32;
-    let mut by_slot: Tally<Result<u32, u32>> = BTreeMap::new();
+    let mut by_slot: BTreeMap<(Result<u32, u32>, &'static str), (u64, u128)> = BTreeMap::new();
     for node in workload.program(rank).nodes() {
         let (whom, kind, bytes) = match node.op {
-            Op::Collective { kind, bytes, slot, .. } => (Ok(workload.group_of(rank, slot)), kind.name(), bytes),
+            Op::Collective { kind, bytes, slot, .. } => (Ok(slot), kind.name(), bytes),
             Op::Send { peer, bytes, .. } => (Err(rank.wrapping_add_signed(peer)), "send", bytes),
             _ => continue,
         };
         let entry = by_slot.entry((whom, kind)).or_default();
         *entry = (entry.0 + 1, entry.1 + u128::from(bytes.0));
     }
-    let mut by_members: Tally<Vec<u32>> = BTreeMap::new();
+    let mut by_members: BTreeMap<(Vec<u32>, &'static str), Tally> = BTreeMap::new();
     for ((whom, kind), (count, bytes)) in by_slot {
         let members = match whom {
-            Ok(group) => {
-                let members = &workload.groups[group as usize].members;
+            Ok(slot) => {
+                let members = &workload.groups[workload.group_of(rank, slot) as usize].members;
                 (0..members.len(world)).map(|position| members.rank(position)).collect()
             }
             Err(peer) => vec![rank, peer],
         };
         let entry = by_members.entry((members, kind)).or_default();
-        *entry = (entry.0 + count, entry.1 + bytes);
+        entry.count += count;
+        entry.bytes += bytes;
+        entry.slots.extend(whom.ok());
     }
     by_members
 }

@@ -11,6 +11,7 @@ pub mod config;
 mod custom_files;
 pub mod error;
 pub mod executor;
+pub mod floor;
 pub mod library;
 pub mod lowering;
 mod memory;
