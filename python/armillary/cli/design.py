@@ -11,10 +11,11 @@ from .options import Json
 
 Spec = Annotated[str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/design.md.")]
 Out = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best design as a platform file.")
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the best design by simulation as a platform file."),
 ]
 Rank = Annotated[
-    int, typer.Option("--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first listed.")
+    int, typer.Option("--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first one listed.")
 ]
 Objective = Annotated[
     str | None,
@@ -23,7 +24,14 @@ Objective = Annotated[
     ),
 ]
 Simulate = Annotated[
-    int | None, typer.Option("--simulate", metavar="N", min=0, help="How many designs are simulated, 3 if not said.")
+    int | None,
+    typer.Option("--simulate", metavar="N", min=0, help="How many designs are simulated at least, 3 if not given."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget", metavar="N|TIME", help="How many designs are simulated at most, or for how long: 40, 90s."
+    ),
 ]
 Csv = Annotated[
     str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output.")
@@ -40,17 +48,19 @@ def design(
     rank: Rank = 1,
     objective: Objective = None,
     simulate: Simulate = None,
+    budget: Budget = None,
     csv: Csv = None,
     html: Html = None,
     figures: Figures = None,
     json: Json = None,
 ) -> None:
-    """Design a platform: bandwidths, topology and cost that are optimal, with a proof, checked by simulation."""
+    """Design a platform: the topologies and bandwidths that a model proves best, ranked by simulation."""
     from ..design import design as run
 
     with output.guard():
         output.claim({"--output": out, "--csv": csv, "--html": html, "--json": json}, spec)
-        given = {"objective": objective, "simulate": simulate}
+        limit = int(budget) if budget is not None and budget.isdecimal() and len(budget) < 10 else budget
+        given = {"objective": objective, "simulate": simulate, "budget": limit}
         with output.progress("designing", clock=False) as update:
             tell = None if update is None else lambda _, share: update(share, 0.0)
             found = run(spec, progress=tell, **{key: each for key, each in given.items() if each is not None})

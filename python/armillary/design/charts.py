@@ -2,41 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from .curves import Share
 from .result import DesignResult
+from .search import Design
 
 _TOTAL = {"field": "total", "type": "quantitative", "title": "bandwidth of an NPU (GB/s)"}
 _SCHEME = {"field": "scheme", "type": "nominal", "title": None}
+_STEP_TIME = {"field": "step", "type": "quantitative", "title": "step (s)"}
+_BY = ["simulated", "model"]
+_WHO = {"field": "by", "type": "nominal", "title": "step time", "sort": _BY, "scale": {"domain": _BY}}
+_DRAWN = 20
+"""Designs in a chart."""
+_ORDERS = {"proved": "proved", "rule": "likely", "budget": "not safe", "model": "the model's"}
+"""How sure the order of the designs is, in a word."""
 
 
 def page(result: DesignResult) -> Page:
     """Everything on one page."""
-    best = result.best
-    found = result.found
+    data = result.to_dict()
+    best, found = result.best, result.found
     lead = (
         f"{result.task.objective.replace('_', ' ')} over {', '.join(model.name for model in best.models)}; "
-        f"{found.topologies:,} topologies, {found.proved:.1%} of them settled"
+        f"{found.topologies:,} topologies, {found.proved:.1%} of them settled in the model"
     )
-    facts = [Fact("best topology", str(best.topology)), Fact("step", f"{best.time:,.4g} s", "weighted sum")]
-    if best.cost is not None:
-        facts.append(Fact("cost of the network", f"{best.cost / 1e6:,.3f} M$"))
-    facts.append(Fact("duality gap", f"{best.gap:.1e}", "no better bandwidths exist"))
-    sections = [Section("Designs", [ranking(result), _table(result)]), *_curve_sections(result)]
-    notes = list(result.task.notes)
+    sections = [Section("Designs", [*rankings(result), _table(data)]), *_curve_sections(result)]
     return Page(
-        f"{result.task.name}: designs", sections, lead, facts, notes, f"Armillary {result.to_dict()['version']}"
+        f"{result.task.name}: designs",
+        sections,
+        lead,
+        _facts(data),
+        list(result.task.notes),
+        f"Armillary {data['version']}",
+        verdict=report.verdict(data),
     )
+
+
+def _facts(data: Mapping[str, Any]) -> list[Fact]:
+    best, order = data["designs"][0], data["order"]
+    simulated = best["simulated"]
+    facts = [Fact("best topology", best["topology"], report.provision(best))]
+    if simulated:
+        facts.append(Fact("step, simulated", f"{simulated['step_time']:,.4g} s", "weighted sum"))
+    model = f"simulated {simulated['gap']:+.2%}" if simulated else "weighted sum"
+    facts.append(Fact("step, by the model", f"{best['weighted_step_time']:,.4g} s", model))
+    if best["cost"] is not None:
+        facts.append(Fact("cost of the network", report.money(best["cost"])))
+    if best["continuous"]:
+        over = best["value"] / best["continuous"] - 1
+        facts.append(Fact("whole links cost", f"{over:.2%}", "against bandwidths of any size"))
+    facts.append(Fact("order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated"))
+    facts.append(Fact("duality gap", f"{best['gap']:.1e}", "of the model's optimum"))
+    return facts
 
 
 def charts(result: DesignResult) -> list[Chart]:
     """Every chart there is something to show in."""
     curves = result.curves
-    found = [ranking(result)]
+    found = rankings(result)
     if curves:
         found += [step_time(curves), utilisation(curves)]
     if any(each.cost for each in curves):
@@ -44,30 +72,44 @@ def charts(result: DesignResult) -> list[Chart]:
     return found
 
 
-def ranking(result: DesignResult) -> Chart:
-    """Step time against cost where there are prices, else step times of the designs."""
-    rows = [
-        {
-            "topology": f"{index + 1} {each.topology}",
-            "step": each.time,
-            "cost": None if each.cost is None else each.cost / 1e6,
-            "blocks": len(each.topology),
-        }
-        for index, each in enumerate(result.found.designs)
-    ]
-    time = {"field": "step", "type": "quantitative", "title": "step (s)", "scale": {"zero": False}}
+def rankings(result: DesignResult) -> list[Chart]:
+    """Step times of the designs, by the model and simulated; against cost, too, where there are prices."""
+    rows = [row for index, each in enumerate(result.designs[:_DRAWN]) for row in _rows(result, index, each)]
+    title = "Step time by simulation and by the model"
+    encoding = {
+        "y": {"field": "design", "type": "nominal", "sort": None, "title": None},
+        "yOffset": {"field": "by", "type": "nominal", "sort": _BY},
+        "x": {**_STEP_TIME, "scale": {"zero": True}},
+        "color": _WHO,
+        "tooltip": [{"field": "design"}, {"field": "by"}, _STEP_TIME],
+    }
+    bars = Chart("designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 12}})
     if result.best.cost is None:
-        name = {"field": "topology", "type": "nominal", "sort": None, "title": None}
-        bars = {"mark": "bar", "encoding": {"x": {**time, "scale": {"zero": True}}, "y": name}}
-        return Chart("designs", "Step time of the best designs", rows, bars)
-    cost = {"field": "cost", "type": "quantitative", "title": "cost of the network (M$)", "scale": {"zero": False}}
-    shape = {"field": "blocks", "type": "nominal", "title": "dimensions"}
-    encoding = {"x": cost, "y": time, "color": shape, "tooltip": [{"field": "topology"}, cost, time]}
-    spec = {"mark": {"type": "point", "filled": True, "size": 80}, "encoding": encoding, "height": 320}
-    title = "Step time against cost" + (
-        ": no design is both faster and cheaper" if result.task.objective == "pareto" else ""
-    )
-    return Chart("front", title, rows, spec)
+        return [bars]
+    cost = {"field": "cost", "type": "quantitative", "title": "cost of the network (M$)", "scale": {"zero": True}}
+    shape = {"field": "dimensions", "type": "nominal", "title": "dimensions"}
+    tips = [{"field": "design"}, {"field": "by"}, cost, _STEP_TIME]
+    points = {"x": cost, "y": {**_STEP_TIME, "scale": {"zero": True}}, "color": _WHO, "shape": shape, "tooltip": tips}
+    spec = {"mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.8}, "encoding": points, "height": 320}
+    front = "Step time against cost"
+    if result.task.objective == "pareto":
+        front += ": in the model no design is both faster and cheaper"
+    return [bars, Chart("front", front, rows, spec)]
+
+
+def _rows(result: DesignResult, index: int, design: Design) -> Iterator[dict[str, Any]]:
+    """One row for the model and one for the simulation, where there is one."""
+    trials = result.order.trials
+    times = {"simulated": trials[index].time if index < len(trials) else None, "model": design.time}
+    for by, time in times.items():
+        if time is not None:
+            yield {
+                "design": f"{index + 1} {design.topology}",
+                "by": by,
+                "step": time,
+                "cost": None if design.cost is None else design.cost / 1e6,
+                "dimensions": str(len(design.topology)),
+            }
 
 
 def step_time(curves: Sequence[Share]) -> Chart:
@@ -102,21 +144,25 @@ def _lines(name: str, title: str, unit: str, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _curve_sections(result: DesignResult) -> list[Section]:
-    found = charts(result)[1:]
+    found = charts(result)[len(rankings(result)) :]
     return [Section(f"What bandwidth buys {result.best.topology}", found)] if found else []
 
 
-def _table(result: DesignResult) -> Table:
-    rows = [
-        [
-            str(index + 1),
-            str(each.topology),
-            " + ".join(f"{part / 1e9:.4g}" for part in each.bandwidth),
-            f"{each.time:.5g}",
-            "-" if each.cost is None else f"{each.cost / 1e6:.4g}",
-            f"{each.gap:.0e}",
-        ]
-        for index, each in enumerate(result.found.designs)
-    ]
-    columns = ["", "topology", "GB/s by dimension", "step (s)", "cost (M$)", "duality gap"]
-    return Table("Designs, best first", columns, rows, labels=3)
+def _table(data: Mapping[str, Any]) -> Table:
+    priced = any(each["cost"] is not None for each in data["designs"])
+    ranks = any(each["parallelisation"] for each in data["designs"])
+    whole = any(each["links"] for each in data["designs"])
+    columns = ["", "by model", "topology", *(["parallelisation"] if ranks else [])]
+    columns += ["links of an NPU by dimension" if whole else "GB/s by dimension"]
+    labels = len(columns)
+    columns += ["model (s)", "simulated (s)", "gap", *(["cost (M$)"] if priced else []), "duality gap"]
+    rows = []
+    for each in data["designs"]:
+        found = each["simulated"]
+        row = [str(each["rank"]), str(each["model_rank"] or "-"), each["topology"]]
+        row += [each["parallelisation"]] if ranks else []
+        row += [report.provision(each).removesuffix(" GB/s"), f"{each['weighted_step_time']:.5g}"]
+        row += [f"{found['step_time']:.5g}", f"{found['gap']:+.2%}"] if found else ["-", "-"]
+        row += [f"{each['cost'] / 1e6:.4g}"] if priced else []
+        rows.append([*row, f"{each['gap']:.0e}"])
+    return Table("Designs, best first", columns, rows, labels=labels)

@@ -8,8 +8,8 @@ states as a share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ..api import simulate
 from ..platform import Platform
@@ -21,7 +21,6 @@ from .task import Task
 TOLERANCE = 0.02
 """Gap above which its effects are told apart."""
 _FINER = 16
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +57,25 @@ def platform(
     )
 
 
-def check(task: Task, design: Design, progress: Progress | None = None) -> list[Check]:
+def check(task: Task, design: Design) -> list[Check]:
     """Simulates every workload on a design, on every backend of the task. Raises `InputError`, `StalledError`."""
     found = []
-    total = len(design.models) * len(task.backends)
-    for index, (job, time) in enumerate(zip(design.choice.jobs, design.times, strict=True)):
+    for job, time in zip(design.choice.jobs, design.times, strict=True):
         for backend in task.backends:
             seconds = simulate(job.workload, platform(task, design), backend=backend).step_time_ns / 1e9
-            effects = {} if abs(seconds / time - 1) <= TOLERANCE else _effects(task, design, index, backend, seconds)
-            found.append(Check(job.name, backend, time, seconds, effects))
-            if progress is not None:
-                progress(len(found) / total)
+            found.append(Check(job.name, backend, time, seconds, {}))
     return found
+
+
+def explained(task: Task, design: Design, checks: Sequence[Check]) -> list[Check]:
+    """Checks with the effects of those that are farther off. Raises `InputError`, `StalledError`."""
+    names = [job.name for job in design.choice.jobs]
+    return [
+        each
+        if abs(each.gap) <= TOLERANCE
+        else replace(each, effects=_effects(task, design, names.index(each.workload), each.backend, each.simulated))
+        for each in checks
+    ]
 
 
 def _effects(task: Task, design: Design, index: int, backend: str, seconds: float) -> dict[str, float]:

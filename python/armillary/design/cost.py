@@ -26,13 +26,18 @@ from typing import Any
 
 from ..documents import Path_
 from ..errors import InputError, Problem
+from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source, read
+from . import whole
 from .topology import Dimension, Topology
+from .whole import Offer
 
 COSTS = Path(__file__).resolve().parent.parent / "costs"
 """Folder of the tables."""
 PARTS = ("link", "nic", "switch")
 LINKS = ("pairs", "directions")
+MOST_LINKS = 64
+"""Links of an NPU where a table does not say."""
 _GB = 1e9
 
 
@@ -44,6 +49,12 @@ class Technology:
     dollars: Mapping[str, float]
     """By part; a part that is not named costs nothing."""
     watts: Mapping[str, float] = field(default_factory=dict)
+    speeds: tuple[float, ...] = ()
+    """Links on sale, bytes a second, ascending; empty where any bandwidth is sold."""
+    most: int = MOST_LINKS
+    """Links that an NPU has room for."""
+    radix: int | None = None
+    """Ports of the largest switch on sale; nothing where any is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,25 @@ class CostTable:
         names = order or tuple(each.name for each in self.technologies)
         inner = (names[0],) * max(0, dimensions - len(names))
         return inner + names[max(0, len(names) - dimensions) :]
+
+    def offers(self, topology: Topology, stack: tuple[str, ...]) -> tuple[Offer, ...]:
+        """What is on sale for each dimension; empty where the technologies sell any bandwidth."""
+        sold = [self.technology(name) for name in stack]
+        if not all(each.speeds for each in sold):
+            return ()
+        return tuple(
+            whole.offer(dimension, each.speeds, each.most)
+            for dimension, each in zip(topology.dimensions, sold, strict=True)
+        )
+
+    def lacks(self, dimension: Dimension, name: str) -> str:
+        """What a dimension needs that is not on sale: ports of a switch, or links of an NPU; empty where it has all."""
+        unit = self.technology(name)
+        if dimension.block == "Switch" and unit.radix is not None and dimension.size > unit.radix:
+            return f"{dimension} needs a switch of {dimension.size:,} ports, {name} has {unit.radix:,}"
+        if unit.speeds and whole.ports(dimension) > unit.most:
+            return f"{dimension} needs {whole.ports(dimension):,} links of an NPU, {name} has room for {unit.most:,}"
+        return ""
 
     def price(self, topology: Topology, stack: tuple[str, ...]) -> list[float]:
         """Dollars for a byte a second of an NPU's bandwidth in each dimension, all NPUs together."""
@@ -125,7 +155,8 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
     """The table `name`, the table file or cost model of LIBRA at the path `name`, or a table as a mapping.
 
     Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`, `switch` in dollars for a
-    GB/s, and `watts`, a mapping of the same parts). Raises `InputError` listing every problem.
+    GB/s, and `watts`, a mapping of the same parts; `speeds`, links on sale; `most`, links that an NPU has room for;
+    `radix`, ports of the largest switch). Raises `InputError` listing every problem.
     """
     if isinstance(name, Mapping):
         return parse(Source(dict(name), "cost"), (), "cost")
@@ -157,6 +188,11 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
         source.fault((*at, "technologies"), "names no technology", "a mapping, such as {any: {link: 2}}")
         listed = {}
     found = [_technology(source, (*at, "technologies", key), str(key), each) for key, each in listed.items()]
+    if any(each.speeds for each in found) and not all(each.speeds for each in found):
+        bare = ", ".join(each.name for each in found if not each.speeds)
+        source.fault(
+            (*at, "technologies"), f"whole links are sold, but {bare} has no speeds", "speeds for all, or none"
+        )
     source.finish()
     return CostTable(name, str(values.get("source", "")), str(links), tuple(found))
 
@@ -165,13 +201,35 @@ def _technology(source: Source, at: Path_, name: str, values: object) -> Technol
     if not isinstance(values, dict):
         source.fault(at, f"{values!r} is no mapping", "link, nic, switch and watts")
         return Technology(name, {})
-    _keys(source, at, values, (*PARTS, "watts"))
+    _keys(source, at, values, (*PARTS, "watts", "speeds", "most", "radix"))
     watts = values.get("watts", {})
     if not isinstance(watts, dict):
         source.fault((*at, "watts"), f"{watts!r} is no mapping", ", ".join(PARTS))
         watts = {}
     _keys(source, (*at, "watts"), watts, PARTS)
-    return Technology(name, _amounts(source, at, values), _amounts(source, (*at, "watts"), watts))
+    speeds = _speeds(source, (*at, "speeds"), values.get("speeds", []))
+    most = _count(source, (*at, "most"), values.get("most", MOST_LINKS), 1)
+    radix = _count(source, (*at, "radix"), values["radix"], 2) if "radix" in values else None
+    dollars, power = _amounts(source, at, values), _amounts(source, (*at, "watts"), watts)
+    return Technology(name, dollars, power, speeds, most or MOST_LINKS, radix)
+
+
+def _speeds(source: Source, at: Path_, values: object) -> tuple[float, ...]:
+    found = set()
+    for index, each in enumerate(values if isinstance(values, list) else [values]):
+        parted = split(each) if isinstance(each, str) else None
+        if parted is None or UNITS[parted[1]][0] != "B/s" or parted[0] <= 0:
+            source.fault((*at, index), f"{each!r} is no speed of a link", "such as 400 Gb/s")
+        else:
+            found.add(float(base(str(each)) or 0))
+    return tuple(sorted(found))
+
+
+def _count(source: Source, at: Path_, value: object, least: int) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**6:
+        source.fault(at, f"{value!r} is no count", f"a whole number from {least} to 1,000,000")
+        return None
+    return value
 
 
 def _amounts(source: Source, at: Path_, values: Mapping[str, object]) -> dict[str, float]:

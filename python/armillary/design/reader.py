@@ -21,17 +21,20 @@ from ..sweep.source import Source, read
 from . import constraints, cost, jobs, libra, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, Range, Task
-from .topology import BLOCKS, Space, Topology
+from .topology import BLOCKS, Dimension, Space, Topology
 
 KEYS = (
     "name", "npus", "npu", "settings", "workloads", "topologies", "technologies", "bandwidth", "latency", "cost",
-    "constraints", "objective", "time_bound", "model", "top", "simulate", "backends", "sweep", "most",
+    "constraints", "objective", "time_bound", "model", "top", "simulate", "budget", "backends", "sweep", "most",
 )  # fmt: skip
 BACKENDS = ("analytical", "link")
 Progress = Callable[[float], None]
 _SPACE = ("dimensions", "blocks", "sizes", "largest")
 _MOST_NPUS = 2**24
 _MOST_STACKS = 1_000_000
+_BUDGET = 20
+"""Designs that are simulated at most, where the specification does not say."""
+_MOST_SIMULATED = 10_000
 _NO_TOTAL = "a step only gets shorter and cost is linear: the best network would be the smallest"
 
 
@@ -59,6 +62,7 @@ class _Reader:
         npus = spaces[0].first.npus if spaces else 0
         costs = self.costs()
         order, caps, latencies = self.technologies(costs)
+        spaces, left_out = self.buildable(spaces, costs, order)
         total, at_most = self.total()
         written = self.written(costs, order)
         objective = self.objective(costs, total, written)
@@ -71,6 +75,7 @@ class _Reader:
         )
         top, simulated = self.count("top", 10, 1, 10_000), self.count("simulate", 3, 0, 1000)
         most = self.count("most", 100_000, 1, _MOST_STACKS)
+        budget, seconds = self.budget(simulated)
         limit = self.quantity(("time_bound",), self.values["time_bound"], "s") if "time_bound" in self.values else None
         if objective == "cost" and limit is None and not self.bounded_workloads():
             self.source.fault(
@@ -95,7 +100,7 @@ class _Reader:
             latencies=latencies,
             settings=settings,
             pace=pace,
-            notes=notes,
+            notes=(*left_out, *notes),
             origin=self.source.file,
             ranges=ranges,
             latency=latency,
@@ -104,6 +109,8 @@ class _Reader:
             sweep=sweep,
             top=top,
             simulate=simulated,
+            budget=budget,
+            seconds=seconds,
             most=most,
         )
 
@@ -129,6 +136,42 @@ class _Reader:
             self.source.fault((key,), f"{value!r} is no count", f"{least} to {most}")
             return default
         return value
+
+    def budget(self, least: int) -> tuple[int, float | None]:
+        """How many designs may be simulated, and for how many seconds."""
+        raw = self.values.get("budget", max(_BUDGET, least))
+        parted = split(raw) if isinstance(raw, str) else None
+        if parted is not None and UNITS[parted[1]][0] == "s" and parted[0] > 0:
+            return _MOST_SIMULATED, float(base(str(raw)) or 0)
+        if isinstance(raw, bool) or not isinstance(raw, int) or not least <= raw <= _MOST_SIMULATED:
+            allowed = f"{least} to {_MOST_SIMULATED:,} designs, or a time such as 90 s"
+            self.source.fault(("budget",), f"{raw!r} is no budget for simulations", allowed)
+            return max(_BUDGET, least), None
+        return raw, None
+
+    def buildable(
+        self, spaces: tuple[Space, ...], costs: CostTable | None, order: tuple[str, ...]
+    ) -> tuple[tuple[Space, ...], tuple[str, ...]]:
+        """The topologies that can be built of what the table of costs sells, and a note on the others."""
+        if costs is None or not spaces:
+            return spaces, ()
+        kept, lacking = [], ""
+        for each in spaces:
+            stack = costs.stack(len(each.sizes), order)
+            some = []
+            for size, name, blocks in zip(each.sizes, stack, each.blocks, strict=True):
+                sold = [costs.lacks(Dimension(block, size), name) for block in blocks]
+                lacking = lacking or next((said for said in sold if said), "")
+                some.append(tuple(block for block, said in zip(blocks, sold, strict=True) if not said))
+            kept.append(Space(each.sizes, tuple(some)))
+        found = tuple(each for each in kept if each.count)
+        gone = sum(each.count for each in spaces) - sum(each.count for each in found)
+        if not found:
+            self.source.fault(
+                ("topologies",), f"none can be built: {lacking}", "smaller dimensions, other technologies"
+            )
+            return spaces, ()
+        return found, (f"{gone:,} topologies can't be built, such as: {lacking}",) if gone else ()
 
     def settings(self) -> dict[str, object]:
         """Keys of a platform file: `settings`, and `npu` beside them."""

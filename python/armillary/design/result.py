@@ -12,30 +12,47 @@ from .. import _core, files
 from ..errors import InputError, Problem
 from ..platform import Platform
 from . import bind, check, curves
+from .check import Check
 from .optimal import Constraint
+from .rank import Order, Trial
 from .search import Design, Found
 from .task import Task
 
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA = "armillary.design/1"
+SCHEMA = "armillary.design/2"
 _GB = 1e9
 
 
 @dataclass(frozen=True, eq=False)
 class DesignResult:
-    """The best designs, best first, with what is proved of them and what the simulator says of the first few."""
+    """The best designs, ranked by simulation, with what is known of that order and of the model's."""
 
     task: Task
     found: Found
-    checks: tuple[tuple[check.Check, ...], ...]
-    """Of the first designs, in their order."""
+    """What the model says: designs in its order."""
+    order: Order
+    """What the simulator says."""
+
+    @cached_property
+    def designs(self) -> tuple[Design, ...]:
+        """Those that were simulated, best first, then the others in the model's order; of a front cheapest first."""
+        tried = [each.design for each in self.order.trials]
+        known = {(id(each.choice), each.topology) for each in tried}
+        front = self.task.objective == "pareto"
+        rest = [each for each in self.found.designs if front or (id(each.choice), each.topology) not in known]
+        return tuple(rest if front else (*tried, *rest[: max(0, self.task.top - len(tried))]))
+
+    @property
+    def checks(self) -> tuple[tuple[Check, ...], ...]:
+        """What the simulator says of the first designs, in their order."""
+        return tuple(each.checks for each in self.order.trials)
 
     @property
     def best(self) -> Design:
-        """The first design: the best one, or the cheapest of a front."""
-        return self.found.designs[0]
+        """The best design by simulation, by the model where none was simulated; of a front the cheapest."""
+        return self.designs[0]
 
     def platform(self, rank: int = 0) -> Platform:
         """A design as a platform. Raises `InputError` for a rank that isn't there."""
@@ -50,12 +67,12 @@ class DesignResult:
         files.write_text(path, self.platform_file(rank))
 
     def table(self) -> pl.DataFrame:
-        """The designs: `topology`, `bandwidth_gbs` by dimension, step times, cost, value, gap, and simulated beside
-        model.
+        """The designs by simulation: `rank`, `model_rank`, `topology`, `bandwidth_gbs` by dimension, step times of the
+        model, cost, value, duality gap, simulated step times and `model_gap`, simulated over model value less one.
         """
         import polars as pl
 
-        rows = [self._row(index, each) for index, each in enumerate(self.found.designs)]
+        rows = [self._row(index, each) for index, each in enumerate(self.designs)]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,6 +84,7 @@ class DesignResult:
             "name": self.task.name,
             "objective": self.task.objective,
             "npus": self.task.npus,
+            "top": self.task.top,
             "search": {
                 "topologies": found.topologies,
                 "listed": found.listed,
@@ -76,7 +94,8 @@ class DesignResult:
                 "programs": found.programs,
                 "proved": found.proved,
             },
-            "designs": [self._design(index, each) for index, each in enumerate(found.designs)],
+            "order": self._order(),
+            "designs": [self._design(index, each) for index, each in enumerate(self.designs)],
             "schemes": [
                 {
                     "scheme": each.scheme,
@@ -133,13 +152,13 @@ class DesignResult:
         return [each for each in self.best.constraints if each.name != bind.TOTAL]
 
     def __repr__(self) -> str:
-        return f"<DesignResult {self.task.name}: {len(self.found.designs)} designs, best {self.best.topology}>"
+        return f"<DesignResult {self.task.name}: {len(self.designs)} designs, best {self.best.topology}>"
 
     def _at(self, rank: int) -> Design:
-        if not 0 <= rank < len(self.found.designs):
+        if not 0 <= rank < len(self.designs):
             said = f"there is no design {rank}"
-            raise InputError([Problem(self.task.name, "rank", said, f"0 to {len(self.found.designs) - 1}")])
-        return self.found.designs[rank]
+            raise InputError([Problem(self.task.name, "rank", said, f"0 to {len(self.designs) - 1}")])
+        return self.designs[rank]
 
     def _named(self, rank: int) -> Platform:
         design = self._at(rank)
@@ -149,25 +168,31 @@ class DesignResult:
     def _row(self, index: int, design: Design) -> dict[str, Any]:
         row: dict[str, Any] = {
             "rank": index + 1,
+            "model_rank": self._model_rank(design),
             "topology": str(design.topology),
             "parallelisation": design.choice.name,
         }
         row["bandwidth_gbs"] = [float(each) / _GB for each in design.bandwidth]
         row |= {f"step_s {model.name}": time for model, time in zip(design.models, design.times, strict=True)}
         row |= {"step_s": design.time, "cost": design.cost, "value": design.value, "gap": design.gap}
-        checks = self.checks[index] if index < len(self.checks) else ()
+        trial = self._trial(index)
+        checks = trial.checks if trial else ()
+        row |= {"simulated_s": trial.time if trial else None, "model_gap": trial.ratio - 1 if trial else None}
         for each in (c for some in self.checks for c in some):
             row.setdefault(f"simulated_s {each.workload} {each.backend}", None)
         return row | {f"simulated_s {each.workload} {each.backend}": each.simulated for each in checks}
 
     def _design(self, index: int, design: Design) -> dict[str, Any]:
-        checks = self.checks[index] if index < len(self.checks) else ()
+        trial = self._trial(index)
+        checks = trial.checks if trial else ()
         return {
             "rank": index + 1,
+            "model_rank": self._model_rank(design),
             "topology": str(design.topology),
             "technologies": list(design.stack),
             "parallelisation": design.choice.name,
             "bandwidth": [float(each) for each in design.bandwidth],
+            "links": [{"count": each.count, "speed": each.speed} for each in design.links],
             "step_time": {model.name: time for model, time in zip(design.models, design.times, strict=True)},
             "utilisation": {model.name: model.utilisation(design.bandwidth) for model in design.models},
             "weighted_step_time": design.time,
@@ -176,12 +201,11 @@ class DesignResult:
             "value": design.value,
             "bound": design.bound,
             "gap": design.gap,
+            "continuous": design.continuous,
+            "simulated": self._simulated(trial),
             "shadow_prices": {
                 "dimensions": [float(each) for each in design.marginal],
-                "constraints": [
-                    {"name": name, "unit": self._unit(name), "saves": price}
-                    for name, price in design.multipliers.items()
-                ],
+                "constraints": [self._priced(design, name, price) for name, price in design.multipliers.items()],
                 "dollar": per_dollar(design),
             },
             "checks": [
@@ -196,6 +220,43 @@ class DesignResult:
                 for each in checks
             ],
         }
+
+    def _trial(self, index: int) -> Trial | None:
+        return self.order.trials[index] if index < len(self.order.trials) else None
+
+    def _model_rank(self, design: Design) -> int | None:
+        """From 1; nothing for a design that the model's order was not followed to."""
+        for index, each in enumerate(self.found.designs):
+            same = each.topology == design.topology and each.choice is design.choice
+            if same and (self.task.objective != "pareto" or each is design):
+                return index + 1
+        return None
+
+    def _order(self) -> dict[str, Any]:
+        order = self.order
+        return {
+            "status": order.status,
+            "simulated": len(order.trials),
+            "excluded": order.excluded,
+            "open": order.open,
+            "reach": order.reach,
+            "room": order.room,
+            "budget": {"designs": self.task.budget, "seconds": self.task.seconds},
+        }
+
+    def _simulated(self, trial: Trial | None) -> dict[str, Any] | None:
+        if trial is None:
+            return None
+        gap = trial.ratio - 1 if self.task.objective != "cost" else trial.time / trial.design.time - 1
+        return {"step_time": trial.time, "value": trial.value, "gap": gap, "late": list(trial.late)}
+
+    def _priced(self, design: Design, name: str, price: float) -> dict[str, Any]:
+        """What changing a limit saves: one that must be met is raised, any other one loosened."""
+        limit = next(each for each in design.constraints if each.name == name)
+        turned = limit.equal and next((each for each in limit.coefficients if each), 1.0) < 0
+        upper = all(each >= 0 for each in limit.coefficients)
+        change = "more" if limit.equal or upper else "looser"
+        return {"name": name, "unit": self._unit(name), "change": change, "saves": -price if turned else price}
 
     def _unit(self, name: str) -> str:
         """Of what a constraint limits."""

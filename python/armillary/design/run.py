@@ -1,9 +1,10 @@
-"""A design run: read, search, check. The main path of this package, one call a stage."""
+"""A design run: read, search, rank by simulation. The main path of this package, one call a stage."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,23 +22,23 @@ def design(
     `overrides` replace top-level values of the specification: `design("spec.yml", objective="pareto")`. Raises
     `InputError` listing every problem, or the constraints that contradict one another.
     """
-    from . import reader, search  # with the first design, not with the package: they load numpy and scipy
-    from .check import check
+    from . import rank, reader  # with the first design, not with the package: they load numpy and scipy
+    from .check import explained
     from .result import DesignResult
+    from .search import Searcher
 
     def stage(what: str, begin: float, end: float) -> Callable[..., None]:
         def tell(share: float, *_: object) -> None:
             if progress is not None:
-                progress(what, begin + (end - begin) * share)
+                progress(what, begin + (end - begin) * min(share, 1.0))
 
         return tell
 
-    task = reader.task(spec, overrides, stage("reading", 0.0, 0.3))
-    found = search.search(task, stage("searching", 0.3, 0.8))
-    first = found.designs[: task.simulate]
-    width = 0.2 / max(len(first), 1)
-    checked = [
-        tuple(check(task, each, stage("simulating", 0.8 + width * i, 0.8 + width * (i + 1))))
-        for i, each in enumerate(first)
-    ]
-    return DesignResult(task, found, tuple(checked))
+    task = reader.task(spec, overrides, stage("reading and measuring workloads", 0.0, 0.3))
+    searcher = Searcher(task, stage("searching", 0.3, 0.6))
+    searcher.run()
+    tell = stage("simulating designs", 0.6, 1.0)
+    order = rank.ranked(task, searcher, tell)
+    first = order.trials[: task.simulate]
+    trials = [replace(each, checks=tuple(explained(task, each.design, each.checks))) for each in first]
+    return DesignResult(task, searcher.found(), replace(order, trials=(*trials, *order.trials[task.simulate :])))

@@ -8,12 +8,16 @@ the fewest bytes of all allowed. Sets are taken up by ascending bound. Where one
 with the fewest bytes in every dimension, the fictitious topology is real: a design, and as every set left has a larger
 bound, the next best one. What is left of its set is split by the first dimension that differs (Lawler, Management
 Science 1972); other sets are split at a dimension in which price and bytes disagree. After `top` designs all sets left
-are proved to hold none better.
+are proved to hold none that the model finds better. Where bandwidths are whole links, a topology that comes up is
+queued once more, by the value of its best whole links (`whole.py`).
+
+All of this is about the model. Which design simulates best is another question (`rank.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import itertools
 import math
@@ -23,16 +27,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError, Problem
-from . import bind, front, infeasible, optimal, timing, traffic
-from .build import step_model
+from . import bind, front, infeasible, optimal, timing, traffic, whole
+from .build import Job, step_model
 from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question
 from .task import Choice, Task
 from .topology import Space, Topology
+from .whole import Offer
 
 _EVEN = 1e-6
 """Values nearer than that, relatively, count as equal."""
 
+Maker = Callable[[Job, Topology], StepModel | None]
+"""The model of a step on a topology; nothing where a group lies on no grid of it."""
 Progress = Callable[[float, int, int], None]
 """Called with the share of the work that is done, topologies settled and topologies there are."""
 
@@ -61,6 +68,11 @@ class Design:
     """
     multipliers: dict[str, float] = field(default_factory=dict)
     """By constraint, how much smaller the objective is for one more of what it limits."""
+    links: tuple[whole.Links, ...] = ()
+    """By dimension, where whole links are bought."""
+    continuous: float | None = None
+    """The least value with bandwidths of any size, where whole links are bought: what rounding costs is the difference.
+    """
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -112,19 +124,22 @@ class Found:
 
 
 def search(task: Task, progress: Progress | None = None) -> Found:
-    """The best designs. Raises `InputError` when no topology is left, naming the constraints that conflict."""
-    searcher = _Searcher(task, progress)
-    return searcher.fronts() if task.objective == "pareto" else searcher.run()
+    """The best designs by the model. Raises `InputError` when no topology is left, naming what conflicts."""
+    searcher = Searcher(task, progress)
+    searcher.run()
+    return searcher.found()
 
 
 def solve(task: Task, choice: Choice, topology: Topology) -> Design:
     """The best bandwidths of one topology. Raises `InputError` naming what conflicts."""
-    found = _prepared(task, choice, Space(topology.sizes, tuple((each,) for each in topology.blocks)))
+    one = Space(topology.sizes, tuple((each,) for each in topology.blocks))
+    found = _prepared(task, choice, one, functools.partial(_modelled, task))
     if found is None:
         raise InputError([_misplaced(task, [topology])])
     instance = _instance(task, found, found.space)
     try:
-        return _design(task, instance, topology)
+        design = _design(task, instance, topology)
+        return _bought(task, instance, design) if instance.offers else design
     except NoSolution:
         raise InputError([_conflict(task, instance)]) from None
 
@@ -140,9 +155,14 @@ class _Prepared:
     """By block, as if every dimension were one."""
     prices: dict[str, Vector] | None
     """By block, [D]."""
+    offers: dict[str, tuple[Offer, ...]]
+    """By block, what is sold for each dimension; empty where any bandwidth is."""
 
     def price(self, block: str, dimension: int) -> float:
         return 0.0 if self.prices is None else float(self.prices[block][dimension])
+
+    def offer(self, block: str, dimension: int) -> Offer | None:
+        return self.offers[block][dimension] if self.offers else None
 
     def column(self, block: str, dimension: int) -> Vector:
         """All bytes and times that depend on the block of a dimension."""
@@ -160,6 +180,8 @@ class _Instance:
     models: tuple[StepModel, ...]
     price: Vector | None
     constraints: tuple[Constraint, ...]
+    offers: tuple[tuple[Offer, ...], ...] = ()
+    """By dimension, what is sold for each block that is allowed there; empty where any bandwidth is."""
 
     @property
     def question(self) -> Question:
@@ -179,52 +201,78 @@ class _Set:
     """The blocks that are the cheapest and carry the fewest bytes, where they are the same in every dimension."""
     design: Design | None
     """Of the topology of `best`, or nothing."""
+    final: bool = True
+    """Whether the design's bandwidths can be bought; else they bound those that can."""
 
 
-class _Searcher:
-    def __init__(self, task: Task, progress: Progress | None) -> None:
+class Searcher:
+    """Designs by ascending value, as far as they are asked for; `make` is the model of a step."""
+
+    def __init__(self, task: Task, progress: Progress | None = None, make: Maker | None = None) -> None:
         self.task, self.progress = task, progress
+        self.make = make or functools.partial(_modelled, task)
         self.heap: list[tuple[float, int, _Set]] = []
         self.number = itertools.count()
         self.designs: list[Design] = []
-        self.excluded = self.misplaced = self.infeasible = self.programs = 0
+        self.excluded = self.misplaced = self.infeasible = self.programs = self.listed = 0
         self.count = sum(each.count for each in task.spaces) * len(task.choices)
         self.conflict: _Instance | None = None
 
-    def run(self) -> Found:
+    def run(self) -> None:
+        """Finds the first `top` designs, or the front. Raises `InputError` when no topology is left."""
+        if self.task.objective == "pareto":
+            self.fronts()
+        else:
+            self.start()
+            while len(self.designs) < self.task.top and self.more() is not None:
+                self.tell(0.8 + 0.2 * len(self.designs) / self.task.top)
+            self.listed = len(self.designs)
+        if not self.designs:
+            raise InputError([self.reason()])
+
+    def start(self) -> None:
+        """Bounds the sets that the search begins with."""
         for done, total, prepared in self.prepared():
             for some in self.starts(prepared):
                 self.push(prepared, some)
             self.tell(0.8 * done / total)
-        while self.heap and len(self.designs) < self.task.top:
-            self.next()
-            self.tell(0.8 + 0.2 * len(self.designs) / self.task.top)
-        if not self.designs:
-            raise InputError([self.reason()])
-        last = self.designs[-1].value if len(self.designs) >= self.task.top else math.inf
-        self.excluded += sum(each.space.count for bound, _, each in self.heap if bound >= last * (1 - _EVEN))
-        return self.found(len(self.designs))
 
-    def fronts(self) -> Found:
+    def more(self) -> Design | None:
+        """The next best design, also kept in `designs`; nothing when there is none."""
+        before = len(self.designs)
+        while self.heap:
+            self.next()
+            if len(self.designs) > before:
+                self.listed = len(self.designs)
+                return self.designs[-1]
+        return None
+
+    @property
+    def bound(self) -> float:
+        """No design that is not in `designs` has a smaller value."""
+        return self.heap[0][0] if self.heap else math.inf
+
+    def fronts(self) -> None:
         """The front of step time against cost over all topologies: that of each, less what others make needless."""
         points: list[Design] = []
-        listed = 0
         for done, total, prepared in self.prepared():
             kept = self.undominated(prepared)
             self.excluded += prepared.space.count - len(kept)
             for blocks in kept:
                 points += self.points(prepared, blocks)
-                listed += 1
+                self.listed += 1
             self.tell(done / total)
         self.designs = list(_nondominated(points))
-        if not self.designs:
-            raise InputError([self.reason()])
-        return self.found(listed - self.infeasible)
+        self.listed -= self.infeasible
 
-    def found(self, listed: int) -> Found:
+    def found(self) -> Found:
+        """What is settled by now."""
+        last = self.designs[-1].value if len(self.designs) >= self.task.top else math.inf
+        left = sum(each.space.count for bound, _, each in self.heap if bound >= last * (1 - _EVEN))
         return Found(
-            tuple(self.designs), self.count, listed, self.excluded, self.misplaced, self.infeasible, self.programs
-        )
+            tuple(self.designs), self.count, self.listed, self.excluded + left, self.misplaced, self.infeasible,
+            self.programs,
+        )  # fmt: skip
 
     def prepared(self) -> Iterator[tuple[int, int, _Prepared]]:
         """Every space under every choice, as far as its groups have a place; how many are done, and how many there
@@ -234,7 +282,7 @@ class _Searcher:
         for done, (choice, space) in enumerate(itertools.product(self.task.choices, self.task.spaces), 1):
             if self.programs >= self.task.most:
                 return
-            found = _prepared(self.task, choice, space)
+            found = _prepared(self.task, choice, space, self.make)
             if found is None:
                 self.misplaced += space.count
             else:
@@ -263,17 +311,38 @@ class _Searcher:
             self.conflict = self.conflict or instance
             return
         kept = design if best else None
-        heapq.heappush(self.heap, (design.bound, next(self.number), _Set(prepared, space, best, kept)))
+        final = kept is None or not instance.offers
+        heapq.heappush(self.heap, (design.bound, next(self.number), _Set(prepared, space, best, kept, final)))
 
     def next(self) -> None:
         """Takes up the set with the least bound: keeps its design, splits the rest."""
         _, _, some = heapq.heappop(self.heap)
         if some.best is None or some.design is None:
             self.split(some)
+        elif some.final:
+            self.designs.append(some.design)
+            self.rest(some, some.best)
+        else:
+            self.buy(some, some.best)
+            self.rest(some, some.best)
+
+    def buy(self, some: _Set, blocks: tuple[str, ...]) -> None:
+        """Queues the best whole links of the topology of `blocks`."""
+        space = Space(some.space.sizes, tuple((each,) for each in blocks))
+        instance = _instance(self.task, some.prepared, space)
+        self.programs += 1
+        try:
+            bought = _bought(self.task, instance, _design(self.task, instance, space.topology(blocks)))
+        except NoSolution:
+            self.infeasible += 1
+            self.conflict = self.conflict or instance
             return
-        self.designs.append(some.design)
+        heapq.heappush(self.heap, (bought.value, next(self.number), _Set(some.prepared, space, blocks, bought)))
+
+    def rest(self, some: _Set, best: tuple[str, ...]) -> None:
+        """Queues what a set holds beside the topology of `best`."""
         before: list[tuple[str, ...]] = []
-        for d, (chosen, allowed) in enumerate(zip(some.best, some.space.blocks, strict=True)):
+        for d, (chosen, allowed) in enumerate(zip(best, some.space.blocks, strict=True)):
             others = [each for each in allowed if each != chosen and not self.alike(some.prepared, each, chosen, d)]
             after = some.space.blocks[d + 1 :]
             same = len(allowed) - 1 - len(others)
@@ -291,6 +360,7 @@ class _Searcher:
     def alike(self, prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
         """Whether two blocks differ in nothing that matters."""
         same = np.array_equal(prepared.column(one, dimension), prepared.column(other, dimension))
+        same = same and prepared.offer(one, dimension) == prepared.offer(other, dimension)
         cost = prepared.price(one, dimension) == prepared.price(other, dimension)
         return same and (cost or not self.task.priced)
 
@@ -323,9 +393,23 @@ class _Searcher:
             self.conflict = self.conflict or instance
             return []
         none = np.zeros(len(blocks))
-        return [
+        points = [
             _made(instance, space.topology(blocks), each.bandwidth, each.time, each.time, none, {}) for each in found
         ]
+        return self.bought_points(instance, points) if instance.offers else points
+
+    def bought_points(self, instance: _Instance, points: Sequence[Design]) -> list[Design]:
+        """The fastest whole links for the money of each point."""
+        kept = []
+        for each in points:
+            row = tuple(float(value) for value in _price(instance))
+            cap = Constraint("cost of a point", row, (each.cost or 0.0) * (1 + _EVEN))
+            capped = dataclasses.replace(instance, constraints=(*instance.constraints, cap))
+            try:
+                kept.append(_bought(self.task, capped, each))
+            except NoSolution:
+                continue
+        return kept
 
     def reason(self) -> Problem:
         """Why nothing is left."""
@@ -334,26 +418,33 @@ class _Searcher:
         return _misplaced(self.task, [each.first for each in self.task.spaces])
 
     def tell(self, share: float) -> None:
+        """Reports progress."""
         if self.progress is not None:
             settled = len(self.designs) + self.excluded + self.misplaced + self.infeasible
             self.progress(share, settled, self.count)
 
 
-def _prepared(task: Task, choice: Choice, space: Space) -> _Prepared | None:
+def _modelled(task: Task, job: Job, topology: Topology) -> StepModel | None:
+    return step_model(job, topology, timing.of(task, topology))
+
+
+def _prepared(task: Task, choice: Choice, space: Space, make: Maker) -> _Prepared | None:
     """The models and prices of a space's blocks; nothing where a group lies on no grid."""
     models: dict[str, tuple[StepModel, ...]] = {}
     prices: dict[str, Vector] = {}
+    offers: dict[str, tuple[Offer, ...]] = {}
     stack = task.stack(space.first)
     for block in dict.fromkeys(itertools.chain(*space.blocks)):
         topology = space.topology([block] * len(space.sizes))
-        made = [step_model(job, topology, timing.of(task, topology)) for job in choice.jobs]
+        made = [make(job, topology) for job in choice.jobs]
         found = tuple(each for each in made if each is not None)
         if len(found) < len(made):
             return None
         models[block] = found
         if task.costs:
             prices[block] = np.array(task.costs.price(topology, stack))
-    return _Prepared(choice, space, stack, models, prices if task.costs else None)
+            offers |= {block: some} if (some := task.costs.offers(topology, stack)) else {}
+    return _Prepared(choice, space, stack, models, prices if task.costs else None, offers)
 
 
 def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
@@ -372,11 +463,16 @@ def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
         models.append(dataclasses.replace(like, loads=loads, fixed=fixed))
     topology = space.first
     limits = bind.constraints(task, topology, prepared.stack, list(price) if price is not None else [0.0] * dims)
-    return _Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits)
+    offers: tuple[tuple[Offer, ...], ...] = ()
+    if prepared.offers:
+        offers = tuple(tuple(prepared.offers[each][d] for each in some) for d, some in enumerate(space.blocks))
+        limits = whole.relaxed(limits, offers)
+    return _Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits, offers)
 
 
 def _nowhere_worse(prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
     cheaper = prepared.price(one, dimension) <= prepared.price(other, dimension)
+    cheaper = cheaper and prepared.offer(one, dimension) == prepared.offer(other, dimension)
     return cheaper and bool(np.all(prepared.column(one, dimension) <= prepared.column(other, dimension)))
 
 
@@ -414,6 +510,25 @@ def _design(task: Task, instance: _Instance, topology: Topology) -> Design:
         question = dataclasses.replace(question, weights=weights, price=_price(instance))
     found = optimal.optimise(question)
     return _made(instance, topology, found.bandwidth, found.value, found.bound, found.marginal, found.multipliers)
+
+
+def _bought(task: Task, instance: _Instance, design: Design) -> Design:
+    """The best whole links of a topology whose best bandwidths of any size are `design`. Raises `NoSolution`."""
+    question, price = instance.question, _price(instance)
+    if task.objective == "cost":
+        question = dataclasses.replace(question, weights=(0.0,) * len(instance.models), price=price)
+    offers = tuple(some[0] for some in instance.offers)
+    found = whole.best(question, offers, price if task.objective == "performance_per_cost" else None)
+    return dataclasses.replace(
+        design,
+        bandwidth=found.bandwidth,
+        value=found.value,
+        bound=found.bound,
+        marginal=found.marginal,
+        multipliers={},
+        links=found.links,
+        continuous=design.value,
+    )
 
 
 def _made(
@@ -466,7 +581,7 @@ def _misplaced(task: Task, tried: Sequence[Topology]) -> Problem:
     help_ = "sizes whose products are those of the groups"
     for job in task.choices[0].jobs:
         for each in job.volumes:
-            off = [topology for topology in tried if traffic.extents(each.members, topology.sizes) is None]
+            off = [topology for topology in tried if traffic.spans(each, topology.sizes) is None]
             if off:
                 said = f"the group {each.group} of {job.name} ({each.members}) lies on no grid of {off[0]}"
                 return Problem(place, "topologies", said, help_)

@@ -64,6 +64,11 @@ class Task:
     """Whether the model of a step is the paper's, without latencies and filling of pipelines."""
     top: int = 10
     simulate: int = 3
+    """Designs that are simulated at least; none: the model alone ranks."""
+    budget: int = 20
+    """Designs that are simulated at most."""
+    seconds: float | None = None
+    """No more designs are simulated after so long; nothing: the count alone decides."""
     backends: tuple[str, ...] = ("analytical",)
     most: int = 100_000
     """Topologies that are solved before the search stops."""

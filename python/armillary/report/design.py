@@ -1,8 +1,8 @@
-"""Designs on a terminal: the ranked table, what is proved, what the simulator says, what more would buy."""
+"""Designs on a terminal: what to build, the ranked table, what is proved, what simulations say, what more would buy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -13,6 +13,10 @@ from . import quantity
 from .terminal import emit
 
 Data = Mapping[str, Any]
+_EXPLAINED = 5
+"""Designs whose workloads are listed one by one."""
+_NEAR = 0.02
+"""Gap that needs no explanation."""
 
 
 def show(data: Data, console: Console) -> None:
@@ -28,27 +32,79 @@ def money(dollars: float) -> str:
     return f"{dollars:.4g} $"
 
 
+def verdict(data: Data) -> str:
+    """What to build, what it costs, how long a step takes, and how safe that is, in a few sentences."""
+    best = data["designs"][0]
+    found = best["simulated"]
+    step = _seconds(found["step_time"] if found else best["weighted_step_time"])
+    said = f"Build {best['topology']} with {provision(best)} per NPU"
+    if best["parallelisation"]:
+        said += f", run with {best['parallelisation']}"
+    said += f": {step} a step, " + ("simulated" if found else "by the model")
+    said += f", for {money(best['cost'])}. " if best["cost"] is not None else ". "
+    return said + safety(data)
+
+
+def safety(data: Data) -> str:
+    """How safe the order of the designs is, in one or two sentences."""
+    order = data["order"]
+    count = f"{order['simulated']:,} design{'s' if order['simulated'] != 1 else ''} simulated"
+    if order["status"] == "model":
+        return "No design was simulated: the order is the model's, and simulations may change it."
+    if data["objective"] == "pareto":
+        return f"The front is the model's; {count} of {len(data['designs']):,}."
+    late = data["designs"][0]["simulated"]["late"]
+    bound = f" No design keeps the time bound of {', '.join(late)} when simulated." if late else ""
+    if order["status"] == "proved":
+        other = (
+            "costs less" if data["objective"] == "cost" else "can simulate better: a lower bound of its step is above"
+        )
+        return f"The order is proved: {count}, no other one {other}.{bound}"
+    open_ = "more than the budget allows" if order["open"] is None else f"{order['open']:,}"
+    if order["status"] == "rule":
+        return (
+            f"The order is not proved: {count}; of the others {open_} have a lower bound below this one's step. None "
+            f"is expected to be better: by the simulations so far a step takes at least {order['reach']:.1%} of the "
+            f"model's time.{bound}"
+        )
+    room = f", and others may be up to {order['room']:.1%} better" if order["room"] > 0 else ""
+    return f"The order is not safe: {count}, then the budget was used up{room}. A larger budget continues.{bound}"
+
+
+def provision(design: Data) -> str:
+    """`4 x 400 Gb/s + 2 x 100 Gb/s`, or `187.8 + 95.26 GB/s`."""
+    if design["links"]:
+        return " + ".join(link(each) for each in design["links"])
+    return " + ".join(f"{part / 1e9:.4g}" for part in design["bandwidth"]) + " GB/s"
+
+
+def link(links: Data) -> str:
+    """`4 x 400 Gb/s`."""
+    return f"{links['count']:,} x {links['speed'] * 8 / 1e9:.5g} Gb/s"
+
+
 def _parts(data: Data) -> Iterator[RenderableType]:
     yield Text(f"{data['name']}  {data['objective'].replace('_', ' ')}, {data['npus']:,} NPUs", "bold green")
+    yield Text(verdict(data))
+    yield Text("")
     yield Text(_searched(data["search"]))
     yield from (Text(f"note: {each}") for each in data["notes"])
     yield Text("")
-    yield from _ranking(data["designs"])
+    yield from _ranking(data)
     best = data["designs"][0]
     yield Text("")
     yield Text(f"{best['topology']}" + (f", {best['parallelisation']}" if best["parallelisation"] else ""), "bold")
-    saving = _dollars if data["objective"] == "cost" else _duration
     yield from _proof(best)
-    yield _dimensions(best, saving)
-    yield from _constraints(best, saving)
+    yield _dimensions(best, data["objective"])
+    yield from _constraints(best, data["objective"])
     yield from _checks(data["designs"])
     yield from _schemes(data["schemes"])
 
 
 def _searched(search: Data) -> str:
     parts = [
-        f"{search['topologies']:,} topologies: {search['listed']:,} listed",
-        f"{search['excluded']:,} proved no better",
+        f"{search['topologies']:,} topologies: {search['listed']:,} ranked by the model",
+        f"{search['excluded']:,} proved no better in the model",
     ]
     if search["misplaced"]:
         parts.append(f"{search['misplaced']:,} on which a group lies on no grid")
@@ -57,21 +113,28 @@ def _searched(search: Data) -> str:
     return ", ".join(parts) + f"; {search['proved']:.1%} settled by {search['programs']:,} programs"
 
 
-def _ranking(designs: Sequence[Data]) -> Iterator[RenderableType]:
+def _ranking(data: Data) -> Iterator[RenderableType]:
     """The designs, and below them the parallelisations by letter."""
+    designs = data["designs"] if data["objective"] == "pareto" else data["designs"][: data["top"]]
     priced = any(each["cost"] is not None for each in designs)
+    whole = any(each["links"] for each in designs)
     chosen = list(dict.fromkeys(each["parallelisation"] for each in designs if each["parallelisation"]))
-    table = _table("", "Topology", *(["Ranks"] if chosen else []), "GB/s by dimension")
+    width = "Links of an NPU by dimension" if whole else "GB/s by dimension"
+    table = _table("", "Topology", *(["Ranks"] if chosen else []), width)
     table.columns[1].no_wrap = True
-    for name in ("Step", *(["Cost"] if priced else []), "Simulated", "Gap"):
+    for name in ("Model", *(["Cost"] if priced else []), "Simulated", "Gap", "By model"):
         table.add_column(name, justify="right")
     for each in designs:
         letter = [_letter(chosen.index(each["parallelisation"]))] if each["parallelisation"] else []
-        row = [str(each["rank"]), each["topology"], *letter]
-        row += [" + ".join(f"{part / 1e9:.4g}" for part in each["bandwidth"]), _seconds(each["weighted_step_time"])]
+        given = provision(each).removesuffix(" GB/s")
+        row = [str(each["rank"]), each["topology"], *letter, given, _seconds(each["weighted_step_time"])]
         row += [money(each["cost"])] if priced else []
-        table.add_row(*row, *_simulated(each))
+        table.add_row(*row, *_simulated(each), str(each["model_rank"] or "-"))
     yield table
+    if len(data["designs"]) > len(designs):
+        yield Text(
+            f"{len(data['designs']) - len(designs):,} more designs were simulated: --json, --csv and --html list them"
+        )
     yield from (Text(f"{_letter(index)}  {each}") for index, each in enumerate(chosen))
 
 
@@ -81,29 +144,41 @@ def _letter(index: int) -> str:
 
 
 def _simulated(design: Data) -> tuple[str, str]:
-    """Simulated step time, where all workloads have one, and how far it is off the model."""
-    if not design["checks"]:
+    """Simulated step time, and how far it is off the model."""
+    found = design["simulated"]
+    if not found:
         return "-", "-"
-    worst = max(design["checks"], key=lambda each: abs(each["gap"]))
-    if len(design["step_time"]) > 1:
-        return "each below", f"{worst['gap']:+.2%}"
-    return _seconds(worst["simulated"]), f"{worst['gap']:+.2%}"
+    return _seconds(found["step_time"]) + (" late" if found["late"] else ""), f"{found['gap']:+.2%}"
 
 
 def _proof(design: Data) -> Iterator[Text]:
-    unit = f"{design['value']:.6g} against a proved bound of {design['bound']:.6g}"
-    yield Text(f"duality gap {design['gap']:.1e} ({unit}): no bandwidths on this topology are better by more")
+    exact = f"{design['value']:.6g}, proved to be at least {design['bound']:.6g}, duality gap {design['gap']:.1e}"
+    if design["links"]:
+        yield Text(f"in the model no whole links on this topology are better ({exact})")
+        over = design["value"] / design["continuous"] - 1 if design["continuous"] else 0.0
+        yield Text(f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost {over:.2%}")
+    else:
+        yield Text(f"in the model no bandwidths on this topology are better ({exact})")
+    if design["simulated"]:
+        yield Text(f"simulated, its step takes {_off(design['simulated']['gap'])} than in the model")
 
 
-def _dimensions(design: Data, saving: Callable[[float], str]) -> Table:
-    table = _table("Dimension", "Technology")
+def _off(gap: float) -> str:
+    return f"{abs(gap):.2%} {'longer' if gap >= 0 else 'less'}"
+
+
+def _dimensions(design: Data, objective: str) -> Table:
+    whole = bool(design["links"])
+    table = _table("Dimension", "Technology", *(["Links of an NPU"] if whole else []))
     billed = bool(design["bill"])
     powered = any(each["watts"] is not None for each in design["bill"])
-    for name in ("GB/s", "1 GB/s more saves", *(["Cost"] if billed else []), *(["Power"] if powered else [])):
+    more = "1 GB/s more of the next size" if whole else "1 GB/s more"
+    for name in ("GB/s", more, *(["Cost"] if billed else []), *(["Power"] if powered else [])):
         table.add_column(name, justify="right")
     for index, given in enumerate(design["bandwidth"]):
         items = [each for each in design["bill"] if each["dimension"] == index]
-        cells = [f"{given / 1e9:.5g}", saving(design["shadow_prices"]["dimensions"][index] * 1e9)]
+        cells = [link(design["links"][index])] if whole else []
+        cells += [f"{given / 1e9:.5g}", saving(design["shadow_prices"]["dimensions"][index] * 1e9, objective, whole)]
         if billed:
             parts = ", ".join(f"{each['part']} {money(each['dollars'])}" for each in items)
             cells.append(f"{money(sum(each['dollars'] for each in items))} ({parts})")
@@ -113,30 +188,28 @@ def _dimensions(design: Data, saving: Callable[[float], str]) -> Table:
     return table
 
 
-def _constraints(design: Data, saving: Callable[[float], str]) -> Iterator[Text]:
-    """What loosening each binding limit buys."""
+def _constraints(design: Data, objective: str) -> Iterator[Text]:
+    """What another limit would change."""
     for each in design["shadow_prices"]["constraints"]:
         step, what = (1e3, "1,000 $") if each["unit"] == "$" else (1e9, "1 GB/s")
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
-            yield Text(f"{each['name']}: {what} more saves {saving(each['saves'] * step)}")
+            weighed = ", its price included" if objective == "performance_per_cost" else ""
+            yield Text(f"{each['name']}: {what} {each['change']} {saving(each['saves'] * step, objective)}{weighed}")
     dollar = design["shadow_prices"]["dollar"]
-    if dollar and saving is _duration:
-        yield Text(f"another 1,000 $ where they help most save {saving(dollar * 1e3)}")
+    if dollar and objective != "cost":
+        yield Text(f"another 1,000 $ where they help most save {_seconds(dollar * 1e3)}")
 
 
-def _duration(seconds: float) -> str:
-    """`22.6 ms`, `-1 s`, or `nothing`."""
-    if seconds == 0:
-        return "nothing"
-    return ("-" if seconds < 0 else "") + quantity.time(abs(seconds) * 1e9)
-
-
-def _dollars(amount: float) -> str:
-    return "nothing" if amount == 0 else money(amount)
+def saving(amount: float, objective: str, time: bool = False) -> str:
+    """`saves 22.6 ms`, `costs 1 s`, or `changes nothing`; of the objective, or of `time` whatever it is."""
+    if amount == 0:
+        return "changes nothing"
+    size = money(abs(amount)) if objective == "cost" and not time else _seconds(abs(amount))
+    return f"{'saves' if amount > 0 else 'costs'} {size}"
 
 
 def _checks(designs: Sequence[Data]) -> Iterator[RenderableType]:
-    rows = [(each, check) for each in designs for check in each["checks"]]
+    rows = [(each, check) for each in designs[:_EXPLAINED] for check in each["checks"]]
     if not rows:
         return
     yield Text("")
@@ -152,7 +225,7 @@ def _checks(designs: Sequence[Data]) -> Iterator[RenderableType]:
 
 def _effects(check: Data) -> str:
     if not check["effects"]:
-        return "within 2 %"
+        return "within 2 %" if abs(check["gap"]) <= _NEAR else "-"
     return ", ".join(f"{name} {_signed(seconds)}" for name, seconds in check["effects"].items())
 
 

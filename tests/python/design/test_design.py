@@ -25,8 +25,8 @@ SPEC: dict[str, Any] = {
 def test_the_three_best_are_within_two_percent_of_the_simulator(objective: str) -> None:
     """Or the table says which effect the model leaves out, and how much it is."""
     result = arm.design(SPEC, objective=objective)
-    assert len(result.checks) == 3
-    for checks in result.checks:
+    assert len(result.checks) >= 3
+    for checks in result.checks[:3]:
         for each in checks:
             print(f"{each.workload}: model {each.model:.4f} s, simulated {each.simulated:.4f} s, {each.gap:+.2%}")
             assert abs(each.gap) <= 0.02 or sum(each.effects.values()) == pytest.approx(each.simulated - each.model)
@@ -78,7 +78,7 @@ def test_json_table_and_curves() -> None:
     one = {**SPEC, "workloads": SPEC["workloads"][:1], "topologies": "R(8)_SW(8)"}
     result = arm.design(one, simulate=1, sweep=["100 GB/s", "200 GB/s"])
     data = json.loads(result.to_json())
-    assert data["schema"] == "armillary.design/1"
+    assert data["schema"] == "armillary.design/2"
     assert data["search"]["proved"] == 1.0
     first = data["designs"][0]
     assert sum(first["bandwidth"]) == pytest.approx(200e9)
@@ -124,7 +124,8 @@ WRONG: dict[str, Any] = {
     "objective": "speed",
     "latency": "5",
     "backends": ["packets"],
-    "budget": 3,
+    "budget": "3 GB",
+    "fee": 3,
 }
 
 
@@ -142,7 +143,8 @@ def test_every_problem_at_once() -> None:
         "speed",
         "latency",
         "packets",
-        "budget",
+        "3 GB",
+        "fee",
     ):
         assert part in text, part
     sound = {**SPEC, "workloads": WRONG["workloads"]}
@@ -170,6 +172,8 @@ def test_every_problem_at_once() -> None:
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "dp": 2}]}, "16 ranks"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8}] * 2}, "as another one"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "is no overlap"),
+        ({"budget": 2}, "2 is no budget for simulations .*3 to 10,000"),
+        ({"workloads": [{"model": "llama-3-70b", "tp": 8}]}, "GB on an NPU of 80.0 GB"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], reason: str) -> None:
