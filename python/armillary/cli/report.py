@@ -22,19 +22,29 @@ Out = Annotated[
 Heat = Annotated[
     str | None, typer.Option("--heat", metavar="X,Y", help="Of a sweep: parameters across and up its heat map.")
 ]
+Include = Annotated[
+    bool,
+    typer.Option("--include-infeasible", help="Of a sweep: rank and draw points that do not fit in memory, too."),
+]
 Figures = Annotated[
     str | None,
     typer.Option("--figures", metavar="DIR", help="Write each chart as SVG, PNG and CSV into this directory."),
 ]
 
 
-def report(result: ResultName, out: Out = None, figures: Figures = None, heat: Heat = None) -> None:
+def report(
+    result: ResultName,
+    out: Out = None,
+    figures: Figures = None,
+    heat: Heat = None,
+    include_infeasible: Include = False,
+) -> None:
     """Make the page of a run from its JSON, or of a sweep from its results; write its charts as files."""
     with output.guard():
         swept = Path(result).is_dir() or Path(result).suffix == ".parquet"
         target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
         output.claim({"--output": target}, result)
-        page = _of_sweep(result, heat) if swept else _of_run(result, heat)
+        page = _of_sweep(result, heat, include_infeasible) if swept else _of_run(result, heat)
         output.write_page(target, page.html())
         if figures is not None:
             from ..report.page import write_figures
@@ -55,10 +65,10 @@ def _of_run(result: str, heat: str | None) -> Page:
     return run_page.page(reading.read(result))
 
 
-def _of_sweep(result: str, heat: str | None) -> Page:
+def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:
     from ..sweep import load
 
     pair = tuple(heat.split(",")) if heat is not None else None
     if pair is not None and (len(pair) != 2 or pair[0] == pair[1]):
         raise InputError([Problem("", "--heat", f"{heat!r} names no two parameters", "X,Y: --heat tp,outer")])
-    return load(result).page(pair)
+    return load(result).page(pair, include_infeasible=include_infeasible)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..errors import Problem
     from ..sweep import Progress, Status, Sweep
+    from ..sweep.view import View
 
 SCHEMA = "armillary.sweep/1"
 PAGE = "report.html"
@@ -45,6 +46,12 @@ Retry = Annotated[bool, typer.Option("--retry-failed", help="With --resume: run 
 Check = Annotated[
     bool, typer.Option("--check", help="List everything wrong with the study and its points; run nothing.")
 ]
+Include = Annotated[
+    bool,
+    typer.Option(
+        "--include-infeasible", help="Rank and draw points that do not fit in memory like the others, marked."
+    ),
+]
 Csv = Annotated[
     str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV too; - for standard output.")
 ]
@@ -58,6 +65,7 @@ def sweep(
     resume: Resume = False,
     retry_failed: Retry = False,
     check: Check = False,
+    include_infeasible: Include = False,
     csv: Csv = None,
     json: Json = None,
 ) -> None:
@@ -67,11 +75,11 @@ def sweep(
         if check:
             _check(study, json, workers)
         found = _run(study, _folder(out), workers, executor, (resume, retry_failed))
-        page = _page(found)
+        page = _page(found, include_infeasible)
         if csv is not None:
             output.write_csv(csv, found.table.write_csv())
         if "-" not in (json, csv):
-            _show(found, page)
+            _show(found, page, include_infeasible)
         output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
         if found.failed:
             output.log(f"{found.failed:,} of {found.table.height:,} points failed: column error of the table says why")
@@ -118,48 +126,80 @@ def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[
         output.interrupted(stop, kept)
 
 
-def _page(found: Sweep) -> str:
-    """Writes the report page into the results: its path."""
+def _page(found: Sweep, include_infeasible: bool) -> str | None:
+    """Writes the report page into the results: its path, or nothing where that can't be. The table is there already."""
+    from ..errors import InputError
+    from ..report.chart import can_draw
+
     path = os.fspath(Path(found.folder or ".") / PAGE)
-    found.html(path)
+    try:
+        found.html(path, include_infeasible=include_infeasible)
+    except InputError as error:
+        output.log(f"warning: there is no report: {error}")
+        return None
+    if not can_draw():
+        output.log("warning: the report has no charts: a limit on memory (ulimit -v) leaves too little to draw them")
     return path
 
 
-def _summary(found: Sweep, page: str) -> dict[str, Any]:
+def _summary(found: Sweep, page: str | None) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "version": __version__,
         "study": found.name,
         "points": found.table.height,
         "failed": found.failed,
+        "infeasible": found.infeasible,
         "refused": found.refused,
+        "best": next(iter(found.best(1)["index"].to_list()), None),
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
     }
 
 
-def _show(found: Sweep, page: str) -> None:
-    """What was run, and the fastest points."""
+def _show(found: Sweep, page: str | None, include_infeasible: bool) -> None:
+    """What was run, what doesn't fit, and the best points."""
+    from ..sweep.misfits import misfits
+
+    console = output.console()
+    console.print(f"{found.name}: {found.said()}")
+    view = found.view(include_infeasible)
+    out = misfits(view)
+    if out is not None:
+        kept = "" if include_infeasible else " They are left out below; --include-infeasible keeps them."
+        console.print(f"{out}{kept}", soft_wrap=True)
+    if view.ran.height:
+        table = _points(view)
+        # Numbers are never cut: a terminal wraps long lines, a file takes them as they are.
+        console.print(table, width=max(console.width, console.measure(table).maximum), crop=False)
+    console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}", soft_wrap=True)
+    if page is not None:
+        console.print(f"report: {page}", soft_wrap=True)
+
+
+def _points(view: View) -> Table:
+    """The best points: what varies, objectives, exposed communication, memory."""
     from rich.table import Table
 
-    frame = found.table
-    console = output.console()
-    refused = f", {found.refused:,} combinations refused by constraints" if found.refused else ""
-    console.print(f"{found.name}: {frame.height:,} points, {found.failed:,} failed{refused}")
-    best = frame.filter(frame["step_time_ns"].is_not_null()).sort("step_time_ns", "index").head(_SHOWN)
-    parameters = frame.columns[1 : frame.columns.index("step_time_ns")]
-    times = ("step_time_ns", "exposed_comm_ns")
-    last = [name.rpartition(".")[2] for name in parameters]
-    short = [each if last.count(each) == 1 else name for each, name in zip(last, parameters, strict=True)]
-    shown = Table(box=None, pad_edge=False, title="fastest", title_justify="left")
-    for name in ("index", *short, *(time.replace("_ns", "_ms") for time in times)):
-        shown.add_column(name, justify="right", overflow="fold")
-    for index, *row in best.select("index", *parameters, *times).iter_rows():
-        values = [str(cell) for cell in row[: len(parameters)]]
-        shown.add_row(str(index), *values, *(f"{cell / 1e6:,.3f}" for cell in row[len(parameters) :]))
-    console.print(shown)
-    console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}", soft_wrap=True)
-    console.print(f"report: {page}", soft_wrap=True)
+    from ..sweep.page import HEADS
+    from ..sweep.view import said
+
+    best = view.ran[view.ranking[:_SHOWN]]
+    parameters = [name for name in view.columns if view.table[name].n_unique() > 1]
+    named = (*(name for name, _ in view.objectives), "step_time_ns", "exposed_comm_ns", "memory_bytes")
+    results = [name for name in dict.fromkeys(named) if name in best.columns and best[name].null_count() == 0]
+    column, more = view.objectives[0]
+    title = "fastest" if column == "step_time_ns" else f"{'largest' if more else 'smallest'} {column}"
+    shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    heads = [HEADS.get(name, name.removesuffix("_ns").replace("_", " ")) for name in results]
+    marked = view.include_infeasible and view.misfits.height > 0
+    for name in ("index", *(view.short[name] for name in parameters), *heads, *(["fits"] if marked else [])):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in best.iter_rows(named=True):
+        cells = [str(row[name]) for name in ("index", *parameters)]
+        cells += [said(name, float(row[name])) for name in results]
+        shown.add_row(*cells, *([] if not marked else ["no" if row["fits"] is False else "yes"]))
+    return shown
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from . import quantity
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_BINS = 12
+_APART = 0.08
+"""Share of an axis that a label takes."""
 _WIDE = 20.0
 """Numbers whose ends are further apart than this are drawn on a logarithmic scale."""
 
@@ -34,19 +37,20 @@ class Axis:
     bins: Sequence[str]
     """Names of the bins, in order."""
     bin_of: Sequence[int]
-    ends: tuple[str, str]
+    ticks: Sequence[tuple[float, str]]
+    """Places to be labelled, from 0 to 1: both ends, and what has room between them."""
     numbers: Sequence[float] | None
     """In base units (bytes, seconds, bytes a second, FLOPS) where texts have units; `None` for categories."""
     unit: str
     """The base unit: `B/s`; empty for plain numbers and categories."""
 
 
-def axis(name: str, column: pl.Series) -> Axis:
-    """The axis of a column without nulls."""
+def axis(name: str, column: pl.Series, order: Sequence[str] = ()) -> Axis:
+    """The axis of a column without nulls. Texts without a number come in `order`, others after them."""
     values = column.to_list()
     texts = [_text(value) for value in values]
     numbers, unit = _numbers(values)
-    return _categories(name, texts) if numbers is None else _numeric(name, texts, numbers, unit)
+    return _categories(name, texts, order) if numbers is None else _numeric(name, texts, numbers, unit)
 
 
 def _text(value: object) -> str:
@@ -55,7 +59,7 @@ def _text(value: object) -> str:
 
 def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
     """The values in base units where all are numbers, or texts with units of one kind."""
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values):
         return [float(value) for value in values], ""
     found = [quantity.split(value) if isinstance(value, str) else None for value in values]
     units = {quantity.UNITS[each[1]][0] for each in found if each is not None}
@@ -64,15 +68,18 @@ def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
     return [float(each[0] * quantity.UNITS[each[1]][1]) for each in found if each is not None], units.pop()
 
 
-def _categories(name: str, texts: Sequence[str]) -> Axis:
+def _categories(name: str, texts: Sequence[str], order: Sequence[str]) -> Axis:
     """Bins are the values, the rarest together where they are many."""
     often = [text for text, _ in Counter(texts).most_common()]
-    kept = sorted(often if len(often) <= MOST_BINS else often[: MOST_BINS - 1])
+    known = {text: index for index, text in enumerate(order)}
+    chosen = often if len(often) <= MOST_BINS else often[: MOST_BINS - 1]
+    kept = sorted(chosen, key=lambda text: (known.get(text, len(known)), text))
     bins = kept if len(often) <= MOST_BINS else [*kept, f"{len(often) - len(kept)} others"]
     at = {text: index for index, text in enumerate(kept)}
     bin_of = [at.get(text, len(bins) - 1) for text in texts]
     places = [index / max(len(bins) - 1, 1) for index in bin_of]
-    return Axis(name, texts, places, bins, bin_of, (bins[0], bins[-1]), None, "")
+    at_bin = [(index / max(len(bins) - 1, 1), each) for index, each in enumerate(bins)]
+    return Axis(name, texts, places, bins, bin_of, spaced(at_bin), None, "")
 
 
 def _numeric(name: str, texts: Sequence[str], numbers: Sequence[float], unit: str) -> Axis:
@@ -87,8 +94,8 @@ def _numeric(name: str, texts: Sequence[str], numbers: Sequence[float], unit: st
     bins = [_span(named[some[0]], named[some[-1]]) for some in members.values()]
     renumbered = {old: new for new, old in enumerate(members)}
     bin_of = [renumbered[bin_of_number[number]] for number in numbers]
-    ends = (named[distinct[0]], named[distinct[-1]])
-    return Axis(name, texts, places(numbers), bins, bin_of, ends, numbers, unit)
+    ticks = spaced(list(zip(places(distinct), (named[each] for each in distinct), strict=True)))
+    return Axis(name, texts, places(numbers), bins, bin_of, ticks, numbers, unit)
 
 
 def _cuts(ordered: Sequence[float], distinct: Sequence[float]) -> list[float]:
@@ -110,6 +117,17 @@ def places(numbers: Sequence[float]) -> list[float]:
     shown = [math.log(number) for number in numbers] if wide else list(numbers)
     low, span = min(shown), max(shown) - min(shown)
     return [(number - low) / span if span else 0.5 for number in shown]
+
+
+def spaced(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Of ticks in order, those that have room: both ends, and as many between them as stand apart."""
+    if len(ticks) < 2:
+        return list(ticks)
+    found = [ticks[0]]
+    for tick in ticks[1:-1]:
+        if found[-1][0] + _APART <= tick[0] <= ticks[-1][0] - _APART:
+            found.append(tick)
+    return [*found, ticks[-1]]
 
 
 def explained(of: Axis, values: Sequence[float]) -> float:

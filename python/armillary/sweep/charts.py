@@ -7,12 +7,13 @@ here: what is drawn (`view.py`), drawing itself (`report/chart.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, Problem
 from ..report.chart import PALETTE, Chart
-from .axis import Axis, places
+from .axis import Axis, places, spaced
 from .view import Measure, View, spread
 
 LINES = 300
@@ -24,9 +25,12 @@ DOTS = 800
 FRONT = 200
 """Points drawn of the front."""
 
+FITS, MISFIT = "fits in memory", "does not fit in memory"
+
+_LETTERS = 90
+"""What fits below a chart side by side."""
 _AXES_BY_HAND = {
     "title": None,
-    "labelAngle": -20,
     "labelLimit": 130,
     "labelPadding": 20,
     "ticks": False,
@@ -59,24 +63,30 @@ def parallel(view: View) -> Chart:
     objective, axes = view.objective, view.axes[:AXES]
     drawn = _sample(view)
     names = _headings(view, axes)
-    ends = [{"axis": names[each.name], "low": each.ends[0], "high": each.ends[1]} for each in axes]
     measures = _measures(view)
-    ends += [{"axis": each.label, **_ends(each)} for each in measures]
-    order = [str(each["axis"]) for each in ends]
-    x: dict[str, Any] = {"field": "axis", "type": "nominal", "sort": order, "axis": _AXES_BY_HAND}
+    ticks = {names[each.name]: each.ticks for each in axes} | {each.label: _ticks(each) for each in measures}
+    order = list(ticks)
+    angle = 0 if sum(len(name) + 2 for name in order) < _LETTERS else -20
+    by_hand = {**_AXES_BY_HAND, "labelAngle": angle}
+    x: dict[str, Any] = {"field": "axis", "type": "nominal", "sort": order, "axis": by_hand}
     x["scale"] = {"type": "point", "padding": 0.3}
-    line = {
-        "mark": {"type": "line", "strokeWidth": 1.3, "opacity": 0.55},
+    chosen = {"condition": {"param": "line", "value": 1}, "value": 0.05}
+    line: dict[str, Any] = {
+        "params": [{"name": "line", "select": {"type": "point", "fields": ["point"], "toggle": "true"}}],
+        "mark": {"type": "line", "strokeWidth": 1.6},
         "encoding": {
             "x": x,
             "y": _place("at"),
             "detail": {"field": "point"},
             "order": {"field": "place", "type": "quantitative"},
             "color": _colour(objective),
+            "opacity": {**chosen, "condition": {**chosen["condition"], "value": 0.6}},  # type: ignore[dict-item]
             "tooltip": [{"field": "point"}, {"field": "axis"}, {"field": "value"}, {"field": _field(objective.label)}],
         },
     }
-    spec = {"height": 340, "layer": [_rule(x, ends), line, *_end_labels(x, ends)]}
+    if _is_marked(view):
+        line["encoding"]["strokeDash"] = _dashes()
+    spec = {"height": 340, "layer": [_rule(x, order), line, *_tick_labels(x, ticks)]}
     rows = list(_lines(view, drawn, axes, measures, names))
     return Chart("parallel", "Parallel coordinates", rows, spec, _note_of_sample(view, len(drawn), LINES))
 
@@ -91,28 +101,48 @@ def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
         chosen = [_chosen(view, name) for name in pair]
         axes = chosen + [each for each in axes if each.name not in pair]
     objective, names = view.objective, view.short
+    axes = [view.axis(each.name, view.measured) for each in axes]
     pairs = [(one, other) for at, one in enumerate(axes) for other in axes[at + 1 :]]
     titles = [f"{names[one.name]} (across), {names[other.name]} (up)" for one, other in pairs]
-    rows = [
-        row for title, (one, other) in zip(titles, pairs, strict=True) for row in _cells(title, one, other, objective)
-    ]
-    angle = 0 if all(len(name) < 6 for each in axes for name in each.bins) else -30
-    axis = {"title": None, "axis": {"labelAngle": angle}}
+    rows = [row for title, (one, other) in zip(titles, pairs, strict=True) for row in _cells(title, one, other, view)]
     spec: dict[str, Any] = {
         "height": 320,
         "params": [{"name": "pair", "value": titles[0], "bind": {"input": "select", "options": titles, "name": " "}}],
         "transform": [{"filter": "datum.pair === pair"}],
-        "mark": {"type": "rect"},
-        "encoding": {
-            "x": {"field": "across", "type": "nominal", "sort": {"field": "x"}, **axis},
-            "y": {"field": "up", "type": "nominal", "sort": {"field": "y", "order": "descending"}, "title": None},
-            "color": _colour(objective),
-            "tooltip": [{"field": _field(name)} for name in ("across", "up", objective.label, "points")],
-        },
+        "layer": _cell_layers(axes, objective),
     }
     best = "largest" if objective.more else "smallest"
-    note = f"First shown: {titles[0]}. Each cell: the {best} value of its points; empty where none ran."
+    note = f"First shown: {titles[0]}. Each cell: the {best} value of its points; empty where none ran"
+    note += ", grey where none fits in memory." if view.misfits.height and not view.include_infeasible else "."
     return Chart("heat-map", "Two parameters", rows, spec, note)
+
+
+def _cell_layers(axes: Sequence[Axis], objective: Measure) -> list[dict[str, Any]]:
+    """Cells without a value, cells with one, and the values in them."""
+    angle = 0 if all(sum(len(name) + 2 for name in each.bins) < _LETTERS for each in axes) else -30
+    x = {"field": "across", "type": "nominal", "sort": {"field": "x"}, "title": None, "axis": {"labelAngle": angle}}
+    y = {"field": "up", "type": "nominal", "sort": {"field": "y", "order": "descending"}, "title": None}
+    value = {"field": _field(objective.label), "type": "quantitative"}
+    tips = [{"field": _field(name)} for name in ("across", "up", objective.label, "points", "do not fit")]
+    cell = {"x": x, "y": y, "tooltip": tips}
+    filled, empty = ({"filter": f"datum.points {sign} 0"} for sign in (">", "==="))
+    written = {**cell, "text": {**value, "format": ".3s" if _is_large(objective) else ".3g"}}
+    return [
+        {"mark": {"type": "rect", "color": "#e6e6e6"}, "transform": [empty], "encoding": cell},
+        {"mark": {"type": "rect"}, "transform": [filled], "encoding": {**cell, "color": _colour(objective)}},
+        *(
+            {
+                "mark": {"type": "text", "fontSize": 11, "color": colour},
+                "transform": [filled, {"filter": f"datum.on === '{ground}'"}],
+                "encoding": written,
+            }
+            for ground, colour in (("dark", "#fefefe"), ("light", "#010101"))
+        ),
+    ]
+
+
+def _is_large(objective: Measure) -> bool:
+    return max(map(abs, objective.shown()), default=0.0) >= 1e4
 
 
 def pareto(view: View, other: Measure) -> Chart:
@@ -125,6 +155,7 @@ def pareto(view: View, other: Measure) -> Chart:
     said = [_said(view, row) for row, _ in kinds]
     rows = [
         {other.label: xs[row], objective.label: ys[row], "points": kind, "point": points[row], "parameters": text}
+        | ({"memory": FITS if view.fits[row] else MISFIT} if _is_marked(view) else {})
         for (row, kind), text in zip(kinds, said, strict=True)
     ]
     place = {
@@ -138,12 +169,15 @@ def pareto(view: View, other: Measure) -> Chart:
     }
     colour = {"field": "points", "type": "nominal", "title": None, "sort": ["front", "the rest"]}
     colour["scale"] = {"domain": ["front", "the rest"], "range": [PALETTE[1], "#b8c4d0"]}  # type: ignore[assignment]
+    shape = {"field": "memory", "type": "nominal", "title": None}
+    shape["scale"] = {"domain": [FITS, MISFIT], "range": ["circle", "cross"]}  # type: ignore[assignment]
+    marked = {"color": colour} | ({"shape": shape} if _is_marked(view) else {})
     fields = [_field(other.label), _field(objective.label), "point", "parameters"]
     tips = {"tooltip": [{"field": name, "title": name.replace("\\", "")} for name in fields]}
     line = {"mark": {"type": "line", "color": PALETTE[1], "strokeWidth": 1}, "encoding": place}
     line["transform"] = [{"filter": "datum.points === 'front'"}]
     dots = {"mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.85}}
-    spec = {"height": 340, "layer": [{**dots, "encoding": {**place, **tips, "color": colour}}, line]}
+    spec = {"height": 340, "layer": [{**dots, "encoding": {**place, **tips, **marked}}, line]}
     title = f"{objective.label.partition(' (')[0]} against {other.label.partition(' (')[0]}"
     note = f"{len(front):,} of {view.ran.height:,} points are on the front: nothing is better in both."
     if len(rest) > DOTS:
@@ -159,6 +193,11 @@ def _chosen(view: View, name: str) -> Axis:
     return found
 
 
+def _is_marked(view: View) -> bool:
+    """Whether there are points among those drawn that don't fit."""
+    return view.include_infeasible and view.misfits.height > 0
+
+
 def _field(name: str) -> str:
     """A column's name as a field: dots and brackets would be paths."""
     return "".join(f"\\{letter}" if letter in ".[]\\'\"" else letter for letter in name)
@@ -166,11 +205,15 @@ def _field(name: str) -> str:
 
 def _colour(objective: Measure) -> dict[str, Any]:
     """Dark is good."""
-    values = objective.shown()
-    wide = min(values) > 0 and max(values) / min(values) > 20
-    scale = {"scheme": "viridis", "reverse": objective.more, "type": "log" if wide else "linear"}
+    kind = "log" if _is_wide(objective.shown()) else "linear"
+    scale = {"scheme": "viridis", "reverse": objective.more, "type": kind}
     title = f"{objective.label}, {'largest' if objective.more else 'smallest'} is best"
     return {"field": _field(objective.label), "type": "quantitative", "title": title, "scale": scale}
+
+
+def _is_wide(values: Sequence[float]) -> bool:
+    """Whether numbers take a logarithmic scale."""
+    return min(values) > 0 and max(values) / min(values) > 20
 
 
 def _sample(view: View) -> list[int]:
@@ -181,7 +224,7 @@ def _sample(view: View) -> list[int]:
 
 
 def _note_of_sample(view: View, drawn: int, most: int) -> str:
-    said = "Dark lines are the best points; hover to see a point."
+    said = "Dark lines are the best points. Hover over a line to read it; click lines to set them apart."
     if view.ran.height > drawn:
         said += f" Of {view.ran.height:,} points {drawn:,} are drawn: the best {most // 3:,}, "
         said += "the others evenly over the ranking."
@@ -199,18 +242,31 @@ def _headings(view: View, axes: Sequence[Axis]) -> dict[str, str]:
     return {each.name: each.name if view.short[each.name] in taken else view.short[each.name] for each in axes}
 
 
-def _ends(measure: Measure) -> dict[str, str]:
-    return {"low": f"{min(measure.shown()):.4g}", "high": f"{max(measure.shown()):.4g}"}
+def _ticks(measure: Measure) -> list[tuple[float, str]]:
+    """Both ends and the middle of an objective's axis."""
+    numbers = sorted(set(measure.shown()))
+    named = zip(places(numbers), (f"{number:.4g}" for number in numbers), strict=True)
+    found = list(named)
+    middle = min(found, key=lambda each: abs(each[0] - 0.5))
+    return spaced(list(dict.fromkeys((found[0], middle, found[-1]))))
+
+
+def _dashes() -> dict[str, Any]:
+    """Lines of points that don't fit are dashed."""
+    scale = {"domain": [FITS, MISFIT], "range": [[1, 0], [4, 3]]}
+    return {"field": "memory", "type": "nominal", "title": None, "scale": scale}
 
 
 def _lines(
     view: View, drawn: Sequence[int], axes: Sequence[Axis], measures: Sequence[Measure], names: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     points, objective = view.ran["index"].to_list(), view.objective
+    marked = _is_marked(view)
     shown = {each.name: each.shown() for each in measures}
     at = {each.name: places(shown[each.name]) for each in measures}
     for row in drawn:
         colour = {objective.label: shown[objective.name][row], "point": points[row]}
+        colour |= {"memory": FITS if view.fits[row] else MISFIT} if marked else {}
         for place, each in enumerate(axes):
             value = {"axis": names[each.name], "at": round(each.places[row], 4), "value": each.texts[row]}
             yield {**value, "place": place, **colour}
@@ -229,35 +285,51 @@ def _place(field: str) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
 
 
-def _rule(x: dict[str, Any], ends: Sequence[dict[str, str]]) -> dict[str, Any]:
-    rows = [{"axis": each["axis"], "from": 0, "to": 1} for each in ends]
+def _rule(x: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    rows = [{"axis": name, "from": 0, "to": 1} for name in names]
     encoding = {"x": x, "y": _place("from"), "y2": {"field": "to"}}
-    return {"data": {"values": rows}, "mark": {"type": "rule", "color": "#9a9a9a"}, "encoding": encoding}
+    return {"data": {"values": rows}, "mark": {"type": "rule", "color": "#888888"}, "encoding": encoding}
 
 
-def _end_labels(x: dict[str, Any], ends: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
-    """What stands at the ends of the axes."""
-    style = {"type": "text", "fontSize": 11, "color": "#333333", "limit": 110}
-    rows = [{**each, "from": 0, "to": 1} for each in ends]
-
-    def labels(at: str, field: str, below: int) -> dict[str, Any]:
-        mark = {**style, "dy": below, "baseline": "top" if below > 0 else "bottom"}
-        encoding = {"x": x, "y": _place(at), "text": {"field": field}}
-        return {"data": {"values": rows}, "mark": mark, "encoding": encoding}
-
-    return [labels("from", "low", 4), labels("to", "high", -4)]
+def _tick_labels(x: dict[str, Any], ticks: Mapping[str, Sequence[tuple[float, str]]]) -> list[dict[str, Any]]:
+    """What stands beside the axes, with a rim in the colour of the paper: lines run below it."""
+    rows = [{"axis": name, "at": round(at, 4), "text": text} for name, some in ticks.items() for at, text in some]
+    mark = {"type": "text", "fontSize": 11, "limit": 110, "align": "left", "dx": 5}
+    encoding = {"x": x, "y": _place("at"), "text": {"field": "text"}}
+    kinds = ({"color": "#ffffff", "stroke": "#ffffff", "strokeWidth": 4}, {"color": "#333333"})
+    return [{"data": {"values": rows}, "mark": {**mark, **kind}, "encoding": encoding} for kind in kinds]
 
 
-def _cells(title: str, one: Axis, other: Axis, objective: Measure) -> Iterator[dict[str, Any]]:
-    """The cells of two axes that have points, in order."""
-    values, cells = objective.shown(), dict[tuple[int, int], list[float]]()
-    for x, y, value in zip(one.bin_of, other.bin_of, values, strict=True):
-        cells.setdefault((x, y), []).append(value)
+def _cells(title: str, one: Axis, other: Axis, view: View) -> Iterator[dict[str, Any]]:
+    """The cells of two axes that have points, in order. The axes are those of all points that were measured."""
+    objective = view.objective
+    cells: dict[tuple[int, int], list[float]] = {}
+    out: Counter[tuple[int, int]] = Counter()
+    values = [float(value) for value in view.measured[objective.name].to_list()]
+    for x, y, value, counts in zip(one.bin_of, other.bin_of, values, view.counted, strict=True):
+        cells.setdefault((x, y), [])
+        if counts:
+            cells[x, y].append(float(f"{value * objective.scale:.6g}"))
+        else:
+            out[x, y] += 1
     best = max if objective.more else min
+    tops = {place: best(found) for place, found in cells.items() if found}
+    dark = _dark(objective, list(tops.values()))
     for (x, y), found in sorted(cells.items()):
-        value = best(found)
         where = {"pair": title, "across": one.bins[x], "x": x, "up": other.bins[y], "y": y}
-        yield {**where, objective.label: value if math.isfinite(value) else None, "points": len(found)}
+        ground = "dark" if found and dark(tops[x, y]) else "light"
+        counted = {"points": len(found), "do not fit": out[x, y], "on": ground}
+        yield {**where, objective.label: tops.get((x, y)), **counted}
+
+
+def _dark(objective: Measure, values: Sequence[float]) -> Callable[[float], bool]:
+    """Whether the colour of a value is on the dark half of the scale."""
+    if not values:
+        return lambda value: False
+    wide = _is_wide(objective.shown())
+    low, high = min(values), max(values)
+    middle = math.sqrt(low * high) if wide else (low + high) / 2
+    return (lambda value: value > middle) if objective.more else (lambda value: value < middle)
 
 
 def _said(view: View, row: int) -> str:

@@ -6,18 +6,25 @@ Not here: charts (`charts.py`), HTML (`report/page.py`). A page is made of the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import counted, number
 from . import charts
-from .view import View
+from .misfits import Misfits, misfits
+from .view import View, said
 
-_BEST = 20
+if TYPE_CHECKING:
+    import polars as pl
+
+_BEST = 100
+_LEFT_OUT = 50
 _FAILURES = 20
 _LONG = 300
+INCLUDE = "--include-infeasible"
+"""What brings points back that don't fit."""
 
 
 def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> Page:
@@ -26,14 +33,47 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     Raises `InputError` where these are no parameters that vary, or an objective is no column.
     """
     failed = view.table.height - view.table["error"].null_count()
+    out = misfits(view)
+    warnings = [f"{counted(failed, 'point')} failed; the last section says why"] if failed else []
     return Page(
         title=view.name,
+        verdict=verdict(view, out),
         lead=f"A sweep of {counted(view.table.height, 'point')} over {counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
-        warnings=[f"{counted(failed, 'point')} failed; the last section says why"] if failed else [],
+        warnings=[*([_left_out(view, out)] if out else []), *warnings],
         sections=list(_sections(view, failed, heat)),
         footer=f"Armillary {_core.version()}. Every point: table.parquet beside this page.",
     )
+
+
+def verdict(view: View, out: Misfits | None) -> str:
+    """The best point, how much better it is than the median, and how many points don't fit."""
+    if not view.ran.height:
+        return next(out.sentences()) if out else "No point ran."
+    objective, row = view.objective, view.ranking[0]
+    value, middle = objective.values[row], objective.values[view.ranking[len(view.ranking) // 2]]
+    what, text = objective.label.partition(" (")[0], objective.text(value)
+    found = (
+        f"The best {what} is {text}: point {view.ran['index'][row]}, {_settings(view, view.ran.row(row, named=True))}"
+    )
+    better = max(value, middle) / min(value, middle) if min(value, middle) > 0 else 1.0
+    if better > 1.0005:
+        among = "of the points that fit" if view.misfits.height and not view.include_infeasible else "of all points"
+        found += f"; {better:,.3g} times as good as the median {among}"
+    counts = "counted here as the others" if view.include_infeasible else "left out"
+    many = f" {number(out.count)} of {number(out.of)} points don't fit in memory and are {counts}." if out else ""
+    return f"{found}.{many}"
+
+
+def _left_out(view: View, out: Misfits) -> str:
+    kept = "They count here, marked." if view.include_infeasible else f"They are left out here; {INCLUDE} keeps them."
+    return f"{out} {kept}"
+
+
+def _settings(view: View, row: dict[str, Any]) -> str:
+    """What varies, of one point."""
+    varying = [name for name in view.columns if view.measured[name].n_unique() > 1]
+    return ", ".join(f"{view.short[name]} {_plain(row[name])}" for name in varying) or "the only one"
 
 
 def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
@@ -41,16 +81,21 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
         best, objective = view.ranking[0], view.objective
         median = objective.values[view.ranking[len(view.ranking) // 2]]
         label = objective.label.partition(" (")[0]
-        yield Fact(f"Best {label}", objective.text(objective.values[best]), f"point {view.ran['index'][best]}")
+        yield Fact(f"Best {label}", objective.text(objective.values[best]), f"point {view.ran['index'][best]}", True)
         yield Fact(f"Median {label}", objective.text(median))
     yield Fact("Points", number(view.table.height), f"{number(failed)} failed" if failed else "none failed")
+    if view.measured.height > view.unknown:
+        fitting = view.fitting.height - view.unknown
+        note = f"{number(view.misfits.height)} do not"
+        note += f", {number(view.unknown)} unknown" if view.unknown else ""
+        yield Fact("Fit in memory", number(fitting), note)
     if refused:
         yield Fact("Refused", number(refused), "combinations, by constraints")
 
 
 def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator[Section]:
     if not view.ran.height:
-        yield Section("Points", ["No point ran."])
+        yield Section("Points", ["No point fits in memory." if view.misfits.height else "No point ran."])
     else:
         yield Section("Best points", [_best(view)])
         if view.axes:
@@ -59,25 +104,46 @@ def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator
             yield Section("Heat map", [charts.heat_map(view, heat)])
         if (other := view.against) is not None:
             yield Section("Pareto front", [charts.pareto(view, other)])
+    if view.misfits.height and not view.include_infeasible:
+        yield Section("Points that do not fit", [_outside(view)])
     if failed:
         yield Section("Failed points", [_failures(view)])
 
 
 def _best(view: View) -> Table:
     rows = view.ranking[:_BEST]
-    extra = [name for name in ("exposed_comm_ns", "mfu", "samples_per_s") if view.ran[name].null_count() == 0]
-    named = dict.fromkeys([*(name for name, _ in view.objectives), *extra])
-    shown = {name: _texts(view, name, rows) for name in named}
-    parameters = {view.short[name]: [_plain(view.ran[name][row]) for row in rows] for name in view.columns}
-    columns = {"point": [str(view.ran["index"][row]) for row in rows], **parameters, **shown}
-    heads = [name.removesuffix("_ns").replace("_", " ") if name in shown else name for name in columns]
-    note = f"The best {len(rows)} of {view.ran.height:,} points that ran." if view.ran.height > len(rows) else ""
-    return Table("Best first", heads, list(zip(*columns.values(), strict=True)), note)
+    note = f"The best {len(rows)} of {view.ran.height:,} points." if view.ran.height > len(rows) else ""
+    return _points("Best first", view, view.ran[rows], note)
 
 
-def _texts(view: View, name: str, rows: Sequence[int]) -> list[str]:
-    measure = view.measure(name, False)
-    return [measure.text(measure.values[row]) for row in rows]
+def _outside(view: View) -> Table:
+    """Points that don't fit, the best first."""
+    name, more = view.objectives[0]
+    frame = view.misfits.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
+    note = "By the objective, were there memory enough."
+    note += f" The first {frame.height} of {view.misfits.height:,}." if view.misfits.height > frame.height else ""
+    return _points("More memory than there is", view, frame, note)
+
+
+def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
+    """Points with their parameters, objectives and memory."""
+    named = [*(name for name, _ in view.objectives), "memory_bytes", "memory_capacity_bytes", *_EXTRA]
+    shown = [name for name in dict.fromkeys(named) if name in frame.columns and frame[name].null_count() == 0]
+    columns: dict[str, list[str]] = {"point": [number(index) for index in frame["index"]]}
+    columns |= {view.short[name]: [_plain(value) for value in frame[name]] for name in view.columns}
+    columns |= {HEADS.get(name, name.removesuffix("_ns").replace("_", " ")): _texts(frame, name) for name in shown}
+    if view.include_infeasible and view.misfits.height:
+        columns["fits"] = ["no" if fits is False else "yes" for fits in frame["fits"]]
+    return Table(caption, list(columns), list(zip(*columns.values(), strict=True)), note)
+
+
+_EXTRA = ("exposed_comm_ns", "mfu", "samples_per_s")
+HEADS = {"memory_bytes": "memory", "memory_capacity_bytes": "capacity", "mfu": "MFU"}
+"""What columns are called, where that isn't their name without its unit."""
+
+
+def _texts(frame: pl.DataFrame, name: str) -> list[str]:
+    return [said(name, float(value)) for value in frame[name]]
 
 
 def _plain(value: object) -> str:
@@ -98,8 +164,8 @@ def _failures(view: View) -> Table:
 
 
 def _first(view: View, row: dict[str, Any]) -> str:
-    said = ", ".join(f"{view.short[name]}={_plain(row[name])}" for name in view.columns)
-    return _cut(f"{row['index']}: {said}")
+    values = ", ".join(f"{view.short[name]}={_plain(row[name])}" for name in view.columns)
+    return _cut(f"{row['index']}: {values}")
 
 
 def _cut(text: str) -> str:

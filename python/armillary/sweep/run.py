@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .points import Point
     from .runner import Finished
     from .study import Study
+    from .view import View
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -33,7 +34,7 @@ _ALONE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a sweep is. `best_ns` is the shortest step time so far."""
+    """How far a sweep is. `best_ns` is the shortest step time so far, of points that fit in memory."""
 
     done: int
     total: int
@@ -62,41 +63,77 @@ class Sweep:
     objectives: tuple[tuple[str, bool], ...] = (("step_time_ns", False),)
     """Columns that say which points are good, and whether more is better: those of the search, else the step time."""
 
-    def page(self, heat: tuple[str, str] | None = None) -> Page:
-        """The report page: best points, what matters, parallel coordinates, heat map, Pareto front, failures.
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By parameter, its texts in the study's order."""
 
-        `heat` are the parameters of the heat map, the two most influential ones when not given. Raises `InputError`
-        for what is no parameter that varies.
-        """
-        from .page import page
+    @property
+    def infeasible(self) -> int:
+        """Points that ran, but need more memory than their NPUs have: `fits` is false."""
+        return self.view().misfits.height
+
+    def best(self, count: int = 10, *, include_infeasible: bool = False) -> pl.DataFrame:
+        """The best points by the first objective, of those that fit in memory unless others are to be included."""
+        view = self.view(include_infeasible)
+        return view.ran[view.ranking[:count]]
+
+    def view(self, include_infeasible: bool = False) -> View:
+        """What of it is ranked and drawn."""
         from .view import View
 
-        return page(View(self.name, self.table, self.objectives), self.refused, heat)
+        return View(self.name, self.table, self.objectives, include_infeasible, self.orders)
 
-    def html(self, path: str | os.PathLike[str] | None = None, heat: tuple[str, str] | None = None) -> str:
+    def page(self, heat: tuple[str, str] | None = None, *, include_infeasible: bool = False) -> Page:
+        """The report page: best points, what matters, parallel coordinates, heat map, Pareto front, failures.
+
+        `heat` are the parameters of the heat map, the two most influential ones when not given. Points that don't fit
+        in memory are counted and listed by themselves, or, with `include_infeasible`, ranked and drawn like the others
+        and marked. Raises `InputError` for what is no parameter that varies.
+        """
+        from .page import page
+
+        return page(self.view(include_infeasible), self.refused, heat)
+
+    def html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        heat: tuple[str, str] | None = None,
+        *,
+        include_infeasible: bool = False,
+    ) -> str:
         """The page as HTML that needs nothing else; also written to `path`, whole or not at all. See `page`."""
         from .. import files
 
-        text = self.page(heat).html()
+        text = self.page(heat, include_infeasible=include_infeasible).html()
         if path is not None:
             files.write_text(path, text)
         return text
 
-    def figures(self, directory: str | os.PathLike[str], heat: tuple[str, str] | None = None) -> list[str]:
+    def figures(
+        self,
+        directory: str | os.PathLike[str],
+        heat: tuple[str, str] | None = None,
+        *,
+        include_infeasible: bool = False,
+    ) -> list[str]:
         """Writes every chart of the page as SVG, PNG and CSV into `directory`: the names of the files."""
         from ..report.page import write_figures
 
-        return write_figures(directory, self.page(heat).figures())
+        return write_figures(directory, self.page(heat, include_infeasible=include_infeasible).figures())
 
     def __repr__(self) -> str:
-        return f"<Sweep {self.name}: {self.table.height} points, {self.failed} failed>"
+        return f"<Sweep {self.name}: {self.said()}>"
+
+    def said(self) -> str:
+        """How many points there are, failed, do not fit and were refused."""
+        out = self.infeasible
+        parts = [f"{self.table.height:,} points", f"{self.failed:,} failed"]
+        parts += [f"{out:,} do not fit in memory"] if out else []
+        parts += [f"{self.refused:,} combinations refused by constraints"] if self.refused else []
+        return ", ".join(parts)
 
     def _repr_html_(self) -> str:
         """In a notebook: how many points there are, and the table."""
-        failed = f", {self.failed:,} failed" if self.failed else ""
-        refused = f", {self.refused:,} combinations refused by constraints" if self.refused else ""
-        head = f"<b>{escape(self.name)}</b>: {self.table.height:,} points{failed}{refused}"
-        return f"<div>{head}</div>{self.table._repr_html_()}"
+        return f"<div><b>{escape(self.name)}</b>: {self.said()}</div>{self.table._repr_html_()}"
 
 
 def load(results: str | os.PathLike[str]) -> Sweep:
@@ -111,7 +148,7 @@ def load(results: str | os.PathLike[str]) -> Sweep:
     frame, about = read(file)
     failed = frame.height - frame["error"].null_count()
     objectives = tuple((name, more) for name, more in about["objectives"])
-    return Sweep(about["name"], frame, failed, about["refused"], file.parent, objectives)
+    return Sweep(about["name"], frame, failed, about["refused"], file.parent, objectives, about.get("orders", {}))
 
 
 def sweep(
@@ -267,7 +304,7 @@ class _Run:
     def _keep(self, each: Finished) -> None:
         self.finished[each.index] = each
         self.failed += each.error is not None
-        step = each.results.get("step_time_ns")
+        step = None if each.results.get("fits") is False else each.results.get("step_time_ns")
         if step is not None and (self.best is None or step < self.best):
             self.best = step
 
@@ -315,17 +352,35 @@ class _Run:
         from .. import files
         from .table import NAME, parquet, table
 
-        name, objectives = self.study.name, self.study.search.objectives or Sweep.objectives
+        name = self.study.name
         frame = table(self.study.columns, self.finished.values())
+        objectives = self.study.search.objectives or _objectives(frame)
+        orders = _orders(self.study)
         if self.folder is not None:
-            about = {"name": name, "objectives": objectives, "refused": self.refused}
+            about = {"name": name, "objectives": objectives, "refused": self.refused, "orders": orders}
             files.write_bytes(self.folder / NAME, parquet(frame, about))
-        return Sweep(name, frame, self.failed, self.refused, self.folder, objectives)
+        return Sweep(name, frame, self.failed, self.refused, self.folder, objectives, orders)
 
     def close(self) -> None:
         """Lets the journal go."""
         if self.journal is not None:
             self.journal.close()
+
+
+def _objectives(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
+    """Of a study that names none: the step time or, where points differ in their batch, samples a second."""
+    import polars as pl
+
+    ran = table.filter(pl.col("error").is_null())
+    batch = (ran["samples_per_s"] * ran["step_time_ns"]).drop_nulls()
+    differ = batch.len() == ran.height and batch.len() > 0 and batch.max() > batch.min() * (1 + 1e-6)  # type: ignore[operator]
+    return (("samples_per_s", True),) if differ else Sweep.objectives
+
+
+def _orders(study: Study) -> dict[str, list[str]]:
+    """Texts of the parameters that list their values."""
+    listed = {each.name: getattr(each.domain, "values", ()) for each in study.parameters}
+    return {name: [str(value) for value in values] for name, values in listed.items() if values}
 
 
 def _require_runnable(study: Study, points: list[Point]) -> None:

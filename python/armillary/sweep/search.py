@@ -2,14 +2,15 @@
 
 Points are asked for in batches of a fixed size (`search.batch`) and told in order, so that the same study asks for the
 same points however many workers there are; going on after a kill asks again and answers from the journal. Optuna's TPE
-sampler, seeded by the study. What constraints refuse is told as failed and asked for again.
+sampler, seeded by the study. What constraints refuse is told as failed and asked for again. What doesn't fit in memory
+is told as violating a constraint, by the share of memory that it lacks: Optuna prefers points that fit.
 """
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from .runner import Finished
 from .study import Study
 
 _TRIES = 1000
+_LACKING = "lacking"
 
 
 def _optuna() -> ModuleType:
@@ -37,7 +39,9 @@ class Proposals:
         self.study, self.optuna = study, _optuna()
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)
         directions = ["maximize" if more else "minimize" for _, more in study.search.objectives]
-        sampler = self.optuna.samplers.TPESampler(seed=study.base["seed"] % 2**32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # constraints are an experiment of Optuna's
+            sampler = self.optuna.samplers.TPESampler(seed=study.base["seed"] % 2**32, constraints_func=_lacking)
         self.trials = self.optuna.create_study(directions=directions, sampler=sampler)
         self.asked: dict[int, Any] = {}
         self.refused = 0
@@ -70,10 +74,22 @@ class Proposals:
             values = [results.get(name) for name, _ in self.study.search.objectives]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                self.asked[index].set_user_attr(_LACKING, _lack(results))
                 if None in values:
                     self.trials.tell(self.asked[index], state=failed)
                 else:
                     self.trials.tell(self.asked[index], values)
+
+
+def _lack(results: Mapping[str, Any]) -> float:
+    """By how much of what there is the memory that a point needs exceeds it; 0 where it fits."""
+    if results.get("fits") is not False:
+        return 0.0
+    return float(results["memory_bytes"] / max(results["memory_capacity_bytes"], 1) - 1)
+
+
+def _lacking(trial: Any) -> tuple[float]:  # noqa: ANN401 - Optuna's
+    return (trial.user_attrs.get(_LACKING, 0.0),)
 
 
 class Trial(Protocol):

@@ -1,17 +1,18 @@
-"""What the page of a sweep shows, found in its table: points that ran, parameters by influence, objectives, the front.
+"""What is shown of a sweep, found in its table: points that ran and fit, parameters by influence, objectives, front.
 
-Not here: charts of it (`charts.py`), the page (`page.py`).
+Points whose workload needs more memory than an NPU has can't be run as they are: they are left out unless asked for.
+Not here: what is said of those (`misfits.py`), charts (`charts.py`), the page (`page.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
-from ..report.quantity import time
+from ..report.quantity import Quantity, operations, share, size, time
 from .axis import Axis, axis, explained
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Objectives = tuple[tuple[str, bool], ...]
 STEP_TIME: Objectives = (("step_time_ns", False),)
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _RESOURCES = (("ranks", "NPUs"), ("memory_bytes", "memory of an NPU (GB)"))
+_UNITS = {"mfu": ("%", 100.0), "samples_per_s": ("samples/s", 1.0), "tflops_per_npu": ("TFLOP/s", 1.0)}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Measure:
 
     def text(self, value: float) -> str:
         """A value of the table for people."""
-        return time(value) if self.name.endswith("_ns") else f"{value:,.4g}"
+        return said(self.name, value)
 
     def shown(self) -> list[float]:
         """The values in the label's unit, to six digits."""
@@ -48,6 +50,20 @@ class Measure:
         return one > other if self.more else one < other
 
 
+def said(name: str, value: float) -> str:
+    """A number of the column `name` with its unit."""
+    if name.endswith("_ns"):
+        return time(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    if name == "model_flops":
+        return operations(value)
+    if name == "mfu" or name.endswith("_utilisation"):
+        return share(value)
+    unit = _UNITS.get(name, ("", 1.0))[0]
+    return Quantity(f"{value:,.4g} {unit}".strip(), value)
+
+
 @dataclass(frozen=True)
 class View:
     """A sweep's table as its page sees it."""
@@ -55,12 +71,46 @@ class View:
     name: str
     table: pl.DataFrame
     objectives: Objectives = STEP_TIME
+    include_infeasible: bool = False
+    """Whether points that don't fit in memory count as the others."""
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By parameter, its texts in the study's order."""
 
     @cached_property
-    def ran(self) -> pl.DataFrame:
+    def measured(self) -> pl.DataFrame:
         """Points that ran and have every objective."""
         frame = self.table.filter(self.table["error"].is_null())
         return frame.drop_nulls([name for name, _ in self.objectives if name in frame.columns])
+
+    @cached_property
+    def misfits(self) -> pl.DataFrame:
+        """Those that don't fit in memory."""
+        return self.measured.filter(_misfits(self.measured))
+
+    @cached_property
+    def ran(self) -> pl.DataFrame:
+        """Points to be ranked and drawn: they ran, have every objective, and fit in memory unless others count too."""
+        return self.measured if self.include_infeasible else self.fitting
+
+    @cached_property
+    def fitting(self) -> pl.DataFrame:
+        """Points that ran and are not known to need more memory than there is."""
+        return self.measured.filter(~_misfits(self.measured))
+
+    @cached_property
+    def fits(self) -> list[bool]:
+        """Of each row of `ran`, whether it fits as far as is known."""
+        return [not misfit for misfit in _misfits(self.ran).to_list()]
+
+    @cached_property
+    def counted(self) -> list[bool]:
+        """Of each measured point, whether it is ranked and drawn."""
+        return [self.include_infeasible or not misfit for misfit in _misfits(self.measured).to_list()]
+
+    @cached_property
+    def unknown(self) -> int:
+        """How many points nobody can tell of whether they fit."""
+        return self.measured["fits"].null_count() if "fits" in self.measured.columns else self.measured.height
 
     @cached_property
     def columns(self) -> list[str]:
@@ -77,8 +127,12 @@ class View:
     @cached_property
     def axes(self) -> list[Axis]:
         """Parameters that vary among the points that ran, the most influential first."""
-        found = [axis(name, self.ran[name]) for name in self.columns if self.ran[name].n_unique() > 1]
+        found = [self.axis(name, self.ran) for name in self.columns if self.ran[name].n_unique() > 1]
         return sorted(found, key=lambda each: -self.influence(each))
+
+    def axis(self, name: str, points: pl.DataFrame) -> Axis:
+        """A parameter among some of the points."""
+        return axis(name, points[name], self.orders.get(name, ()))
 
     def influence(self, of: Axis) -> float:
         """How much of the first objective a parameter explains, 0 to 1."""
@@ -96,10 +150,20 @@ class View:
             raise InputError([Problem(self.name, name, "is no column of numbers in this table", ", ".join(named))])
         values = [float(value) for value in self.ran[name].to_list()]
         if not name.endswith("_ns"):
-            return Measure(name, name.replace("_", " "), values, more)
+            return self._plain_measure(name, values, more)
         least = min(values, default=1.0)
         scale, unit = next(((scale, unit) for scale, unit in _TIMES if least >= scale), _TIMES[-1])
         return Measure(name, f"{name.removesuffix('_ns').replace('_', ' ')} ({unit})", values, more, 1 / scale)
+
+    @staticmethod
+    def _plain_measure(name: str, values: Sequence[float], more: bool) -> Measure:
+        if name.endswith("_bytes"):
+            return Measure(name, f"{name.removesuffix('_bytes').replace('_', ' ')} (GB)", values, more, 1e-9)
+        unit, scale = ("%", 100.0) if name.endswith("_utilisation") else _UNITS.get(name, ("", 1.0))
+        words = name.removesuffix("_per_npu").replace("_", " ") if not unit else name.partition("_per_")[0]
+        shown = "MFU" if name == "mfu" else words.replace("_", " ")
+        label = f"{shown} ({unit})" if unit else shown
+        return Measure(name, label, values, more, scale)
 
     @cached_property
     def against(self) -> Measure | None:
@@ -133,6 +197,15 @@ class View:
             if not found or cost[row][1] < cost[found[-1]][1]:
                 found.append(row)
         return found
+
+
+def _misfits(frame: pl.DataFrame) -> pl.Series:
+    """Of each row, whether it is known not to fit."""
+    import polars as pl
+
+    if "fits" not in frame.columns:
+        return pl.Series([False] * frame.height, dtype=pl.Boolean)
+    return ~frame["fits"].fill_null(value=True)
 
 
 def spread(rows: Sequence[int], most: int) -> list[int]:

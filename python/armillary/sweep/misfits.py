@@ -1,0 +1,90 @@
+"""Points that don't fit in memory: how many, which of them would have been the best, what would make it fit.
+
+The smallest change is the point that fits and differs from it in the fewest parameters, the best one of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..report.quantity import number, size
+from .view import View, said
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Misfits:
+    """Points of a sweep that ran in the simulator, but don't fit in the memory of their NPUs."""
+
+    view: View
+    count: int
+    of: int
+    """Points that ran."""
+    best: Row | None
+    """The best of them, where it is better than all that fit."""
+    instead: Row | None
+    """The point that fits and differs least from `best`."""
+    least: Row
+    """The one that lacks the smallest share of the memory it needs."""
+
+    def __str__(self) -> str:
+        """For people, in a sentence or two."""
+        return " ".join(self.sentences())
+
+    def sentences(self) -> Iterator[str]:
+        """How many, and what could be done."""
+        if self.count == self.of:
+            few = f"None of the {number(self.of)} points fits in memory." if self.of > 1 else "The point does not fit."
+            yield f"{few} Closest is point {self.least['index']}, which {_needs(self.least)}."
+            return
+        yield f"{number(self.count)} of {number(self.of)} points do not fit in memory."
+        if self.best is not None:
+            value = said(self.view.objective.name, float(self.best[self.view.objective.name]))
+            yield f"Point {self.best['index']} would be the best ({value}), but {_needs(self.best)}."
+        if self.best is not None and self.instead is not None:
+            value = said(self.view.objective.name, float(self.instead[self.view.objective.name]))
+            yield f"The smallest change that fits: {self._changes()} (point {self.instead['index']}, {value})."
+
+    def _changes(self) -> str:
+        best, instead = self.best or {}, self.instead or {}
+        names = [name for name in self.view.columns if best[name] != instead[name]]
+        return ", ".join(f"{self.view.short[name]} {best[name]} -> {instead[name]}" for name in names)
+
+
+def misfits(view: View) -> Misfits | None:
+    """What there is to say of the points that don't fit, or nothing where there are none."""
+    out = view.misfits
+    if not out.height:
+        return None
+    name, more = view.objectives[0]
+    fitting, best = view.fitting, _first(out, name, more)
+    beaten = fitting.height and not view.objective.better(float(best[name]), float(_first(fitting, name, more)[name]))
+    instead = _nearest(view, fitting, best) if fitting.height and not beaten else None
+    lack = out["memory_bytes"].cast(float) / out["memory_capacity_bytes"].cast(float)
+    least = out.row(lack.arg_min() or 0, named=True)
+    return Misfits(view, out.height, view.measured.height, None if beaten else best, instead, least)
+
+
+def _first(frame: pl.DataFrame, name: str, more: bool) -> Row:
+    return frame.sort([name, "index"], descending=[more, False]).row(0, named=True)
+
+
+def _nearest(view: View, fitting: pl.DataFrame, best: Row) -> Row:
+    import polars as pl
+
+    changed = pl.sum_horizontal((pl.col(name) != best[name]).cast(pl.Int32) for name in view.columns)
+    name, more = view.objectives[0]
+    ranked = fitting.with_columns(changed.alias("\0changed")).sort(
+        ["\0changed", name, "index"], descending=[False, more, False]
+    )
+    return ranked.row(0, named=True)
+
+
+def _needs(row: Row) -> str:
+    return f"needs {size(float(row['memory_bytes']))} of an NPU's {size(float(row['memory_capacity_bytes']))}"
