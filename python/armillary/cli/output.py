@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
@@ -119,11 +120,12 @@ def _discard(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Makes the three streams usable, and SIGTERM and SIGHUP end work as Ctrl-C does.
+    """Makes the three streams usable, SIGTERM and SIGHUP end work as Ctrl-C does, and warnings one line.
 
     A descriptor that the caller closed would else be that of the first file that is opened. Raises `InputError` for a
     closed standard output: results would be lost.
     """
+    warnings.showwarning = _warn
     lost = sys.stdout is None
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -138,6 +140,18 @@ def prepare() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if lost:
         raise InputError([Problem("standard output", "", "is closed", "an open one; >/dev/null discards the result")])
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of the library as one line, without the place in its code."""
+    log(f"warning: {visible(str(message))}")
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

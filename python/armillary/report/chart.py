@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .clean import clean, cleaned
+from ..errors import InputError, Problem
+from .visible import visible, visible_data
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,7 +124,7 @@ class Chart:
 
     def vega_lite(self) -> dict[str, Any]:
         """The whole specification, with data and theme, as any Vega-Lite viewer takes it."""
-        records, spec = [cleaned(row) for row in self.records()], cleaned(self.spec)
+        records, spec = [visible_data(row) for row in self.records()], visible_data(self.spec)
         shape: dict[str, Any] = {}
         if self.is_fluid():
             shape = {
@@ -133,7 +134,7 @@ class Chart:
             }
         return {
             "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE.split('.', maxsplit=1)[0]}.json",
-            "description": clean(self.title),
+            "description": visible(self.title),
             "data": {"values": records},
             **spec,
             **shape,
@@ -141,13 +142,21 @@ class Chart:
         }
 
     def svg(self) -> str:
-        """The chart as an SVG document; the same bytes for the same chart."""
+        """The chart as an SVG document; the same bytes for the same chart.
+
+        Raises `InputError` where `can_draw` is false.
+        """
+        _require_room()
         import vl_convert
 
         return _renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE))
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width."""
+        """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width.
+
+        Raises `InputError` where `can_draw` is false.
+        """
+        _require_room()
         import vl_convert
 
         return vl_convert.vegalite_to_png(self.vega_lite(), vl_version=VEGA_LITE, scale=scale)
@@ -168,6 +177,12 @@ def can_draw() -> bool:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         return limit - pages * resource.getpagesize() >= _ADDRESSES
     return True
+
+
+def _require_room() -> None:
+    if not can_draw():
+        message = "leaves too little address space to draw a chart: V8, which draws, reserves 64 GiB"
+        raise InputError([Problem("", "ulimit -v", message, "at least 128 GiB (134217728), or unlimited")])
 
 
 def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Parts of a page as HTML.
 
-Here: each part's elements, escaped and cleaned. Not here: the document around them (`page.py`), looks (`page.css`),
-what happens when a reader clicks (`page.js`, `tables.js`, `charts.js`).
+Here: each part's elements, escaped and made visible. Not here: the document around them (`page.py`), looks
+(`page.css`), what happens when a reader clicks (`page.js`, `tables.js`, `charts.js`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from .chart import Chart, can_draw
-from .clean import clean
 from .parts import Drawing, Fact, Part, Section, Table
 from .quantity import value_of
+from .visible import visible
 
 _SHORT = 10
 """Rows of a table that is kept on one sheet of paper."""
@@ -29,12 +29,12 @@ def element(tag: str, content: str, kind: str = "", raw: bool = False, **attribu
 
 def text(content: str) -> str:
     """Text as it may stand between tags."""
-    return escape(clean(content), quote=False)
+    return escape(visible(content), quote=False)
 
 
 def attribute(value: str) -> str:
     """Text as it may stand in a quoted attribute."""
-    return escape(clean(value))
+    return escape(visible(value))
 
 
 def head(title: str, verdict: str, lead: str, warnings: Sequence[str], facts: Sequence[Fact]) -> str:
@@ -90,8 +90,8 @@ def _part(part: Part) -> str:
 
 
 UNDRAWN = (
-    "Charts of this page are drawn only when it is opened, by its scripts: a limit on address space (ulimit -v) left "
-    "no room for drawing them before."
+    "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; scripts of the page draw them "
+    "when it is opened"
 )
 """What a page says that was made where charts can't be drawn."""
 

@@ -14,6 +14,7 @@ import base64
 import hashlib
 import os
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +48,9 @@ class Page:
 
     def html(self) -> str:
         """The page as one HTML document; the same bytes for the same page."""
-        charts = [part for section in self.sections for part in section.parts if isinstance(part, Chart)]
+        charts = [figure for figure in self.figures() if isinstance(figure, Chart)]
+        if charts and not can_draw():
+            warnings.warn(markup.UNDRAWN, RuntimeWarning, stacklevel=2)
         code = [*([viewer.script()] if charts else []), "\n".join(map(_file, _SCRIPTS))]
         scripts = [markup.element("script", each, raw=True) for each in code]
         scripts[-1:-1] = map(markup.data, charts)
@@ -81,8 +84,8 @@ class Page:
 def body(page: Page) -> str:
     """What stands on a page as HTML to be put into something else, such as a notebook."""
     undrawn = not can_draw() and any(isinstance(figure, Chart) for figure in page.figures())
-    warnings = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
-    head = markup.head(page.title, page.verdict, page.lead, warnings, page.facts)
+    said = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
+    head = markup.head(page.title, page.verdict, page.lead, said, page.facts)
     return "\n".join([head, *map(markup.section, page.sections, page.anchors())])
 
 
@@ -92,6 +95,8 @@ def write_figures(directory: str | os.PathLike[str], figures: Iterable[Chart | D
     Where charts can't be drawn (`chart.can_draw`), only their CSV. Returns the names of the files. Raises `InputError`
     where the directory can't be written to; nothing is there then.
     """
+    if not can_draw():
+        warnings.warn(_ONLY_CSV, RuntimeWarning, stacklevel=2)
     with files.directory(directory) as folder:
         for figure in figures:
             if can_draw() or isinstance(figure, Drawing):
@@ -102,6 +107,7 @@ def write_figures(directory: str | os.PathLike[str], figures: Iterable[Chart | D
         return sorted(file.name for file in folder.iterdir())
 
 
+_ONLY_CSV = "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; their CSV is written"
 _SKIP = '<a class="skip" href="#main">Skip to the report</a>'
 
 

@@ -6,6 +6,9 @@ the rest of a line around (CVE-2021-42574).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 _RANGES = (
     (0x00, 0x08),  # controls, but for tab and line end
     (0x0B, 0x1F),
@@ -30,3 +33,16 @@ _ESCAPES = {code: _escape(code) for first, last in _RANGES for code in range(fir
 def visible(text: str) -> str:
     """`text` with control characters, direction marks and lone surrogates as `\\x1b`, `\\u202e`; tabs stay."""
     return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+
+
+def visible_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same data with every text in it made `visible`, keys too: charts abort the process on what XML forbids."""
+    return {visible(key): _each(value) for key, value in data.items()}
+
+
+def _each(value: object) -> object:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return visible_data(value)
+    return [_each(each) for each in value] if isinstance(value, list | tuple) else value

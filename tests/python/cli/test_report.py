@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import toy
 from conftest import Armillary
+
+from armillary.schema import Report
 
 
 def test_the_page_of_a_run_and_of_its_json_are_the_same(armillary: Armillary, tmp_path: Path) -> None:
@@ -37,3 +43,17 @@ def test_an_unwritable_page_is_refused_before_the_run(armillary: Armillary, tmp_
     assert run.returncode == 2
     assert "no/such/dir.html" in run.stderr
     assert run.stdout == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
+def test_under_a_limit_on_addresses_the_page_is_written(report: Report, tmp_path: Path) -> None:
+    """`ulimit -v`, as batch systems set it: V8 ended the process with SIGTRAP."""
+    (tmp_path / "r.json").write_text(json.dumps(report), encoding="utf-8")
+    command = f"ulimit -v 16000000; exec '{sys.executable}' -m armillary.cli report r.json --figures f"
+    ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert ran.stderr.count("warning: charts are not drawn") == 2
+    assert (tmp_path / "r.html").exists()
+    assert (tmp_path / "f/classes.csv").exists()
+    assert (tmp_path / "f/platform.svg").exists()
+    assert not (tmp_path / "f/classes.svg").exists()
