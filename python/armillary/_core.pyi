@@ -98,10 +98,22 @@ class Program:
     ) -> int:
         """A kernel of `operations` FLOPs over `bytes` of tensors; a recorded duration counts where those are unknown.
 
-        `kernel` is one of other, gemm, convolution, attention, elementwise, normalization, embedding, optimizer.
+        `kernel` is one of other, gemm, grouped, convolution, attention, elementwise, normalization, embedding,
+        optimizer.
         """
-    def gemm(self, name: str, deps: Sequence[int], *, m: int, n: int, k: int, batch: int = 1, width: int = 2) -> int:
-        """`batch` times (m x k)(k x n), elements of `width` bytes."""
+    def gemm(
+        self,
+        name: str,
+        deps: Sequence[int],
+        *,
+        m: int,
+        n: int,
+        k: int,
+        batch: int = 1,
+        width: int = 2,
+        grouped: bool = False,
+    ) -> int:
+        """`batch` times (m x k)(k x n), elements of `width` bytes; `grouped` as one kernel over groups of rows."""
     def collective(
         self,
         name: str,

@@ -62,7 +62,7 @@ impl Custom {
                 let message = "a memory operation inside a custom collective".to_string();
                 Some(self.problem(position, node, message).help("send, receive, compute and metadata nodes"))
             }
-            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) => None,
+            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => None,
         };
         self.nodes().filter_map(fault).collect()
     }

@@ -58,6 +58,8 @@ pub enum Kernel {
     #[default]
     Other,
     Gemm,
+    /// A matrix multiplication for each of several groups of rows, as experts have.
+    Grouped,
     Convolution,
     Attention,
     Elementwise,
@@ -68,9 +70,10 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kind, in a fixed order.
-    pub const ALL: [Kernel; 8] = [
+    pub const ALL: [Kernel; 9] = [
         Kernel::Other,
         Kernel::Gemm,
+        Kernel::Grouped,
         Kernel::Convolution,
         Kernel::Attention,
         Kernel::Elementwise,
@@ -84,6 +87,7 @@ impl Kernel {
         match self {
             Kernel::Other => "other",
             Kernel::Gemm => "gemm",
+            Kernel::Grouped => "grouped",
             Kernel::Convolution => "convolution",
             Kernel::Attention => "attention",
             Kernel::Elementwise => "elementwise",
@@ -177,6 +181,8 @@ pub enum Op {
     },
     /// Matrix multiplication on the NPU: `batch` times (`m` x `k`) * (`k` x `n`).
     Gemm(Gemm),
+    /// The same as one matrix for each of `batch` groups of rows, as experts have.
+    Grouped(Gemm),
     /// A load from (or store to) memory.
     Memory {
         /// True for a store.
@@ -231,7 +237,7 @@ impl Op {
             Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false, .. } => {
                 Some((u128::from(*operations), *bytes))
             }
-            Op::Gemm(gemm) => Some((gemm.operations(), gemm.bytes())),
+            Op::Gemm(gemm) | Op::Grouped(gemm) => Some((gemm.operations(), gemm.bytes())),
             _ => None,
         }
     }

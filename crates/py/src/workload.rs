@@ -94,16 +94,27 @@ impl Program {
         self.push(name, &deps, duration_ps, op)
     }
 
-    #[pyo3(signature = (name, deps, *, m, n, k, batch = 1, width = 2))]
+    #[pyo3(signature = (name, deps, *, m, n, k, batch = 1, width = 2, grouped = false))]
     #[allow(clippy::too_many_arguments)]
-    fn gemm(&mut self, name: &str, deps: Vec<u64>, m: u32, n: u32, k: u32, batch: u32, width: u8) -> PyResult<u64> {
+    fn gemm(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        m: u32,
+        n: u32,
+        k: u32,
+        batch: u32,
+        width: u8,
+        grouped: bool,
+    ) -> PyResult<u64> {
         if [m, n, k, batch, u32::from(width)].contains(&0) {
             let message = format!(
                 "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
             );
             return Err(PyValueError::new_err(message));
         }
-        self.push(name, &deps, 0, Op::Gemm(Gemm { batch, m, n, k, width }))
+        let gemm = Gemm { batch, m, n, k, width };
+        self.push(name, &deps, 0, if grouped { Op::Grouped(gemm) } else { Op::Gemm(gemm) })
     }
 
     #[pyo3(signature = (name, deps, kind, bytes, group = "", *, root = 0, priority = 0, duration_ps = 0))]

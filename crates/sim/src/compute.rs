@@ -148,13 +148,15 @@ impl<'a> Clock<'a> {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }
         match node.op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) => self.unscaled(node).over(self.platform.npu.compute_scale),
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => {
+                self.unscaled(node).over(self.platform.npu.compute_scale)
+            }
             _ => node.duration,
         }
     }
 
     fn doubt(&mut self, node: &Node) -> Option<Doubt> {
-        if !matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_)) {
+        if !matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_)) {
             return None;
         }
         match self.estimate(node).map(|estimate| estimate.validity) {

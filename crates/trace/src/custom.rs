@@ -37,7 +37,13 @@ fn refused(op: &Op) -> Option<&'static str> {
     match op {
         Op::Collective { .. } => Some("collective"),
         Op::Memory { .. } => Some("memory access"),
-        Op::Send { .. } | Op::Recv { .. } | Op::Compute { .. } | Op::Gemm(_) | Op::Metadata | Op::Invalid => None,
+        Op::Send { .. }
+        | Op::Recv { .. }
+        | Op::Compute { .. }
+        | Op::Gemm(_)
+        | Op::Grouped(_)
+        | Op::Metadata
+        | Op::Invalid => None,
     }
 }
 

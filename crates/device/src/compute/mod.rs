@@ -51,6 +51,7 @@ impl Work {
         let (kernel, gemm) = match op {
             Op::Compute { kernel, .. } => (*kernel, None),
             Op::Gemm(gemm) => (Kernel::Gemm, Some(*gemm)),
+            Op::Grouped(gemm) => (Kernel::Grouped, Some(*gemm)),
             _ => return None,
         };
         Some(Work { operations, bytes, kernel, gemm })

@@ -36,7 +36,7 @@ impl Kind {
             Op::Metadata | Op::Invalid => Kind::Nothing,
             Op::Recv { .. } => Kind::Receive,
             Op::Compute { cpu: true, .. } => Kind::Host,
-            Op::Compute { .. } | Op::Gemm(_) => Kind::Compute,
+            Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => Kind::Compute,
             Op::Memory { reach: Reach::Local, .. } => Kind::Local,
             Op::Memory { .. } => Kind::Remote,
             Op::Send { .. } | Op::Collective { .. } => Kind::Communication,
@@ -206,7 +206,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         let program = self.ranks[rank as usize].program as usize;
         match self.workload.programs[program].nodes()[index as usize].op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) => Some(launch.kernel),
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => Some(launch.kernel),
             Op::Collective { slot, .. } => Some(launch.kernel + launch.member * u64::from(self.others(rank, slot))),
             Op::Send { .. } => Some(launch.send),
             Op::Recv { .. } => (launch.receive > Span::ZERO).then_some(launch.receive),
@@ -244,7 +244,9 @@ impl<B: Backend> Executor<'_, B> {
         }
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
-            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) => self.complete(rank, index),
+            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => {
+                self.complete(rank, index)
+            }
             Op::Memory { reach, .. } => self.access_memory(rank, index, reach),
             Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
             Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),

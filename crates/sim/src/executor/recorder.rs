@@ -393,7 +393,7 @@ pub fn kind_name(op: &Op) -> &'static str {
         Op::Metadata => "metadata",
         Op::Invalid => "invalid",
         Op::Compute { cpu: true, .. } => "host",
-        Op::Compute { .. } | Op::Gemm(_) => "compute",
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => "compute",
         Op::Memory { store: true, .. } => "store",
         Op::Memory { .. } => "load",
         Op::Send { .. } => "send",

@@ -297,7 +297,9 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
         Some(value) => match kernel(value)? {
             Work::Counted(kernel) => kernel,
             Work::Gemm(gemm) if !cpu => return Ok(Op::Gemm(gemm)),
+            Work::Grouped(gemm) if !cpu => return Ok(Op::Grouped(gemm)),
             Work::Gemm(_) => Kernel::Gemm,
+            Work::Grouped(_) => Kernel::Grouped,
         },
     };
     Ok(Op::Compute {
@@ -329,22 +331,25 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
 enum Work {
     Counted(Kernel),
     Gemm(Gemm),
+    Grouped(Gemm),
 }
 
-/// `attention`, or `gemm(batch,m,n,k,width)`.
+/// `attention`, `gemm(batch,m,n,k,width)`, or `grouped(batch,m,n,k,width)`.
 #[cold]
 fn kernel(value: Value) -> Result<Work, BadAttr> {
     let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
-    let shape = |text: &str| {
-        let numbers = text.strip_prefix("gemm(")?.strip_suffix(')')?.split(',');
+    let shape = |text: &str, prefix: &str| {
+        let numbers = text.strip_prefix(prefix)?.strip_suffix(')')?.split(',');
         let numbers: Option<Vec<u32>> = numbers.map(|n| n.parse().ok()).collect();
         let [batch, m, n, k, width] = numbers?.try_into().ok()?;
         Some(Gemm { batch, m, n, k, width: u8::try_from(width).ok()? })
     };
     let kind = |text| Kernel::from_name(text).map(Work::Counted);
-    text.and_then(|text| kind(text).or_else(|| shape(text).map(Work::Gemm))).ok_or_else(|| BadAttr {
+    text.and_then(|text| kind(text)
+            .or_else(|| shape(text, "gemm(").map(Work::Gemm))
+            .or_else(|| shape(text, "grouped(").map(Work::Grouped))).ok_or_else(|| BadAttr {
         message: format!("attribute kernel is {value}"),
-        help: "other, gemm, convolution, attention, elementwise, normalization, embedding, optimizer or gemm(batch,m,n,k,width)",
+        help: "other, gemm, grouped, convolution, attention, elementwise, normalization, embedding, optimizer, gemm(batch,m,n,k,width) or grouped(batch,m,n,k,width)",
     })
 }
 

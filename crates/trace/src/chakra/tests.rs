@@ -53,6 +53,13 @@ fn op() -> impl Strategy<Value = Op> {
                 kernel
             }),
         (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Gemm(Gemm { batch, m, n, k, width })),
+        (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Grouped(Gemm {
+            batch,
+            m,
+            n,
+            k,
+            width
+        })),
         (any::<bool>(), any::<u64>(), proptest::sample::select(graph::Reach::ALL.to_vec()))
             .prop_map(|(store, bytes, reach)| Op::Memory { store, bytes: Bytes(bytes), reach }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),

@@ -2,7 +2,7 @@
 //!
 //! Peers become ranks again and slots become group names. Durations are microseconds in the schema; one that is no whole
 //! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
-//! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` for a matrix multiplication, whose
+//! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply outside the NPU says so in
 //! `memory_reach`: `local` or `in_switch`. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
 //! What a node changes in the memory of its NPU are `memory_allocates` (at its start) and `memory_frees` (at its end), in bytes.
@@ -36,7 +36,7 @@ fn node_type(op: &Op) -> (u64, &'static str) {
         Op::Metadata => (1, "METADATA_NODE"),
         Op::Memory { store: false, .. } => (2, "MEM_LOAD_NODE"),
         Op::Memory { store: true, .. } => (3, "MEM_STORE_NODE"),
-        Op::Compute { .. } | Op::Gemm(_) => (4, "COMP_NODE"),
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => (4, "COMP_NODE"),
         Op::Send { .. } => (5, "COMM_SEND_NODE"),
         Op::Recv { .. } => (6, "COMM_RECV_NODE"),
         Op::Collective { .. } => (7, "COMM_COLL_NODE"),
@@ -68,13 +68,14 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
             attrs.extend(bytes.map(|b| ("tensor_size", Attr::Uint64(b.0))));
             attrs.extend((kernel != Kernel::Other).then(|| ("kernel", Attr::Text(kernel.name().into()))));
         }
-        Op::Gemm(gemm) => {
+        Op::Gemm(gemm) | Op::Grouped(gemm) => {
+            let kind = if matches!(node.op, Op::Gemm(_)) { Kernel::Gemm } else { Kernel::Grouped };
             let Gemm { batch, m, n, k, width } = gemm;
             attrs.push(("is_cpu_op", Attr::Bool(false)));
             // Other readers know these two, in 64 bits; the shape gives them back.
             attrs.push(("num_ops", Attr::Uint64(u64::try_from(gemm.operations()).unwrap_or(u64::MAX))));
             attrs.push(("tensor_size", Attr::Uint64(gemm.bytes().0)));
-            attrs.push(("kernel", Attr::Text(format!("gemm({batch},{m},{n},{k},{width})"))));
+            attrs.push(("kernel", Attr::Text(format!("{}({batch},{m},{n},{k},{width})", kind.name()))));
         }
         Op::Memory { bytes, reach, .. } => {
             attrs.push(("tensor_size", Attr::Uint64(bytes.0)));

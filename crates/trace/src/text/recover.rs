@@ -138,7 +138,7 @@ const NAMES: &str = "<layer>.<pass> for a computation, <layer>.<pass>.<collectiv
 fn step<'p>(name: &'p str, node: &Node, scopes: &[Scope]) -> Result<Step<'p>, (String, &'static str)> {
     let (what, stem) = match node.op {
         Op::Compute { cpu: true, .. } => (What::Update(whole_ns(node.duration)), name.strip_suffix(".update")),
-        Op::Compute { .. } | Op::Gemm(_) => (What::Compute(whole_ns(node.duration)), Some(name)),
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => (What::Compute(whole_ns(node.duration)), Some(name)),
         Op::Collective { kind, bytes, slot, .. } if has_word(kind) => {
             let stem = name.strip_suffix(kind.name()).and_then(|stem| stem.strip_suffix('.'));
             (What::Collective(kind, bytes.0, scopes[slot as usize]), stem)

@@ -188,6 +188,9 @@ fn ratios(at: &At<'_>, key: &str, findings: &mut Findings) -> [Ratio; Kernel::AL
                 all[kernel as usize] = part(&value, findings);
             }
         }
+        if at.get(Kernel::Grouped.name()).is_none() {
+            all[Kernel::Grouped as usize] = all[Kernel::Gemm as usize];
+        }
     }
     all
 }
@@ -305,7 +308,9 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
         for (key, ratios) in
             [("efficiency", roofline.efficiency.rate), ("memory_efficiency", roofline.efficiency.memory)]
         {
-            let parts = Kernel::ALL.into_iter().zip(ratios).filter(|(_, ratio)| *ratio != Ratio::ONE);
+            // Groups reach what other multiplications do, unless a file says otherwise.
+            let usual = |kernel| if kernel == Kernel::Grouped { ratios[Kernel::Gemm as usize] } else { Ratio::ONE };
+            let parts = Kernel::ALL.into_iter().zip(ratios).filter(|(kernel, ratio)| *ratio != usual(*kernel));
             let parts: Vec<String> = parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
             lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));
         }
