@@ -189,6 +189,16 @@ def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tenso
     return Tensors(*with_rest)
 
 
+def narrow_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
+    """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but the router."""
+    dense = sum(_attention_matrices(model, tp))
+    if not model.has_experts(layer):
+        return Weights(dense + sum(_perceptron_matrices(model, model.ffn, tp)))
+    shared = sum(_perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp))
+    routed = model.experts // ep * sum(_perceptron_matrices(model, model.expert_ffn, tp))
+    return Weights(dense + shared, routed)
+
+
 def _perceptron_matrices(model: Decoder, ffn: int, tp: int) -> list[int]:
     return [model.hidden * ffn // tp] * (3 if model.gated else 2)
 
@@ -269,16 +279,36 @@ def head_weights(model: Decoder, tp: int = 1) -> int:
     return model.hidden * vocabulary_rows(model, tp)
 
 
-def parameters(model: Decoder) -> int:
-    """All parameters."""
-    layers = model.over_layers(lambda layer: layer_weights(model, layer).total)
+def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1) -> Weights:
+    """Parameters on a rank of one multi-token-prediction module, without the embedding and head that it shares.
+
+    Three norms (of what enters, of the next token's embedding, before the head), a projection of both to the hidden
+    width, cut by `tp`, and a layer like the model's last.
+    """
+    projection = 2 * model.hidden * model.hidden // tp
+    return Weights(3 * norm_weights(model) + projection) + layer_weights(model, model.layers - 1, tp, ep)
+
+
+def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1) -> Tensors:
+    """Its tensors on a rank."""
+    layer = layer_tensors(model, model.layers - 1, tp, ep)
+    own = 3 * norm_weights(model), 2 * model.hidden * model.hidden // tp
+    return Tensors((*own, *layer.dense), layer.expert)
+
+
+def parameters(model: Decoder, mtp: int = 0) -> int:
+    """All parameters, with those of `mtp` multi-token-prediction modules."""
+    layers = model.over_layers(lambda layer: layer_weights(model, layer).total) + mtp * mtp_weights(model).total
     return layers + embedding_weights(model) + norm_weights(model) + (0 if model.tied else head_weights(model))
 
 
-def active_parameters(model: Decoder) -> int:
+def active_parameters(model: Decoder, mtp: int = 0) -> int:
     """Parameters that one token meets: all but the experts it doesn't visit."""
+    if not model.experts:
+        return parameters(model, mtp)
     idle = (model.experts - model.top_k) * perceptron_weights(model, model.expert_ffn)
-    return parameters(model) - model.expert_layers * idle if model.experts else parameters(model)
+    modules = mtp if model.has_experts(model.layers - 1) else 0
+    return parameters(model, mtp) - (model.expert_layers + modules) * idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,27 +321,67 @@ class Flops:
     """With what is recomputed."""
 
 
-def step_flops(model: Decoder, batch: int, sequence: int, recompute: str = "none") -> Flops:
-    """Operations of a step over `batch` samples of `sequence` tokens.
+def step_flops(
+    model: Decoder,
+    batch: int,
+    sequence: int,
+    recompute: str = "none",
+    modules: frozenset[str] = frozenset(),
+    mtp: int = 0,
+) -> Flops:
+    """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction modules included.
 
     For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh),
     Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh). `full, early stop`
     leaves out the last matrix of dense layers; `ops` has those of keys, attention's output (`ops, sums kept` doesn't)
-    and a gated perceptron's second input.
+    and a gated perceptron's second input. `modules` are recomputed by themselves.
     """
     tokens = batch * sequence
-    core = model.layers * attention_flops(model, tokens, sequence)
-    linear = 2 * tokens * model.over_layers(lambda layer: multiplied(model, layer))
-    total = 3 * (core + linear + 2 * tokens * model.hidden * model.vocabulary)
+    core = (model.layers + mtp) * attention_flops(model, tokens, sequence)
+    last = multiplied(model, model.layers - 1)
+    linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
+    projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
+    total = 3 * (core + linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary)
     again = {"none": 0, "selective": core, "full": core + linear}
+    if modules:
+        alone = (
+            2
+            * tokens
+            * (
+                model.over_layers(lambda layer: _alone(model, layer, modules))
+                + mtp * _alone(model, model.layers - 1, modules)
+            )
+        )
+        again = dict.fromkeys(("none", "selective"), alone + (core if {"core_attn"} & modules else 0))
+        again["selective"] = alone + core
     if recompute not in again:
         once = 2 * tokens * model.hidden
         out = model.heads * model.value_width
         other = model.kv * model.key_width + (model.ffn if model.gated else 0)
-        again["full, early stop"] = core + linear - once * model.ffn * (model.layers - model.expert_layers)
+        dense = model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
+        again["full, early stop"] = core + linear - once * model.ffn * dense
         again["ops, sums kept"] = once * model.layers * other
         again["ops"] = once * model.layers * (other + out)
     return Flops(total, total + again[recompute])
+
+
+def _alone(model: Decoder, layer: int, modules: frozenset[str]) -> int:
+    """Weights of a layer that a token is multiplied with again where only `modules` are recomputed."""
+    perceptron = (3 if model.gated else 2) * model.hidden
+    found = up_projections(model) if "mla_up_proj" in modules else 0
+    if not model.has_experts(layer):
+        return found + (perceptron * model.ffn if "mlp" in modules else 0)
+    if "moe" in modules:
+        visited = (model.top_k + model.shared_experts) * model.expert_ffn
+        return found + perceptron * visited + model.hidden * model.experts
+    return found + ("shared_experts" in modules) * perceptron * model.shared_experts * model.expert_ffn
+
+
+def up_projections(model: Decoder) -> int:
+    """MLA: weights that compressed queries, keys and values are multiplied with; queries only where they are
+    compressed."""
+    keys = model.kv_rank * model.heads * (model.key_width - model.rope_dim + model.value_width)
+    return keys + model.q_rank * model.heads * model.key_width
 
 
 def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:

@@ -10,12 +10,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .architecture import Decoder, local_kv, step_flops
+from .placement import LayoutFault, nearly_even, read_layout, shortened
 
 if TYPE_CHECKING:
     from .parallelism import Parallelism
 
 Fault = tuple[str, str, str]
 """Option, what is wrong, what is allowed."""
+
+KNOWN_MODULES = (
+    "core_attn",
+    "layernorm",
+    "mla_up_proj",
+    "activation",
+    "moe_act",
+    "mlp",
+    "moe",
+    "shared_experts",
+)
+"""What can be recomputed by itself."""
 
 
 def misfits(model: Decoder, given: Parallelism) -> list[Fault]:
@@ -58,15 +71,7 @@ def _tensor_faults(model: Decoder, tp: int) -> list[str]:
 
 def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
     pp, chunks = given.pp, given.virtual_stages
-    faults = []
-    if given.partition == "cost" and model.layers < pp * chunks - 1:
-        said = f"{model.layers} layers for {pp * chunks} = pp {pp} x virtual_stages {chunks} parts"
-        faults.append(("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone"))
-    elif given.partition == "layers" and not _layers_fit(model.layers, pp * chunks):
-        said = f"{model.layers} layers don't divide by {pp * chunks} = pp {pp} x virtual_stages {chunks}"
-        allowed = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
-        help_ = f"{allowed} ({model.layers + 2} is divided too, embedding and head as a layer each)"
-        faults.append(("pp", said, help_))
+    faults = _layers(model, given)
     if given.schedule == "interleaved" and chunks < 2:
         faults.append(("virtual_stages", "an interleaved schedule of 1 chunk a stage", "2 or more"))
     if given.schedule != "interleaved" and chunks > 1:
@@ -74,7 +79,61 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
     if chunks > 1 and pp == 1:
         faults.append(("virtual_stages", f"{chunks} chunks of a single stage", "1, or pp of 2 or more"))
+    if given.overlap_passes and given.schedule not in ("1f1b", "interleaved", "dualpipe"):
+        said = f"on under {given.schedule}, which runs no forward pass next to a backward one"
+        faults.append(("overlap_passes", said, "off, or the schedules 1f1b, interleaved and dualpipe"))
+    if given.overlap_passes and given.shards == 3:
+        faults.append(("overlap_passes", "on with ZeRO 3, which gathers one layer ahead", "zero 0, 1 or 2"))
+    return faults + (_both_ways(given) if given.both_ways else [])
+
+
+def _both_ways(given: Parallelism) -> list[Fault]:
+    """What DualPipe needs: an even number of stages, and micro-batches from both ends."""
+    pp, count = given.pp, given.micro_batches
+    faults: list[Fault] = []
+    if pp % 2:
+        faults.append(("pp", f"{pp} stages under dualpipe, which pairs them", f"{_multiples(2, pp, 2)}"))
+    unit = given.micro_batch * given.dp
+    if (given.global_batch or 0) % unit == 0 and (count % 2 or count < 2 * pp):
+        said = f"{count} micro-batches under dualpipe, which takes an even number of at least 2 pp = {2 * pp}"
+        faults.append(("global_batch", said, _multiples(2 * unit, given.global_batch or 0, 2 * pp * unit)))
+    if given.zero_group is not None:
+        faults.append(("zero_group", f"{given.zero_group} under dualpipe", "none"))
     return faults
+
+
+def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Whether layers can be dealt to the parts of the pipeline as asked."""
+    if given.layers_per_stage is not None:
+        return _laid_out(model, given)
+    pp, chunks = given.pp, given.virtual_stages
+    parts = f"{given.parts} = pp {pp} x virtual_stages {chunks}"
+    if given.partition == "cost" and model.layers < given.parts - 1:
+        said = f"{model.layers} layers for {parts} parts"
+        return [("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone")]
+    if given.partition == "cost" or _layers_fit(model.layers, given.parts):
+        return []
+    said = f"{model.layers} layers don't divide by {parts}"
+    by_stage = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
+    by_chunk = _nearest(chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value))
+    of_chunks = chunks > 1 and by_chunk != "none"
+    help_ = (
+        f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding and head as a layer each)"
+    )
+    if model.layers >= given.parts:
+        uneven = shortened(nearly_even(model.layers, given.parts))
+        help_ += f", an uneven layers_per_stage such as {uneven}, or partition cost"
+    return [("virtual_stages" if of_chunks else "pp", said, help_)]
+
+
+def _laid_out(model: Decoder, given: Parallelism) -> list[Fault]:
+    if given.partition == "cost":
+        return [("layers_per_stage", "given with partition cost, which deals layers itself", "one of the two")]
+    try:
+        read_layout(str(given.layers_per_stage), model, given.parts, given.mtp)
+    except LayoutFault as fault:
+        return [("layers_per_stage", fault.message, fault.allowed)]
+    return []
 
 
 def _layers_fit(layers: int, chunks: int) -> bool:
@@ -155,11 +214,25 @@ def _context_faults(model: Decoder, tp: int, cp: int) -> list[str]:
 
 
 def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
-    """`ops` counts a dense layer's multiplications."""
-    if given.recompute != "ops" or not (model.experts or model.kv_rank):
-        return []
-    said = "ops of a model with " + ("experts" if model.experts else "compressed keys and values")
-    return [("recompute", said, "none, selective, full")]
+    """`ops` counts a dense layer's multiplications; modules must be known, and the model have them."""
+    faults: list[Fault] = []
+    if given.recompute == "ops" and (model.experts or model.kv_rank):
+        said = "ops of a model with " + ("experts" if model.experts else "compressed keys and values")
+        faults.append(("recompute", said, "none, selective, full"))
+    if given.modules and given.recompute in ("ops", "full"):
+        faults.append(("recompute_modules", f"given with recompute {given.recompute}", "recompute none or selective"))
+    missing = {
+        "mla_up_proj": not model.kv_rank,
+        "mlp": bool(model.experts) and not model.first_dense and model.every == 1,
+        **dict.fromkeys(("moe_act", "moe"), not model.experts),
+        "shared_experts": not model.shared_experts,
+    }
+    there = [name for name in KNOWN_MODULES if not missing.get(name)]
+    wrong = sorted(given.modules - set(there))
+    if wrong:
+        words = ", ".join(wrong)
+        faults.append(("recompute_modules", f"{words}: unknown, or not in this model", ", ".join(there)))
+    return faults
 
 
 def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
@@ -168,6 +241,10 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
             ("ep", given.ep, 1),
             ("capacity_factor", given.capacity_factor, None),
             ("imbalance", given.imbalance, 1),
+            ("ep_node", given.ep_node, None),
+            ("node_limit", given.node_limit, None),
+            ("fp8_dispatch", given.fp8_dispatch, False),
+            ("gates_inside", given.gates_inside, False),
         ]
         return [
             (key, f"{value} for a model without experts", "leave it out") for key, value, idle in used if value != idle
@@ -183,6 +260,36 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(
             ("sp", f"off, with experts and tp {given.tp}", "on: tokens are sent to experts from where they are")
         )
+    return faults + _nodes(model, given)
+
+
+def _nodes(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Whether the ranks of experts fill nodes, and a token may visit enough of these for its experts."""
+    near, limit = given.ep_node, given.node_limit
+    if near is None:
+        return [("node_limit", f"{limit} without ep_node", "ep_node, ranks of ep in a node")] if limit else []
+    if given.ep % near:
+        allowed = _nearest(near, given.ep, lambda value: given.ep % value == 0)
+        return [("ep_node", f"{near} ranks in a node don't divide ep {given.ep}", allowed)]
+    nodes = given.ep // near
+    least = -(-model.top_k * nodes // model.experts)
+    if limit is None or least <= limit <= nodes:
+        return []
+    said = f"{limit} of {nodes} nodes, for {model.top_k} of {model.experts} experts"
+    return [("node_limit", said, f"{least} to {nodes}")]
+
+
+def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Multi-token prediction, which needs the embedding in the last part; switches of 8 bits."""
+    faults: list[Fault] = []
+    if given.mtp > 8:
+        faults.append(("mtp", f"{given.mtp} modules", "0 to 8"))
+    narrow = given.bytes.gemm < given.bytes.activation
+    for key in ("fp8_weight_cache", "fp8_activations"):
+        if getattr(given, key) and not narrow:
+            faults.append((key, f"on with precision {given.precision}", "precision fp8"))
+    if given.fp8_weight_cache and given.shards == 3:
+        faults.append(("fp8_weight_cache", "on with ZeRO 3, which keeps no whole weights", "zero 0, 1 or 2"))
     return faults
 
 
@@ -252,6 +359,7 @@ _CHECKS = (
     _context,
     _recomputed,
     _experts,
+    _modules,
     _shards,
     _unflattened,
     _offloaded,

@@ -401,8 +401,8 @@ class _Flow:
         run, shape = self.run, self.run.model.interaction
         deps, dots = self.at, shape.gemm(run.local_batch)
         if dots is not None:
-            sides = {"m": dots.m, "n": dots.n, "k": dots.k, "batch": dots.batch * times}
-            self.at = [self.program.gemm(name, deps, width=run.width, **sides)]
+            m, n, k, batch = dots.m, dots.n, dots.k, dots.batch * times
+            self.at = [self.program.gemm(name, deps, m=m, n=n, k=k, batch=batch, width=run.width)]
             return
         moved = run.local_batch * (shape.inputs + shape.outputs) * run.width
         self.at = [self.program.compute(name, deps, operations=0, bytes=moved, kernel="elementwise")]

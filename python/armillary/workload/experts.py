@@ -5,8 +5,12 @@ A rank's T tokens (T / tp with tensor parallelism) go to `top_k` experts each: d
 of T x top_k x hidden x load elements over the expert-parallel group, twice forward and twice backward. `load` is the
 capacity factor, or the imbalance of the busiest rank, which every rank is taken to be: the others would wait for it.
 With tensor parallelism each expert is cut too, its tokens gathered before and reduce-scattered after it.
+With `ep_node` ranks in a node a token is sent once to each node that it visits, to the rank with the sender's place
+there, and from there once to each rank that has one of its experts; results are added up on the way back. The two
+all-to-alls, of T x nodes and T x ranks tokens, go on side by side, as kernels that forward piece by piece do. How many
+nodes and ranks a token visits is what experts chosen at random make on average (`visited`).
 Sources: Lepikhin et al. 2020 (arXiv:2006.16668); Rajbhandari et al. 2022 (arXiv:2201.05596); DeepSeek-AI 2024
-(arXiv:2412.19437).
+(arXiv:2412.19437, sections 2.1.2, 3.2.2, 3.3.3) and deepseek-ai/DeepEP.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from typing import NamedTuple
 
 from .layer import Linear, Scripts, Setting, activation, cast, gather, matrices, norm, norm_grad, reduce
 from .script import Call, Gemm, Script, Start, Step, Wait, Work
+
+SCALED = 128
+"""Elements of a token that share a scale of 4 bytes where it is sent in 8 bits."""
 
 
 class Share(NamedTuple):
@@ -27,6 +34,15 @@ class Share(NamedTuple):
     """By this rank's experts, those of all tensor-parallel ranks together."""
     each: int
     """Of these by one expert."""
+
+
+class Visits(NamedTuple):
+    """Of one token, on average."""
+
+    nodes: float
+    """Nodes with experts that it goes to."""
+    ranks: float
+    """Ranks with experts that it goes to."""
 
 
 def share(at: Setting) -> Share:
@@ -41,50 +57,113 @@ def local_experts(at: Setting) -> int:
     return at.model.experts // at.par.ep
 
 
+def visited(at: Setting) -> Visits:
+    """Nodes and ranks that a token's `top_k` experts are on, these drawn at random from those of `node_limit` nodes.
+
+    Of n places with e experts each, k drawn from all n e meet n (1 - C(n e - e, k) / C(n e, k)).
+    """
+    par, k = at.par, at.model.top_k
+    near = par.ep_node or par.ep
+    nodes = min(par.node_limit or par.ep // near, par.ep // near)
+    local = local_experts(at)
+    return Visits(_met(nodes, local * near, k), _met(nodes * near, local, k))
+
+
+def _met(places: int, each: int, drawn: int) -> float:
+    every = places * each
+    return places * (1 - math.comb(every - each, drawn) / math.comb(every, drawn))
+
+
+class Route(NamedTuple):
+    """All-to-alls of one way."""
+
+    calls: tuple[Call, ...]
+
+    @property
+    def start(self) -> list[Start]:
+        """Sets them off, side by side."""
+        return [Start(*call) for call in self.calls]
+
+    @property
+    def wait(self) -> list[Wait]:
+        """Waits for all of them."""
+        return [Wait(call.name) for call in self.calls]
+
+    @property
+    def whole(self) -> list[Step]:
+        """Both."""
+        return [*self.start, *self.wait]
+
+
+def _route(at: Setting, name: str, narrow: bool = False) -> Route:
+    """To experts or back, a token's elements in 8 bits if `narrow`."""
+    hidden, par = at.model.hidden, at.par
+    token = hidden + 4 * -(-hidden // SCALED) if narrow else hidden * par.bytes.activation
+    if par.ep == 1:
+        return Route(())
+    if par.ep_node is None:
+        return Route((Call(f"experts.{name}", "all_to_all", share(at).sent * token, "ep"),))
+    nodes, ranks = (math.ceil(at.kept * par.load * visits) * token for visits in visited(at))
+    calls = [Call(f"experts.{name}.nodes", "all_to_all", nodes, "ep_nodes")] if par.ep > par.ep_node else []
+    calls += [Call(f"experts.{name}.node", "all_to_all", ranks, "ep_node")] if par.ep_node > 1 else []
+    return Route(tuple(calls))
+
+
+def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
+    """A rank's own tokens to 8 bits before they are sent; read once for scales of blocks, and written."""
+    if not at.par.fp8_dispatch or at.par.ep == 1:
+        return ()
+    return (Work(f"experts.{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (at.par.bytes.activation + 1)),)
+
+
+def _copied(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
+    """A copy for each expert of a token before it is sent, or the sum of what comes back; kernels that send a token
+    once to a node read and add up by themselves."""
+    if at.par.ep_node is not None:
+        return ()
+    width = 1 if narrow and at.par.ep > 1 else at.par.bytes.activation
+    return (Work(name, "elementwise", 0, 2 * share(at).sent * at.model.hidden * width),)
+
+
 def experts(at: Setting) -> Scripts:
     """The expert block of a layer: in place of the perceptron."""
-    token, count = at.model.hidden * at.par.bytes.activation, share(at)
-    dispatch, combine = _exchange(at, "dispatch", count.sent * token), _exchange(at, "combine", count.sent * token)
-    moved = 2 * count.sent * token
+    narrow = at.par.fp8_dispatch
+    dispatch, combine = _route(at, "dispatch", narrow), _route(at, "combine")
     router = Linear("router", at.model.experts, at.model.hidden)
     wide = at.par.bytes.activation
     gate = Gemm("router", at.kept, router.n, router.k, width=wide)
-    spread = Work("permute", "elementwise", 0, moved)
-    merge = Work("unpermute", "elementwise", 0, moved)
-    shared = _shared(at)
+    shared = shared_experts(at)
     routed = _routed(at)
     forward = (
         norm(at, "experts.norm"),
         gate,
-        spread,
-        *_start(dispatch),
+        *_narrowed(at, "dispatch"),
+        *_copied(at, "permute", narrow),
+        *dispatch.start,
         *shared.forward,
-        *_wait(dispatch),
+        *dispatch.wait,
         *routed.forward,
-        *combine,
-        merge,
+        *combine.whole,
+        *_copied(at, "unpermute"),
     )
-    back_in, back_out = (
-        _exchange(at, "combine_grad", count.sent * token),
-        _exchange(at, "dispatch_grad", count.sent * token),
-    )
+    back_in, back_out = _route(at, "combine_grad", narrow), _route(at, "dispatch_grad")
     gate_grad = (
         Gemm("router.dgrad", at.kept, router.k, router.n, width=wide),
         Gemm("router.wgrad", router.k, router.n, at.kept, width=wide),
     )
-    unmerge, unspread = Work("unpermute.grad", "elementwise", 0, moved), Work("permute.grad", "elementwise", 0, moved)
 
     def backward(kind: str, gates: Script) -> Script:
         through: Script = getattr(routed, kind)
         beside: Script = getattr(shared, kind)
         return (
-            unmerge,
-            *_start(back_in),
+            *_narrowed(at, "combine_grad"),
+            *_copied(at, "unpermute.grad", narrow),
+            *back_in.start,
             *beside,
-            *_wait(back_in),
+            *back_in.wait,
             *through,
-            *back_out,
-            unspread,
+            *back_out.whole,
+            *_copied(at, "permute.grad"),
             *gates,
             norm_grad(at, "experts.norm"),
         )
@@ -94,21 +173,10 @@ def experts(at: Setting) -> Scripts:
     return Scripts(forward, backward("backward", gate_grad), backward("inputs", gate_grad[:1]), weights, forward)
 
 
-def _exchange(at: Setting, name: str, size: int) -> tuple[Call, ...]:
-    return (Call(f"experts.{name}", "all_to_all", size, "ep"),) if at.par.ep > 1 else ()
-
-
-def _start(calls: tuple[Call, ...]) -> list[Start]:
-    return [Start(*call) for call in calls]
-
-
-def _wait(calls: tuple[Call, ...]) -> list[Wait]:
-    return [Wait(call.name) for call in calls]
-
-
 def _routed(at: Setting) -> Scripts:
     """This rank's experts, one multiplication of a batch of them a matrix."""
     count, tp, local = share(at), at.par.tp, local_experts(at)
+    arrives = at.par.fp8_dispatch and at.par.ep > 1
     token = at.model.hidden * at.par.bytes.activation
     up, down = matrices(at, at.model.expert_ffn)
     inner = activation(at, at.model.expert_ffn, count.computed, "experts.activation")
@@ -116,44 +184,69 @@ def _routed(at: Setting) -> Scripts:
     def call(name: str, kind: str, tokens: int) -> Script:
         return (Call(f"experts.{name}", kind, tokens * token, "tp"),) if tp > 1 else ()
 
-    def multiply(x: Linear) -> Script:
-        name, elements = f"experts.{x.name}", local * x.k * (count.each + x.n)
-        return *_cast(at, name, elements, local * x.k * x.n), Gemm(name, count.each, x.n, x.k, local)
+    def multiply(x: Linear, narrow: bool = False) -> Script:
+        name, tokens = f"experts.{x.name}", local * x.k * count.each
+        casts = _cast(at, name, tokens, local * x.k * x.n, narrow)
+        return *casts, Gemm(name, count.each, x.n, x.k, local, grouped=True)
 
-    def input_(x: Linear) -> Script:
+    def input_(x: Linear, narrow: bool = False) -> Script:
         name = f"experts.{x.name}.dgrad"
-        return *_cast(at, name, local * count.each * x.n), Gemm(name, count.each, x.k, x.n, local)
+        casts = _cast(at, name, local * count.each * x.n, narrow=narrow)
+        return *casts, Gemm(name, count.each, x.k, x.n, local, grouped=True)
 
     def weight(x: Linear) -> Step:
-        return Gemm(f"experts.{x.name}.wgrad", x.k, x.n, count.each, local)
+        return Gemm(f"experts.{x.name}.wgrad", x.k, x.n, count.each, local, grouped=True)
 
     gathered, reduced = call("gather", "all_gather", count.sent), call("reduce", "reduce_scatter", count.computed)
     entry = call("gather_grad", "all_gather", count.sent)
     leave = call("reduce_grad", "reduce_scatter", count.computed)
-    before, after = _sorted(at, "dispatched"), _sorted(at, "computed")
-    back_in, back_out = _sorted(at, "computed.grad"), _sorted(at, "dispatched.grad")
+    before, after = _sorted(at, "dispatched", arrives), _sorted(at, "computed")
+    back_in, back_out = _sorted(at, "computed.grad", arrives), _sorted(at, "dispatched.grad")
+    through = (*entry, *back_in, *input_(down, arrives))
     return Scripts(
-        (*gathered, *before, *multiply(up), *inner.forward, *multiply(down), *after, *reduced),
-        (*entry, *back_in, *input_(down), weight(down), *inner.backward, *input_(up), weight(up), *back_out, *leave),
-        (*entry, *back_in, *input_(down), *inner.backward, *input_(up), *back_out, *leave),
+        (*gathered, *before, *multiply(up, arrives), *inner.forward, *multiply(down), *after, *reduced),
+        (*through, weight(down), *inner.backward, *input_(up), weight(up), *back_out, *leave),
+        (*through, *inner.backward, *input_(up), *back_out, *leave),
         (weight(down), weight(up)),
     )
 
 
-def _sorted(at: Setting, name: str) -> tuple[Work, ...]:
-    """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more than one of each."""
-    if at.par.ep == 1 or local_experts(at) == 1:
+def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
+    """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more than one of each.
+
+    What came once for several experts of a rank is read once and written for each, and added up the other way.
+    """
+    count, par = share(at).computed, at.par
+    if par.ep == 1 or local_experts(at) == 1:
         return ()
-    moved = 2 * share(at).computed * at.model.hidden * at.par.bytes.activation
+    once = count if par.ep_node is None else math.ceil(count * visited(at).ranks / at.model.top_k)
+    moved = (once + count) * at.model.hidden * (1 if narrow else par.bytes.activation)
     return (Work(f"experts.{name}.sort", "elementwise", 0, moved),)
 
 
-def _cast(at: Setting, name: str, elements: int, weights: int = 0) -> tuple[Work, ...]:
-    """Operands to 8 bits, `weights` of them perhaps by the ranks that update them."""
-    return cast(at, name, elements, weights if at.par.fp8_param_gather else 0)
+def _cast(at: Setting, name: str, tokens: int, weights: int = 0, narrow: bool = False) -> tuple[Work, ...]:
+    """Operands to 8 bits: elements of `tokens`, `narrow` where they came so, and of `weights`, perhaps cast by the
+    ranks that update them, or once a step. What came in 8 bits for wider multiplications is made wide."""
+    par = at.par
+    if narrow and par.bytes.gemm == par.bytes.activation:
+        return (Work(f"{name}.widen", "elementwise", 0, tokens * (1 + par.bytes.activation)),)
+    weights = 0 if par.fp8_weight_cache else weights
+    ready = (weights if par.fp8_param_gather else 0) + (tokens if narrow else 0)
+    return cast(at, name, tokens + weights, ready)
 
 
-def _shared(at: Setting) -> Scripts:
+def routed_activation(at: Setting) -> Script:
+    """What is between the matrices of this rank's experts."""
+    return activation(at, at.model.expert_ffn, share(at).computed, "experts.activation").forward
+
+
+def shared_activation(at: Setting) -> Script:
+    """What is between the matrices of the experts that every token visits."""
+    ffn = at.model.shared_experts * at.model.expert_ffn
+    return activation(at, ffn, at.tokens, "shared.activation").forward if ffn else ()
+
+
+def shared_experts(at: Setting) -> Scripts:
     """The experts every token visits, as one perceptron; runs while tokens travel."""
     if not at.model.shared_experts:
         return Scripts((), (), (), ())
@@ -161,7 +254,7 @@ def _shared(at: Setting) -> Scripts:
     up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn))
     inner = activation(at, ffn, at.tokens, "shared.activation")
     forward: list[Script] = [
-        (*_cast(at, x.name, x.k * (at.tokens + x.n), x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k)) for x in (up, down)
+        (*_cast(at, x.name, x.k * at.tokens, x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k)) for x in (up, down)
     ]
     inputs: list[Script] = [
         (*_cast(at, f"{x.name}.dgrad", at.tokens * x.n), Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n))

@@ -108,8 +108,8 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
     """A block of columns, inner kernels and rows, between a norm and the sum with what entered it."""
     enter = (norm(at, f"{name}.norm"), *_narrowed(at, f"{name}.gather"))
     gathered = gather(at, f"{name}.gather", at.gathered)
-    needed = (*enter, *_behind(at, gathered, _forward(at, columns, at.gathered)), *inner.forward)
-    forward = (*needed, *_before(at, _forward(at, rows), reduce(at, f"{name}.reduce")))
+    needed = (*enter, *_behind(at, gathered, multiplications(at, columns, at.gathered)), *inner.forward)
+    forward = (*needed, *_before(at, multiplications(at, rows), reduce(at, f"{name}.reduce")))
     entry = gather(at, f"{name}.gather_grad", at.gathered)
     again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
@@ -131,9 +131,9 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
     )
     repeated = (
         *enter,
-        *_behind(at, gathered, _forward(at, _repeated(columns), at.gathered)),
+        *_behind(at, gathered, multiplications(at, _repeated(columns), at.gathered)),
         *inner.again,
-        *_before(at, _forward(at, _repeated(rows)), reduce(at, f"{name}.reduce") if _repeated(rows) else ()),
+        *_before(at, multiplications(at, _repeated(rows)), reduce(at, f"{name}.reduce") if _repeated(rows) else ()),
     )
     return Scripts(forward, backward, inputs, weights, needed, repeated)
 
@@ -191,13 +191,14 @@ def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[Work, 
 
 
 CASTS: dict[str, Callable[[int, int], int]] = {
+    "blockwise": lambda wide, narrow: wide + 2 * narrow,
     "delayed": lambda wide, narrow: wide + 2 * narrow,
     "tensorwise": lambda wide, narrow: 2 * wide + 2 * narrow,
     "rowwise": lambda wide, narrow: 3 * wide + 2 * narrow,
 }
-"""Bytes an element by recipe. The scale is that of earlier steps (read, written twice); of the tensor's largest value
-(read once more for it); or of each row's and, for the transposed one, each column's (of which a kernel holds rows but
-not columns)."""
+"""Bytes an element by recipe. The scale is that of earlier steps or of a block that a kernel holds (read, written
+twice); of the tensor's largest value (read once more for it); or of each row's and, for the transposed one, each
+column's (of which a kernel holds rows but not columns)."""
 
 
 def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
@@ -205,18 +206,19 @@ def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
     if not at.gathered:
         return ()
     wide, narrow = at.par.bytes.activation, at.par.bytes.gemm
-    reads = 1 if at.par.fp8_recipe == "delayed" else 2
+    reads = 1 if at.par.fp8_recipe in ("delayed", "blockwise") else 2
     return (Work(f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)),)
 
 
-def _forward(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
+def multiplications(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
     """Multiplications; the input of the first has been gathered in 8 bits if `narrow`."""
     steps: list[Step] = []
     for i, x in enumerate(matrices):
         arrived = at.tokens * x.k if narrow and i == 0 else 0
-        arrived += x.n * x.k if at.par.fp8_param_gather else 0
+        weights = 0 if at.par.fp8_weight_cache else x.n * x.k
+        arrived += weights if at.par.fp8_param_gather else 0
         if not x.width:
-            steps += cast(at, x.name, x.k * (at.tokens + x.n), arrived)
+            steps += cast(at, x.name, x.k * at.tokens + weights, arrived)
         steps += [Gemm(name, at.tokens, n, x.k, width=x.width) for name, n in x.each()]
     return steps
 
@@ -270,12 +272,15 @@ def attention(at: Setting) -> Scripts:
         one = Linear("qkv", sum(parts), model.hidden, keys, parts=() if at.par.merged else parts)
         return block(at, "attention", [one], core(at), out)
     ranks = model.q_rank + model.kv_rank + model.rope_dim
-    up = Linear("kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank)
-    if model.q_rank:
-        columns = [Linear("down", ranks, model.hidden), Linear("q_up", heads * model.key_width, model.q_rank), up]
-    else:
-        columns = [Linear("down", ranks + heads * model.key_width, model.hidden), up]
-    return block(at, "attention", columns, core(at), out)
+    whole = 0 if model.q_rank else heads * model.key_width
+    return block(at, "attention", [Linear("down", ranks + whole, model.hidden), *ups(at)], core(at), out)
+
+
+def ups(at: Setting) -> list[Linear]:
+    """MLA: the matrices from compressed queries, keys and values to those of a rank's heads."""
+    model, heads = at.model, at.model.heads // at.par.tp
+    keys = Linear("kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank)
+    return [Linear("q_up", heads * model.key_width, model.q_rank), keys] if model.q_rank else [keys]
 
 
 def perceptron(at: Setting, ffn: int) -> Scripts:
@@ -316,15 +321,6 @@ def join(first: Scripts, second: Scripts) -> Scripts:
     )
 
 
-def recomputed(at: Setting, scripts: Scripts) -> Script:
-    """What is computed again before a layer's backward pass."""
-    if at.par.recompute == "full":
-        return scripts.needed if at.par.early_stop else scripts.forward
-    if at.par.recompute == "ops":
-        return scripts.again
-    return core(at).forward if at.par.recompute == "selective" else ()
-
-
 def embedding(at: Setting) -> Scripts:
     """Rows of the token table, each rank its part of the vocabulary."""
     lookup = Work("embedding", "embedding", 0, 2 * at.full)
@@ -332,6 +328,28 @@ def embedding(at: Setting) -> Scripts:
     update = Work("embedding.grad", "embedding", 0, 3 * at.full)
     backward: Script = (*gather(at, "embedding.gather_grad"), update)
     return Scripts(forward, backward, (), backward)
+
+
+def projection(at: Setting) -> Scripts:
+    """Multi-token prediction: the next token's embedding, a norm of it (that of what came in is the block's), and a
+    projection of both to the hidden width, cut by rows under tensor parallelism."""
+    looked_up = embedding(at)
+    rows = [Linear("mtp.projection", at.model.hidden, 2 * at.model.hidden // at.par.tp)]
+    both = block(at, "mtp", [], Inner((norm(at, "mtp.embedding_norm"),), (norm_grad(at, "mtp.embedding_norm"),)), rows)
+    return join(looked_up, both)
+
+
+def named(scripts: Scripts, prefix: str) -> Scripts:
+    """The same with names that begin with `prefix`."""
+    return Scripts(*(tuple(step._replace(name=prefix + step.name) for step in script) for script in scripts))
+
+
+def heads(at: Setting) -> Scripts:
+    """The head of the model, and once more for each multi-token-prediction module."""
+    found = head(at)
+    for i in range(at.par.mtp):
+        found = join(found, named(head(at), f"mtp{i}."))
+    return found
 
 
 def head(at: Setting) -> Scripts:
@@ -347,7 +365,7 @@ def head(at: Setting) -> Scripts:
     forward = (
         norm(at, "head.norm"),
         *gather(at, "head.gather"),
-        *_forward(at, matrix),
+        *multiplications(at, matrix),
         Work("loss", "elementwise", 0, scores * (wide + there)),
         *sums,
     )

@@ -9,6 +9,8 @@ keeps its input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernel
 value, queries and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each
 in the buckets of data parallelism, and the largest unit's while it is added up. Where they are added up by the
 multiplications themselves (fused), autograd is handed an empty one of each shape instead.
+Single modules that are recomputed keep what enters them instead of their results, which are there again for one layer
+at a time; inputs of multiplications may be kept in 8 bits.
 Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li
 et al. 2020 (arXiv:2006.15704, section 3.2.3);
 huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
@@ -64,6 +66,18 @@ def _every_other(at: Setting) -> int:
     return whole * at.cut + at.tokens * inner * at.par.bytes.activation + _scores(at, heads) + 2 * at.mask
 
 
+def _kept(at: Setting) -> int:
+    """Bytes of an element that is kept as an input of 8-bit multiplications, or of another width's."""
+    return at.par.bytes.gemm if at.par.fp8_activations else at.par.bytes.activation
+
+
+def _normed(at: Setting) -> int:
+    """The input of a norm, and what it gave the matrices, unless it is computed again."""
+    if "layernorm" in at.par.modules:
+        return at.cut
+    return at.cut + at.kept * at.model.hidden * _kept(at)
+
+
 def _attention(at: Setting) -> int:
     """Inputs of norm and matrices, queries, keys and values, the scores or their row sums, the output's input, a
     mask."""
@@ -73,16 +87,26 @@ def _attention(at: Setting) -> int:
     states_ = heads * (model.key_width + model.value_width) + kv * (model.key_width + model.value_width)
     if at.eager and not model.positions:
         states_ += (heads + kv) * model.key_width
-    # MLA: the compressed ones before and after their norms.
-    compressed = 2 * (model.q_rank + model.kv_rank) + model.rope_dim if model.kv_rank else 0
-    return 2 * at.cut + width * at.tokens * (states_ + compressed) + _scores(at, heads) + at.mask
+    if "mla_up_proj" in at.par.modules:
+        states_ = heads * model.value_width
+    return _normed(at) + at.tokens * (width * states_ + _compressed(at)) + _scores(at, heads) + at.mask
+
+
+def _compressed(at: Setting) -> int:
+    """MLA: bytes a token of compressed queries, keys and values, before and after their norms."""
+    model, width = at.model, at.par.bytes.activation
+    if not model.kv_rank:
+        return 0
+    ranks = model.q_rank + model.kv_rank
+    after = 0 if "mla_up_proj" in at.par.modules else _kept(at) * ranks
+    return width * (ranks + model.rope_dim) + after
 
 
 def _scores(at: Setting, heads: int) -> int:
     """What the attention core keeps: the score matrix after softmax, its mask, the product; or 4 bytes a row of it."""
     if at.par.attention == "flash":
         return 4 * at.tokens * heads
-    if at.par.recompute == "selective":
+    if at.par.recompute == "selective" or "core_attn" in at.par.modules:
         return 0
     width = at.par.bytes.activation
     return at.tokens * (at.par.seq or 0) * heads * (2 * width + 1 if at.model.dropout else width)
@@ -90,21 +114,36 @@ def _scores(at: Setting, heads: int) -> int:
 
 def _perceptron(at: Setting, ffn: int) -> int:
     """Inputs of norm and both matrices, of the function between them, a mask."""
-    inner = ffn // at.par.tp * _widths(at)
-    return 2 * at.cut + at.par.bytes.activation * at.tokens * inner + at.mask
+    inner = 0 if "mlp" in at.par.modules else ffn // at.par.tp * _widths(at, "activation")
+    return _normed(at) + at.tokens * inner + at.mask
 
 
-def _widths(at: Setting) -> int:
-    """Tensors of the inner width: what the function reads, and its value; eager, the gate after the function, too."""
-    return (3 + at.eager) if at.model.gated else 2
+def _widths(at: Setting, *modules: str) -> int:
+    """Bytes of tensors of the inner width: what the function reads, and its value, unless one of `modules` computes it
+    again; eager, the gate after the function, too."""
+    inputs = 2 if at.model.gated else 1
+    value = 0 if at.par.modules.intersection(modules) else 1
+    gate = at.par.bytes.activation if at.eager and at.model.gated else 0
+    return (inputs + value) * _kept(at) + gate
 
 
 def _experts(at: Setting) -> int:
     """Inputs of norm and router, tokens as sent and as returned, the experts' insides, those of shared experts."""
-    model, count, width = at.model, share(at), at.par.bytes.activation
-    inner = model.expert_ffn // at.par.tp * _widths(at)
-    shared = model.shared_experts * inner * at.tokens
-    return 2 * at.cut + width * (2 * count.sent * model.hidden + count.computed * inner + shared) + at.mask
+    model, par, count = at.model, at.par, share(at)
+    if "moe" in par.modules:
+        return _normed(at) + at.mask
+    inner, width = model.expert_ffn // par.tp, par.bytes.activation
+    # Experts' input, and with weights after them their results.
+    sent = par.bytes.gemm if par.fp8_activations else 1 if par.fp8_dispatch and par.ep > 1 else width
+    back = 0 if par.gates_inside else width
+    routed = count.sent * model.hidden * (sent + back) + count.computed * inner * _widths(at, "activation", "moe_act")
+    shared = model.shared_experts * inner * at.tokens * _widths(at, "activation")
+    return _normed(at) + routed + (0 if "shared_experts" in par.modules else shared) + at.mask
+
+
+def projection_activations(at: Setting) -> int:
+    """Of multi-token prediction: inputs of both norms and of the projection, a row of the embedding's mask."""
+    return 2 * at.cut + 2 * at.kept * at.model.hidden * _kept(at) // (1 if at.par.sp else at.par.tp) + at.mask
 
 
 def embedding_activations(at: Setting) -> int:
@@ -133,7 +172,7 @@ def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> in
     if par.shards == 3:
         return whole + _largest(units) * par.gradient_bytes
     if at.eager:
-        buckets = weights.total * par.bytes.weight if par.data > 1 and par.shards < 2 else 0
+        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.shards < 2 else 0
         return whole + buckets + _largest(units) * (par.bytes.weight + 4)
     return whole + _placeholders(at, units) * par.bytes.weight
 
@@ -145,6 +184,10 @@ def _largest(units: Mapping[str, Weights]) -> int:
 def _placeholders(at: Setting, units: Mapping[str, Weights]) -> int:
     """Parameters of which fused sums of gradients hold an empty one: every shape of a layer once, and the head."""
     local = max(at.model.experts // at.par.ep, 1)
-    once = {name: weights.dense + weights.expert // local for name, weights in units.items() if name != "embedding"}
+    once = {
+        name: weights.dense + weights.expert // local
+        for name, weights in units.items()
+        if not name.endswith("embedding")
+    }
     head = once.pop("head", 0)
     return head + max(once.values(), default=0)

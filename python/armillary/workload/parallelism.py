@@ -12,23 +12,24 @@ import dataclasses
 import difflib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, TypeVar, get_args, get_type_hints
+from typing import Literal, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from ..errors import InputError, Problem
 from .architecture import Decoder
 from .checks import Fault, misfits
 
-Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
 Attention = Literal["flash", "unfused"]
 Width = Literal["bf16", "fp16", "fp8", "fp32"]
 ContextExchange = Literal["p2p", "all_gather", "a2a"]
-Recipe = Literal["delayed", "tensorwise", "rowwise"]
+Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise"]
 Offload = Literal["none", "optimizer", "parameters"]
 Kernels = Literal["fused", "eager"]
 Partition = Literal["layers", "cost"]
+Moments = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ PRECISIONS: dict[str, Precision] = {
 }
 
 
+BF16_MOMENTS = {name: dataclasses.replace(width, optimizer=width.optimizer - 4) for name, width in PRECISIONS.items()}
+"""The same with moments of 2 bytes."""
+
+
 class Options(TypedDict, total=False):
     """The keyword arguments of `transformer` and `moe`, which are the fields of `Parallelism`."""
 
@@ -62,6 +67,8 @@ class Options(TypedDict, total=False):
     cp: int
     cp_comm_type: ContextExchange | None
     ep: int
+    ep_node: int | None
+    node_limit: int | None
     sp: bool | None
     zero: int
     zero_group: int | None
@@ -72,13 +79,22 @@ class Options(TypedDict, total=False):
     seq: int | None
     schedule: Schedule
     virtual_stages: int
+    overlap_passes: bool
+    layers_per_stage: str | Sequence[int] | None
+    mtp: int
     recompute: Recompute
+    recompute_modules: str | Sequence[str] | None
     early_stop: bool
     merged: bool
     attention: Attention
     precision: Width
     fp8_recipe: Recipe
     fp8_param_gather: bool
+    fp8_weight_cache: bool
+    fp8_activations: bool
+    fp8_dispatch: bool
+    gates_inside: bool
+    moments: Moments
     fp32_gradients: bool
     overlap_tp: bool
     overlap_grad_reduce: bool
@@ -112,6 +128,11 @@ class Parallelism:
     for tokens. When not given p2p, with unfused attention all_gather."""
     ep: int = 1
     """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
+    ep_node: int | None = None
+    """Of these, those in a node. A token is then sent once to each node it visits, and from there to its experts'
+    ranks (DeepEP); when not given it is sent to each of its experts directly."""
+    node_limit: int | None = None
+    """With `ep_node`: the most nodes that a token visits; all when not given."""
     sp: bool | None = None
     """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp, on when not
     given."""
@@ -132,12 +153,27 @@ class Parallelism:
     seq: int | None = None
     """Tokens of a sample; the model's when not given."""
     schedule: Schedule = "1f1b"
-    """The order of micro-batches; 1f1b with several virtual stages is interleaved."""
+    """The order of micro-batches; 1f1b with several virtual stages is interleaved. `dualpipe` runs micro-batches
+    through the pipeline from both ends, each stage holding two parts of the model."""
     virtual_stages: int = 1
     """Model chunks of a stage."""
+    overlap_passes: bool = False
+    """A forward pass runs side by side with the backward pass of another micro-batch, so that the communication of each
+    hides behind the other's kernels (Megatron's overlap of expert parallelism, DualPipe)."""
+    layers_per_stage: str | Sequence[int] | None = None
+    """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as 4*15,1, or Megatron's
+    layout with embedding, layers, multi-token prediction and loss, such as Et*3|(tt|)*29m|L. When not given as
+    `partition` says."""
+    mtp: int = 0
+    """Multi-token-prediction modules that are trained, each a projection and a layer before the same head; in the last
+    part unless a layout says otherwise."""
     recompute: Recompute = "none"
     """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but attention and every
     other multiplication, as torchtitan's selective op) or `full` (the layer)."""
+    recompute_modules: str | Sequence[str] | None = None
+    """Recompute these alone (with recompute none or selective), separated by commas: core_attn, layernorm,
+    mla_up_proj, activation (between a perceptron's matrices), moe_act (the same of routed experts), mlp (a dense
+    perceptron), moe (an expert block with its all-to-alls), shared_experts."""
     early_stop: bool = False
     """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix and its reduction,
     as PyTorch's checkpoints. Megatron's play the whole layer."""
@@ -150,9 +186,22 @@ class Parallelism:
     """Of weights, activations and multiplications; optimizer states are fp32. With fp8 the head stays in bf16."""
     fp8_recipe: Recipe = "tensorwise"
     """Scales of 8-bit operands: `delayed`, of earlier steps; `tensorwise`, of the tensor; `rowwise`, of rows and of
-    columns, for which sequence parallelism gathers 16 bits."""
+    columns, for which sequence parallelism gathers 16 bits; `blockwise`, of 128 elements or 128 x 128 (DeepSeek-V3)."""
     fp8_param_gather: bool = False
     """Parameters are cast to 8 bits by the rank that updates them, and gathered so."""
+    fp8_weight_cache: bool = False
+    """Weights are cast to 8 bits once a step, not in every micro-batch, and kept so, as they are and transposed."""
+    fp8_activations: bool = False
+    """Inputs of 8-bit multiplications and of gated functions are kept for the backward pass in 8 bits; what attention
+    gives its output matrix isn't."""
+    fp8_dispatch: bool = False
+    """Tokens are sent to experts in 8 bits, with a scale of 4 bytes for each 128 elements, and so are the gradients of
+    their results; what comes back is in 16 bits."""
+    gates_inside: bool = False
+    """The router's weights multiply what is between an expert's matrices, so that its results need not be kept; off:
+    they multiply what comes back from experts."""
+    moments: Moments = "fp32"
+    """Precision of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
     overlap_tp: bool = False
@@ -195,6 +244,26 @@ class Parallelism:
         return self.dp * self.cp
 
     @property
+    def both_ways(self) -> bool:
+        """Whether micro-batches enter the pipeline at both ends."""
+        return self.schedule == "dualpipe"
+
+    @property
+    def copies(self) -> int:
+        """Ranks that hold the same dense parameters: under DualPipe two stages do."""
+        return self.data * (2 if self.both_ways else 1)
+
+    @property
+    def parts(self) -> int:
+        """Parts that the pipeline cuts the model in."""
+        return self.pp * self.virtual_stages
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """What is recomputed by itself."""
+        return frozenset(str(self.recompute_modules or "").split(",")) - {""}
+
+    @property
     def world(self) -> int:
         """All ranks."""
         return self.tp * self.pp * self.data
@@ -207,17 +276,17 @@ class Parallelism:
     @property
     def shard_ranks(self) -> int:
         """Ranks that a shard of dense parameters is split over."""
-        return self.zero_group or self.data
+        return self.zero_group or self.copies
 
     @property
     def replicas(self) -> int:
         """Ranks that hold the same shard."""
-        return self.data // self.shard_ranks
+        return self.copies // self.shard_ranks
 
     @property
     def bytes(self) -> Precision:
         """Bytes of elements."""
-        return PRECISIONS[self.precision]
+        return (PRECISIONS if self.moments == "fp32" else BF16_MOMENTS)[self.precision]
 
     @property
     def gradient_bytes(self) -> int:
@@ -234,8 +303,13 @@ class Parallelism:
         """Micro-batches of a replica in a step; needs `resolved` values."""
         return (self.global_batch or 0) // (self.micro_batch * self.dp)
 
+    @property
+    def last_micro_batch(self) -> int:
+        """Number of the last one that goes through a chunk."""
+        return self.micro_batches // (2 if self.both_ways else 1) - 1
 
-EXPERT_OPTIONS = ("ep", "capacity_factor", "imbalance")
+
+EXPERT_OPTIONS = ("ep", "ep_node", "node_limit", "capacity_factor", "imbalance")
 """Options that only mean something with experts."""
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -268,7 +342,7 @@ def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
     unknown = [key for key in options if key not in known]
     if unknown:
         raise InputError([_problem(name, key, "is no option", _near(key, known)) for key in unknown])
-    given = Parallelism(**options)
+    given = Parallelism(**_joined(options))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
     if not problems:
         given = _resolved(model, given)
@@ -276,6 +350,18 @@ def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
     if problems:
         raise InputError(problems)
     return given
+
+
+def _joined(options: Options) -> Options:
+    """Lists as the text that says the same."""
+    found: dict[str, object] = dict(options)
+    for key in ("layers_per_stage", "recompute_modules"):
+        value = found.get(key)
+        if isinstance(value, (list, tuple)):
+            found[key] = ",".join(map(str, value))
+    if isinstance(found.get("recompute_modules"), str):
+        found["recompute_modules"] = ",".join(part.strip() for part in str(found["recompute_modules"]).split(","))
+    return cast("Options", found)
 
 
 def _problem(name: str, option: str, message: str, allowed: str) -> Problem:
@@ -315,6 +401,12 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 """Least and most of options that need not be whole, and the words for it."""
 
 
+_WORDS = {str: ("a text nor a list", "values and commas"), bool: ("on nor off", "true or false")}
+"""What is said of other values than these types', and what is allowed."""
+_LEAST = {"mtp": 0}
+"""Least value of counts that may be 0."""
+
+
 def _kinds(given: Parallelism) -> list[Fault]:
     """Values that are out of range whatever the model."""
     found = ((key, _unfit(key, hint, getattr(given, key))) for key, hint in get_type_hints(Parallelism).items())
@@ -331,9 +423,14 @@ def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
             return None
         return f"{value!r} is out of range", words
-    if kinds[0] is bool:
-        return None if isinstance(value, bool) else (f"{value!r} is neither on nor off", "true or false")
+    if kinds[0] in _WORDS:
+        return (
+            None
+            if isinstance(value, kinds[0])
+            else (f"{value!r} is neither {_WORDS[kinds[0]][0]}", _WORDS[kinds[0]][1])
+        )
     if choices := _CHOICES.get(key) or get_args(kinds[0]):
         return None if value in choices else (f"{value!r} is not one of them", ", ".join(map(str, choices)))
-    whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2**24
-    return None if whole else (f"{value!r} is no count", "a whole number from 1 to 16,777,216")
+    least = _LEAST.get(key, 1)
+    whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**24
+    return None if whole else (f"{value!r} is no count", f"a whole number from {least} to 16,777,216")

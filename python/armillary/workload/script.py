@@ -8,6 +8,7 @@ to be waited for. Communication waits for the kernels before it and runs beside 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -25,6 +26,8 @@ class Gemm(NamedTuple):
     batch: int = 1
     width: int = 0
     """Bytes of an element; 0 for those of the stream."""
+    grouped: bool = False
+    """One matrix for each of several groups of rows, as experts have."""
 
 
 class Work(NamedTuple):
@@ -91,7 +94,7 @@ class Ring(NamedTuple):
 class Stream:
     """Adds operations to a program in stream order."""
 
-    __slots__ = ("after", "messages", "program", "ring", "started", "width")
+    __slots__ = ("after", "program", "ring", "started", "suffix", "tags", "width")
 
     def __init__(self, program: Program, width: int, ring: Ring) -> None:
         self.program = program
@@ -101,16 +104,21 @@ class Stream:
         self.width = width
         """Bytes of an element of a matrix multiplication."""
         self.ring = ring
-        self.messages = 0
-        """Exchanges so far: the next one's tag."""
+        self.suffix = ""
+        """Of the names of groups: passes side by side have communicators of their own, so that the order of each's
+        collectives is that of its program."""
+        self.tags = itertools.count()
+        """Tags of exchanges to come; branches share them."""
 
     def play(self, prefix: str, script: Iterable[Step]) -> None:
         """Adds the steps; names get the prefix."""
         program, after, width = self.program, self.after, self.width
         for step in script:
             if isinstance(step, Gemm):
-                name, m, n, k, batch, own = step
-                after = [program.gemm(prefix + name, after, m=m, n=n, k=k, batch=batch, width=own or width)]
+                name, m, n, k, batch, own, grouped = step
+                after = [
+                    program.gemm(prefix + name, after, m=m, n=n, k=k, batch=batch, width=own or width, grouped=grouped)
+                ]
             elif isinstance(step, Work):
                 name, kernel, operations, size = step
                 after = [program.compute(prefix + name, after, operations=operations, bytes=size, kernel=kernel)]
@@ -120,7 +128,7 @@ class Stream:
                 self.started[step.name] = self._exchange(prefix + step.name, after, step.bytes)
             else:
                 name, what, size, group = step
-                node = program.collective(prefix + name, after, what, size, group)
+                node = program.collective(prefix + name, after, what, size, group + self.suffix)
                 if isinstance(step, Call):
                     after = [*after, node]
                 else:
@@ -129,9 +137,19 @@ class Stream:
 
     def _exchange(self, name: str, after: list[int], size: int) -> int:
         """Both messages of an exchange; the one to wait for."""
-        tag, self.messages = self.messages, self.messages + 1
+        tag = next(self.tags)
         self.program.send(f"{name}.send", after, self.ring.ahead, size, tag)
         return self.program.recv(f"{name}.receive", after, self.ring.behind, size, tag)
+
+    def branch(self) -> Stream:
+        """A stream that goes on from here side by side with this one."""
+        found = Stream(self.program, self.width, self.ring)
+        found.after, found.tags = self.after, self.tags
+        return found
+
+    def join(self, streams: Iterable[Stream]) -> None:
+        """Goes on where all of these have ended."""
+        self.after = list(dict.fromkeys(node for stream in streams for node in stream.after))
 
     def wait(self, node: int) -> None:
         """The next kernel waits for `node` too."""

@@ -1,7 +1,9 @@
 """The program of one pipeline stage.
 
-Here: layers into chunks, passes in the schedule's order, messages between stages, reduction of gradients, gathering of
-parameters, the optimizer. Not here: what a layer does (`layer.py`, `experts.py`).
+Here: passes in the schedule's order, messages between stages, reduction of gradients, gathering of parameters, the
+optimizer. Not here: which units a stage has (`plan.py`), what a layer does (`layer.py`, `experts.py`).
+Passes that are side by side have a stream each, whose kernels are added layer by layer, the forward pass's first: an
+NPU runs the first kernel that is ready, so where one stream waits for communication the other one goes on.
 Gradients: all-reduced over dp x cp (ZeRO 0), or reduce-scattered and the updated parameters all-gathered (1, 2): by
 layer in the last micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters before
 its forward and its backward pass, one layer ahead. Shards of groups of ranks (`zero_group`) are all-reduced over their
@@ -12,182 +14,22 @@ data-parallel group follow each other, as on one stream. Sources: Li et al. 2020
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 
 from . import zero
-from .architecture import (
-    Decoder,
-    Tensors,
-    Weights,
-    embedding_weights,
-    head_weights,
-    layer_tensors,
-    layer_weights,
-    multiplied,
-    norm_weights,
-)
-from .experts import experts
-from .layer import Scripts, Setting, attention, embedding, head, join, perceptron, recomputed
-from .memory import (
-    embedding_activations,
-    gathered,
-    head_activations,
-    layer_activations,
-    states,
-    temporary,
-)
+from .architecture import Weights, head_weights
+from .layer import cast
 from .parallelism import Parallelism
+from .plan import Plan, Unit
 from .program import Program
-from .schedule import Pass, held, order
-from .script import Ring, Script, Stream, Work
-from .summary import Memory
+from .schedule import Pass, put_off
+from .script import Ring, Stream, Work
+
+BACKWARD = ".backward"
+"""Of the names of groups that backward passes use where forward passes run side by side with them."""
 
 _PIPELINE = "pipeline"
 """The layer of messages between stages, which belong to none of the model's."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What is gathered and reduced together: a layer, the embedding or the head, with its scripts."""
-
-    name: str
-    scripts: Scripts
-    again: Script
-    """Computed again before the backward pass."""
-    weights: Weights
-    tensors: Tensors
-    activations: int
-    width: int
-    """Bytes of an element of a gathered parameter."""
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive units that a stage runs in one pass."""
-
-    units: tuple[Unit, ...]
-
-    @property
-    def activations(self) -> int:
-        """Bytes kept of a micro-batch."""
-        return sum(unit.activations for unit in self.units)
-
-
-def split(layers: int, pp: int, chunks: int) -> list[int]:
-    """Layers of each of `pp` x `chunks` parts in model order; if need be embedding and head count as a layer each."""
-    parts = pp * chunks
-    if layers % parts == 0:
-        return [layers // parts] * parts
-    each = (layers + 2) // parts
-    return [each - (part == 0) - (part == parts - 1) for part in range(parts)]
-
-
-def split_by_cost(model: Decoder, parts: int) -> list[int]:
-    """Layers of each part where a part ends with the layer that reaches its share of all multiplications.
-
-    The head's count, the embedding has none; every part but the last has a layer. This is how nanotron deals blocks to
-    pipeline ranks (huggingface/nanotron, `get_block_compute_costs`).
-    """
-    costs = [multiplied(model, layer) for layer in range(model.layers)]
-    total = sum(costs) + model.hidden * model.vocabulary
-    counts, done = [0] * parts, 0
-    part = 0
-    for layer, cost in enumerate(costs):
-        counts[part] += 1
-        done += cost
-        left, wanting = model.layers - layer - 1, parts - part - 2
-        if part < parts - 1 and (done * parts >= total * (part + 1) or left <= wanting):
-            part += 1
-    return counts
-
-
-@dataclass
-class Plan:
-    """The units of every stage; equal layers share their scripts."""
-
-    at: Setting
-    stages: list[list[Chunk]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        model, par = self.at.model, self.at.par
-        kinds = {mixed: self._kind(mixed) for mixed in {model.has_experts(i) for i in range(model.layers)}}
-        parts: list[list[Unit]] = []
-        first, before = 0, [0] * par.pp
-        for part, count in enumerate(self._split()):
-            local = before[part % par.pp]
-            layers = [(f"layer{local + i}", first + i) for i in range(count)]
-            parts.append([self._layer(name, layer, kinds[model.has_experts(layer)]) for name, layer in layers])
-            first, before[part % par.pp] = first + count, local + count
-        parts[0].insert(0, self._embedding())
-        parts[-1].append(self._head())
-        self.stages = [
-            [Chunk(tuple(parts[chunk * par.pp + stage])) for chunk in range(par.virtual_stages)]
-            for stage in range(par.pp)
-        ]
-
-    def _split(self) -> list[int]:
-        par = self.at.par
-        if par.partition == "cost":
-            return split_by_cost(self.at.model, par.pp * par.virtual_stages)
-        return split(self.at.model.layers, par.pp, par.virtual_stages)
-
-    def _kind(self, mixed: bool) -> tuple[Scripts, Script]:
-        scripts = join(attention(self.at), experts(self.at) if mixed else perceptron(self.at, self.at.model.ffn))
-        return scripts, recomputed(self.at, scripts)
-
-    def _layer(self, name: str, layer: int, kind: tuple[Scripts, Script]) -> Unit:
-        """Layer `layer` of the model, named by its place in the stage, so that equal stages have equal programs."""
-        model, par = self.at.model, self.at.par
-        weights = layer_weights(model, layer, par.tp, par.ep)
-        tensors = layer_tensors(model, layer, par.tp, par.ep)
-        width = par.bytes.gemm if par.fp8_param_gather else par.bytes.weight
-        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer), width)
-
-    def _embedding(self) -> Unit:
-        count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
-        kept = embedding_activations(self.at)
-        return Unit("embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width)
-
-    def _head(self) -> Unit:
-        model, par = self.at.model, self.at.par
-        shared = model.tied and par.pp == 1
-        tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
-        kept, width = head_activations(self.at), par.bytes.weight
-        return Unit("head", head(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width)
-
-    def weights(self, stage: int) -> Weights:
-        """Parameters of one rank of a stage."""
-        return sum((unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights())
-
-    def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
-        """By unit, what each owner of whole tensors holds."""
-        units = {unit.name: unit.tensors for chunk in self.stages[stage] for unit in chunk.units}
-        return zero.pieces(units, self.at.par)
-
-    def owned(self, stage: int) -> int:
-        """Parameters of a stage that one of its ranks updates, the one with most."""
-        par = self.at.par
-        if par.whole_tensors:
-            return zero.most(zero.merged([piece for found in self.pieces(stage).values() for piece in found]))
-        return zero.owned(self.weights(stage), par) if par.shards else self.weights(stage).total
-
-    def order(self, stage: int) -> list[Pass]:
-        """Passes of a stage."""
-        par = self.at.par
-        return order(par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages)
-
-    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
-        """Peak bytes on one NPU of a stage."""
-        chunks = self.stages[stage]
-        weights = self.weights(stage)
-        base = states(weights, self.at.par, self.owned(stage))
-        units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
-        largest = max(units.values(), key=lambda weights: weights.total)
-        kept = held(list(passes), [chunk.activations for chunk in chunks])
-        extra = gathered(self.at.par, largest)
-        between = temporary(self.at, weights, units)
-        return Memory(base.weights + extra, base.gradients, base.optimizer, kept, between)
 
 
 class Builder:
@@ -195,6 +37,7 @@ class Builder:
 
     def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass], ring: Ring) -> None:
         self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
+        self.plan, self.place = plan, plan.place
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
         self.weights, self.owned = plan.weights(stage), plan.owned(stage)
         self.pieces = plan.pieces(stage) if self.par.whole_tensors else {}
@@ -211,7 +54,8 @@ class Builder:
         """Gathers that a unit's first pass waits for."""
         self.starts: list[list[int]] = []
         """What the stream waited for as each pass began."""
-        self.last_kind = "W" if self.par.schedule == "zb-h1" else "B"
+        self.later = put_off(passes)
+        """Backward passes whose weight gradients are passes of their own."""
 
     def build(self) -> Program:
         """The whole step."""
@@ -219,34 +63,63 @@ class Builder:
             for chunk in self.chunks:
                 for unit in chunk.units:
                     self.parameters[unit.name] = self._renew(unit.name, [unit], [])
-        for each in self.passes:
+        passes = iter(self.passes)
+        for each in passes:
             self.starts.append(self.stream.after)
-            if each.kind == "F":
-                self._forward(each)
-            elif each.kind == "B":
-                self._backward(each)
+            if each.beside:
+                self._together(each, next(passes))
             else:
-                self._weight_gradients(each)
+                for _ in self._pass(each, self.stream):
+                    pass
         self._update()
         return self.program
 
-    def _forward(self, each: Pass) -> None:
-        stream, units = self.stream, self.chunks[each.chunk].units
+    def _pass(self, each: Pass, stream: Stream) -> Iterator[None]:
+        """Adds a pass to a stream, unit by unit."""
+        stream.suffix = BACKWARD if self.par.overlap_passes and each.kind != "F" else ""
+        if each.kind == "F":
+            return self._forward(each)
+        return self._backward(each) if each.kind == "B" else self._weight_gradients(each)
+
+    def _together(self, *passes: Pass) -> None:
+        """Adds passes side by side, a unit of each in turn; what follows waits for all of them."""
+        streams = [self.stream.branch() for _ in passes]
+        going = list(zip(streams, map(self._pass, passes, streams), strict=True))
+        while going:
+            for one in tuple(going):
+                self.stream, units = one
+                if next(units, self) is self:
+                    going.remove(one)
+        self.stream.join(streams)
+
+    def _forward(self, each: Pass) -> Iterator[None]:
+        units = self.chunks[each.chunk].units
+        part = self.place.part(self.stage, each.chunk)
         self._prefetch(units[0], each, "gather")
-        self._receive(each, 0, not (self.stage == 0 and each.chunk == 0))
+        self._receive(each, 0, part)
         for i, unit in enumerate(units):
             self._wait_parameters(unit)
             if i + 1 < len(units):
                 self._prefetch(units[i + 1], each, "gather")
+            if unit.narrow and each.micro_batch == 0:
+                self._narrow(unit)
             with self.program.layer(unit.name), self.program.holding(allocates=unit.activations):
-                stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
-        self._send(each, 0, not self._is_end(each.chunk))
+                self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.forward)
+            yield
+        self._send(each, 0, part + 1)
 
-    def _backward(self, each: Pass) -> None:
-        stream, units = self.stream, self.chunks[each.chunk].units[::-1]
-        whole = self.last_kind == "B"
+    def _narrow(self, unit: Unit) -> None:
+        """Weights to 8 bits, for the whole step."""
+        ready = unit.narrow if self.par.fp8_param_gather else 0
+        with self.program.layer(unit.name):
+            self.stream.play(f"step.{unit.name}.", cast(self.at, "weights", unit.narrow, ready))
+
+    def _backward(self, each: Pass) -> Iterator[None]:
+        units = self.chunks[each.chunk].units[::-1]
+        part = self.place.part(self.stage, each.chunk)
+        whole = (each.micro_batch, each.chunk) not in self.later
         self._prefetch(units[0], each, "regather")
-        self._receive(each, 1, not self._is_end(each.chunk))
+        self._receive(each, 1, part + 1)
         for i, unit in enumerate(units):
             self._wait_parameters(unit)
             if i + 1 < len(units):
@@ -254,21 +127,23 @@ class Builder:
             prefix = f"{each.micro_batch}.{unit.name}."
             with self.program.layer(unit.name):
                 if unit.again:
-                    stream.play(f"{prefix}again.", unit.again)
+                    self.stream.play(f"{prefix}again.", unit.again)
                 with self.program.holding(frees=unit.activations if whole else 0):
-                    stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+                    self.stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
                 if whole:
                     self._accumulate(unit, each)
             if whole:
                 self._reduce(unit, each)
-        self._send(each, 1, not (self.stage == 0 and each.chunk == 0))
+            yield
+        self._send(each, 1, part)
 
-    def _weight_gradients(self, each: Pass) -> None:
+    def _weight_gradients(self, each: Pass) -> Iterator[None]:
         for unit in reversed(self.chunks[each.chunk].units):
             with self.program.layer(unit.name), self.program.holding(frees=unit.activations):
                 self.stream.play(f"{each.micro_batch}.{unit.name}.", unit.scripts.weights)
                 self._accumulate(unit, each)
             self._reduce(unit, each)
+            yield
 
     def _accumulate(self, unit: Unit, each: Pass) -> None:
         """Adds a micro-batch's gradients to those before it, of which the first's only have to become as wide.
@@ -289,40 +164,51 @@ class Builder:
         if moved:
             self.stream.play(f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),))
 
-    def _is_end(self, chunk: int) -> bool:
-        """Whether the chunk is the model's last."""
-        return self.stage == self.par.pp - 1 and chunk == len(self.chunks) - 1
+    def _offset(self, stage: int) -> int:
+        """Ranks to the same place in another stage."""
+        return (self.place.index(stage) - self.place.index(self.stage)) * self.par.tp * self.par.data
 
-    def _peer(self, ahead: int) -> int:
-        """Ranks to the same place in the next (1) or the previous (-1) stage, round the end."""
-        to = (self.stage + ahead) % self.par.pp
-        return (to - self.stage) * self.par.tp * self.par.data
-
-    def _tag(self, each: Pass, chunk: int, backward: int) -> int:
+    def _tag(self, micro_batch: int, chunk: int, backward: int) -> int:
         """Unique by micro-batch, chunk that the data belong to, and direction."""
-        return (each.micro_batch * self.par.virtual_stages + chunk) * 2 + backward
+        return (micro_batch * self.place.chunks + chunk) * 2 + backward
 
-    def _receive(self, each: Pass, backward: int, needed: bool) -> None:
+    def _neighbour(self, each: Pass, entry: int, comes: bool) -> tuple[int, int]:
+        """Ranks to the stage that what enters part `entry` (the gradients of what entered it) comes from or goes to,
+        and the chunk there."""
+        backward = each.kind != "F"
+        there = entry if comes is backward else entry - 1
+        stage, chunk = self.place.at(there, self.stage, each.chunk)
+        return self._offset(stage), chunk
+
+    def _is_cut(self, entry: int) -> bool:
+        """Whether there is a part before and after the entry of part `entry`."""
+        return 0 < entry < self.place.parts
+
+    def _receive(self, each: Pass, backward: int, entry: int) -> None:
         """Posted when the pass before begins: one message is in flight while the stage computes."""
-        if needed:
-            posted = self.starts[-2] if len(self.starts) > 1 else []
-            tag = self._tag(each, each.chunk, backward)
-            name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
-            peer = self._peer(1 if backward else -1)
-            with self.program.layer(_PIPELINE):
-                node = self.program.recv(name, posted, peer, self.message, tag)
-                if self.message < self.at.cut:
-                    node = self.program.collective(f"{name}.gather", [node], "all_gather", self.message, "tp")
-            self.stream.wait(node)
+        if not self._is_cut(entry):
+            return
+        posted = self.starts[-2] if len(self.starts) > 1 else []
+        tag = self._tag(each.micro_batch, each.chunk, backward)
+        name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
+        peer, _ = self._neighbour(each, entry, comes=True)
+        size = self.message * self.plan.layout.carried(entry)
+        with self.program.layer(_PIPELINE):
+            node = self.program.recv(name, posted, peer, size, tag)
+            if self.message < self.at.cut:
+                group = "tp" + self.stream.suffix
+                node = self.program.collective(f"{name}.gather", [node], "all_gather", size, group)
+        self.stream.wait(node)
 
-    def _send(self, each: Pass, backward: int, needed: bool) -> None:
-        if needed:
-            wraps = self.stage == (0 if backward else self.par.pp - 1)
-            chunk = each.chunk + (wraps if not backward else -wraps)
-            name = f"{each.micro_batch}.send{'_grad' * backward}.{each.chunk}"
-            peer = self._peer(-1 if backward else 1)
-            with self.program.layer(_PIPELINE):
-                self.program.send(name, self.stream.after, peer, self.message, self._tag(each, chunk, backward))
+    def _send(self, each: Pass, backward: int, entry: int) -> None:
+        if not self._is_cut(entry):
+            return
+        peer, chunk = self._neighbour(each, entry, comes=False)
+        name = f"{each.micro_batch}.send{'_grad' * backward}.{each.chunk}"
+        tag = self._tag(each.micro_batch, chunk, backward)
+        size = self.message * self.plan.layout.carried(entry)
+        with self.program.layer(_PIPELINE):
+            self.program.send(name, self.stream.after, peer, size, tag)
 
     def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
         """ZeRO 3: starts gathering a unit's parameters."""
@@ -362,7 +248,7 @@ class Builder:
 
     def _reduce(self, unit: Unit, each: Pass) -> None:
         """Reduces a unit's gradients once they are complete, or in every micro-batch where none are kept whole."""
-        last = each.micro_batch == self.par.micro_batches - 1
+        last = each.micro_batch == self.par.last_micro_batch
         if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
             with self.program.layer(unit.name):
                 self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights, last)
@@ -439,8 +325,7 @@ class Builder:
         for chain in self.chain.values():
             for node in chain:
                 self.stream.wait(node)
-        if self.model.tied and par.pp > 1 and self.stage in (0, par.pp - 1):
-            self._exchange_tied()
+        self._exchange_shared()
         for node in self.stored:
             self.stream.wait(node)
         if par.offload == "none":
@@ -476,16 +361,20 @@ class Builder:
                 self._optimize(f"step.{unit.name}.", count)
                 self.program.memory(f"step.{unit.name}.store", self.stream.after, goes, store=True)
 
-    def _exchange_tied(self) -> None:
-        """First and last stage add up their gradients of the embedding: each sends its own to the other."""
-        count = head_weights(self.model, self.par.tp)
-        par = self.par
+    def _exchange_shared(self) -> None:
+        """The first stage and those with a copy of the embedding add up their gradients of it: each sends its own to
+        the other."""
+        par, copies = self.par, self.plan.sharing
+        count = head_weights(self.model, par.tp)
         cut = par.shard_ranks if par.shards and not par.whole_tensors else 1
         size = -(-count // cut) * par.gradient_bytes
-        peer = self._peer(-1 if self.stage == 0 else 1)
-        tag = 2 * par.micro_batches * par.virtual_stages
-        self.program.send("step.send_embedding_grad", self.stream.after, peer, size, tag)
-        self.stream.wait(self.program.recv("step.receive_embedding_grad", self.stream.after, peer, size, tag))
+        tag = 2 * par.micro_batches * self.place.chunks
+        ready = self.stream.after
+        for other in copies if self.stage == 0 else [0] * (self.stage in copies):
+            suffix = f".{other}" if self.stage == 0 and len(copies) > 1 else ""
+            peer = self._offset(other)
+            self.program.send(f"step.send_embedding_grad{suffix}", ready, peer, size, tag)
+            self.stream.wait(self.program.recv(f"step.receive_embedding_grad{suffix}", ready, peer, size, tag))
 
 
 def _total(units: Iterable[Unit]) -> Weights:
@@ -496,7 +385,17 @@ def _total(units: Iterable[Unit]) -> Weights:
 def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
     shapes = tuple(tuple((id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in plan.stages[stage])
-    return shapes, stage == 0, stage == plan.at.par.pp - 1, tuple(passes)
+    place, layout = plan.place, plan.layout
+    # Where messages go, how large they are, and whether there are any.
+    around = tuple(
+        (place.index(place.at(entry - ahead, stage, chunk)[0]) - place.index(stage), layout.carried(entry))
+        if 0 < entry < place.parts
+        else None
+        for chunk in range(place.chunks)
+        for ahead in (0, 1)
+        for entry in (place.part(stage, chunk) + 1 - ahead,)
+    )
+    return shapes, around, stage == 0, stage in plan.sharing, tuple(passes)
 
 
 def rings(par: Parallelism) -> list[Ring]:

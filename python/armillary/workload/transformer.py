@@ -11,13 +11,16 @@ import os
 from typing import Unpack
 
 from ..errors import InputError
-from .architecture import Decoder, active_parameters, decoder, parameters, step_flops
+from .architecture import active_parameters, decoder, parameters, step_flops
+from .experts import visited
 from .layer import Setting
 from .models import Model, load_model
 from .parallelism import EXPERT_OPTIONS, Options, Parallelism, parallelism, takes_options
+from .placement import MIRROR, shortened
+from .plan import Plan
 from .program import Program
 from .schedule import bubble_share
-from .stage import Plan, build_stage, program_key, rings
+from .stage import BACKWARD, build_stage, program_key, rings
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 from .zero import REPLICAS
@@ -59,28 +62,41 @@ def generate(model: Model, family: str, options: Options) -> Workload:
     around = len(rings(par))
     summary = _summary(model, plan, programs[::around], memories)
     used = {volume.group for program in programs for volume in program.volumes}
-    groups = {name: along for name, along in _GROUPS.items() if name in used}
-    by = ["cp", "pp"] if around > 1 else ["pp"]
+    groups = _GROUPS | {name + BACKWARD: along for name, along in _GROUPS.items()}
+    groups = {name: along for name, along in groups.items() if name in used}
+    by = (["cp"] if around > 1 else []) + ([MIRROR, "pp"] if par.both_ways else ["pp"])
+    groups = {name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()}
     return Workload.mesh(model.name, _axes(par), groups, by, programs, summary, alike=around)
 
 
 _GROUPS = {
     "tp": ["tp"],
     "cp": ["cp"],
-    "dp": ["cp", "ep", "dp", REPLICAS],
-    "ep": ["ep"],
-    "edp": ["cp", "dp", REPLICAS],
-    "zero": ["cp", "ep", "dp"],
+    "dp": ["cp", "ep", "ep_nodes", "dp", REPLICAS, MIRROR],
+    "ep": ["ep", "ep_nodes"],
+    "ep_node": ["ep"],
+    "ep_nodes": ["ep_nodes"],
+    "edp": ["cp", "dp", REPLICAS, MIRROR],
+    "zero": ["cp", "ep", "ep_nodes", "dp"],
     "ezero": ["cp", "dp"],
     REPLICAS: [REPLICAS],
 }
-"""Axes along which the ranks of a group differ."""
+"""Axes along which the ranks of a group differ, of those that the mesh has."""
 
 
 def _axes(par: Parallelism) -> list[tuple[str, int]]:
     """Sizes of the mesh of ranks, fastest first."""
     inner = par.dp // par.ep // par.replicas
-    return [("tp", par.tp), ("cp", par.cp), ("ep", par.ep), ("dp", inner), (REPLICAS, par.replicas), ("pp", par.pp)]
+    near = par.ep_node or par.ep
+    return [
+        ("tp", par.tp),
+        ("cp", par.cp),
+        ("ep", near),
+        *([("ep_nodes", par.ep // near)] if par.ep_node else []),
+        ("dp", inner),
+        (REPLICAS, par.replicas),
+        *([(MIRROR, 2), ("pp", par.pp // 2)] if par.both_ways else [("pp", par.pp)]),
+    ]
 
 
 def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
@@ -88,7 +104,7 @@ def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
     footprint for each stage; equal ones are shared."""
     known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
     programs, memories = [], []
-    for stage in range(plan.at.par.pp):
+    for stage in plan.place.stages:
         passes = plan.order(stage)
         key = program_key(plan, stage, passes)
         for ring in rings(plan.at.par):
@@ -102,24 +118,24 @@ def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
 
 def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[Memory]) -> Summary:
     shape, par = plan.at.model, plan.at.par
-    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, _repeated(par))
+    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, _repeated(par), par.modules, par.mtp)
     ranks = par.world // par.pp
     classes = [
         RankClass(f"stage {stage}", ranks, program.operations, program.volumes, memory)
-        for stage, (program, memory) in enumerate(zip(programs, memories, strict=True))
+        for stage, program, memory in zip(plan.place.stages, programs, memories, strict=True)
     ]
     return Summary(
         model=model.name,
         family=model.family,
         ranks=par.world,
-        parameters=parameters(shape),
-        active_parameters=active_parameters(shape),
+        parameters=parameters(shape, par.mtp),
+        active_parameters=active_parameters(shape, par.mtp),
         batch=par.global_batch or 0,
         flops=flops.model,
         hardware_flops=flops.hardware,
-        bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages),
+        bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes),
         classes=tuple(classes),
-        notes=tuple(_notes(shape, par)),
+        notes=tuple(_notes(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
     )
 
@@ -131,12 +147,11 @@ def _repeated(par: Parallelism) -> str:
     return "full, early stop" if par.recompute == "full" and par.early_stop else par.recompute
 
 
-def _notes(shape: Decoder, par: Parallelism) -> list[str]:
+def _notes(plan: Plan) -> list[str]:
     """What was chosen for the caller, and options without effect."""
+    shape, par = plan.at.model, plan.at.par
     notes = [f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
-    parts = par.pp * par.virtual_stages
-    if shape.layers % parts:
-        notes.append(f"{shape.layers} layers over {parts} parts: embedding and head count as a layer each")
+    notes += _dealt(plan)
     if par.micro_batches < par.pp:
         notes.append(f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once")
     if shape.vocabulary % par.tp:
@@ -151,10 +166,25 @@ def _notes(shape: Decoder, par: Parallelism) -> list[str]:
         notes.append("cp_comm_type has no effect with cp 1")
     if par.precision != "fp8" and (par.fp8_recipe != "tensorwise" or par.fp8_param_gather):
         notes.append(f"fp8_recipe and fp8_param_gather have no effect with {par.precision}")
-    if par.shards and par.data == 1:
+    if par.shards and par.copies == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
-    if par.bucket_mb is not None and par.data == 1:
+    if par.bucket_mb is not None and par.copies == 1:
         notes.append("bucket_mb has no effect with dp x cp 1")
+    return notes
+
+
+def _dealt(plan: Plan) -> list[str]:
+    """Where layers are, what multi-token prediction adds, and where tokens go."""
+    par, notes = plan.at.par, []
+    if par.layers_per_stage is not None or (par.partition == "cost" and par.pp > 1):
+        notes.append(f"layers of each part: {shortened(plan.layout.layers)}")
+    elif plan.at.model.layers % par.parts:
+        notes.append(f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a layer each")
+    if par.mtp:
+        notes.append(f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of each token")
+    if par.ep_node is not None:
+        visits = visited(plan.at)
+        notes.append(f"a token visits {visits.nodes:.2f} nodes and {visits.ranks:.2f} ranks with experts on average")
     return notes
 
 

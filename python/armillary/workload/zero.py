@@ -1,9 +1,9 @@
 """Over which ranks ZeRO cuts parameters, and which rank owns what.
 
 Here: groups and owners. Not here: the collectives (`stage.py`), bytes (`memory.py`).
-`n` = dp x cp ranks hold the same dense parameters, `n / ep` the same experts. A shard is split over `g` = `zero_group`
-neighbours of them (`g / ep` for experts), and `n / g` groups hold the same shards. Whole tensors are dealt largest
-first, each to the rank with the least so far.
+`n` = dp x cp ranks hold the same dense parameters, twice as many under DualPipe, and `n / ep` the same experts. A shard
+is split over `g` = `zero_group` neighbours of them (`g / ep` for experts), and `n / g` groups hold the same shards.
+Whole tensors are dealt largest first, each to the rank with the least so far.
 Sources: Zhang et al. 2022, MiCS (arXiv:2205.00119); Zhao et al. 2023, hybrid sharding (arXiv:2304.11277, section
 3.2.2); whole tensors: PyTorch's `ZeroRedundancyOptimizer`, InternLM/InternEvo (`solver/optimizer`).
 """
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 def replicated(weights: Weights, par: Parallelism) -> list[Part]:
     """Groups of ranks that replicate parameters, or a rank that holds them alone."""
-    return _parts(weights, par, par.data, "dp", "edp")
+    return _parts(weights, par, par.copies, "dp", "edp")
 
 
 def sharded(weights: Weights, par: Parallelism) -> list[Part]:

@@ -24,9 +24,9 @@ from armillary.workload.layer import (
     norm,
     norm_grad,
     perceptron,
-    recomputed,
 )
 from armillary.workload.parallelism import Options, parallelism
+from armillary.workload.recompute import recomputed
 from armillary.workload.script import Call, Gemm, Start, Step, Work
 
 TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
@@ -115,7 +115,7 @@ def test_rotary(model: Model, tp: int, heads: int, width: int) -> None:
         scripts = attention(at)
         assert moved(scripts.forward, "rotary") == expected
         assert moved(scripts.backward, "rotary.grad") == moved(scripts.inputs, "rotary.grad") == expected
-        assert [step.name for step in recomputed(at, scripts)].count("rotary") == again
+        assert [step.name for step in recomputed(at, scripts, mixed=False)].count("rotary") == again
 
 
 def test_learned_positions_turn_nothing() -> None:
@@ -144,7 +144,7 @@ def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int, recipe: st
     for scripts in (attention(at), perceptron(at, model.fields["ffn"])):
         matrices = {step.name: step for step in scripts.forward if isinstance(step, Gemm)}
         assert matrices
-        for name, (_, m, n, k, _, width) in matrices.items():
+        for name, (_, m, n, k, _, width, _) in matrices.items():
             assert width == 0
             assert moved(scripts.forward, f"{name}.cast") == m * k * each + k * n * (2 * 1 if narrow else each)
             assert moved(scripts.backward, f"{name}.dgrad.cast") == m * n * each
@@ -195,11 +195,12 @@ def test_every_other_multiplication_again(sp: bool, out: bool) -> None:
     sp the sum of the output over ranks is kept, and no one asks for the output."""
     at = setting(LLAMA, tp=2, sp=sp, recompute="ops")
     scripts = attention(at), perceptron(at, LLAMA.fields["ffn"])
-    found = [(step.name, step.n) for each in scripts for step in recomputed(at, each) if isinstance(step, Gemm)]
+    again = [step for each in scripts for step in recomputed(at, each, mixed=False)]
+    found = [(step.name, step.n) for step in again if isinstance(step, Gemm)]
     assert found == [("qkv", 16), *([("out", 64)] if out else []), ("up", 96)]
-    names = [step.name for each in scripts for step in recomputed(at, each) if isinstance(step, Work)]
+    names = [step.name for step in again if isinstance(step, Work)]
     assert names == ["attention.norm", "rotary", "mlp.norm", "activation"]
-    calls = [step.kind for each in scripts for step in recomputed(at, each) if isinstance(step, Call)]
+    calls = [step.kind for step in again if isinstance(step, Call)]
     assert calls == (["all_gather"] * 2 if sp else ["all_reduce"])
 
 
@@ -208,7 +209,7 @@ def test_recomputation_that_stops_early(early: bool) -> None:
     """PyTorch's checkpoints end before a layer's last matrix; Megatron's don't."""
     at = setting(LLAMA, tp=2, recompute="full", early_stop=early)
     both = join(attention(at), perceptron(at, LLAMA.fields["ffn"]))
-    left = {step.name for step in both.forward} - {step.name for step in recomputed(at, both)}
+    left = {step.name for step in both.forward} - {step.name for step in recomputed(at, both, mixed=False)}
     assert left == ({"down", "mlp.reduce"} if early else set())
 
 

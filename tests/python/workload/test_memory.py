@@ -14,7 +14,7 @@ from armillary.workload.layer import Setting
 from armillary.workload.memory import head_activations, layer_activations, states, temporary
 from armillary.workload.models import load_model
 from armillary.workload.parallelism import Options, Parallelism, parallelism
-from armillary.workload.stage import split_by_cost
+from armillary.workload.placement import split_by_cost
 from armillary.workload.transformer import footprints
 
 

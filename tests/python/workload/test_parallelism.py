@@ -18,7 +18,11 @@ BAD = [
     ("llama-3-8b", {"tp": 7}, "tp: 32 heads don't divide by 7 (allowed: 4 or 8)"),
     ("llama-2-13b", {"tp": 3}, "tp: 40 heads don't divide by 3 (allowed: 2 or 4)"),
     ("gpt3-175b", {"pp": 9}, "pp: 96 layers don't divide by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is"),
-    ("gpt3-175b", {"pp": 8, "virtual_stages": 5}, "pp: 96 layers don't divide by 40 = pp 8 x virtual_stages 5"),
+    (
+        "gpt3-175b",
+        {"pp": 8, "virtual_stages": 5},
+        "virtual_stages: 96 layers don't divide by 40 = pp 8 x virtual_stages 5 (allowed: 4 or 6",
+    ),
     (
         "gpt3-175b",
         {"dp": 4, "global_batch": 30},
@@ -67,8 +71,8 @@ BAD = [
     ("gpt3-175b", {"zero": 4}, "zero: 4 is not one of them (allowed: 0, 1, 2, 3)"),
     (
         "gpt3-175b",
-        {"schedule": "dualpipe"},
-        "schedule: 'dualpipe' is not one of them (allowed: gpipe, 1f1b, interleaved, zb-h1)",
+        {"schedule": "zb-v"},
+        "schedule: 'zb-v' is not one of them (allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe)",
     ),
     ("gpt3-175b", {"schedule": "gpipe", "pp": 4, "virtual_stages": 2}, "virtual_stages: 2 chunks a stage under gpipe"),
     ("gpt3-175b", {"schedule": "interleaved", "pp": 4}, "virtual_stages: an interleaved schedule of 1 chunk a stage"),

@@ -63,8 +63,8 @@ def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int]
         if placed is not None:
             last.append(_communicate(result, source, placed, name, deps, item.duration, groups, shard))
         elif shape := source.products.get(number):
-            sizes = {"m": shape.m, "n": shape.n, "k": shape.k, "batch": shape.batch, "width": shape.width}
-            last.append(result.gemm(name, deps, **sizes))
+            m, n, k, batch = shape.m, shape.n, shape.k, shape.batch
+            last.append(result.gemm(name, deps, m=m, n=n, k=k, batch=batch, width=shape.width))
         elif item.op < 0:
             last.append(result.compute(name, deps, duration_ps=item.duration, host=True))
         else:

@@ -1,0 +1,216 @@
+"""The units of every pipeline stage: what is gathered, reduced and run together, with what it weighs and keeps.
+
+Here: layers, embedding, head and multi-token-prediction modules as units, in chunks, and a stage's memory. Not here:
+where parts are (`placement.py`), the program of a stage (`stage.py`), what a layer does (`layer.py`, `experts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from . import zero
+from .architecture import (
+    Tensors,
+    Weights,
+    embedding_weights,
+    head_weights,
+    layer_tensors,
+    layer_weights,
+    mtp_tensors,
+    mtp_weights,
+    narrow_weights,
+    norm_weights,
+)
+from .experts import experts
+from .layer import Scripts, Setting, attention, embedding, heads, join, perceptron, projection
+from .memory import (
+    embedding_activations,
+    gathered,
+    head_activations,
+    layer_activations,
+    projection_activations,
+    states,
+    temporary,
+)
+from .placement import Layout, Placement, read_layout, split, split_by_cost
+from .recompute import recomputed
+from .schedule import Pass, held, order
+from .script import Script
+from .summary import Memory
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is gathered and reduced together: a layer, the embedding or the head, with its scripts."""
+
+    name: str
+    scripts: Scripts
+    again: Script
+    """Computed again before the backward pass."""
+    weights: Weights
+    tensors: Tensors
+    activations: int
+    width: int
+    """Bytes of an element of a gathered parameter."""
+    narrow: int = 0
+    """Parameters of which 8-bit copies are kept."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive units that a stage runs in one pass."""
+
+    units: tuple[Unit, ...]
+
+    @property
+    def activations(self) -> int:
+        """Bytes kept of a micro-batch."""
+        return sum(unit.activations for unit in self.units)
+
+
+@dataclass
+class Plan:
+    """The units of every stage; equal layers share their scripts."""
+
+    at: Setting
+    place: Placement = field(init=False)
+    layout: Layout = field(init=False)
+    stages: list[list[Chunk]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        par = self.at.par
+        self.place = Placement(par.pp, 2 if par.both_ways else par.virtual_stages, par.both_ways)
+        self.layout = self._laid_out()
+        self.kinds: dict[bool, tuple[Scripts, Script]] = {}
+        self.stages = [self._stage(stage) for stage in range(par.pp)]
+
+    def _laid_out(self) -> Layout:
+        par, parts = self.at.par, self.place.parts
+        if par.layers_per_stage is not None:
+            return read_layout(str(par.layers_per_stage), self.at.model, parts, par.mtp)
+        by_cost = par.partition == "cost"
+        counts = split_by_cost(self.at.model, parts) if by_cost else split(self.at.model.layers, parts)
+        return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))
+
+    def _stage(self, stage: int) -> list[Chunk]:
+        """Chunks of a stage, whose layers are named by their place in it, so that equal stages have equal programs."""
+        chunks: list[Chunk] = []
+        layers = modules = 0
+        for chunk in range(self.place.chunks):
+            part = self.place.part(stage, chunk)
+            count, first, mtp = self.layout.layers[part], self.layout.first[part], self.layout.mtp[part]
+            units = [self._layer(f"layer{layers + i}", first + i) for i in range(count)]
+            units += [self._module(f"mtp{modules + i}") for i in range(mtp)]
+            layers, modules = layers + count, modules + mtp
+            units = [self._embedding(), *units] if part == 0 else units
+            units = [*units, self._head()] if part == self.place.parts - 1 else units
+            chunks.append(Chunk(tuple(units)))
+        return self._with_embedding(stage, chunks)
+
+    def _with_embedding(self, stage: int, chunks: list[Chunk]) -> list[Chunk]:
+        """With the embedding's weights where modules need them and neither it nor the head it is tied to is there."""
+        names = {unit.name for chunk in chunks for unit in chunk.units}
+        shared = "embedding" in names or (self.at.model.tied and "head" in names)
+        if shared or not any(name.startswith("mtp") for name in names):
+            return chunks
+        copy = replace(self._embedding(), name="mtp.embedding", scripts=Scripts((), (), (), ()), activations=0)
+        at = next(i for i, chunk in enumerate(chunks) if any(unit.name.startswith("mtp") for unit in chunk.units))
+        return [replace(chunk, units=(copy, *chunk.units)) if i == at else chunk for i, chunk in enumerate(chunks)]
+
+    def _kind(self, mixed: bool) -> tuple[Scripts, Script]:
+        if mixed not in self.kinds:
+            block = experts(self.at) if mixed else perceptron(self.at, self.at.model.ffn)
+            scripts = join(attention(self.at), block)
+            self.kinds[mixed] = scripts, recomputed(self.at, scripts, mixed)
+        return self.kinds[mixed]
+
+    def _layer(self, name: str, layer: int) -> Unit:
+        """Layer `layer` of the model."""
+        model, par = self.at.model, self.at.par
+        weights = layer_weights(model, layer, par.tp, par.ep)
+        tensors = layer_tensors(model, layer, par.tp, par.ep)
+        width = par.bytes.gemm if par.fp8_param_gather else par.bytes.weight
+        narrow = narrow_weights(model, layer, par.tp, par.ep).total if par.fp8_weight_cache else 0
+        kind = self._kind(model.has_experts(layer))
+        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer), width, narrow)
+
+    def _module(self, name: str) -> Unit:
+        """A multi-token-prediction module: what projects, and a layer like the model's last."""
+        model, par = self.at.model, self.at.par
+        layer = self._layer(name, model.layers - 1)
+        return replace(
+            layer,
+            scripts=join(projection(self.at), layer.scripts),
+            weights=mtp_weights(model, par.tp, par.ep),
+            tensors=mtp_tensors(model, par.tp, par.ep),
+            activations=layer.activations + projection_activations(self.at),
+        )
+
+    def _embedding(self) -> Unit:
+        count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
+        kept = embedding_activations(self.at)
+        return Unit("embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width)
+
+    def _head(self) -> Unit:
+        model, par = self.at.model, self.at.par
+        shared = model.tied and (par.pp == 1 or par.both_ways)
+        tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
+        kept, width = (1 + par.mtp) * head_activations(self.at), par.bytes.weight
+        return Unit("head", heads(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width)
+
+    def weights(self, stage: int) -> Weights:
+        """Parameters of one rank of a stage."""
+        return sum((unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights())
+
+    def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
+        """By unit, what each owner of whole tensors holds."""
+        units = {unit.name: unit.tensors for chunk in self.stages[stage] for unit in chunk.units}
+        return zero.pieces(units, self.at.par)
+
+    def owned(self, stage: int) -> int:
+        """Parameters of a stage that one of its ranks updates, the one with most."""
+        par = self.at.par
+        if par.whole_tensors:
+            return zero.most(zero.merged([piece for found in self.pieces(stage).values() for piece in found]))
+        return zero.owned(self.weights(stage), par) if par.shards else self.weights(stage).total
+
+    @property
+    def sharing(self) -> list[int]:
+        """Stages besides the first that hold a copy of the embedding of their own."""
+        if self.at.par.both_ways and self.at.model.tied:
+            return []
+        found = []
+        for stage, chunks in enumerate(self.stages):
+            names = {unit.name for chunk in chunks for unit in chunk.units}
+            if stage and ("mtp.embedding" in names or (self.at.model.tied and "head" in names)):
+                found.append(stage)
+        return found
+
+    def order(self, stage: int) -> list[Pass]:
+        """Passes of a stage."""
+        par = self.at.par
+        return order(par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes)
+
+    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
+        """Peak bytes on one NPU of a stage."""
+        chunks = self.stages[stage]
+        weights = self.weights(stage)
+        base = states(weights, self.at.par, self.owned(stage))
+        units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
+        largest = max(units.values(), key=lambda weights: weights.total)
+        kept = held(list(passes), [chunk.activations for chunk in chunks])
+        # 8-bit copies of weights: as they are and transposed.
+        narrow = 2 * sum(unit.narrow for chunk in chunks for unit in chunk.units)
+        extra = gathered(self.at.par, largest) + narrow
+        between = temporary(self.at, weights, units) + self._dropped()
+        return Memory(base.weights + extra, base.gradients, base.optimizer, kept, between)
+
+    def _dropped(self) -> int:
+        """Bytes of what single modules compute again in the backward pass of one layer."""
+        model, par = self.at.model, self.at.par
+        if not par.modules:
+            return 0
+        whole = Setting(model, replace(par, recompute_modules=None))
+        kinds = {model.has_experts(layer): layer for layer in range(model.layers)}.values()
+        return max(layer_activations(whole, layer) - layer_activations(self.at, layer) for layer in kinds)
