@@ -145,14 +145,14 @@ def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None =
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     search = Search(measured, given)
     moving = [key for key in given if search.matters(key)]
-    best = search.explore(moving)
-    intervals = search.intervals(moving, best)
+    kept, best = search.settle(moving, search.explore(moving))
+    intervals = search.intervals(kept, best)
     found = [key for key, (low, high) in intervals.items() if low > best[key] / WIDE and high < best[key] * WIDE]
     made = tuple(
         Parameter(key, unit, value, best.get(key, value), *intervals.get(key, (0.0, math.inf)), key in found)
         for key, (value, unit) in start.items()
     )
-    apart = [Search(_without(measured, part, parts), given).descend(moving) for part in range(parts)]
+    apart = [Search(_without(measured, part, parts), given).descend(kept) for part in range(parts)]
     residuals = _residuals(measured, best, apart)
     nodes = tuple(sorted({case.place[1] for case in measured}))
     placed = {(case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts}

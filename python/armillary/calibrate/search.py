@@ -6,6 +6,10 @@ from 3 to 1.01, again until that gains nothing. Single steps don't lead out of e
 trees on a slow one explain the same large all-reduces), so `explore` then throws each parameter off by 3 and descends
 again from there.
 
+Then parameters that the measurements do not constrain go back to where they were (`settle`): one at a time, while the
+others make up for it, as long as the fit stays within its 95 % region. What is left moves because the measurements
+cannot be explained without it.
+
 An interval is where a parameter may lie, the wider of two. Alone: for errors of this form (Laplace's distribution) the
 likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`. Together with the others: 1.96 standard deviations
 of `error^2 (J'J + error^2)^-1`, J the change of log times with log parameters, each known to a factor of e beforehand.
@@ -94,6 +98,32 @@ class Search:
                     loss = self._loss(tried)
                     best, least = (tried, loss) if loss < least - _GAIN else (best, least)
         return best
+
+    def settle(self, moving: Sequence[str], best: Mapping[str, float]) -> tuple[list[str], dict[str, float]]:
+        """The parameters that must move, and the best values with all others as they were given.
+
+        Tried from the least certain on: a parameter stays back where, with the others fitted again, the error per degree
+        of freedom (of `n` points less `k` moving parameters) stays within a 95 % likelihood ratio of what it was:
+        `e' / (n - k + 1) <= e / (n - k) (1 + 1.92 / n)`.
+        """
+        kept, values = list(moving), dict(best)
+        for key in self._least_certain_first(moving, best):
+            others = [each for each in kept if each != key]
+            tried = self._descend({**values, key: self._given[key]}, others, _AFTER_THROW)
+            most = self._spread(values, len(kept)) * (1 + _RATIO / len(self._measured))
+            if self._spread(tried, len(others)) <= most:
+                kept, values = others, tried
+        return kept, values
+
+    def _spread(self, values: Mapping[str, float], moving: int) -> float:
+        """The error per degree of freedom that `moving` parameters leave."""
+        points = len(self._measured)
+        return max(self.error(values), _SURE) * points / max(points - moving, 1)
+
+    def _least_certain_first(self, moving: Sequence[str], best: Mapping[str, float]) -> list[str]:
+        """By what each costs in standard deviations when it alone goes back."""
+        deviations = dict(zip(moving, self._deviations(moving, best), strict=True))
+        return sorted(moving, key=lambda key: abs(math.log(best[key] / self._given[key])) / max(deviations[key], 1e-12))
 
     def _descend(self, best: dict[str, float], moving: Sequence[str], steps: Sequence[float]) -> dict[str, float]:
         least = self._loss(best)
