@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .case import Case
 from .corrections import Correction
+from .effect import Curve, curves
 from .fit import Fit, Parameter, Residual, calibrate, fit
 from .kernel_tables import Kernel, KernelTable, read_kernels
 from .kernels import KernelFit, KernelResidual, calibrate_kernels
@@ -15,6 +16,7 @@ from .logs import Log, Table, read
 __all__ = [
     "Case",
     "Correction",
+    "Curve",
     "Fit",
     "Kernel",
     "KernelFit",
@@ -26,6 +28,7 @@ __all__ = [
     "Table",
     "calibrate",
     "calibrate_kernels",
+    "curves",
     "fit",
     "read",
     "read_kernels",

@@ -19,10 +19,12 @@ _PREFIX = "library."
 
 @dataclass(frozen=True)
 class Case:
-    """Measurements and the platform, of as many NPUs, that they are compared with."""
+    """Measurements and the platform with the same number of NPUs, without corrections of its own."""
 
     table: Table
     platform: Platform
+    given: Platform | None = None
+    """The platform with its own corrections, where it has any."""
 
     def __post_init__(self) -> None:
         if not self.platform.has_library:
@@ -41,12 +43,19 @@ class Case:
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to `values`."""
+        return self._times(self.platform, values)
+
+    def times_before(self) -> list[float]:
+        """Predicted us of each point on the platform as it was given."""
+        return self._times(self.given or self.platform, {})
+
+    def _times(self, platform: Platform, values: Mapping[str, float]) -> list[float]:
         changes = [(key.removeprefix(_PREFIX), value) for key, value in values.items()]
         kind = self.table.collective
-        found = self.platform._core.library_times(changes, kind, self._wanted)
+        found = platform._core.library_times(changes, kind, self._wanted)
         if found is None:
             message = f"{kind} is not done by the library there"
-            raise InputError([Problem(self.platform.name, f"collectives.{kind}", message, "auto")])
+            raise InputError([Problem(platform.name, f"collectives.{kind}", message, "auto")])
         return [max(time, 1e-6) for time in found]
 
     def at(self, points: Sequence[tuple[int, float]]) -> Case:
@@ -93,12 +102,14 @@ def overrides(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str
 
 
 def cases(name: str, tables: Sequence[Table], settings: Mapping[str, object]) -> list[Case]:
-    """The tables on the platform `name`, resized to their ranks, without corrections of its own."""
-    bare = {**settings, "library.corrections": "[]"} if _corrected(name, settings) else dict(settings)
-    loaded = {table.ranks: Platform.load(name, {**bare, "npus": table.ranks}) for table in tables}
-    return [Case(table, loaded[table.ranks]) for table in tables]
+    """The tables on the platform `name`, resized to their ranks."""
+    ranks = dict.fromkeys(table.ranks for table in tables)
+    given = {npus: Platform.load(name, {**settings, "npus": npus}) for npus in ranks}
+    bare = {npus: without_corrections(platform) for npus, platform in given.items()}
+    return [Case(table, bare[table.ranks], given[table.ranks]) for table in tables]
 
 
-def _corrected(name: str, settings: Mapping[str, object]) -> bool:
-    library = Platform.load(name, settings).describe()["library"]
-    return bool(library and library["corrections"])
+def without_corrections(platform: Platform) -> Platform:
+    """The platform with the bare model of its library."""
+    library = platform.describe()["library"]
+    return platform.changed({"library.corrections": "[]"}) if library and library["corrections"] else platform

@@ -1,8 +1,9 @@
-"""A library's parameters from measured times: which the measurements tell, what is left, what is extrapolated.
+"""A library's parameters from measured times: which ones they constrain, what is left, what is extrapolated.
 
-A parameter that changes nothing stays as the platform has it; one whose interval reaches three times or a third of its
-value is not told, and what it was moved by is a guess. What the model then leaves of the measurements is kept as
-corrections by size.
+Parameters that the measurements do not constrain keep the platform's values, so that collectives that were not measured
+stay as they were (`Search.settle`). A parameter that had to move, but whose interval reaches three times or a third of
+its value, is marked: only its combination with others is certain. What the model then leaves of the measurements is
+kept as corrections by size.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..platform import Platform
 from . import corrections
-from .case import Case, cases, overrides, parameters
+from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
 from .logs import Table
 from .search import WIDE, Search, outliers
@@ -110,9 +112,12 @@ class Fit:
         large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
         if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
             yield f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} describes?"
-        unknown = [p.key.removeprefix("library.") for p in self.parameters if not p.found]
-        if unknown:
-            yield f"not told by these logs, as {self.platform} has them or a guess near that: {', '.join(unknown)}"
+        loose = [p.key.removeprefix("library.") for p in self.parameters if not p.found and p.fitted != p.given]
+        if loose:
+            yield f"moved, but these logs give only a combination of them with others: {', '.join(loose)}"
+        kept = [p.key.removeprefix("library.") for p in self.parameters if p.fitted == p.given]
+        if kept:
+            yield f"kept as {self.platform} has them, for these logs do not need other values: {', '.join(kept)}"
         if max(self.nodes) == 1 and any(p.key.startswith("library.network") for p in self.parameters):
             yield f"no log has more than one node: more nodes are extrapolated with the network of {self.platform}"
         elif max(self.nodes) == 2:
@@ -130,9 +135,31 @@ class Fit:
 def calibrate(name: str, tables: Sequence[Table], settings: Mapping[str, object] | None = None) -> Fit:
     """Fits the library of the platform `name` (with `settings`) to `tables`.
 
-    Raises `InputError` when the platform has no library or can't have as many NPUs as a table has ranks.
+    Raises `InputError` when the platform has no library or can't have the number of NPUs that a table has ranks.
     """
-    return fit(name, cases(name, tables, dict(settings or {})), parts=_PARTS)
+    given = dict(settings or {})
+    found = fit(name, cases(name, tables, given), parts=_PARTS)
+    return replace(found, corrections=(*found.corrections, *_carried(name, given, found)))
+
+
+def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[Correction]:
+    """Corrections that the platform had for what was not measured now, so that those times stay.
+
+    A correction is a factor on the model, so it changes by as much as the model does.
+    """
+    platform = Platform.load(name, settings)
+    again = {(each.collective, each.inside, each.between) for each in found.corrections}
+    for had in platform.describe()["library"]["corrections"]:
+        collective, inside, between = had["collective"], had["inside"], had["between"]
+        if (collective, inside, between) in again:
+            continue
+        bare = without_corrections(Platform.load(name, {**settings, "npus": inside * between}))
+        case = Case(Table(name, collective, inside * between, tuple((size, 1.0) for size in had["sizes_bytes"])), bare)
+        known = parameters(bare)
+        after = case.times({key: value for key, value in found.values.items() if key in known})
+        factors = zip(had["sizes_bytes"], had["factors_ppm"], case.times({}), after, strict=True)
+        points = tuple((size, factor / 1e6 * old / new) for size, factor, old, new in factors)
+        yield Correction(collective, inside, between, points)
 
 
 def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None, parts: int = 0) -> Fit:
@@ -187,7 +214,7 @@ def _rows(case: Case, values: Mapping[str, float], apart: Sequence[Mapping[str, 
         points = corrections.factors(_ratios(kept, case.at(kept).times(found)))
         tried = case.at([p for p in case.table.points if p[0] in left])
         between.update(zip((size for size, _ in tried.table.points), _corrected(tried, found, points), strict=True))
-    for (size, measured), before, after in zip(case.table.points, case.times({}), case.times(values), strict=True):
+    for (size, measured), before, after in zip(case.table.points, case.times_before(), case.times(values), strict=True):
         yield Residual(case.table, size, measured, before, after, between.get(size, after), False)
 
 

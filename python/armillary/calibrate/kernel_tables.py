@@ -26,6 +26,8 @@ ARRAYS = {"read": 1, "write": 1, "copy": 2, "mul": 2, "scale": 2, "dot": 2, "add
 """Arrays that an operation reads and writes."""
 ARRAY = 8 * 2**25
 """Bytes of an array of BabelStream, unless it is told otherwise."""
+_SHORTEST, _LONGEST = 1e-3, 1e12
+"""A kernel takes longer than a clock cycle, and less than eleven days, us."""
 RATES = {"tb": 1e12, "gb": 1e9, "mb": 1e6, "tib": 2**40, "gib": 2**30, "mib": 2**20}
 TIMES = {"us": 1.0, "ms": 1e3, "ns": 1e-3, "s": 1e6}
 """Microseconds."""
@@ -142,6 +144,8 @@ def _stream(path: str, row: Mapping[str, Any]) -> Kernel:
     moved = _moved(op, row)
     unit = column[1]["unit"]
     time = moved / (value * RATES[unit]) * 1e6 if unit in RATES else value * TIMES[unit]
+    if not _SHORTEST < time < _LONGEST:
+        raise ValueError(f'{column[0]} "{row[column[0]]}" makes {op} of {moved:.3g} bytes take {time:.3g} us')
     return Kernel(path, op, None, round(moved), time)
 
 
@@ -170,6 +174,6 @@ def _printed(path: str, text: str, head: re.Match[str]) -> Iterator[Kernel]:
     array = float(size["size"]) * _SIZES[size["unit"]] if size else ARRAY
     for line in _LINE.finditer(text, head.end()):
         op, rate = line["op"].lower(), float(line["rate"]) * _SIZES[head["unit"]]
-        if op in ARRAYS and rate > 0:
-            moved = ARRAYS[op] * array
-            yield Kernel(path, op, None, round(moved), moved / rate * 1e6)
+        moved = ARRAYS.get(op, 0) * array
+        if rate > 0 and _SHORTEST < (time := moved / rate * 1e6) < _LONGEST:
+            yield Kernel(path, op, None, round(moved), time)

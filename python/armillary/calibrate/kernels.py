@@ -37,6 +37,8 @@ MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
 """Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test tells."""
 
+_LIMITS = {FILL: 65536.0, LOAD: 1024.0}
+"""What a platform file allows."""
 _BEGIN = {START: 3.0, FILL: 64.0, LOAD: 32.0}
 """Where the search begins with what the platform does not have: us, steps of k, elements."""
 
@@ -133,32 +135,39 @@ def calibrate_kernels(name: str, kernels: Sequence[Kernel], settings: Mapping[st
     bench = Bench(tuple(kernels), platform, _units(npu))
     now = _now(npu)
     moving, left = _chosen(bench, now)
+    return _fit(name, bench, moving, now, left)
+
+
+def _fit(name: str, bench: Bench, moving: list[str], now: Mapping[str, float], left: list[str]) -> KernelFit:
+    home = {key: now[key] or _NONE for key in moving}
     begin = {key: now[key] or _BEGIN[key] for key in moving}
     if FILL in begin:
         begin.setdefault(LOAD, now[LOAD] or _NONE)
-    return _fit(name, bench, begin, moving, now, left)
-
-
-def _fit(
-    name: str, bench: Bench, begin: dict[str, float], moving: list[str], now: Mapping[str, float], left: list[str]
-) -> KernelFit:
-    search = Search([bench], begin)
+    search = Search([bench], begin, _LIMITS)
     matter = [key for key in moving if search.matters(key)]
-    best = search.descend(matter)
-    intervals = {key: search.interval(key, best, 1.005) for key in matter}
-    made = tuple(_parameter(key, now[key], best[key], intervals.get(key)) for key in moving)
+    kept, values = search.settle(matter, search.descend(matter), home)
+    best = {key: value for key, value in values.items() if key in kept or (key in (FILL, LOAD) and _tiled(kept))}
+    intervals = {key: search.interval(key, values, 1.005) for key in kept}
+    made = tuple(_parameter(key, now[key], best.get(key, now[key]), intervals.get(key)) for key in moving)
     before, after = bench.times({}), bench.times(best)
     logs = [math.log(ours / theirs) for ours, theirs in zip(after, bench.measured, strict=True)]
     residuals = tuple(map(KernelResidual, bench.kernels, before, after, outliers(logs)))
-    left = [*_doubts(made), *left]
+    left = [*_doubts(name, made), *left]
     return KernelFit(name, made, residuals, bench.settings(best), tuple(left))
 
 
-def _doubts(made: Sequence[Parameter]) -> Iterator[str]:
-    """What is a guess, and what reaches all that the platform has."""
-    unknown = [_short(each.key) for each in made if not each.found]
-    if unknown:
-        yield f"not told by these kernels, a guess: {', '.join(unknown)}"
+def _tiled(keys: Sequence[str]) -> bool:
+    return FILL in keys or LOAD in keys
+
+
+def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
+    """What stays as it was, what is uncertain, and what reaches all that the platform has."""
+    same = [_short(each.key) for each in made if each.fitted == each.given]
+    if same:
+        yield f"kept as {name} has them, for these kernels do not need other values: {', '.join(same)}"
+    loose = [_short(each.key) for each in made if not each.found and each.fitted != each.given]
+    if loose:
+        yield f"moved, but these kernels give only a combination of them with others: {', '.join(loose)}"
     for key, peak in ((EFFICIENCY, "npu.peak or npu.compute.rates"), (MEMORY, "npu.memory.bandwidth")):
         if any(each.key == key and each.fitted > _ALL for each in made):
             yield f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is it this NPU?"

@@ -6,9 +6,8 @@ from 3 to 1.01, again until that gains nothing. Single steps don't lead out of e
 trees on a slow one explain the same large all-reduces), so `explore` then throws each parameter off by 3 and descends
 again from there.
 
-Then parameters that the measurements do not constrain go back to where they were (`settle`): one at a time, while the
-others make up for it, as long as the fit stays within its 95 % region. What is left moves because the measurements
-cannot be explained without it.
+Then parameters that the measurements do not constrain go back to where they were (`settle`), one at a time, while the
+others make up for it. What is left moves because the measurements cannot be explained without it.
 
 An interval is where a parameter may lie, the wider of two. Alone: for errors of this form (Laplace's distribution) the
 likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`. Together with the others: 1.96 standard deviations
@@ -57,10 +56,12 @@ class Measured(Protocol):
 
 
 class Search:
-    """Parameters (key to us, or part) of all cases together."""
+    """Parameters (key to us, or part) of all cases together; `limits` are the largest values that are allowed."""
 
-    def __init__(self, cases: Sequence[Measured], given: Mapping[str, float]) -> None:
-        self._cases, self._given = cases, dict(given)
+    def __init__(
+        self, cases: Sequence[Measured], given: Mapping[str, float], limits: Mapping[str, float] | None = None
+    ) -> None:
+        self._cases, self._given, self._limits = cases, dict(given), limits or {}
         self._measured = [time for case in cases for time in case.measured]
 
     def times(self, values: Mapping[str, float]) -> list[float]:
@@ -93,23 +94,26 @@ class Search:
         least = self._loss(best)
         for key in moving:
             for factor in (_THROW, 1 / _THROW):
-                if _allowed(key, best[key] * factor):
+                if self._allowed(key, best[key] * factor):
                     tried = self._descend({**best, key: best[key] * factor}, moving, _AFTER_THROW)
                     loss = self._loss(tried)
                     best, least = (tried, loss) if loss < least - _GAIN else (best, least)
         return best
 
-    def settle(self, moving: Sequence[str], best: Mapping[str, float]) -> tuple[list[str], dict[str, float]]:
-        """The parameters that must move, and the best values with all others as they were given.
+    def settle(
+        self, moving: Sequence[str], best: Mapping[str, float], home: Mapping[str, float] | None = None
+    ) -> tuple[list[str], dict[str, float]]:
+        """The parameters that must move, and the best values with all others at `home`, or as they were given.
 
-        Tried from the least certain on: a parameter stays back where, with the others fitted again, the error per degree
-        of freedom (of `n` points less `k` moving parameters) stays within a 95 % likelihood ratio of what it was:
+        Tried from the least certain on. A parameter stays back where, with the others fitted again, the error per
+        degree of freedom (`n` points, `k` moving parameters) stays within a 95 % likelihood ratio of what it was:
         `e' / (n - k + 1) <= e / (n - k) (1 + 1.92 / n)`.
         """
+        home = {**self._given, **(home or {})}
         kept, values = list(moving), dict(best)
         for key in self._least_certain_first(moving, best):
             others = [each for each in kept if each != key]
-            tried = self._descend({**values, key: self._given[key]}, others, _AFTER_THROW)
+            tried = self._descend({**values, key: home[key]}, others, _AFTER_THROW)
             most = self._spread(values, len(kept)) * (1 + _RATIO / len(self._measured))
             if self._spread(tried, len(others)) <= most:
                 kept, values = others, tried
@@ -156,10 +160,14 @@ class Search:
         moved = {key: abs(math.log(value / self._given[key])) for key, value in values.items()}
         return self.error(values) + _STAY * sum(by * (_HOST_STAYS if key in _HOST else 1) for key, by in moved.items())
 
+    def _allowed(self, key: str, value: float) -> bool:
+        """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
+        return 1e-5 < value <= self._limits.get(key, 1.0 if _part(key) else math.inf)
+
     def _walk(self, best: dict[str, float], least: float, key: str, factor: float) -> tuple[dict[str, float], float]:
         while True:
             tried = {**best, key: best[key] * factor}
-            loss = self._loss(tried) if _allowed(key, tried[key]) else math.inf
+            loss = self._loss(tried) if self._allowed(key, tried[key]) else math.inf
             if loss >= least - 1e-7:
                 return best, least
             best, least = tried, loss
@@ -177,16 +185,19 @@ class Search:
 
     def _deviations(self, moving: Sequence[str], best: Mapping[str, float]) -> list[float]:
         """Standard deviations of the logarithms of parameters that all may move."""
-        ends = [self.times({**best, key: best[key] * by}) for key in moving for by in (_NUDGE, 1 / _NUDGE)]
-        slopes = [
-            [math.log(up / down) / (2 * math.log(_NUDGE)) for up, down in zip(above, below, strict=True)]
-            for above, below in zip(ends[::2], ends[1::2], strict=True)
-        ]
+        slopes = [self._slopes(key, best) for key in moving]
         error = max(self.error(best), _SURE)
         products = [[sum(map(mul, one, other)) for other in slopes] for one in slopes]
         for at, row in enumerate(products):
             row[at] += error**2
         return [error * math.sqrt(variance) for variance in inverse_diagonal(products)]
+
+    def _slopes(self, key: str, best: Mapping[str, float]) -> list[float]:
+        """Change of the logarithm of each time with that of a parameter."""
+        high = best[key] * (_NUDGE if self._allowed(key, best[key] * _NUDGE) else 1)
+        low = best[key] / _NUDGE
+        above, below = (self.times({**best, key: value}) for value in (high, low))
+        return [math.log(up / down) / math.log(high / low) for up, down in zip(above, below, strict=True)]
 
     def interval(self, key: str, best: Mapping[str, float], step: float = 1.03) -> tuple[float, float]:
         """Where a parameter may lie alone, in factors of `step`; cut where it tells nothing."""
@@ -196,17 +207,12 @@ class Search:
             value = best[key]
             while best[key] / WIDE < value < best[key] * WIDE:
                 further = value * factor
-                if not _allowed(key, further) or self.error({**best, key: further}) > most:
+                if not self._allowed(key, further) or self.error({**best, key: further}) > most:
                     return value
                 value = further
             return value
 
         return end(1 / step), end(step)
-
-
-def _allowed(key: str, value: float) -> bool:
-    """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
-    return value > 1e-5 and (not _part(key) or value <= 1)
 
 
 def _part(key: str) -> bool:

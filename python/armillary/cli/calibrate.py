@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,7 @@ from . import output
 from .options import Json, PlatformName, Settings, settings
 
 if TYPE_CHECKING:
-    from ..calibrate import Fit, KernelFit, KernelTable, Log
+    from ..calibrate import Curve, Fit, KernelFit, KernelTable, Log
 
 SCHEMA = "armillary.calibration/1"
 
@@ -31,7 +33,11 @@ Collective = Annotated[
     str | None, typer.Option("--collective", help="What the logs timed, where neither they nor their names say so.")
 ]
 Plot = Annotated[
-    str | None, typer.Option("--plot", metavar="FILE", help="Draw measured and fitted times here (.svg or .png).")
+    str | None,
+    typer.Option("--plot", metavar="FILE", help="Draw measurements and the model before and after (.svg or .png)."),
+]
+Page = Annotated[
+    str | None, typer.Option("--report", metavar="FILE", help="Write the calibration as one HTML page here.")
 ]
 
 
@@ -41,6 +47,7 @@ def calibrate(
     out: Out = None,
     collective: Collective = None,
     plot: Plot = None,
+    report: Page = None,
     json: Json = None,
     set_: Settings = None,
 ) -> None:
@@ -48,20 +55,26 @@ def calibrate(
     from .. import calibrate as room
 
     with output.guard():
-        output.claim({"--json": json, "--out": out, "--plot": plot}, *logs, platform)
+        output.claim({"--json": json, "--out": out, "--plot": plot, "--report": report}, *logs, platform)
         if plot and not plot.endswith((".svg", ".png")):
-            raise InputError([Problem("", "--plot", f"{plot!r} is neither kind of picture", "a file .svg or .png")])
+            raise InputError([Problem("", "--plot", f"not a kind of picture: {plot!r}", "a file .svg or .png")])
         tables, logs_ = _read(logs, collective)
         given = settings(set_)
         measured = [table for log in logs_ for table in log.tables]
         kernels = [kernel for table in tables for kernel in table.kernels]
         library = room.calibrate(platform, measured, given) if measured else None
         npu = room.calibrate_kernels(platform, kernels, given) if kernels else None
-        found = _result(platform, library, npu)
+        curves = room.curves(platform, given, library, measured) if library else []
+        found = _result(platform, library, npu, curves)
         if out:
             _write(platform, given, _settings(library, npu), out, logs)
         if plot:
             _draw(found, plot)
+        if report:
+            from ..report import calibration_page
+
+            calibration_page.page(found).write(report)
+            output.log(f"report written to {report}")
         output.write_json(json, json_text.dumps(found, indent=2))
         if json != "-":
             from ..report import calibration
@@ -102,7 +115,7 @@ def _settings(library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
     return {**(library.settings if library else {}), **(npu.settings if npu else {})}
 
 
-def _result(platform: str, library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
+def _result(platform: str, library: Fit | None, npu: KernelFit | None, curves: Sequence[Curve]) -> dict[str, object]:
     fits = [fit for fit in (library, npu) if fit is not None]
     keys = ("key", "unit", "given", "fitted", "low", "high", "found")
     parameters = [{key: getattr(p, key) for key in keys} for fit in fits for p in fit.parameters]
@@ -118,6 +131,7 @@ def _result(platform: str, library: Fit | None, npu: KernelFit | None) -> dict[s
         "nodes": nodes,
         "parameters": parameters,
         "points": _points(library) if library else [],
+        "curves": [asdict(curve) for curve in curves],
         "kernels": _kernels(npu) if npu else [],
         "notes": notes,
     }
@@ -166,9 +180,9 @@ def _write(platform: str, given: dict[str, str], found: dict[str, object], out: 
 
 
 def _draw(found: dict[str, object], plot: str) -> None:
-    from ..report import calibration
+    from ..report import calibration_page
 
-    chart = calibration.chart(found)
+    chart = calibration_page.figure(found)
     if plot.endswith(".png"):
         Path(plot).write_bytes(chart.png())
     else:

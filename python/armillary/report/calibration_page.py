@@ -1,0 +1,197 @@
+"""A calibration as charts and as a page: measured bus bandwidth against the platform before and after.
+
+Not here: the same on a terminal (`calibration.py`), the fit (`calibrate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from . import calibration
+from .chart import PALETTE, Chart
+from .page import Page, Section, Table
+
+Found = Mapping[str, Any]
+
+_STATES = {"domain": ["before", "after", "measured"], "range": ["#8c8c8c", PALETTE[0], PALETTE[1]]}
+_BYTES = (
+    "datum.value >= 1073741824 ? format(datum.value / 1073741824, ',.4~r') + ' GiB' : "
+    "datum.value >= 1048576 ? format(datum.value / 1048576, ',.4~r') + ' MiB' : "
+    "datum.value >= 1024 ? format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, ',.4~r') + ' B'"
+)
+"""Labels of an axis of bytes, in powers of 1024 as nccl-tests has them."""
+
+
+def page(found: Found) -> Page:
+    """The page of a calibration, from its JSON."""
+    footer = f"Armillary {found['version']}, armillary calibrate -p {found['platform']}"
+    files = sorted({str(each["file"]) for each in (*found["points"], *found["kernels"])})
+    return Page(
+        title=f"Calibration of {found['platform']}",
+        sections=list(_sections(found)),
+        lead=f"{calibration.verdict(found)} Measurements: {', '.join(files)}.",
+        footer=footer,
+    )
+
+
+def figure(found: Found) -> Chart:
+    """The picture of `--plot`: all measured collectives by size; with kernels, fitted over measured times."""
+    return _against(found) if found["kernels"] else _by_size(found, "calibration", "busbw", None)
+
+
+def _sections(found: Found) -> Iterator[Section]:
+    if found["points"]:
+        yield Section("Measured collectives", [*_measured(found), _errors(found["points"])])
+        yield Section("Collectives without a measurement", _unmeasured(found))
+    if found["kernels"]:
+        yield Section("Kernels", [_against(found), _kernels(found["kernels"])])
+    yield Section("Parameters", [_parameters(found["parameters"])])
+    outliers = [point for point in found["points"] if point["outlier"]]
+    if outliers:
+        yield Section("Outliers", [_outliers(outliers)])
+    if found["notes"]:
+        yield Section("What the measurements leave open", list(found["notes"]))
+
+
+def _measured(found: Found) -> Iterator[Chart]:
+    """Bandwidth and time of each measured collective and number of ranks."""
+    for curve in found["curves"]:
+        if curve["measured"]:
+            where = f"{curve['collective']}-{curve['ranks']}"
+            yield _by_size(found, f"busbw-{where}", "busbw", curve)
+            yield _by_size(found, f"time-{where}", "us", curve)
+
+
+def _by_size(found: Found, name: str, what: str, only: Found | None) -> Chart:
+    """Curves of the model before and after, and measured points, by size."""
+    curves = [each for each in found["curves"] if each["measured"] and (only is None or each == only)]
+    rows = [row for curve in curves for row in _curve_rows(curve)]
+    places = {(curve["collective"], curve["ranks"]) for curve in curves}
+    rows += [_measured_row(point) for point in found["points"] if _place(point) in places and point["bytes"] > 0]
+    title = "bus bandwidth" if what == "busbw" else "time"
+    where = f": {_label(only)}" if only is not None else ""
+    colour = {"field": "state", "type": "nominal", "title": None, "scale": _STATES}
+    y_title = "bus bandwidth, GB/s" if what == "busbw" else "time, us"
+    y = {"field": what, "type": "quantitative", "title": y_title}
+    axes = {
+        "x": {"field": "bytes", "type": "quantitative", "title": "size", "scale": {"type": "log", "base": 2}}
+        | {"axis": {"labelExpr": _BYTES, "tickCount": 8}},
+        "y": y if what == "busbw" else {**y, "scale": {"type": "log"}},
+        "color": colour,
+    }
+    point = {"type": "point", "filled": True, "size": 50, "tooltip": {"content": "data"}}
+    views = [
+        {"transform": [{"filter": "datum.state != 'measured'"}], "mark": {"type": "line", "tooltip": True}},
+        {"transform": [{"filter": "datum.state == 'measured'"}], "mark": point},
+    ]
+    spec: dict[str, Any] = {"height": 300, "encoding": axes, "layer": views}
+    if only is None and len(places) > 1:
+        facet = {"field": "log", "type": "nominal", "title": None}
+        spec = {"facet": facet, "columns": 2, "spec": {"width": 340, **spec}}
+    return Chart(name, f"{found['platform']}: {title}, measured, before and after{where}", rows, spec)
+
+
+def _curve_rows(curve: Found) -> Iterator[dict[str, Any]]:
+    for state, times in (("before", curve["before_us"]), ("after", curve["after_us"])):
+        for size, us in zip(curve["bytes"], times, strict=True):
+            busbw = calibration.bus(curve, size, us)
+            yield {"bytes": size, "us": us, "busbw": busbw, "state": state, "log": _label(curve)}
+
+
+def _measured_row(point: Found) -> dict[str, Any]:
+    us, size = point["measured_us"], point["bytes"]
+    return {
+        "bytes": size,
+        "us": us,
+        "busbw": calibration.bus(point, size, us),
+        "state": "measured",
+        "log": _label(point),
+    }
+
+
+def _place(each: Found) -> tuple[str, int]:
+    return each["collective"], each["ranks"]
+
+
+def _label(each: Found) -> str:
+    return f"{each['collective']} over {each['ranks']:,}"
+
+
+def _unmeasured(found: Found) -> list[Table | str]:
+    others = [curve for curve in found["curves"] if not curve["measured"]]
+    rows = calibration.unmeasured(found["curves"])
+    if not rows:
+        names = ", ".join(_label(curve) for curve in others)
+        return [f"All stay as {found['platform']} has them, within half a percent: {names}."]
+    note = "Parameters that measured collectives share with these moved. Those that only these use were kept."
+    return [Table("What changed", calibration.UNMEASURED, rows, note=note)]
+
+
+def _errors(points: Sequence[Found]) -> Table:
+    note = "Between sizes: each third of the sizes, predicted by a fit without it."
+    columns = ("Sizes", "Points", "Error before", "Error after", "Between sizes")
+    return Table("Mean error by size", columns, calibration.errors(points), note=note)
+
+
+def _kernels(kernels: Sequence[Found]) -> Table:
+    times = ("measured_us", "given_us", "fitted_us")
+    rows = [
+        [each["kernel"], *(f"{each[which]:.2f} us" for which in times), "outlier" if each["outlier"] else ""]
+        for each in kernels
+    ]
+    return Table("Kernels", ("Kernel", "Measured", "Before", "After", ""), rows)
+
+
+def _parameters(parameters: Sequence[Found]) -> Table:
+    rows = []
+    for each in parameters:
+        unit = each["unit"]
+        kept = each["fitted"] == each["given"]
+        interval = f"{each['low']:.3g} to {each['high']:.3g} {unit}".strip() if each["found"] else ""
+        state = "kept" if kept else "moved" if each["found"] else "moved, not certain alone"
+        rows.append([each["key"], f"{each['given']:.4g} {unit}", f"{each['fitted']:.4g} {unit}", interval, state])
+    return Table("Parameters", ("Parameter", "Was", "Is", "95 %", "State"), rows)
+
+
+def _outliers(outliers: Sequence[Found]) -> Table:
+    rows = [
+        [_label(each), f"{each['bytes']:,} B", f"{each['measured_us']:.1f} us", f"{each['fitted_us']:.1f} us"]
+        for each in outliers
+    ]
+    return Table("Outliers", ("Collective", "Size", "Measured", "After"), rows)
+
+
+def _against(found: Found) -> Chart:
+    """Fitted over measured times of everything, and the line where they are the same."""
+    rows = [
+        {"what": each.get("kernel") or f"{each['bytes']} bytes", "kind": each.get("kind") or each["collective"]}
+        | {"measured_us": each["measured_us"], "predicted_us": each[which], "state": state}
+        for each in (*found["kernels"], *found["points"])
+        for which, state in (("given_us", "before"), ("fitted_us", "after"))
+    ]
+    ends = [find(row["measured_us"] for row in rows) for find in (min, max)]
+    scale = {"type": "log"}
+    axes = {
+        "x": {"field": "measured_us", "type": "quantitative", "title": "measured, us", "scale": scale},
+        "y": {"field": "predicted_us", "type": "quantitative", "title": "predicted, us", "scale": scale},
+    }
+    spec = {
+        "height": 320,
+        "layer": [
+            {
+                "data": {"values": [{"measured_us": end, "predicted_us": end} for end in ends]},
+                "mark": {"type": "line", "color": "#888888"},
+                "encoding": axes,
+            },
+            {
+                "mark": {"type": "point", "filled": True, "tooltip": {"content": "data"}},
+                "encoding": {
+                    **axes,
+                    "color": {"field": "state", "type": "nominal", "title": None, "scale": _STATES},
+                    "shape": {"field": "kind", "type": "nominal", "title": None},
+                },
+            },
+        ],
+    }
+    return Chart("calibration", f"{found['platform']}: predicted and measured", rows, spec)
