@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..errors import InputError
 from ..platform import Platform
 from . import corrections
 from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
 from .logs import Table
-from .search import WIDE, Search, outliers
+from .search import STAY, STAY_OF_A_PLATFORM, WIDE, Search, outliers
 
+_UNLIKE = ("all_reduce", "all_gather", "broadcast", "all_to_all")
+"""Collectives that a library does in different ways; all others go like one of these."""
 _LARGE = 2**24
 _PARTS = 3
 """Parts of the sizes, each left out once: of three, both neighbours of a size stay."""
@@ -165,26 +168,57 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
 def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None, parts: int = 0) -> Fit:
     """Fits one set of parameters to cases.
 
-    It begins at `begin`, and only these parameters move; or at those of the first platform, and all move. For times
-    between sizes every one of so many `parts` of the sizes is left out once; without parts they are the fitted ones.
+    All parameters of the first platform may move. Those that the measurements do not constrain keep its values, and
+    collectives that were not measured resist a change of what they share with measured ones. With `begin` only these
+    parameters move, from these values, and nothing is kept. For times between sizes each of so many `parts` of the
+    sizes is left out once; without parts they are the fitted ones.
     """
     start = parameters(measured[0].platform)
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
-    search = Search(measured, given)
+    kept = _others(measured, given) if begin is None else []
+    stay = STAY_OF_A_PLATFORM if begin is None else STAY
+    search = Search(measured, given, kept=kept, stay=stay)
     moving = [key for key in given if search.matters(key)]
-    kept, best = search.settle(moving, search.explore(moving))
-    intervals = search.intervals(kept, best)
+    best = search.explore(moving)
+    moved, best = search.settle(moving, best) if begin is None else (moving, best)
+    intervals = search.intervals(moved, best)
     found = [key for key, (low, high) in intervals.items() if low > best[key] / WIDE and high < best[key] * WIDE]
     made = tuple(
         Parameter(key, unit, value, best.get(key, value), *intervals.get(key, (0.0, math.inf)), key in found)
         for key, (value, unit) in start.items()
     )
-    apart = [Search(_without(measured, part, parts), given).descend(kept) for part in range(parts)]
+    apart = [
+        Search(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved) for part in range(parts)
+    ]
     residuals = _residuals(measured, best, apart)
     nodes = tuple(sorted({case.place[1] for case in measured}))
     placed = {(case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts}
     unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
     return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
+
+
+def _others(measured: Sequence[Case], given: Mapping[str, float]) -> list[Case]:
+    """Collectives that were not measured where others were, with their times as they are."""
+    kinds: dict[tuple[int, int], set[str]] = {}
+    for case in measured:
+        kinds.setdefault(case.place, set()).add(case.table.collective)
+    found: dict[tuple[str, int, int], Case] = {}
+    for case in measured:
+        for kind in _UNLIKE:
+            if kind not in kinds[case.place]:
+                found.setdefault((kind, *case.place), _as_given(case, kind, given))
+    return [case for case in found.values() if case.table.points]
+
+
+def _as_given(case: Case, kind: str, given: Mapping[str, float]) -> Case:
+    """Another collective at the sizes of a case, with its times as they are; without points where it has none."""
+    sizes = sorted({size for size, _ in case.table.points if size > 0})
+    other = replace(case, table=Table(case.table.file, kind, case.table.ranks, tuple((size, 1.0) for size in sizes)))
+    try:
+        times = other.times(given)
+    except InputError:
+        return other.at([])
+    return other.at(list(zip(sizes, times, strict=True)))
 
 
 def _without(measured: Sequence[Case], part: int, parts: int) -> list[Case]:

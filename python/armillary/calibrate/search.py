@@ -1,7 +1,8 @@
 """The search for parameters: which matter, which values fit best, and where each may lie.
 
-The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move little, plus a little
-for every factor by which a parameter leaves where it was; it is lowered a parameter at a time by factors that shrink
+The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move little, plus a fifth
+of the same mean change of collectives that were not measured (`kept`), plus a little for every factor by which a
+parameter leaves where it was; it is lowered a parameter at a time by factors that shrink
 from 3 to 1.01, again until that gains nothing. Single steps don't lead out of every valley (rings on a fast network and
 trees on a slow one explain the same large all-reduces), so `explore` then throws each parameter off by 3 and descends
 again from there.
@@ -30,8 +31,10 @@ _THROW = 3.0
 _GAIN = 1e-4
 """Least that a further descent must lower the error by."""
 _ROUNDS, _DESCENTS = 8, 3
-_STAY = 0.005
-"""What leaving where it was by a factor of e costs a parameter."""
+_KEEP = 0.2
+"""What a change of collectives that were not measured costs, as a part of the same error of measured ones."""
+STAY, STAY_OF_A_PLATFORM = 0.005, 0.02
+"""What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a described machine."""
 _START = "library.start"
 _HOST = (_START, "library.gap")
 _HOST_STAYS = 0.3
@@ -56,12 +59,22 @@ class Measured(Protocol):
 
 
 class Search:
-    """Parameters (key to us, or part) of all cases together; `limits` are the largest values that are allowed."""
+    """Parameters (key to us, or part) of all cases together.
+
+    `limits` are the largest values that are allowed. What is `kept` counts less than the cases and speaks for a model
+    that changes nothing else. `stay` is what leaving its value by a factor of e costs a parameter.
+    """
 
     def __init__(
-        self, cases: Sequence[Measured], given: Mapping[str, float], limits: Mapping[str, float] | None = None
+        self,
+        cases: Sequence[Measured],
+        given: Mapping[str, float],
+        limits: Mapping[str, float] | None = None,
+        kept: Sequence[Measured] = (),
+        stay: float = STAY,
     ) -> None:
-        self._cases, self._given, self._limits = cases, dict(given), limits or {}
+        self._cases, self._given, self._limits, self._kept = cases, dict(given), limits or {}, kept
+        self._stay = stay
         self._measured = [time for case in cases for time in case.measured]
 
     def times(self, values: Mapping[str, float]) -> list[float]:
@@ -69,14 +82,14 @@ class Search:
         return [time for case in self._cases for time in case.times(values)]
 
     def error(self, values: Mapping[str, float]) -> float:
-        """The mean of `|ln(predicted / measured)|`."""
-        pairs = zip(self.times(values), self._measured, strict=True)
-        return sum(abs(math.log(ours / theirs)) for ours, theirs in pairs) / len(self._measured)
+        """The mean of `|ln(predicted / measured)|`, and a part of the mean change of what is to be kept."""
+        return _off(self._cases, values) + (_KEEP * _off(self._kept, values) if self._kept else 0.0)
 
     def matters(self, key: str) -> bool:
         """Whether anything predicted changes with a parameter."""
         value, here = self._given[key], self.times(self._given)
-        return any(self.times({**self._given, key: value * factor}) != here for factor in (0.25, 0.5, 2.0, 4.0))
+        tried = [value * factor for factor in (0.25, 0.5, 2.0, 4.0) if self._allowed(key, value * factor)]
+        return any(self.times({**self._given, key: each}) != here for each in tried)
 
     def descend(self, moving: Sequence[str]) -> dict[str, float]:
         """The best values of `moving` that single steps lead to; the others stay."""
@@ -158,7 +171,9 @@ class Search:
 
     def _loss(self, values: Mapping[str, float]) -> float:
         moved = {key: abs(math.log(value / self._given[key])) for key, value in values.items()}
-        return self.error(values) + _STAY * sum(by * (_HOST_STAYS if key in _HOST else 1) for key, by in moved.items())
+        return self.error(values) + self._stay * sum(
+            by * (_HOST_STAYS if key in _HOST else 1) for key, by in moved.items()
+        )
 
     def _allowed(self, key: str, value: float) -> bool:
         """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
@@ -213,6 +228,15 @@ class Search:
             return value
 
         return end(1 / step), end(step)
+
+
+def _off(cases: Sequence[Measured], values: Mapping[str, float]) -> float:
+    logs = [
+        abs(math.log(ours / theirs))
+        for case in cases
+        for ours, theirs in zip(case.times(values), case.measured, strict=True)
+    ]
+    return sum(logs) / len(logs)
 
 
 def _part(key: str) -> bool:

@@ -119,6 +119,24 @@ def test_too_few_shapes_leave_what_the_platform_has() -> None:
     assert any("no memory bandwidth was measured" in note for note in fit.open)
 
 
+def test_what_kernels_do_not_need_stays_as_it_was() -> None:
+    """Large multiplications tell one efficiency; where they end and how they load is not in them."""
+    shapes = [kernel for kernel in KERNELS if kernel.shape is not None and min(kernel.shape[1:4]) >= 4096]
+    kernels = made({"npu.compute.efficiency.gemm": 0.7}, [*shapes, *shapes, *shapes, *shapes])
+    fit = calibrate_kernels("dgx-a100", kernels)
+    same = {p.key.removeprefix("npu.compute.") for p in fit.parameters if p.fitted == p.given}
+    assert {"tiles.fill", "tiles.load"} <= same
+    assert any("kept as dgx-a100 has them" in note for note in fit.open)
+
+
+@pytest.mark.parametrize("rate", ["1e308", "1e-300"])
+def test_bandwidths_that_take_no_time_are_refused(tmp_path: Path, rate: str) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text(f"op,TBps\ncopy,{rate}\nadd,1.70\n")
+    with pytest.raises(InputError, match=f'"{rate}" makes copy'):
+        read_kernels(str(path))
+
+
 def test_streams_alone_tell_the_memory_only() -> None:
     truth = {f"npu.compute.memory_efficiency.{kind}": 0.6 for kind in STREAMS}
     fit = calibrate_kernels("dgx-a100", made(truth, KERNELS[-3:]), BARE)
