@@ -30,7 +30,8 @@ def page(found: Found) -> Page:
     return Page(
         title=f"Calibration of {found['platform']}",
         sections=list(_sections(found)),
-        lead=f"{calibration.verdict(found)} Measurements: {', '.join(files)}.",
+        verdict=calibration.verdict(found),
+        lead=f"Measurements: {', '.join(files)}.",
         footer=footer,
     )
 
