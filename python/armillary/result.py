@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .explain import Comparison, Explanation
 
-_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "idle")
+_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "exposed_host", "idle")
 
 
 class Result:
@@ -67,7 +67,7 @@ class Result:
         """Where the step time goes, one row a class of ranks that behave alike.
 
         Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `exposed_launch`: waiting for launches,
-        `idle`) as `<part>_ns` and as its share, `<part>_share`.
+        `exposed_host`: waiting for the host's own work, `idle`) as `<part>_ns` and as its share, `<part>_share`.
         """
         import polars as pl
 
@@ -76,7 +76,7 @@ class Result:
         return frame.with_columns(*((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS))
 
     def operations(self) -> pl.DataFrame:
-        """Operations by total time over all ranks, largest first, at most 50."""
+        """Operations by pattern of names, over all ranks, the most costly first, at most 50."""
         import polars as pl
 
         return pl.DataFrame(self.report["operations"], schema=columns(Operation))

@@ -12,8 +12,9 @@ Large: TypeAlias = Annotated[int, "128 bits"]
 
 
 class Class(TypedDict):
-    """Ranks that behave alike. Compute, the exposed parts and idle sum to the step time."""
+    """Ranks that behave alike; `label` is their generator's. Compute, exposed parts and idle sum to the step time."""
 
+    label: str
     ranks: str
     count: int
     program: int
@@ -23,6 +24,7 @@ class Class(TypedDict):
     exposed_remote_ns: float
     exposed_local_ns: float
     exposed_launch_ns: float
+    exposed_host_ns: float
     idle_ns: float
     comm_ns: float
     peak_memory_bytes: int
@@ -66,11 +68,15 @@ class Phase(TypedDict):
 
 
 class Operation(TypedDict):
-    """One kind of operation over all ranks."""
+    """Operations of one kind whose names differ in numbers only, over all ranks.
+
+    `cost_ns` is the time charged to them: each moment of a rank goes to one operation. `total_ns` sums durations.
+    """
 
     name: str
     kind: str
     count: Large
+    cost_ns: float
     total_ns: float
     max_ns: float
     bytes: Large
@@ -108,6 +114,8 @@ class Layer(TypedDict):
     local_ns: float
     exposed_local_ns: float
     exposed_launch_ns: float
+    host_ns: float
+    exposed_host_ns: float
 
 
 class Activity(TypedDict):
@@ -118,8 +126,26 @@ class Activity(TypedDict):
     remote: list[float]
     local: list[float]
     launch: list[float]
+    host: list[float]
     dimensions: list[list[float]]
     waiting: list[list[float]]
+
+
+class GanttBar(TypedDict):
+    """A stretch of time: a pass of a micro-batch (`label`), or what the rank did or waited for in a layer."""
+
+    start_ns: float
+    end_ns: float
+    kind: str
+    label: str
+
+
+class GanttLane(TypedDict):
+    """What the first rank of `rank_class`, an index into `classes`, does over time; gaps are idle time."""
+
+    rank_class: int
+    label: str
+    bars: list[GanttBar]
 
 
 class HeldMemory(TypedDict):
@@ -127,6 +153,13 @@ class HeldMemory(TypedDict):
 
     rank_class: int
     bytes: list[int]
+
+
+class PathSeries(TypedDict):
+    """One kind of operation on the critical path: its time in each bin. The kinds of a bin sum to its width."""
+
+    kind: str
+    ns: list[float]
 
 
 class PathSegment(TypedDict):
@@ -165,6 +198,7 @@ class CriticalPath(TypedDict):
 
     count: int
     segments: list[PathSegment]
+    over_time: list[PathSeries]
     by_kind: list[PathPart]
     by_layer: list[PathPart]
     by_cause: list[PathPart]
@@ -225,6 +259,7 @@ class Detail(TypedDict):
     layers: list[Layer]
     bin_ns: float
     activity: Activity
+    gantt: list[GanttLane]
     memory: list[HeldMemory]
     critical_path: CriticalPath
     collectives: list[Collective]

@@ -88,6 +88,7 @@ def test_breakdown(result: arm.Result) -> None:
             "exposed_remote_share",
             "exposed_local_share",
             "exposed_launch_share",
+            "exposed_host_share",
             "idle_share",
         )
     )

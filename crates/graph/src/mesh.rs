@@ -83,6 +83,16 @@ impl Mesh {
         Ok(points(&self.along("by", &self.by)?))
     }
 
+    /// Points of the axes `by`; 0 for a mesh that does not hold together.
+    pub fn points(&self) -> usize {
+        self.along("by", &self.by).map_or(0, |by| by.iter().map(|axis| axis.size as usize).product())
+    }
+
+    /// The point of the axes `by` that a rank lies at, which is the index of its program.
+    pub fn point(&self, rank: u32) -> usize {
+        self.along("by", &self.by).map_or(0, |by| position(&by, rank) as usize)
+    }
+
     /// Binds one program a point of the axes `by` to the ranks. Groups are named `family.0`, `family.1`, ... by their first rank.
     ///
     /// # Errors

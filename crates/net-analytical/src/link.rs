@@ -162,7 +162,8 @@ impl LinkQueues {
         state.sending += occupancy;
         let waiting = state.head != NONE;
         if from_npu {
-            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] += u128::from(bytes) * u128::from(weight);
+            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] +=
+                u128::from(bytes) * u128::from(weight);
         }
         self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
         if waiting {

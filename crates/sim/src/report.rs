@@ -3,6 +3,7 @@
 use crate::bounds;
 use crate::config::native;
 use crate::executor::{Finished, RankTotals};
+use crate::labels::Labels;
 use crate::observe::{self, Log, Source};
 use crate::platform::Exceeded;
 use crate::profile::Profile;
@@ -33,8 +34,13 @@ pub(crate) fn outcome(
     let alike = rank_classes(parts, &finished.ranks);
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
     let (workload, folding) = (parts.workload, parts.folding);
+    let labels = Labels::of_workload(workload);
+    let classes: Vec<Class> =
+        alike.iter().map(|members| class(parts, &labels, &finished.ranks, members, step)).collect();
+    let named: Vec<String> = classes.iter().map(|class| class.label.clone()).collect();
     let dims: Vec<String> = (0..parts.settings.sizes.len() as u32).map(|dim| dimension_name(parts, dim)).collect();
-    let source = Source { workload, folding, symmetry: &symmetry.folding, classes: &first, dims: &dims, step };
+    let source =
+        Source { workload, folding, symmetry: &symmetry.folding, classes: &first, labels: &named, dims: &dims, step };
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -44,7 +50,7 @@ pub(crate) fn outcome(
         warnings: warnings(parts, &finished.ranks, &dimensions),
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
-        classes: alike.iter().map(|members| class(parts, &finished.ranks, members, step)).collect(),
+        classes: classes,
         symmetry: Symmetry { classes: symmetry.folding.representatives.len() as u64, reason: symmetry.reason.clone() },
         bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
         dimensions,
@@ -150,24 +156,27 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 7]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 8]), Vec<u32>> = indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
-        let RankTotals { compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch, .. } = *totals;
-        let [a, b, c, d, e, f] =
-            [compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch].map(|span| span.0);
-        let sums = [a, b, c, d, e, f, totals.peak];
+        let RankTotals {
+            compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch, exposed_host, ..
+        } = *totals;
+        let exposed = [exposed_comm, exposed_remote, exposed_local, exposed_launch, exposed_host];
+        let [a, b, c, d, e] = exposed.map(|span| span.0);
+        let sums = [compute.0, comm.0, a, b, c, d, e, totals.peak];
         let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, sums);
         found.entry(key).or_default().push(rank);
     }
     found.into_values().collect()
 }
 
-fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
+fn class(parts: &Parts, labels: &Labels, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
-    let exposed = totals.exposed_comm + totals.exposed_remote + totals.exposed_local + totals.exposed_launch;
-    let busy = totals.compute + exposed;
+    let memory = totals.exposed_remote + totals.exposed_local;
+    let busy = totals.compute + totals.exposed_comm + memory + totals.exposed_launch + totals.exposed_host;
     Class {
+        label: labels.of(members[0]),
         ranks: ranges(members),
         count: members.len() as u64,
         program: parts.workload.ranks[members[0] as usize].program,
@@ -177,6 +186,7 @@ fn class(parts: &Parts, ranks: &[RankTotals], members: &[u32], step: Time) -> Cl
         exposed_remote_ns: totals.exposed_remote.as_ns(),
         exposed_local_ns: totals.exposed_local.as_ns(),
         exposed_launch_ns: totals.exposed_launch.as_ns(),
+        exposed_host_ns: totals.exposed_host.as_ns(),
         idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,

@@ -45,13 +45,22 @@ proptest! {
                 prop_assert!(close(of(|l| l.exposed_remote_ns), class.exposed_remote_ns));
                 prop_assert!(close(of(|l| l.exposed_local_ns), class.exposed_local_ns));
                 prop_assert!(close(of(|l| l.exposed_launch_ns), class.exposed_launch_ns));
+                prop_assert!(close(of(|l| l.exposed_host_ns), class.exposed_host_ns));
                 // To the picosecond: sums of integers as long as they fit a double.
                 let exposed = [class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns];
-                let parts = [exposed.as_slice(), &[class.compute_ns, class.exposed_launch_ns]].concat();
+                let parts = [exposed.as_slice(), &[class.compute_ns, class.exposed_launch_ns, class.exposed_host_ns]].concat();
                 let ps = |ns: f64| (ns * 1e3).round() as u64;
                 let busy: u64 = parts.into_iter().map(ps).sum();
                 prop_assert_eq!(busy + ps(class.idle_ns), ps(report.step_time_ns));
                 prop_assert!(busy <= ps(class.finish_ns));
+            }
+            let busy = |class: &stats::Class| class.count as f64 * (report.step_time_ns - class.idle_ns);
+            let cost: f64 = report.operations.iter().map(|operation| operation.cost_ns).sum();
+            prop_assert!(close(cost, report.classes.iter().map(busy).sum()), "{cost} is charged");
+            for bin in 0..detail.activity.compute.len() {
+                let width = detail.bin_ns.min(report.step_time_ns - bin as f64 * detail.bin_ns);
+                let of_bin: f64 = detail.critical_path.over_time.iter().map(|series| series.ns[bin]).sum();
+                prop_assert!(close(of_bin, width), "bin {bin} of the path holds {of_bin} of {width}");
             }
             let over_ranks = |part: fn(&stats::Class) -> f64| -> f64 {
                 let sum: f64 = report.classes.iter().map(|class| part(class) * class.count as f64).sum();
@@ -119,6 +128,31 @@ fn a_receive_waits_for_its_sender() {
 fn compute_that_waits_for_the_npu_says_so() {
     let report = by_hand(&[&[(WORK, &[]), (WORK, &[])], &[(WORK, &[]), (WORK, &[])]]);
     assert_eq!(path(&report), [(0, "n0", "start"), (0, "n1", "resource")]);
+}
+
+#[test]
+fn a_receive_costs_what_its_message_takes_not_since_when_it_is_posted() {
+    let late = [(WORK, [].as_slice()), (WORK, &[0]), (send(1, 1000), &[1])];
+    let report = by_hand(&[&late, &[(recv(-1, 1000), &[]), (WORK, &[0])]]);
+    let operation =
+        |kind: &str| report.operations.iter().find(|operation| operation.kind == kind).expect("there is one");
+    let (receive, send) = (operation("recv"), operation("send"));
+    assert_eq!(receive.cost_ns, send.cost_ns);
+    assert!(receive.total_ns > receive.cost_ns, "posted before the sender computes: {receive:?}");
+    let costs: Vec<f64> = report.operations.iter().map(|operation| operation.cost_ns).collect();
+    assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
+}
+
+#[test]
+fn the_host_is_a_part_of_its_own() {
+    let host = Op::Compute { operations: None, bytes: None, cpu: true, kernel: graph::Kernel::Other };
+    let report = by_hand(&[&[(host, &[]), (WORK, &[0])], &[(WORK, &[])]]);
+    let class = |rank: usize| &report.classes[rank];
+    assert!(class(0).exposed_host_ns > 0.0);
+    assert_eq!(class(0).idle_ns, 0.0);
+    assert_eq!(class(1).exposed_host_ns, 0.0);
+    let layer = detail_of(&report).layers.iter().find(|layer| layer.host_ns > 0.0).expect("the host's");
+    assert_eq!(layer.exposed_host_ns, class(0).exposed_host_ns);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct Report {
     pub dimensions: Vec<Dimension>,
     /// Per phase of multi-phase collectives, P0 being the wait before the first phase.
     pub phases: Vec<Phase>,
-    /// Operations by total time, largest first, at most 50.
+    /// Operations of one kind and pattern of names, the most costly first, at most 50.
     pub operations: Vec<Operation>,
     /// Links by busy time (link backend), equal ones in one row, at most 20 rows.
     pub links: Vec<Link>,
@@ -81,6 +81,8 @@ pub struct Origin {
 /// Ranks that behave alike.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Class {
+    /// What its generator calls them, `stage 3`; empty where it says nothing.
+    pub label: String,
     /// Ranks as `0-7,16`.
     pub ranks: String,
     /// How many.
@@ -99,7 +101,9 @@ pub struct Class {
     pub exposed_local_ns: f64,
     /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a send, a receive.
     pub exposed_launch_ns: f64,
-    /// Nothing in flight: pipeline bubbles and host work. The six parts sum to `step_time_ns`.
+    /// Nothing in flight but work of the host, which the NPU waits for.
+    pub exposed_host_ns: f64,
+    /// Nothing in flight: pipeline bubbles. The seven parts sum to `step_time_ns`.
     pub idle_ns: f64,
     /// Communication in flight, overlapped or not.
     pub comm_ns: f64,
@@ -161,16 +165,19 @@ pub struct Phase {
     pub network_ns: f64,
 }
 
-/// One kind of operation (same name, same kind) over all ranks.
+/// Operations of one kind whose names differ only in numbers, over all ranks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Operation {
-    /// Name from the trace.
+    /// Their name, a star for each number in it.
     pub name: String,
     /// `compute`, `all_reduce`, `send`, ...
     pub kind: String,
     /// How many, over all ranks.
     pub count: u128,
-    /// Sum of their durations over all ranks.
+    /// Time of all ranks that is charged to them: each moment of a rank goes to one operation, to what computes, else to the communication that
+    /// ends first, else to memory, a launch or the host. Summed over all operations: the time of all ranks but their idle time.
+    pub cost_ns: f64,
+    /// Sum of their durations over all ranks, overlapped or not. A receive lasts from when it is posted.
     pub total_ns: f64,
     /// Longest.
     pub max_ns: f64,
@@ -215,6 +222,8 @@ pub struct Detail {
     pub bin_ns: f64,
     /// What NPUs and dimensions do over time.
     pub activity: Activity,
+    /// What pipeline stages or classes of ranks do over time, to be drawn as one bar chart; at most 64 lanes.
+    pub gantt: Vec<GanttLane>,
     /// What the first rank of each class (of at most 64) holds over time, where its program says so.
     pub memory: Vec<HeldMemory>,
     /// The chain of operations that the step takes as long as.
@@ -246,6 +255,10 @@ pub struct Layer {
     pub exposed_local_ns: f64,
     /// Waiting for the host to launch it, and nothing in flight.
     pub exposed_launch_ns: f64,
+    /// Sum of the times that its work on the host ran.
+    pub host_ns: f64,
+    /// Its work on the host, and nothing else in flight.
+    pub exposed_host_ns: f64,
 }
 
 /// Activity over time, a number a bin.
@@ -261,10 +274,37 @@ pub struct Activity {
     pub local: Vec<f64>,
     /// Share of NPUs that wait for their host to launch something, 0..1.
     pub launch: Vec<f64>,
+    /// Share of NPUs whose host works on a node of its own, 0..1.
+    pub host: Vec<f64>,
     /// Share of NPUs with a chunk in a phase on it, by dimension that collectives run over.
     pub dimensions: Vec<Vec<f64>>,
     /// Chunks in queues of the mean NPU, by dimension that collectives run over.
     pub waiting: Vec<Vec<f64>>,
+}
+
+/// What the first rank of a class does over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GanttLane {
+    /// Index into `Report::classes`.
+    pub rank_class: u64,
+    /// `stage 3`, or the ranks.
+    pub label: String,
+    /// In order of time, none over another. Gaps are waits for other stages and idle time.
+    pub bars: Vec<GanttBar>,
+}
+
+/// A stretch of time in a lane.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GanttBar {
+    /// Begin.
+    pub start_ns: f64,
+    /// End.
+    pub end_ns: f64,
+    /// Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else `optimizer`, `compute`, `communication`, `memory`,
+    /// `launch` or `host`.
+    pub kind: String,
+    /// The micro-batch, or the layer.
+    pub label: String,
 }
 
 /// Memory of an NPU over time.
@@ -283,6 +323,8 @@ pub struct CriticalPath {
     pub count: u64,
     /// The longest (at most 400), in order of time.
     pub segments: Vec<PathSegment>,
+    /// By kind of operation, the time of the path in each bin of `Detail::bin_ns`; the kinds of a bin sum to its width.
+    pub over_time: Vec<PathSeries>,
     /// Sums of all segments by kind of operation, largest first.
     pub by_kind: Vec<PathPart>,
     /// Sums of all segments by layer, largest first.
@@ -291,6 +333,15 @@ pub struct CriticalPath {
     pub by_cause: Vec<PathPart>,
     /// Sums of all segments by operation, largest first, at most 200.
     pub by_operation: Vec<PathOperation>,
+}
+
+/// One kind of operation on the critical path, over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PathSeries {
+    /// `compute`, `all_reduce`, ..., `launch`.
+    pub kind: String,
+    /// Time of the path in each bin.
+    pub ns: Vec<f64>,
 }
 
 /// A stretch of the critical path.

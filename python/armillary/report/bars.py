@@ -13,6 +13,7 @@ PARTS = (
     ("remote memory", "\u2592", "~", "yellow"),
     ("local memory", "\u259e", ":", "blue"),
     ("waiting for launches", "\u25a4", "-", "magenta"),
+    ("host", "\u25a5", "*", "cyan"),
     ("idle", "\u2591", ".", "bright_black"),
 )
 """Name, character, character where only ASCII can be shown, colour."""

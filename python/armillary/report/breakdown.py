@@ -21,10 +21,11 @@ _PARTS = {
     "exposed_remote": "Remote mem.",
     "exposed_local": "Local mem.",
     "exposed_launch": "Launches",
+    "exposed_host": "Host",
     "idle": "Idle",
 }
 """Parts of the step time, in the order of `bars.PARTS`, and their headings."""
-_SELDOM = ("exposed_remote", "exposed_local", "exposed_launch")
+_SELDOM = ("exposed_remote", "exposed_local", "exposed_launch", "exposed_host")
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
@@ -136,15 +137,15 @@ def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
     shown = report["operations"][:_OPERATIONS]
     if not shown:
         return
-    yield from _heading("Top operations", Text("over all ranks, overlapped or not", "dim"))
+    yield from _heading("Top operations", Text("time of all ranks that each costs", "dim"))
     heads = (
-        ("Count", "Total", "Mean", "Bytes") if console.width < _WIDE else ("Count", "Total", "Mean", "Longest", "Bytes")
+        ("Count", "Cost", "Mean", "Bytes") if console.width < _WIDE else ("Count", "Cost", "Mean", "Longest", "Bytes")
     )
     table = _table(("Operation", "left"), ("Kind", "left"), *((head, "right") for head in heads))
     for item in shown:
         cells = {
             "Count": number(item["count"]),
-            "Total": time(item["total_ns"]),
+            "Cost": time(item["cost_ns"]),
             "Mean": time(item["total_ns"] / max(item["count"], 1)),
             "Longest": time(item["max_ns"]),
             "Bytes": size(item["bytes"]) if item["bytes"] else "",

@@ -36,6 +36,7 @@ COLOURS = {
     "remote memory": "#e69f00",
     "local memory": "#f0e442",
     "waiting for launches": "#009e73",
+    "host": "#5b5b5b",
     "idle": "#c8c8c8",
 }
 """One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito, 2008)."""

@@ -69,7 +69,12 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
     mean, total = run_where.mean(report["classes"]), step or 1.0
     yield Fact("Compute", share(mean["compute_ns"] / total), "of the step, on average")
     yield Fact("Exposed comm.", share(mean["exposed_comm_ns"] / total), "of the step, on average")
-    seldom = {"Remote memory": "exposed_remote_ns", "Local memory": "exposed_local_ns", "Launches": "exposed_launch_ns"}
+    seldom = {
+        "Remote memory": "exposed_remote_ns",
+        "Local memory": "exposed_local_ns",
+        "Launches": "exposed_launch_ns",
+        "Host": "exposed_host_ns",
+    }
     for part, field in seldom.items():
         if mean[field]:
             yield Fact(part, share(mean[field] / total), "of the step, on average")

@@ -23,10 +23,11 @@ PARTS = {
     "remote memory": ("exposed_remote_ns", COLOURS["remote memory"]),
     "local memory": ("exposed_local_ns", COLOURS["local memory"]),
     "waiting for launches": ("exposed_launch_ns", COLOURS["waiting for launches"]),
+    "host": ("exposed_host_ns", COLOURS["host"]),
     "idle": ("idle_ns", COLOURS["idle"]),
 }
 """The parts that sum to the step: name, field of a class, colour."""
-_SELDOM = ("remote", "local", "launch")
+_SELDOM = ("remote", "local", "launch", "host")
 RAW = "#f2b48c"
 """Communication in flight, exposed or not."""
 _CLASSES = 16
@@ -200,6 +201,7 @@ _TIMES = (
     "exposed_remote_ns",
     "exposed_local_ns",
     "exposed_launch_ns",
+    "exposed_host_ns",
     "comm_ns",
     "remote_ns",
     "local_ns",
@@ -291,6 +293,7 @@ _COLUMNS = {
     "local_ns": "Raw local memory",
     "exposed_local_ns": "Exposed",
     "exposed_launch_ns": "Waiting for launches",
+    "exposed_host_ns": "Waiting for the host",
 }
 
 
@@ -318,6 +321,7 @@ def over_time(report: Report, detail: Detail, scale: Scale) -> Section:
         "remote memory": activity["remote"],
         "local memory": activity["local"],
         "waiting for launches": activity["launch"],
+        "host": activity["host"],
     }
     series = {name: values for name, values in series.items() if any(values)}
     rows = list(bins(report, detail, series))

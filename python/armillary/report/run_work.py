@@ -98,7 +98,7 @@ def _path_spec(scale: Scale, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def operations(report: Report) -> Section:
-    """The operations that take most, over all ranks."""
+    """The operations that cost most, over all ranks."""
     shown = report["operations"][:_OPERATIONS]
     if not shown:
         return Section("Largest operations", ["Nothing ran."])
@@ -107,16 +107,16 @@ def operations(report: Report) -> Section:
             item["name"],
             item["kind"],
             number(item["count"]),
-            time(item["total_ns"]),
+            time(item["cost_ns"]),
             time(item["total_ns"] / max(item["count"], 1)),
             time(item["max_ns"]),
             size(item["bytes"]) if item["bytes"] else "",
         ]
         for item in shown
     ]
-    heads = ["Operation", "Kind", "Count", "Total", "Mean", "Longest", "Bytes"]
-    note = "Sums over all ranks, overlapped or not."
-    return Section("Largest operations", [Table("By total time", heads, cells, note, labels=2)])
+    heads = ["Operation", "Kind", "Count", "Cost", "Mean", "Longest", "Bytes"]
+    note = "Cost: the time of all ranks that is charged to them. What runs beside computation costs nothing."
+    return Section("Largest operations", [Table("By cost", heads, cells, note, labels=2)])
 
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:

@@ -24,10 +24,11 @@ PARTS = (
     "exposed_remote_ns",
     "exposed_local_ns",
     "exposed_launch_ns",
+    "exposed_host_ns",
     "idle_ns",
     "comm_ns",
 )
-"""Of a class of ranks; the first six sum to the step time."""
+"""Of a class of ranks; the first seven sum to the step time."""
 
 NUMBERS = (
     "step_time_ns",
@@ -125,6 +126,7 @@ class _Class(msgspec.Struct):
     exposed_remote_ns: float
     exposed_local_ns: float
     exposed_launch_ns: float
+    exposed_host_ns: float
     idle_ns: float
     comm_ns: float
     peak_memory_bytes: int

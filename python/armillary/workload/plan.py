@@ -94,15 +94,15 @@ class Plan:
         return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))
 
     def _stage(self, stage: int) -> list[Chunk]:
-        """Chunks of a stage, whose layers are named by their place in it, so that equal stages have equal programs."""
+        """Chunks of a stage; its layers are named by their number in the model, from 0."""
         chunks: list[Chunk] = []
-        layers = modules = 0
+        modules = 0
         for chunk in range(self.place.chunks):
             part = self.place.part(stage, chunk)
             count, first, mtp = self.layout.layers[part], self.layout.first[part], self.layout.mtp[part]
-            units = [self._layer(f"layer{layers + i}", first + i) for i in range(count)]
+            units = [self._layer(f"layer{first + i}", first + i) for i in range(count)]
             units += [self._module(f"mtp{modules + i}") for i in range(mtp)]
-            layers, modules = layers + count, modules + mtp
+            modules += mtp
             units = [self._embedding(), *units] if part == 0 else units
             units = [*units, self._head()] if part == self.place.parts - 1 else units
             chunks.append(Chunk(tuple(units)))

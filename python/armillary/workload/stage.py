@@ -384,7 +384,8 @@ def _total(units: Iterable[Unit]) -> Weights:
 
 def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
-    shapes = tuple(tuple((id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in plan.stages[stage])
+    chunks = plan.stages[stage]
+    shapes = tuple(tuple((unit.name, id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in chunks)
     place, layout = plan.place, plan.layout
     # Where messages go, how large they are, and whether there are any.
     around = tuple(

@@ -42,7 +42,7 @@ def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
     assert report["ranks"] == sum(item["count"] for item in report["classes"]) == 8
     for item in report["classes"]:
         exposed = item["exposed_comm_ns"] + item["exposed_remote_ns"] + item["exposed_local_ns"]
-        parts = item["compute_ns"] + exposed + item["exposed_launch_ns"] + item["idle_ns"]
+        parts = item["compute_ns"] + exposed + item["exposed_launch_ns"] + item["exposed_host_ns"] + item["idle_ns"]
         assert parts == pytest.approx(report["step_time_ns"])
 
 

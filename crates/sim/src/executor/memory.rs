@@ -96,7 +96,7 @@ impl<B: Backend> Executor<'_, B> {
 
     /// A node is there and waits for its memory until `later`: its rank accesses memory outside meanwhile.
     pub(super) fn wait_for_memory(&mut self, rank: u32, node: u32, kind: Kind, later: Time) {
-        self.recorder.turns(rank, kind, Kind::Remote, self.now);
+        self.recorder.turns(rank, node, kind, Kind::Remote, self.now);
         self.repace(rank);
         self.register(rank, later, Callback::Moved(node));
     }
@@ -104,7 +104,7 @@ impl<B: Backend> Executor<'_, B> {
     /// A node's memory is there.
     pub(super) fn moved(&mut self, rank: u32, node: u32) {
         let kind = self.kinds[self.ranks[rank as usize].program as usize][node as usize];
-        self.recorder.turns(rank, Kind::Remote, kind, self.now);
+        self.recorder.turns(rank, node, Kind::Remote, kind, self.now);
         self.repace(rank);
         self.begin_node(rank, node, kind);
     }

@@ -9,6 +9,7 @@
 //! instant is done together, in the order it was registered, at the place of the first registration.
 
 mod custom;
+mod flight;
 mod lockstep;
 mod memory;
 mod nodes;
@@ -20,6 +21,7 @@ mod solo;
 mod stall;
 mod streams;
 
+pub(crate) use flight::{LAUNCH, PARTS, part};
 pub use nodes::Kind;
 pub use recorder::{PhaseTotals, RankTotals, kind_name};
 pub use stall::Stall;

@@ -177,7 +177,7 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Its host has launched a node that has waited for that since `after` ended.
     pub(super) fn has_launched(&mut self, rank: u32, index: u32, after: u32) {
-        self.recorder.is_launched(rank, self.now);
+        self.recorder.is_launched(rank, index, self.now);
         self.start(rank, index, (after != NONE).then_some(after));
     }
 

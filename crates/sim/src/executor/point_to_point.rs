@@ -154,7 +154,7 @@ impl<B: Backend> Executor<'_, B> {
         self.owner_done(send.owner);
         if let Some(Posted { owner, .. }) = receive {
             if owner.run == NONE {
-                self.recorder.message_over(owner.rank, self.now);
+                self.recorder.message_over(owner.rank, owner.node, self.now);
                 self.repace(owner.rank);
             }
             self.tell_message(at, ordinal);

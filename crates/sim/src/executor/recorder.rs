@@ -1,15 +1,22 @@
 //! What a run leaves behind: per rank the time in each state, per phase label the waits, per operation the totals, and a digest.
 //!
-//! A rank is at every moment in one of six states, in this order of precedence: computing; communicating (a collective, a send, or
+//! A rank is at every moment in one of seven states, in this order of precedence: computing; communicating (a collective, a send, or
 //! a message under way to a posted receive); accessing memory outside the NPU; accessing its own; waiting for its host to launch what could
-//! begin; idle. The six sum to the step time.
+//! begin; waiting for work of its host; idle. The seven sum to the step time. Each moment but those of idleness is charged to one operation
+//! (`flight.rs`).
 
 use super::Folding;
+use super::flight::{InFlight, LAUNCH, part};
 use super::nodes::Kind;
+use crate::names;
 use crate::observe::{self, Message, Observer};
 use engine::Digest;
 use graph::{CollectiveKind, Op, Workload};
+use indexmap::{Equivalent, IndexMap};
 use units::{Span, Time};
+
+/// The part of time that communication is.
+const COMMUNICATION: usize = 1;
 
 /// Totals of one simulated rank.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +35,8 @@ pub struct RankTotals {
     pub exposed_local: Span,
     /// Nothing but waiting for its host's launches.
     pub exposed_launch: Span,
+    /// Nothing but its host's own work.
+    pub exposed_host: Span,
     /// Communicating, computing or not.
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
@@ -60,11 +69,7 @@ pub struct PhaseTotals {
 #[derive(Clone, Default)]
 struct State {
     since: Time,
-    computing: u32,
-    communicating: u32,
-    remote: u32,
-    local: u32,
-    launching: u32,
+    flight: InFlight,
     totals: RankTotals,
     dims: Vec<(u32, Time)>,
     started: usize,
@@ -93,6 +98,7 @@ struct Operations {
 #[derive(Clone, Copy, Default)]
 struct NodeTotals {
     total: u128,
+    cost: u128,
     count: u128,
     max: Span,
 }
@@ -140,21 +146,19 @@ impl<'a> Recorder<'a> {
     pub(super) fn awaits_launch(&mut self, rank: u32, node: u32, now: Time) {
         let started = self.ranks[rank as usize].started;
         self.starts[started + node as usize] = now;
-        self.pass(rank, now);
-        self.ranks[rank as usize].launching += 1;
+        self.begins(rank, node, Some(LAUNCH), now);
     }
 
     /// The host has launched it.
-    pub(super) fn is_launched(&mut self, rank: u32, now: Time) {
-        self.pass(rank, now);
-        self.ranks[rank as usize].launching -= 1;
+    pub(super) fn is_launched(&mut self, rank: u32, node: u32, now: Time) {
+        self.ends(rank, node, Some(LAUNCH), now);
     }
 
     #[inline]
     pub(super) fn issued(&mut self, rank: u32, node: u32, kind: Kind, after: Option<u32>, now: Time) {
         let state = &self.ranks[rank as usize];
         self.starts[state.started + node as usize] = now;
-        self.turn(rank, kind, now, |count| *count += 1);
+        self.begins(rank, node, part(kind), now);
         for observer in &mut self.observers {
             observer.issued(rank, node, kind, after, now);
         }
@@ -165,7 +169,7 @@ impl<'a> Recorder<'a> {
         let start = &mut self.starts[self.ranks[rank as usize].started + node as usize];
         let began = std::mem::replace(start, Time::MAX);
         let span = now.since(began);
-        self.turn(rank, kind, now, |count| *count -= 1);
+        self.ends(rank, node, part(kind), now);
         for observer in &mut self.observers {
             observer.completed(rank, node, kind, began, now);
         }
@@ -193,26 +197,26 @@ impl<'a> Recorder<'a> {
     /// Whether the rank communicates.
     #[inline]
     pub(super) fn communicates(&self, rank: u32) -> bool {
-        self.ranks[rank as usize].communicating > 0
+        self.ranks[rank as usize].flight.has(COMMUNICATION)
     }
 
     /// A node that was one thing is another from now on.
-    pub(super) fn turns(&mut self, rank: u32, from: Kind, to: Kind, now: Time) {
-        self.turn(rank, from, now, |count| *count -= 1);
-        self.turn(rank, to, now, |count| *count += 1);
+    pub(super) fn turns(&mut self, rank: u32, node: u32, from: Kind, to: Kind, now: Time) {
+        self.ends(rank, node, part(from), now);
+        self.begins(rank, node, part(to), now);
     }
 
     /// A message is on its way to a posted receive.
     pub(super) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
-        self.turn(rank, Kind::Communication, now, |count| *count += 1);
+        self.begins(rank, node, Some(COMMUNICATION), now);
         for observer in &mut self.observers {
             observer.message_leaves(rank, node, now);
         }
     }
 
     /// It has arrived.
-    pub(super) fn message_over(&mut self, rank: u32, now: Time) {
-        self.turn(rank, Kind::Communication, now, |count| *count -= 1);
+    pub(super) fn message_over(&mut self, rank: u32, node: u32, now: Time) {
+        self.ends(rank, node, Some(COMMUNICATION), now);
     }
 
     /// A send and a receive of the workload have met.
@@ -275,17 +279,22 @@ impl<'a> Recorder<'a> {
         totals.network += u128::from(network.0) * u128::from(ranks);
     }
 
-    /// Accounts the time since the last change, then makes the change.
+    /// From now on the rank has something more in flight.
     #[inline]
-    fn turn(&mut self, rank: u32, kind: Kind, now: Time, by: impl FnOnce(&mut u32)) {
+    fn begins(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
         self.pass(rank, now);
-        let state = &mut self.ranks[rank as usize];
-        match kind {
-            Kind::Compute => by(&mut state.computing),
-            Kind::Communication => by(&mut state.communicating),
-            Kind::Remote => by(&mut state.remote),
-            Kind::Local => by(&mut state.local),
-            Kind::Host | Kind::Receive | Kind::Nothing => {}
+        if let Some(part) = part {
+            self.ranks[rank as usize].flight.begin(part, node);
+        }
+    }
+
+    /// Charges an operation for what it had in flight until now.
+    #[inline]
+    fn ends(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
+        self.pass(rank, now);
+        if let Some(part) = part {
+            let charged = self.ranks[rank as usize].flight.end(part, node);
+            self.operations.charge(rank, node, charged, self.multiplicity[rank as usize]);
         }
     }
 
@@ -316,7 +325,7 @@ impl<'a> Recorder<'a> {
         phases
     }
 
-    /// By name and kind, largest total first.
+    /// By pattern of names and kind, the most costly first.
     pub(super) fn operations(&self, workload: &Workload) -> Vec<stats::Operation> {
         self.operations.by_name(workload)
     }
@@ -326,28 +335,26 @@ impl State {
     /// Accounts the time since the last change.
     #[inline]
     fn account(&mut self, span: Span) {
-        let totals = &mut self.totals;
-        if self.computing > 0 {
-            totals.compute += span;
-        } else if self.communicating > 0 {
-            totals.exposed_comm += span;
-        } else if self.remote > 0 {
-            totals.exposed_remote += span;
-        } else if self.local > 0 {
-            totals.exposed_local += span;
-        } else if self.launching > 0 {
-            totals.exposed_launch += span;
+        let (part, totals) = (self.flight.pass(span), &mut self.totals);
+        let exposed = [
+            &mut totals.compute,
+            &mut totals.exposed_comm,
+            &mut totals.exposed_remote,
+            &mut totals.exposed_local,
+            &mut totals.exposed_launch,
+            &mut totals.exposed_host,
+        ];
+        if let Some(part) = part {
+            *exposed[part] += span;
         }
-        if self.communicating > 0 {
+        if self.flight.has(COMMUNICATION) {
             totals.comm += span;
         }
     }
 
     fn activity(&self) -> observe::Activity {
-        let State { computing, communicating, remote, local, launching, .. } = self;
-        let counts = [computing, communicating, remote, local, launching];
-        let [compute, communication, remote, local, launch] = counts.map(|n| *n > 0);
-        observe::Activity { compute, communication, remote, local, launch }
+        let [compute, communication, remote, local, launch, host] = std::array::from_fn(|part| self.flight.has(part));
+        observe::Activity { compute, communication, remote, local, launch, host }
     }
 }
 
@@ -361,29 +368,58 @@ impl Operations {
         totals.max = totals.max.max(span);
     }
 
+    #[inline]
+    fn charge(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
+        let at = self.first[self.program[rank as usize] as usize] + node as usize;
+        self.totals[at].cost += u128::from(span.0) * u128::from(ranks);
+    }
+
     fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
-        let mut named: indexmap::IndexMap<(&str, &str), (u128, u128, Span, u128)> = indexmap::IndexMap::new();
+        let mut named: IndexMap<Alike, (NodeTotals, u128)> = IndexMap::new();
+        let mut name = String::new();
         for (p, program) in workload.programs.iter().enumerate() {
             for (n, node) in program.nodes().iter().enumerate() {
-                let NodeTotals { total, count, max } = self.totals[self.first[p] + n];
-                let entry = named.entry((program.name(n), kind_name(&node.op))).or_default();
-                entry.0 += count;
-                entry.1 += total;
-                entry.2 = entry.2.max(max);
-                entry.3 += count * u128::from(bytes_of(&node.op));
+                let totals = &self.totals[self.first[p] + n];
+                names::pattern_into(program.name(n), &mut name);
+                let key = (name.as_str(), kind_name(&node.op));
+                let (sum, bytes) = match named.get_mut(&key) {
+                    Some(sum) => sum,
+                    None => named.entry(Alike(name.clone(), key.1)).or_default(),
+                };
+                sum.add(totals);
+                *bytes += totals.count * u128::from(bytes_of(&node.op));
             }
         }
-        named.sort_by(|a, x, b, y| y.1.cmp(&x.1).then_with(|| a.cmp(b)));
-        let row =
-            |((name, kind), (count, total, max, bytes)): ((&str, &str), (u128, u128, Span, u128))| stats::Operation {
-                name: name.to_string(),
-                kind: kind.to_string(),
-                count,
-                total_ns: total as f64 / 1e3,
-                max_ns: max.as_ns(),
-                bytes,
-            };
-        named.into_iter().filter(|(_, v)| v.0 > 0).map(row).collect()
+        named.sort_by(|a, x, b, y| (y.0.cost, y.0.total).cmp(&(x.0.cost, x.0.total)).then_with(|| a.cmp(b)));
+        let row = |(Alike(name, kind), (sum, bytes)): (Alike, (NodeTotals, u128))| stats::Operation {
+            name,
+            kind: kind.into(),
+            count: sum.count,
+            cost_ns: sum.cost as f64 / 1e3,
+            total_ns: sum.total as f64 / 1e3,
+            max_ns: sum.max.as_ns(),
+            bytes,
+        };
+        named.into_iter().filter(|(_, (sum, _))| sum.count > 0).map(row).collect()
+    }
+}
+
+impl NodeTotals {
+    fn add(&mut self, other: &NodeTotals) {
+        self.total += other.total;
+        self.cost += other.cost;
+        self.count += other.count;
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// Operations of one row: a pattern of names, and the kind.
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Alike(String, &'static str);
+
+impl Equivalent<Alike> for (&str, &'static str) {
+    fn equivalent(&self, alike: &Alike) -> bool {
+        (alike.0.as_str(), alike.1) == *self
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) struct Activities {
     pub remote: Bins,
     pub local: Bins,
     pub launch: Bins,
+    pub host: Bins,
     /// Ranks with a chunk in a phase, by dimension.
     pub dimensions: Vec<Bins>,
     /// Chunks in queues, by dimension.
@@ -30,6 +31,7 @@ impl Activities {
             remote: bins(),
             local: bins(),
             launch: bins(),
+            host: bins(),
             dimensions: vec![bins(); dims],
             waiting: vec![bins(); dims],
             multiplicity: folding.multiplicity.clone(),
@@ -50,9 +52,10 @@ impl Activities {
 impl Observer for Activities {
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
         let ranks = self.multiplicity[rank as usize];
-        let Activities { compute, communication, remote, local, launch, .. } = self;
-        let done = [activity.compute, activity.communication, activity.remote, activity.local, activity.launch];
-        let all = [compute, communication, remote, local, launch];
+        let Activities { compute, communication, remote, local, launch, host, .. } = self;
+        let Activity { compute: computes, communication: communicates, .. } = activity;
+        let done = [computes, communicates, activity.remote, activity.local, activity.launch, activity.host];
+        let all = [compute, communication, remote, local, launch, host];
         for (bins, _) in all.into_iter().zip(done).filter(|(_, done)| *done) {
             bins.add(from, to, ranks);
         }

@@ -48,12 +48,22 @@ impl Bins {
         }
     }
 
+    /// Rank time in each bin of a run of `step`, ns.
+    pub(super) fn sums(mut self, step: Time) -> Vec<f64> {
+        self.fit(step);
+        self.sums.iter().map(|&sum| sum as f64 / 1e3).collect()
+    }
+
+    /// Brings the bins to those of a run of `step`.
+    fn fit(&mut self, step: Time) {
+        self.widen(step);
+        self.sums.resize(step.0.div_ceil(width(step)) as usize, 0);
+    }
+
     /// The mean number of ranks in each bin of a run of `step`, over `ranks`; the last bin ends with the run.
     pub(super) fn means(mut self, step: Time, ranks: f64) -> Vec<f64> {
-        self.widen(step);
+        self.fit(step);
         let width = width(step);
-        let bins = step.0.div_ceil(width) as usize;
-        self.sums.resize(bins, 0);
         let long = |bin: usize| (width as f64).min((step.0 - bin as u64 * width) as f64);
         self.sums.iter().enumerate().map(|(bin, &sum)| sum as f64 / long(bin) / ranks).collect()
     }

@@ -6,6 +6,7 @@ use super::detail::Source;
 use super::log::Log;
 use crate::executor::kind_name;
 use crate::lowering::{PhaseSpec, Request};
+use crate::names::pattern;
 use collective::{Plan, Script};
 use graph::{CollectiveKind, Op};
 use indexmap::IndexMap;
@@ -146,34 +147,10 @@ fn mean(plan: &Plan, of: impl Fn(&Script) -> u64) -> f64 {
     sum as f64 / f64::from(plan.n.max(1))
 }
 
-/// A name with a star for each of its numbers: layers of a model that do the same have the same.
-pub(super) fn pattern(name: &str) -> String {
-    let mut pattern = String::with_capacity(name.len());
-    for letter in name.chars() {
-        if !letter.is_ascii_digit() {
-            pattern.push(letter);
-        } else if !pattern.ends_with('*') {
-            pattern.push('*');
-        }
-    }
-    pattern
-}
-
 fn bytes(op: &Op) -> u64 {
     match op {
         Op::Collective { kind: CollectiveKind::Barrier, .. } => 0,
         Op::Collective { bytes, .. } | Op::Send { bytes, .. } => bytes.0,
         _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_names_are_stars() {
-        assert_eq!(pattern("layer12.attn3x04"), "layer*.attn*x*");
-        assert_eq!(pattern(""), "");
     }
 }

@@ -1,15 +1,16 @@
 //! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the same folded or not.
 
 use super::activities::Activities;
-use super::collectives::{collectives, pattern};
+use super::collectives::collectives;
 use super::layers::{self, Interval};
 use super::log::Log;
 use super::path::{Segment, Walk};
-use super::{bins, log, memory};
-use crate::executor::{Folding, Kind, kind_name};
+use super::{bins, gantt, log, memory};
+use crate::executor::{Folding, Kind, LAUNCH, kind_name};
+use crate::names::pattern;
 use graph::Workload;
 use indexmap::IndexMap;
-use stats::{Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment};
+use stats::{Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment, PathSeries};
 use std::collections::BTreeMap;
 use units::{Span, Time};
 
@@ -29,6 +30,8 @@ pub(crate) struct Source<'a> {
     pub symmetry: &'a Folding,
     /// The first rank of each class of the report.
     pub classes: &'a [u32],
+    /// What its generator calls each of them; empty where it says nothing.
+    pub labels: &'a [String],
     /// Names of the dimensions that collectives run over.
     pub dims: &'a [String],
     /// End of the last rank.
@@ -42,6 +45,7 @@ pub(crate) fn detail(source: &Source, mut log: Log) -> Detail {
         layers: layers(source, &log),
         bin_ns: bins::width(source.step) as f64 / 1e3,
         activity: activity(source, activities),
+        gantt: gantt::lanes(source, &log, CLASSES),
         memory: memory::held(source, &log, CLASSES),
         critical_path: critical_path(source, &log),
         collectives: collectives(source, &log),
@@ -57,6 +61,7 @@ fn activity(source: &Source, activities: Activities) -> Activity {
         remote: means(activities.remote),
         local: means(activities.local),
         launch: means(activities.launch),
+        host: means(activities.host),
         dimensions: activities.dimensions.into_iter().map(means).collect(),
         waiting: activities.waiting.into_iter().map(means).collect(),
     }
@@ -68,15 +73,8 @@ fn layers(source: &Source, log: &Log) -> Vec<Layer> {
 }
 
 fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer> {
-    let (program, local) = (source.workload.program(rank), source.folding.local(rank));
-    let intervals = |(node, ran): (usize, &log::Ran)| {
-        let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
-        let part = layers::part(Kind::of(&program.nodes()[node].op));
-        let wait =
-            Interval { node, part: Some(layers::LAUNCH), began: log.ready((local, node as u32)), end: ran.start };
-        [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
-    };
-    let intervals: Vec<Interval> = log.of(local).iter().enumerate().flat_map(intervals).collect();
+    let program = source.workload.program(rank);
+    let intervals = intervals(source, log, rank);
     let row = |(layer, sums): (&str, layers::Sums)| Layer {
         rank_class: class,
         layer: layer.into(),
@@ -88,8 +86,22 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
         local_ns: sums.local.as_ns(),
         exposed_local_ns: sums.exposed_local.as_ns(),
         exposed_launch_ns: sums.exposed_launch.as_ns(),
+        host_ns: sums.host.as_ns(),
+        exposed_host_ns: sums.exposed_host.as_ns(),
     };
     layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
+}
+
+/// What a rank had in flight when.
+pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> {
+    let (program, local) = (source.workload.program(rank), source.folding.local(rank));
+    let of = |(node, ran): (usize, &log::Ran)| {
+        let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
+        let part = layers::part(Kind::of(&program.nodes()[node].op));
+        let wait = Interval { node, part: Some(LAUNCH), began: log.ready((local, node as u32)), end: ran.start };
+        [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
+    };
+    log.of(local).iter().enumerate().flat_map(of).collect()
 }
 
 fn critical_path(source: &Source, log: &Log) -> CriticalPath {
@@ -117,11 +129,23 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
                 cause: s.cause.name().into(),
             })
             .collect(),
+        over_time: over_time(&path, kind, source.step),
         by_kind: parts(&path, kind),
         by_layer: parts(&path, |s| program(s).layer(node(s))),
         by_cause: parts(&path, |s| s.cause.name()),
         by_operation: operations(&path, |s| (program(s).name(node(s)), kind(s))),
     }
+}
+
+/// The time of the path by kind in each bin of a run of `step`; the path has no gap, so the kinds of a bin sum to its width.
+fn over_time<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> &'a str, step: Time) -> Vec<PathSeries> {
+    let mut series: IndexMap<&str, bins::Bins> = IndexMap::new();
+    for segment in path {
+        series.entry(of(segment)).or_default().add(segment.start, segment.end, 1);
+    }
+    series.sort_keys();
+    let row = |(kind, bins): (&str, bins::Bins)| PathSeries { kind: kind.into(), ns: bins.sums(step) };
+    series.into_iter().map(row).collect()
 }
 
 /// The longest segments, in order of time.

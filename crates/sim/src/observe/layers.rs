@@ -1,11 +1,11 @@
 //! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it is exposed.
 //!
 //! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to memory outside the
-//! NPU, else to its own, else to what waits for its host to launch it.
+//! NPU, else to its own, else to what waits for its host to launch it, else to work of the host.
 //! Of several alike in flight it is the one that ends first, for the others are not what the rank waits for next. So the exposed
 //! parts of the layers sum to those of the rank.
 
-use crate::executor::Kind;
+use crate::executor::{self, Kind, LAUNCH, PARTS};
 use indexmap::IndexMap;
 use std::collections::BTreeSet;
 use units::{Span, Time};
@@ -25,6 +25,9 @@ pub(super) struct Sums {
     pub local: Span,
     pub exposed_local: Span,
     pub exposed_launch: Span,
+    /// Sum of the times that its work on the host ran.
+    pub host: Span,
+    pub exposed_host: Span,
 }
 
 /// A node as charged, or its wait for a launch.
@@ -38,11 +41,6 @@ pub(super) struct Interval {
     pub end: Time,
 }
 
-/// What a moment can be charged to.
-const ORDER: usize = 5;
-/// The last of them.
-pub(super) const LAUNCH: usize = ORDER - 1;
-
 /// Sums by layer in order of appearance; `layer` names that of a node.
 pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str) -> IndexMap<&'a str, Sums> {
     let mut sums: IndexMap<&str, Sums> = IndexMap::new();
@@ -53,37 +51,33 @@ pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str)
             Some(1) => entry.comm += span,
             Some(2) => entry.remote += span,
             Some(3) => entry.local += span,
+            Some(5) => entry.host += span,
             _ => {}
         }
     }
-    charge(intervals, |at, part, span| {
+    charge(intervals, |at, part, from, to| {
         let entry = &mut sums[layer(intervals[at].node)];
         let charged = match part {
             0 => &mut entry.compute,
             1 => &mut entry.exposed_comm,
             2 => &mut entry.exposed_remote,
             3 => &mut entry.exposed_local,
-            _ => &mut entry.exposed_launch,
+            LAUNCH => &mut entry.exposed_launch,
+            _ => &mut entry.exposed_host,
         };
-        *charged += span;
+        *charged += to.since(from);
     });
     sums.retain(|_, sums| *sums != Sums::default());
     sums
 }
 
-/// What a node's time is.
+/// What a node's time is; a receive's from when its message is sent.
 pub(super) fn part(kind: Kind) -> Option<usize> {
-    match kind {
-        Kind::Compute => Some(0),
-        Kind::Communication | Kind::Receive => Some(1),
-        Kind::Remote => Some(2),
-        Kind::Local => Some(3),
-        Kind::Host | Kind::Nothing => None,
-    }
+    executor::part(if kind == Kind::Receive { Kind::Communication } else { kind })
 }
 
-/// Charges every moment in which something is in flight.
-fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Span)) {
+/// Charges every moment in which something is in flight, in order of time: to which interval, as what, from when to when.
+pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Time, Time)) {
     let mut changes: Vec<(Time, bool, usize)> = Vec::new();
     for (at, interval) in intervals.iter().enumerate().filter(|(_, i)| i.part.is_some()) {
         if interval.began < interval.end {
@@ -92,14 +86,14 @@ fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Span)) {
         }
     }
     changes.sort_unstable();
-    let mut flying: [BTreeSet<(Time, usize)>; ORDER] = Default::default();
+    let mut flying: [BTreeSet<(Time, usize)>; PARTS] = Default::default();
     let mut since = Time::ZERO;
     for (now, begins, at) in changes {
         if now > since
             && let Some((part, flying)) = flying.iter().enumerate().find(|(_, flying)| !flying.is_empty())
             && let Some(&(_, first)) = flying.first()
         {
-            to(first, part, now.since(since));
+            to(first, part, since, now);
         }
         since = now;
         let (end, part) = (intervals[at].end, intervals[at].part.unwrap_or_default());

@@ -11,6 +11,7 @@ mod chain;
 mod chains;
 mod collectives;
 mod detail;
+mod gantt;
 mod layers;
 mod log;
 mod memory;
@@ -121,6 +122,8 @@ pub struct Activity {
     pub local: bool,
     /// Waiting for its host to launch something.
     pub launch: bool,
+    /// Its host works on a node of its own.
+    pub host: bool,
 }
 
 /// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their programs, times never go back.

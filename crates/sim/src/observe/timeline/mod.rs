@@ -87,7 +87,7 @@ pub(crate) struct Timeline<'a> {
     counted: Vec<u32>,
     activities: Activities,
     /// Names of the states, by precedence.
-    states: [u32; 5],
+    states: [u32; 6],
     /// Flows of messages: from sends under way, and to receives that end at this instant.
     sent: FxHashMap<Place, u64>,
     received: FxHashMap<Place, u64>,
@@ -119,6 +119,7 @@ impl<'a> Timeline<'a> {
             "exposed remote memory",
             "exposed local memory",
             "waiting for launches",
+            "waiting for the host",
         ];
         let mut timeline = Timeline {
             workload,
@@ -399,8 +400,8 @@ impl Observer for Timeline<'_> {
     fn spent(&mut self, local: u32, activity: Activity, from: Time, to: Time) {
         self.activities.spent(local, activity, from, to);
         let Some(rank) = &mut self.ranks[local as usize] else { return };
-        let Activity { compute, communication, remote, local, launch } = activity;
-        let state = [compute, communication, remote, local, launch].iter().position(|&does| does);
+        let Activity { compute, communication, remote, local, launch, host } = activity;
+        let state = [compute, communication, remote, local, launch, host].iter().position(|&does| does);
         let name = state.map(|state| self.states[state]);
         rank.states.spent(name, (from, to), (rank.group, &self.words), &mut self.out);
     }

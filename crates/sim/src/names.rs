@@ -1,0 +1,31 @@
+//! Names without their numbers: what reports put in one row.
+
+/// `name` with a star for each number in it: `*.layer*.norm`.
+pub(crate) fn pattern(name: &str) -> String {
+    let mut found = String::new();
+    pattern_into(name, &mut found);
+    found
+}
+
+/// [`pattern`] into a text that is there.
+pub(crate) fn pattern_into(name: &str, found: &mut String) {
+    found.clear();
+    for letter in name.chars() {
+        if !letter.is_ascii_digit() {
+            found.push(letter);
+        } else if !found.ends_with('*') {
+            found.push('*');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_are_stars() {
+        assert_eq!(pattern("layer12.attn3x04"), "layer*.attn*x*");
+        assert_eq!(pattern(""), "");
+    }
+}
