@@ -105,8 +105,8 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
 
 
 def present(parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Without memory where a kind of it is not accessed, and without launches where none is waited for."""
-    seldom = ("memory", "launches")
+    """Without memory where a kind of it is not accessed, and without launches and hosts that none waits for."""
+    seldom = ("memory", "launches", "host")
     used = {part for part, (field, _) in parts.items() if not part.endswith(seldom) or any(row[field] for row in rows)}
     return {part: entry for part, entry in parts.items() if part in used}
 

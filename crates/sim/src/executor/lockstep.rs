@@ -12,8 +12,9 @@ use super::{Callback, Executor};
 use crate::lowering::PhaseSpec;
 use collective::To;
 use device::memory::Sharing;
+use indexmap::IndexMap;
 use network::{Backend, Transfer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -152,7 +153,7 @@ impl<B: Backend> Executor<'_, B> {
     /// Follows one position's script as if it sent to itself.
     fn follow(&self, state: &super::phases::Stream, script: &FlatScript) -> Option<Lockstep> {
         let steps = &self.steps[script.first as usize..script.last as usize];
-        let mut sends: Vec<(To, u64, u64)> = Vec::new();
+        let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
         let receives = script.receives as usize;
         let (mut arrival, mut posted) = (vec![None; receives], vec![None; receives]);
         let (mut fired, mut received, mut usable, mut next) = (0usize, 0u32, 0u32, 0usize);
@@ -183,10 +184,7 @@ impl<B: Backend> Executor<'_, B> {
                         return None;
                     }
                     *free = now + alone.occupancy;
-                    match sends.iter_mut().find(|(t, b, _)| (*t, *b) == (to, step.bytes)) {
-                        Some((_, _, count)) => *count += 1,
-                        None => sends.push((to, step.bytes, 1)),
-                    }
+                    *sends.entry((to, step.bytes)).or_default() += 1;
                     arrival[step.slot as usize] = Some(now + alone.transit);
                     meet(arrival[step.slot as usize], posted[step.slot as usize]);
                 }
@@ -208,6 +206,7 @@ impl<B: Backend> Executor<'_, B> {
                 queue.push(Reverse((now + last, order, true)));
             }
         }
+        let sends = sends.into_iter().map(|((to, bytes), count)| (to, bytes, count)).collect();
         Some(Lockstep { total: now, last, sends })
     }
 }

@@ -16,11 +16,14 @@ use super::{Callback, Executor};
 use crate::lowering::{Geometry, PhaseSpec, Request};
 use collective::To;
 use graph::{Members, Op};
+use indexmap::IndexMap;
 use network::{Backend, Transfer};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::Span;
+
+type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
 /// Phases that run alone, and what is known of them.
 #[derive(Default)]
@@ -36,8 +39,10 @@ pub(super) struct Solos {
 struct Solo {
     /// From its start to its end.
     total: Span,
-    /// A transfer and how often a phase sends it.
-    sends: Vec<(Transfer, u64)>,
+    /// Transfers by rank they go to and bytes, and how often a phase sends each: as many as ranks where everybody sends to everybody.
+    sends: FxIndexMap<(u32, u64), u64>,
+    /// The rank that sends, and how many it stands for.
+    from: (u32, u64),
     /// Phases that have taken this form.
     phases: u64,
 }
@@ -66,7 +71,10 @@ impl<B: Backend> Executor<'_, B> {
     /// Accounts for what the phases in closed form have sent.
     pub(super) fn carry_solos(&mut self) {
         for form in std::mem::take(&mut self.solos.forms) {
-            form.sends.iter().for_each(|&(transfer, times)| self.backend.carry(transfer, times * form.phases));
+            let (src, weight) = form.from;
+            for ((dst, bytes), times) in form.sends {
+                self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
+            }
         }
     }
 
@@ -158,7 +166,7 @@ impl<B: Backend> Executor<'_, B> {
         let charges = &self.charges[script.charges as usize..(script.charges + script.receives) as usize];
         let mut run = Run { charges, delay: script.delay, ..Run::default() };
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
-        let mut sends: Vec<(Transfer, u64)> = Vec::new();
+        let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
         if steps.first()?.to.is_some() {
             run.now = script.delay;
         }
@@ -172,7 +180,7 @@ impl<B: Backend> Executor<'_, B> {
                     let leaves = run.now.max(*free);
                     *free = leaves + alone.occupancy;
                     run.expect(leaves + alone.transit, Event::Arrives(step.slot));
-                    count(&mut sends, Transfer { src, dst, bytes: step.bytes, token: 0, weight });
+                    *sends.entry((dst, step.bytes)).or_default() += 1;
                 }
                 if step.from.is_some() {
                     run.post();
@@ -180,7 +188,7 @@ impl<B: Backend> Executor<'_, B> {
             }
             if run.fired == steps.len() && run.usable == script.receives {
                 let ended = script.receives > 0 && run.round == 0;
-                return ended.then_some(Solo { total: run.now, sends, phases: 0 });
+                return ended.then_some(Solo { total: run.now, sends, from: (src, weight), phases: 0 });
             }
             run.next()?;
         }
@@ -279,11 +287,4 @@ fn peers(phase: &PhaseSpec, id: u32, in_group: u32) -> Vec<(To, u32, u32)> {
     let plans = phase.plans.iter().flat_map(|d| [&d.forward.plan, &d.backward.plan]);
     let sends = plans.flat_map(|plan| plan.script(position).steps.iter().map(|step| (step.to, plan.n)));
     sends.filter_map(|(to, n)| to.map(|to| (to, position, n))).collect()
-}
-
-fn count(sends: &mut Vec<(Transfer, u64)>, transfer: Transfer) {
-    match sends.iter_mut().find(|(known, _)| *known == transfer) {
-        Some((_, times)) => *times += 1,
-        None => sends.push((transfer, 1)),
-    }
 }

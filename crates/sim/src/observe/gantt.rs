@@ -104,7 +104,9 @@ fn what(program: &Program, node: usize, part: usize, generated: bool) -> (Work, 
     let numbered = generated && !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
     match program.nodes()[node].op {
         Op::Compute { kernel: Kernel::Optimizer, .. } if !numbered => (Work::Optimizer, ""),
-        Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Collective { .. } if numbered && part <= 1 => {
+        Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Collective { .. }
+            if numbered && part <= 1 =>
+        {
             pass(words).map_or((Work::of(part), program.layer(node)), |work| (work, first))
         }
         _ => (Work::of(part), program.layer(node)),
