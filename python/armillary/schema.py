@@ -80,6 +80,8 @@ class Operation(TypedDict):
     total_ns: float
     max_ns: float
     bytes: Large
+    flops: Large
+    compute_bytes: Large
 
 
 class Link(TypedDict):

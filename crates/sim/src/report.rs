@@ -15,7 +15,7 @@ use topology::{Block, Fabric};
 use units::{Bytes, Span, Time};
 
 /// Operations listed, by total time.
-const OPERATIONS: usize = 50;
+const OPERATIONS: usize = 1000;
 /// Links listed, by busy time.
 const LINKS: usize = 20;
 

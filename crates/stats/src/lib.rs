@@ -183,6 +183,10 @@ pub struct Operation {
     pub max_ns: f64,
     /// Bytes over all ranks (communication and memory).
     pub bytes: u128,
+    /// Floating-point operations over all ranks.
+    pub flops: u128,
+    /// Bytes that computations read and write, over all ranks.
+    pub compute_bytes: u128,
 }
 
 /// One link, and how many are used just like it.

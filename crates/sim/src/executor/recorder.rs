@@ -375,30 +375,32 @@ impl Operations {
     }
 
     fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
-        let mut named: IndexMap<Alike, (NodeTotals, u128)> = IndexMap::new();
+        let mut named: IndexMap<Alike, (NodeTotals, Moved)> = IndexMap::new();
         let mut name = String::new();
         for (p, program) in workload.programs.iter().enumerate() {
             for (n, node) in program.nodes().iter().enumerate() {
                 let totals = &self.totals[self.first[p] + n];
                 names::pattern_into(program.name(n), &mut name);
                 let key = (name.as_str(), kind_name(&node.op));
-                let (sum, bytes) = match named.get_mut(&key) {
+                let (sum, moved) = match named.get_mut(&key) {
                     Some(sum) => sum,
                     None => named.entry(Alike(name.clone(), key.1)).or_default(),
                 };
                 sum.add(totals);
-                *bytes += totals.count * u128::from(bytes_of(&node.op));
+                moved.add(totals.count, &node.op);
             }
         }
         named.sort_by(|a, x, b, y| (y.0.cost, y.0.total).cmp(&(x.0.cost, x.0.total)).then_with(|| a.cmp(b)));
-        let row = |(Alike(name, kind), (sum, bytes)): (Alike, (NodeTotals, u128))| stats::Operation {
+        let row = |(Alike(name, kind), (sum, moved)): (Alike, (NodeTotals, Moved))| stats::Operation {
             name,
             kind: kind.into(),
             count: sum.count,
             cost_ns: sum.cost as f64 / 1e3,
             total_ns: sum.total as f64 / 1e3,
             max_ns: sum.max.as_ns(),
-            bytes,
+            bytes: moved.bytes,
+            flops: moved.flops,
+            compute_bytes: moved.compute_bytes,
         };
         named.into_iter().filter(|(_, (sum, _))| sum.count > 0).map(row).collect()
     }
@@ -410,6 +412,27 @@ impl NodeTotals {
         self.cost += other.cost;
         self.count += other.count;
         self.max = self.max.max(other.max);
+    }
+}
+
+/// What the operations of one row do, over all ranks: bytes sent, loaded and stored, operations, bytes read and written to compute.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    bytes: u128,
+    flops: u128,
+    compute_bytes: u128,
+}
+
+impl Moved {
+    /// 0 where the trace does not say.
+    fn add(&mut self, count: u128, op: &Op) {
+        let (flops, bytes) = match op {
+            Op::Compute { operations, bytes, .. } => (operations.unwrap_or(0).into(), bytes.map_or(0, |bytes| bytes.0)),
+            _ => op.work().map_or((0, 0), |(flops, bytes)| (flops, bytes.0)),
+        };
+        self.bytes += count * u128::from(bytes_of(op));
+        self.flops += count * flops;
+        self.compute_bytes += count * u128::from(bytes);
     }
 }
 
