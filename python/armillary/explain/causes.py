@@ -2,14 +2,16 @@
 
 A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint delays and bytes
 over bandwidth are the platform's where its numbers differ and nothing else does; the algorithm's where messages,
-chunks or phases differ; the network model's where that is another. What no term explains is the schedule: the
-operation is as long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for
-launches are a cause of their own.
+chunks or phases differ; the network model's where that is another. What a communication library adds to its messages is
+the library's. A computation that does more operations, moves more bytes, or takes another time on an equal NPU is other
+work; where the NPU differs, its work is what the ratio of operations explains, and its speed the rest. More of an
+operation on each rank are work, too. What nothing explains is the schedule: the operation is as long, and more or less
+of it, or of other ranks' waiting, is on the critical path. Waits for launches are a cause of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +23,19 @@ _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
 _BYTES = ("transfer_ns", "port_ns")
 _LATENCY = ("latency_ns", "endpoint_ns")
 _HALF_PS = 5e-4
+LISTED = 1000
+"""Operations that a report lists at most."""
 CAUSES = {
     "contention": "waits for links and queues",
     "latency": "latency of links and endpoints",
     "bandwidth": "bandwidth of links",
     "algorithm": "another algorithm, hierarchy or chunks",
+    "library": "what the communication library adds: starts, steps, bandwidth that it does not reach",
     "network model": "another network model",
-    "work": "different work",
-    "reduction": "reducing at another speed",
-    "compute": "computing at another speed",
+    "work": "more or less work: more or fewer operations, other sizes, shapes or recorded times",
+    "reduction": "reducing what was received, at another speed",
+    "compute": "the same computations at another speed",
+    "overlap": "the same computations, slowed down more or less by what runs beside them",
     "memory": "memory at another speed",
     "launches": "more or less waiting for hosts to launch kernels, collectives and sends",
     "schedule": "as long, but more or less of it is waited for",
@@ -40,6 +46,20 @@ Key = tuple[str, str]
 """Name with a star for each number, and kind, of an operation."""
 
 
+_SPEED = ("compute", "compute_settings", "peak_flops", "memory_bandwidth", "memory_latency_ps")
+"""What of an NPU says how fast it computes and reaches its memory."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations of one key: how many over all ranks, and of the mean one its duration in ns, operations and bytes."""
+
+    count: int
+    ns: float
+    flops: float
+    bytes: float
+
+
 @dataclass(frozen=True)
 class Run:
     """One run as comparing needs it."""
@@ -47,8 +67,32 @@ class Run:
     report: Report
     path: dict[Key, PathOperation]
     rows: dict[Key, Collective]
-    durations: dict[Key, tuple[int, float, float]]
-    """Count, mean duration in ns and bytes of one, over all ranks."""
+    work: dict[Key, Work]
+    """All operations, on the critical path or not."""
+
+    def on_each(self, key: Key) -> float:
+        """How many of them the mean rank has."""
+        return self.work[key].count / self.report["ranks"] if key in self.work else 0.0
+
+
+@dataclass(frozen=True)
+class Move:
+    """How much of the difference one operation makes, ns, and why."""
+
+    name: str
+    kind: str
+    a_ns: float
+    b_ns: float
+    causes: Mapping[str, float]
+
+    @property
+    def delta_ns(self) -> float:
+        """The change."""
+        return self.b_ns - self.a_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "causes": dict(self.causes), "delta_ns": self.delta_ns}
 
 
 def run(report: Report, what: str) -> Run:
@@ -58,16 +102,20 @@ def run(report: Report, what: str) -> Run:
     rows: dict[Key, Collective] = {}
     for row in found["collectives"]:
         rows.setdefault((row["name"], row["kind"]), row)
-    return Run(report, path, rows, _durations(report))
+    return Run(report, path, rows, _work(report))
 
 
-def _durations(report: Report) -> dict[Key, tuple[int, float, float]]:
-    sums: dict[Key, tuple[int, float, float]] = {}
+def _work(report: Report) -> dict[Key, Work]:
+    sums: dict[Key, list[float]] = {}
     for each in report["operations"]:
-        key = (pattern(each["name"]), each["kind"])
-        count, total, moved = sums.get(key, (0, 0.0, 0.0))
-        sums[key] = (count + each["count"], total + each["total_ns"], moved + each["bytes"])
-    return {key: (count, total / max(count, 1), moved / max(count, 1)) for key, (count, total, moved) in sums.items()}
+        total = sums.setdefault((pattern(each["name"]), each["kind"]), [0, 0.0, 0, 0])
+        moved = each["bytes"] + each["compute_bytes"]
+        for at, value in enumerate((each["count"], each["total_ns"], each["flops"], moved)):
+            total[at] += value
+    return {
+        key: Work(int(count), *(part / max(count, 1) for part in (ns, flops, moved)))
+        for key, (count, ns, flops, moved) in sums.items()
+    }
 
 
 def split(a: Run, b: Run, key: Key) -> dict[str, float]:
@@ -77,16 +125,31 @@ def split(a: Run, b: Run, key: Key) -> dict[str, float]:
     if key[1] == LAUNCH:
         return {"launches": delta}
     if before is None or after is None:
-        there = key in (a.durations if before is None else b.durations)
+        there = key in (a.work if before is None else b.work)
         return {"schedule" if there else "work": delta}
     times = min(before["count"], after["count"])
     found: dict[str, float] = {}
     for cause, ns in _each(a, b, key):
         found[cause] = found.get(cause, 0.0) + ns * times
+    found["work"] = found.get("work", 0.0) + _more(a, b, key)
     rest = delta - sum(found.values())
     if abs(rest) > 1e-9 * max(abs(delta), before["ns"]):
         found["schedule"] = found.get("schedule", 0.0) + rest
     return _small(found, delta)
+
+
+def _more(a: Run, b: Run, key: Key) -> float:
+    """What of the change is more or fewer of an operation on each rank, as far as they are on the critical path."""
+    one, two = a.path[key], b.path[key]
+    before, after = a.on_each(key), b.on_each(key)
+    if not before or not after or before == after:
+        return 0.0
+    more = two["count"] - one["count"]
+    expected = one["count"] * (after / before - 1)
+    if more * expected <= 0:
+        return 0.0
+    longer = two if more > 0 else one
+    return min(abs(more), abs(expected)) * (1 if more > 0 else -1) * longer["ns"] / longer["count"]
 
 
 def _small(found: dict[str, float], delta: float) -> dict[str, float]:
@@ -100,17 +163,56 @@ def _each(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
     one, other = _row(a, key), _row(b, key)
     if one is not None and other is not None:
         yield from _terms(a, b, one, other)
-    elif key in a.durations and key in b.durations:
-        (_, before, moved), (_, after, moves) = a.durations[key], b.durations[key]
-        kind = {"load": "memory", "store": "memory", "recv": "schedule"}.get(key[1], "compute")
-        yield ("work" if moved != moves else kind), after - before
+    elif key in a.work and key in b.work and key[1] in _OWN:
+        yield from _computed(a, b, key)
+
+
+_OWN = ("compute", "host", "load", "store")
+"""Kinds of operations that wait for nobody once they run: on the critical path, too, they are as long as they are."""
+
+
+def _computed(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
+    """Of an operation that a rank does by itself: what is other work, and what is another speed."""
+    one, other = a.work[key], b.work[key]
+    faster = _speed(a.report) != _speed(b.report)
+    same = (one.flops, one.bytes) == (other.flops, other.bytes)
+    if faster:
+        alike = one.ns * (1.0 if same else _ratio(one, other))
+        yield "work", alike - one.ns
+        yield _pace(key), other.ns - alike
+    else:
+        beside = same and (_shares(a.report) or _shares(b.report))
+        yield "overlap" if beside else "work", other.ns - one.ns
+
+
+def _pace(key: Key) -> str:
+    return "memory" if key[1] in ("load", "store") else "compute"
+
+
+def _ratio(one: Work, other: Work) -> float:
+    """How much more the other does: in operations, or in bytes where none are counted."""
+    if one.flops and other.flops:
+        return other.flops / one.flops
+    return other.bytes / one.bytes if one.bytes else 1.0
+
+
+def _speed(report: Report) -> list[Any]:
+    npu = report["config"]["platform"]["npu"]
+    return [npu.get(key) for key in _SPEED]
+
+
+def _shares(report: Report) -> bool:
+    """Whether computing takes longer while something else goes on."""
+    npu = report["config"]["platform"]["npu"]
+    settings = npu.get("compute_settings") or {}
+    return bool(npu.get("memory_contention")) or settings.get("beside_millionths", 10**6) != 10**6
 
 
 def _row(found: Run, key: Key) -> Collective | None:
     """The row of an operation; of a receive that of a send of as many bytes, the message it waits for."""
     if key[1] != "recv":
         return found.rows.get(key)
-    moved = found.durations.get(key, (0, 0.0, -1.0))[2]
+    moved = found.work[key].bytes if key in found.work else -1.0
     return next((row for row in found.rows.values() if row["kind"] == "send" and row["bytes"] == moved), None)
 
 
@@ -120,7 +222,8 @@ def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple
 
     structural = _structural(a, b, one, other)
     yield "contention", change(*_WAITS)
-    yield structural or "reduction", change("reduction_ns")
+    library = a.report["config"]["platform"]["library"] or b.report["config"]["platform"]["library"]
+    yield structural or ("library" if library else "reduction"), change("reduction_ns")
     yield structural or "algorithm", change("algorithm_ns")
     yield structural or _platform(a, b, one, "latency"), change(*_LATENCY)
     yield structural or _platform(a, b, one, "bandwidth"), change(*_BYTES)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import one, switch, training
 
 import armillary as arm
+from armillary.workload.models import load_model
 
 BASE = {"npu.peak": "100 TFLOPS", "npu.memory.bandwidth": "2 TB/s", "scheduler.chunks": 4}
 
@@ -83,6 +86,91 @@ def test_the_cause_is_what_was_changed(changed: dict[str, object], backend: str,
     causes = found["causes"]
     assert isinstance(causes, dict)
     assert next(iter(causes)) == cause, causes
+
+
+def model(settings: dict[str, object] | None = None, **parallel: object) -> arm.Result:
+    """Four layers of a decoder on a DGX H100, whose collectives are NCCL's."""
+    target = arm.Platform.load("dgx-h100", settings or {})
+    known = load_model("llama-3-8b")
+    small = replace(known, fields={**known.fields, "layers": 4})
+    return arm.simulate(arm.workload.build(small, seq=2048, sp=True, **parallel), target, detail=True)
+
+
+def test_a_library_is_a_cause_of_its_own() -> None:
+    """No collective here reduces more slowly, and an all-gather reduces nothing."""
+    found = pair(model(tp=8), model({"library.node.efficiency": 0.5}, tp=8))
+    causes = found["causes"]
+    assert isinstance(causes, dict)
+    assert next(iter(causes)) == "library"
+    assert "reduction" not in causes
+    assert {each["kind"] for each in found["operations"] if "library" in each["causes"]} >= {"all_gather"}  # type: ignore[attr-defined]
+
+
+def test_twice_the_work_is_work() -> None:
+    """Half as many ranks share each matrix and each replica has its own sample."""
+    found = pair(model(tp=8), model(tp=4, dp=2))
+    causes = found["causes"]
+    assert isinstance(causes, dict)
+    assert next(iter(causes)) == "work"
+    assert "compute" not in causes
+    own = [each for each in found["operations"] if each["kind"] == "compute" and each["a_ns"] and each["b_ns"]]  # type: ignore[attr-defined]
+    assert own
+    for each in own:
+        assert abs(each["causes"]["work"]) > 0.9 * abs(each["delta_ns"]), each
+    assert found["unit"] == "sample"
+    assert "faster per sample" in str(found["headline"]), "although the step takes longer"
+
+
+def test_more_operations_are_work() -> None:
+    """Twice as many micro-batches, one after another: each operation as long as before, and twice as many."""
+    found = pair(model(tp=8, global_batch=1), model(tp=8, global_batch=2))
+    causes = found["causes"]
+    assert isinstance(causes, dict)
+    assert next(iter(causes)) == "work"
+    assert abs(causes.get("schedule", 0.0)) < 0.05 * causes["work"]
+
+
+def test_work_and_speed_are_told_apart() -> None:
+    """Twice the operations on an NPU of half the speed: half of it is either."""
+
+    def computing(operations: int, peak: str) -> arm.Result:
+        program = arm.workload.Program()
+        program.compute("layer0.matmul", [], operations=operations, bytes=1)
+        target = platform("R(4)", npu__peak=peak)
+        return arm.simulate(arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True)
+
+    found = pair(computing(10**12, "100 TFLOPS"), computing(2 * 10**12, "50 TFLOPS"))
+    assert found["causes"] == {"compute": pytest.approx(2e7), "work": pytest.approx(1e7)}
+
+
+def test_computing_beside_communication_is_overlap() -> None:
+    def beside(size: int) -> arm.Result:
+        program = arm.workload.Program()
+        program.compute("layer0.matmul", [], operations=10**12, bytes=1)
+        program.collective("grad", [], "all_reduce", size)
+        target = platform("R(4)", npu__compute__beside="0.5")
+        return arm.simulate(arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True)
+
+    found = pair(beside(10**6), beside(10**8))
+    causes = found["causes"]
+    assert isinstance(causes, dict)
+    assert next(iter(causes)) == "overlap", causes
+
+
+def test_layers_come_in_the_order_of_the_model_and_alike_ones_together() -> None:
+    results = [model(tp=8), model({"library.node.efficiency": 0.5}, tp=8)]
+    comparison = arm.compare(*results)
+    names = [each["layer"] for each in comparison.data["pairs"][0]["layers"]]
+    assert names == ["embedding", *(f"layer{at}" for at in range(4)), "head"]
+    assert "layer 0 to 3" in str(comparison)
+
+
+def test_an_operation_that_both_runs_have_is_in_neither_list() -> None:
+    """Not even where one of them has it beside the critical path, or far down its list."""
+    found = pair(model(tp=8), model(tp=4, dp=2))
+    only = {each["name"] for key in ("only_a", "only_b") for each in found[key]}  # type: ignore[attr-defined]
+    assert only
+    assert all("dp" in name or "gradients" in name for name in only), only
 
 
 def test_contention_is_waiting_for_others() -> None:

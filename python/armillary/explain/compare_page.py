@@ -1,0 +1,191 @@
+"""What a comparison looks like: the headline, where the difference comes from, by cause, operation and layer.
+
+Here: words, tables and charts of what `compare.py` found. Not here: HTML (`report/page.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..report.page import Fact, Page, Part, Section, Table
+from ..report.quantity import Quantity, counted, number, share, size, time
+from ..schema import Collective
+from . import charts, layers, throughput
+from .causes import CAUSES, Key, Move, Run
+from .layers import Span
+from .rows import term, term_sum
+
+_ROWS = 15
+_REASONS = 3
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs beside each other: what moved, and the same as data."""
+
+    a: Run
+    b: Run
+    names: tuple[str, str]
+    moves: Sequence[Move]
+    data: Mapping[str, Any]
+
+
+def page(pairs: Sequence[Pair]) -> Page:
+    """The page of one run beside others."""
+    first, alone = pairs[0], len(pairs) == 1
+    sections = [section for at, pair in enumerate(pairs) for section in _sections(pair, "" if alone else f"-{at + 1}")]
+    if alone:
+        return Page(first.data["headline"], sections, verdict=_reasons(first.data), facts=_facts(first))
+    others = counted(len(pairs), "other run")
+    told = [Section("At a glance", [_glance(pairs)]), *sections]
+    return Page(f"{first.names[0]} beside {others}", told, verdict=_fastest(pairs))
+
+
+def _fastest(pairs: Sequence[Pair]) -> str:
+    """Which of all runs is the fastest."""
+    base = throughput.of(pairs[0].a.report)
+    found = [(base, pairs[0].names[0]), *((throughput.of(pair.b.report), pair.names[1]) for pair in pairs)]
+    units = {throughput.unit(one, two) for one, _ in found for two, _ in found}
+    unit = next((each for each in ("token", "sample") if each in units), "step")
+    if unit != "step" and not all(each.samples and (unit == "sample" or each.tokens) for each, _ in found):
+        return ""
+    best, name = min(found, key=lambda each: each[0].ns(unit))
+    per = f" per {unit}" if unit != "step" else ""
+    return f"{name} is the fastest{per}: {time(best.ns(unit))}."
+
+
+def _glance(pairs: Sequence[Pair]) -> Table:
+    """One row for each run."""
+    runs = [(pairs[0].names[0], throughput.of(pairs[0].a.report))]
+    runs += [(pair.names[1], throughput.of(pair.b.report)) for pair in pairs]
+    rows = []
+    for name, found in runs:
+        rates = [throughput.rate(found.a_second(unit)) if count else "" for unit, count in found.counts()]
+        rows.append((name, time(found.step_ns), *rates, number(found.npus)))
+    return Table("Runs", ("Run", "Step time", "Samples/s", "Tokens/s", "NPUs"), rows)
+
+
+def _facts(pair: Pair) -> list[Fact]:
+    one, two = throughput.of(pair.a.report), throughput.of(pair.b.report)
+    unit = throughput.unit(one, two)
+    facts = [Fact("Step time", time(two.step_ns), f"instead of {time(one.step_ns)}")]
+    for name, count in two.counts():
+        if count and dict(one.counts())[name]:
+            before, after = throughput.rate(one.a_second(name)), throughput.rate(two.a_second(name))
+            facts.append(Fact(f"{name.capitalize()}s/s", after, f"instead of {before}"))
+    if unit != "step":
+        facts.append(Fact(f"Time of a {unit}", time(two.ns(unit)), f"instead of {time(one.ns(unit))}"))
+    if one.utilisation and two.utilisation:
+        facts.append(Fact("MFU", share(two.utilisation), f"instead of {share(one.utilisation)}"))
+    return facts
+
+
+def _sections(pair: Pair, suffix: str) -> list[Section]:
+    """`suffix` tells the charts of several pairs apart."""
+    data, names = pair.data, pair.names
+    one, two = throughput.of(pair.a.report), throughput.of(pair.b.report)
+    told: list[Part] = [] if not suffix else [f"{data['headline']}."]
+    told += list(throughput.notes(one, two, names))
+    told += [_reasons(data)] if suffix or not data["reasons"] else []
+    told += [throughput.table(one, two, names)]
+    if pair.moves:
+        told += [charts.waterfall(data, names, suffix), _causes(data)]
+    found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told)]
+    if pair.moves:
+        found.append(Section("By operation", list(_operations(pair, suffix))))
+    spans = layers.merged(layers.changes(pair.a.report, pair.b.report))
+    if any(span.delta_ns for span in spans):
+        parts: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
+        found.append(Section("By layer", parts))
+    keys: list[Part] = [_config(data["config"], names)] if data["config"] else ["None."]
+    return [*found, Section("Differences of the configurations", keys)]
+
+
+def _operations(pair: Pair, suffix: str) -> Iterator[Part]:
+    data = pair.data
+    yield from _algorithms(pair.a, pair.b, pair.moves, pair.names)
+    yield charts.operations(pair.moves[:_ROWS], suffix)
+    yield _moves(pair.moves, pair.names)
+    if data["remainder_ns"] and abs(data["remainder_ns"]) > 1e-9 * data["a_step_ns"]:
+        yield f"{_signed(data['remainder_ns'])} are of operations too small to be listed."
+    for key, name in (("only_a", pair.names[0]), ("only_b", pair.names[1])):
+        if data[key]:
+            listed = ", ".join(f"{each['name']} ({each['kind']})" for each in data[key][:_ROWS])
+            yield f"Only in {name}: {counted(len(data[key]), 'operation')}: {listed}."
+
+
+def _reasons(data: Mapping[str, Any]) -> str:
+    def said(reason: Mapping[str, Any]) -> str:
+        behind = f", behind {', '.join(reason['behind'])}" if reason["behind"] else ""
+        return f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']}){behind}"
+
+    if not data["reasons"]:
+        return "No operation on the critical path takes another time."
+    return f"Most of it: {'; '.join(map(said, data['reasons']))}."
+
+
+def _algorithms(a: Run, b: Run, moves: Sequence[Move], names: tuple[str, str]) -> Iterator[str]:
+    """What another algorithm or model changes, in the words of the formula."""
+    for move in moves[:_REASONS]:
+        key: Key = (move.name, move.kind)
+        if not {"algorithm", "network model"} & set(move.causes) or key not in a.rows or key not in b.rows:
+            continue
+        for found, name in zip((a, b), names, strict=True):
+            yield f"{move.name} in {name}: {_formula(found.rows[key])}"
+
+
+def _formula(row: Collective) -> str:
+    how = ", ".join(dict.fromkeys(f"{phase['algorithm']} on {phase['name']}" for phase in row["phases"]))
+    messages, moved = (sum(term(terms, key) for terms in row["terms"]) for key in ("messages", "bytes"))
+    own, port = time(term_sum(row, "transfer_ns")), time(term_sum(row, "port_ns"))
+    alpha = time(term_sum(row, "latency_ns", "endpoint_ns"))
+    waits = time(term_sum(row, "contention_ns", "congestion_ns", "queue_ns"))
+    of = size(moved / messages if messages else 0)
+    return (
+        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} wait for one another. Their bytes "
+        f"take {own} on the links they cross, and {port} go by while other messages of the collective leave first; "
+        f"latency and endpoints {alpha}, waits for others {waits}."
+    )
+
+
+def _causes(data: Mapping[str, Any]) -> Table:
+    total = data["delta_ns"]
+    rows = [
+        (cause, CAUSES[cause], _signed(ns), share(ns / total) if total else "") for cause, ns in data["causes"].items()
+    ]
+    return Table("By cause", ("Cause", "What", "Change", "Share"), rows, labels=2)
+
+
+def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
+    rows = []
+    for move in moves[:_ROWS]:
+        causes = ", ".join(
+            f"{cause} {_signed(ns)}" for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
+        )
+        rows.append((move.name, move.kind, causes, time(move.a_ns), time(move.b_ns), _signed(move.delta_ns)))
+    note = f"and {number(len(moves) - _ROWS)} more" if len(moves) > _ROWS else ""
+    return Table("On the critical path", ("Operation", "Kind", "Why", *names, "Change"), rows, note, labels=3)
+
+
+def _layers(spans: Sequence[Span], names: tuple[str, str]) -> Table:
+    rows = [
+        (span.name, number(span.count), time(span.a_ns), time(span.b_ns), _signed(span.delta_ns), _each(span))
+        for span in spans
+    ]
+    return Table("Layers of the critical path", ("Layer", "Number", *names, "Change", "Of one"), rows)
+
+
+def _each(span: Span) -> str:
+    return _signed(span.delta_ns / span.count)
+
+
+def _config(rows: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Table:
+    cells = [(row["key"], str(row["a"]), str(row["b"])) for row in rows[:_ROWS]]
+    note = f"and {number(len(rows) - _ROWS)} more" if len(rows) > _ROWS else ""
+    return Table("Keys that differ", ("Key", *names), cells, note, labels=3)
+
+
+def _signed(ns: float) -> str:
+    return Quantity(f"{'-' if ns < 0 else '+'}{time(abs(ns))}" if ns else "0", ns)
