@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from .explain import Comparison, Explanation
+    from .explain import Comparison, Explanation, Verdict
 
 _PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "exposed_host", "idle")
 
@@ -27,6 +27,7 @@ class Result:
     def __init__(self, core: _core.Outcome, again: Callable[[Mapping[str, str], bool], Report] | None = None) -> None:
         self._core = core
         self._again = again
+        self._verdicts: dict[bool, Verdict] = {}
 
     def again(self, settings: Mapping[str, str], detail: bool = False) -> Report:
         """The report of the same run with some values of the platform set. Raises `InputError`, `StalledError`."""
@@ -76,7 +77,7 @@ class Result:
         return frame.with_columns(*((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS))
 
     def operations(self) -> pl.DataFrame:
-        """Operations by pattern of names, over all ranks, the most costly first, at most 50."""
+        """Operations by pattern of names, over all ranks, the most costly first, at most 1,000."""
         import polars as pl
 
         return pl.DataFrame(self.report["operations"], schema=columns(Operation))
@@ -131,14 +132,33 @@ class Result:
             files.write_text(path, text)
         return text
 
-    def html(self, path: str | os.PathLike[str] | None = None) -> str:
+    def verdict(self, *, what_if: bool = True, progress: Callable[[float, float], None] | None = None) -> Verdict:
+        """What bounds the step, what would help most, and by how much: `.sentence`, and `.facts` as data.
+
+        After `simulate(detail=True)` and with `what_if` the run is repeated up to six times, fewer where it takes long.
+        """
+        from .explain.verdict import verdict
+
+        if what_if not in self._verdicts:
+            self._verdicts[what_if] = verdict(self.report, self._again if what_if else None, progress)
+        return self._verdicts[what_if]
+
+    def html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        what_if: bool = True,
+        progress: Callable[[float, float], None] | None = None,
+    ) -> str:
         """The report as one HTML page that needs nothing else; also written to `path`, whole or not at all.
 
-        Layers, activity over time and the critical path are in it after `simulate(detail=True)`.
+        Layers, activity over time and the critical path are in it after `simulate(detail=True)`; with `what_if` also
+        what would help most, for which the run is repeated a few times.
         """
         from .report import run_page
 
-        text = run_page.page(self.report).html()
+        said = self.verdict(what_if=what_if, progress=progress).sentence
+        text = run_page.page(self.report, said).html()
         if path is not None:
             files.write_text(path, text)
         return text

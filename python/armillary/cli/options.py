@@ -37,6 +37,10 @@ Json = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the machine-readable result here; - for standard output."),
 ]
+ReportName = Annotated[
+    str | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here.")
+]
+NoWhatIf = Annotated[bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")]
 NoFold = Annotated[bool, typer.Option("--no-fold", help="Simulate every rank although some behave alike.")]
 Settings = Annotated[
     list[str] | None,

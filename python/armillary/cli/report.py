@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import api
 from ..errors import InputError, Problem
 from . import output
+from .options import NoWhatIf
 
 if TYPE_CHECKING:
     from ..report.page import Page
@@ -38,13 +40,14 @@ def report(
     figures: Figures = None,
     heat: Heat = None,
     include_infeasible: Include = False,
+    no_what_if: NoWhatIf = False,
 ) -> None:
     """Make the page of a run from its JSON, or of a sweep from its results; write its charts as files."""
     with output.guard():
         swept = Path(result).is_dir() or Path(result).suffix == ".parquet"
         target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
         output.claim({"--output": target}, result)
-        page = _of_sweep(result, heat, include_infeasible) if swept else _of_run(result, heat)
+        page = _of_sweep(result, heat, include_infeasible) if swept else _of_run(result, heat, not no_what_if)
         output.write_page(target, page.html())
         if figures is not None:
             from ..report.page import write_figures
@@ -57,12 +60,16 @@ def _folder(result: str) -> Path:
     return Path(result) if Path(result).is_dir() else Path(result).parent
 
 
-def _of_run(result: str, heat: str | None) -> Page:
+def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
+    from ..explain.verdict import verdict
     from ..report import reading, run_page
 
     if heat is not None:
         raise InputError([Problem("", "--heat", f"is for sweeps, and {result} is a file", "the results of a sweep")])
-    return run_page.page(reading.read(result))
+    found = reading.read(result)
+    with output.progress("what would help", clock=False) as update:
+        said = verdict(found, api.rerun(found) if what_if and found["detail"] else None, update)
+    return run_page.page(found, said.sentence)
 
 
 def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:

@@ -16,10 +16,12 @@ from .options import (
     Groups,
     Json,
     NoFold,
+    NoWhatIf,
     Npus,
     Passes,
     PlatformName,
     Ranks,
+    ReportName,
     Seed,
     Settings,
     Timeline,
@@ -31,9 +33,6 @@ WorkloadName = Annotated[
     str,
     typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et; or a text workload."),
 ]
-ReportName = Annotated[
-    str | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here.")
-]
 
 
 def run(
@@ -43,6 +42,7 @@ def run(
     groups: Groups = None,
     json: Json = None,
     no_fold: NoFold = False,
+    no_what_if: NoWhatIf = False,
     npus: Npus = None,
     set_: Settings = None,
     seed: Seed = 0,
@@ -70,15 +70,18 @@ def run(
                 ranks=picked,
                 progress=update,
             )
+        with output.progress("what would help", clock=False) as update:
+            verdict = result.verdict(what_if=report is not None and not no_what_if, progress=update).sentence
         if json != "-":
             from ..report import breakdown, summary
 
             peak: int | None = target.describe()["npu"]["peak_flops"]
             facts = summary.rates(source.summary, result.report["step_time_ns"], peak) if source.summary else ()
-            breakdown.show(result.report, f"{workload} on {target.name}, {backend}", output.console(), facts)
+            title = f"{workload} on {target.name}, {backend}"
+            breakdown.show(result.report, title, output.console(), [verdict, *facts])
         output.write_json(json, result.to_json())
         if report is not None:
-            result.html(report)
+            result.html(report, what_if=not no_what_if)
             output.log(f"report written to {report}")
         if timeline is not None and result.timeline is not None:
             output.log(_told(timeline, result.timeline))

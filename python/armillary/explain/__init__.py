@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .compare import compare
 from .explanation import Comparison, Explanation
+from .verdict import Verdict
 from .why import explain
 
-__all__ = ["Comparison", "Explanation", "compare", "explain"]
+__all__ = ["Comparison", "Explanation", "Verdict", "compare", "explain"]

@@ -18,6 +18,8 @@ from ..schema import Collective, Report
 from .network import Dimension, dimensions
 from .rows import detail
 
+_IN_NETWORK = "in_network"
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -42,6 +44,15 @@ def collective(report: Report, row: Collective) -> Bound | None:
     return (
         _of_any_group(row, network) if prod(sizes) != row["ranks"] else of_grid(row["kind"], row["bytes"], sizes, dims)
     )
+
+
+def of_all(report: Report, kind: str, size: int) -> Bound | None:
+    """The bound of a collective over all NPUs of a report's platform; None on graphs and where switches reduce."""
+    network = [dim for dim in dimensions(report) if dim.size > 1]
+    chosen = report["config"]["platform"]["collectives"].get(kind) or {}
+    if not network or _IN_NETWORK in (chosen.get("algorithms") or []):
+        return None
+    return of_grid(kind, size, [dim.size for dim in network], network)
 
 
 def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[Dimension]) -> Bound:

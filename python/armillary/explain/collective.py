@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..report.page import Section, Table
+from ..report.page import Part, Section, Table
 from ..report.quantity import bandwidth, counted, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
-from . import bounds
+from . import bounds, charts
 from .network import Dimension, dimensions
 from .rows import TERMS, term, term_sum
 
@@ -31,11 +31,14 @@ class Line:
     ns: float
 
 
-def sections(report: Report, row: Collective) -> list[Section]:
-    """What is told of one row."""
+def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]:
+    """What is told of one row; `suffix` tells the charts of several apart."""
     lines = terms(report, row)
     told = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
-    return [Section(heading(row), [*told, _table(row, lines)]), Section("Lower bound", _bound(report, row))]
+    parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]
+    chart = charts.sum_of(f"terms{suffix}", "What the time is made of", parts, "time") if row["mean_ns"] else None
+    made: list[Part] = [*told, *([chart] if chart else []), _table(row, lines)]
+    return [Section(heading(row), made), Section("Lower bound", _bound(report, row))]
 
 
 def data(report: Report, row: Collective) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,12 @@ class Explanation:
     def to_json(self) -> str:
         """`data` as JSON text."""
         return json.dumps(self.data, indent=2)
+
+    def html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """`page` as one HTML document that needs nothing else; also written to `path`, whole or not at all."""
+        if path is not None:
+            self.page.write(path)
+        return self.page.html()
 
     def __str__(self) -> str:
         return words.text(self.page)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from ..report.page import Section, Table
+from ..report.page import Part, Section, Table
 from ..report.quantity import counted, number, share, time
 from ..schema import Class, CriticalPath, PathPart, Report
-from . import bounds
+from . import bounds, charts
 from .rows import LAUNCH, detail
 
 _ROWS = 10
@@ -45,18 +45,20 @@ def data(report: Report) -> dict[str, Any]:
     }
 
 
-def _critical(report: Report, path: CriticalPath) -> list[str | Table]:
+def _critical(report: Report, path: CriticalPath) -> list[Part]:
     if not path["count"]:
         return ["Nothing takes any time."]
     step = report["step_time_ns"] or 1.0
     kinds = ", ".join(f"{part['name']} {share(part['ns'] / step)}" for part in path["by_kind"][:5])
     waits = " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
-    told = [
+    told: list[Part] = [
         f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each of which waits for "
         f"the one before it: {kinds}.",
         *_waits(path, step),
     ]
-    return [*told, _operations(path, step), _named("By layer", path["by_layer"], step)]
+    kinds_of = [(part["name"], part["ns"]) for part in path["by_kind"]]
+    chart = charts.sum_of("path", "The critical path, by kind of operation", kinds_of, "step")
+    return [*told, chart, _operations(path, step), _named("By layer", path["by_layer"], step)]
 
 
 def _waits(path: CriticalPath, step: float) -> list[str]:
@@ -111,11 +113,11 @@ def _parts(report: Report) -> Table:
     return Table("Parts of the step time", ("Ranks", "NPUs", *names), rows)
 
 
-def _bounds(report: Report) -> list[str | Table]:
+def _bounds(report: Report) -> list[Part]:
     found, loads, step = bounds.step(report), bounds.loads(report), report["step_time_ns"]
     if not found and not loads:
         return ["None: nothing computes and nothing is sent."]
-    told: list[str | Table] = []
+    told: list[Part] = []
     if found:
         what, ns = found[0]
         told.append(
@@ -129,7 +131,9 @@ def _bounds(report: Report) -> list[str | Table]:
             f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That bounds this order of "
             "dimensions and these algorithms only: others move bytes to other dimensions (scheduler.dimension_order)."
         )
-    told += [_times("Lower bounds", found, step)] if found else []
+    if found:
+        told += [charts.beside("bounds", "Lower bounds and the step", found, ("step", step))]
+        told += [_times("Lower bounds", found, step)]
     return [*told, _times("Links of each dimension, busy with what this run sent", loads, step)] if loads else told
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..report.page import Page, Section, Table
 from ..report.quantity import counted, number, share, size, time
 from ..schema import Collective, Operation, Report
-from . import collective, step, whatif
+from . import collective, step, verdict, whatif
 from .explanation import EXPLANATION, Explanation
 from .rows import detail, find, operations, pattern, unknown
 
@@ -55,7 +55,8 @@ def _rows(
     seconds: float,
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:
-    sections = [section for row in rows[:_MOST] for section in collective.sections(report, row)]
+    each = enumerate(rows[:_MOST], 1)
+    sections = [section for at, row in each for section in collective.sections(report, row, f"-{at}")]
     if len(rows) > _MOST:
         names = ", ".join(f"{row['name']} ({row['kind']}, {size(row['bytes'])})" for row in rows[_MOST:])
         sections.append(Section("Also meant", [names]))
@@ -82,13 +83,16 @@ def _with_changes(
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:
     """The explanation with what would help."""
-    data["what_if"], data["left_out"] = [], []
+    data["what_if"], data["left_out"], found = [], [], None
     if again is not None:
         found = whatif.effects(report, again, row, seconds, progress)
         sections = [*sections, whatif.section(report, found, row)]
         data["what_if"] = [effect.as_dict(report["step_time_ns"]) for effect in found.effects]
         data["left_out"] = list(found.left_out)
-    return Explanation(Page(title, sections, _lead(report), warnings=report["warnings"]), data)
+    said = verdict.of(report, found) if data["node"] is None else None
+    data["verdict"] = {"sentence": said.sentence, **said.facts} if said else None
+    page = Page(title, sections, _lead(report), warnings=report["warnings"], verdict=said.sentence if said else "")
+    return Explanation(page, data)
 
 
 def _lead(report: Report) -> str:

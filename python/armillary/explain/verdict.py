@@ -1,0 +1,188 @@
+"""The verdict on a run in one sentence: what bounds its step, what would help most, and by how much.
+
+Model: the critical path says what the step takes as long as (without a log, what the mean NPU's time goes to); the
+same run with one thing changed at a time says what would help. How many changes are tried depends on the report
+alone, so that the same run has the same verdict. Not here: what can be changed (`changes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..report.quantity import share, size, time
+from ..schema import PathOperation, Report
+from . import changes, whatif
+from .rows import LAUNCH, detail
+
+_BOUND = 0.5
+"""Share from which something bounds the step, and does not only take most of it."""
+_WAITING = 0.1
+"""Share of the step by which the mean NPU computes less than the critical path, from which that is said."""
+_WORTH = 1e-3
+"""Relative gains below are none."""
+_RUNS = ((2_000_000, 6), (20_000_000, 4))
+"""Operations and messages to be simulated, and how many changes are tried of runs with no more."""
+_FEWEST = 2
+_NAMES = {
+    "compute": "computing",
+    "communication": "communication",
+    "memory": "moving data to and from memory",
+    "hosts": "waiting for hosts, which compute or launch what is next,",
+    "waiting": "waiting for other ranks",
+}
+_KINDS = {"compute": "compute", "load": "memory", "store": "memory", LAUNCH: "hosts", "host": "hosts"}
+_PARTS = {
+    "compute_ns": "compute",
+    "exposed_comm_ns": "communication",
+    "exposed_remote_ns": "memory",
+    "exposed_local_ns": "memory",
+    "exposed_launch_ns": "hosts",
+    "idle_ns": "waiting",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence for a person, and what it says as data."""
+
+    sentence: str
+    facts: Mapping[str, Any]
+    """`bound` (compute, communication, memory, hosts, waiting), its `share` of the step, the largest `operation` and
+    `operation_share`, `fits` in memory, and `helps`: the best change as in `armillary.explanation/1`, or null."""
+
+
+def verdict(
+    report: Report,
+    again: whatif.Again | str | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Verdict:
+    """The verdict on a report. `again` repeats its run with some keys of the platform set, a few times.
+
+    Without `again`, or where it is text (why that can't be), and for a report without detail, nothing is said of what
+    would help.
+    """
+    if again is None or isinstance(again, str) or not _has_detail(report):
+        return of(report, None)
+    wanted = changes.likeliest(report, _runs(report))
+    return of(report, whatif.run(report, again, wanted, progress=progress))
+
+
+def of(report: Report, found: whatif.WhatIf | None) -> Verdict:
+    """The verdict, with what was tried already."""
+    parts = _shares(report)
+    bound = max(parts, key=lambda part: parts[part], default="")
+    if not bound or not report["step_time_ns"]:
+        return Verdict("Nothing takes any time.", {"bound": None, "helps": None})
+    operation = _largest(report, bound)
+    best = _best(report, found)
+    said = [_lacks_memory(report), _bounds(report, bound, parts[bound], operation), *_helps(report, found, best)]
+    now = report["step_time_ns"]
+    facts = {
+        "bound": bound,
+        "share": parts[bound],
+        "operation": operation["name"] if operation else None,
+        "operation_share": operation["ns"] / now if operation else None,
+        "fits": not said[0],
+        "helps": best.as_dict(now) if best else None,
+    }
+    sentence = "; ".join(part for part in said if part)
+    return Verdict(f"{sentence[:1].upper()}{sentence[1:]}.", facts)
+
+
+def _has_detail(report: Report) -> bool:
+    return report["detail"] is not None
+
+
+def _runs(report: Report) -> int:
+    """How many changes are tried: fewer of runs that take long."""
+    counts, classes = report["counts"], max(report["symmetry"]["classes"], 1)
+    simulated = (counts["operations"] + counts["transfers"]) * classes / max(report["ranks"], 1)
+    return next((runs for most, runs in _RUNS if simulated <= most), _FEWEST)
+
+
+def _shares(report: Report) -> dict[str, float]:
+    """What the step goes to, as shares of it: by the critical path, else of the mean NPU."""
+    step = report["step_time_ns"] or 1.0
+    sums: dict[str, float] = {}
+    if _has_detail(report):
+        for part in detail(report)["critical_path"]["by_kind"]:
+            name = _KINDS.get(part["name"], "communication")
+            sums[name] = sums.get(name, 0.0) + part["ns"] / step
+        return sums
+    for field, name in _PARTS.items():
+        sums[name] = sums.get(name, 0.0) + _mean(report, field) / step
+    return {name: part for name, part in sums.items() if part > 0}
+
+
+def _mean(report: Report, field: str) -> float:
+    """Of a part of the step, over all NPUs, ns."""
+    rows: list[tuple[float, int]] = [(each[field], each["count"]) for each in report["classes"]]  # type: ignore[literal-required]
+    return sum(ns * count for ns, count in rows) / max(sum(count for _, count in rows), 1)
+
+
+def _largest(report: Report, bound: str) -> PathOperation | None:
+    """The operations of the largest part that take most of the critical path."""
+    if not _has_detail(report):
+        return None
+    found = detail(report)["critical_path"]["by_operation"]
+    return next((each for each in found if _KINDS.get(each["kind"], "communication") == bound), None)
+
+
+def _bounds(report: Report, bound: str, part: float, operation: PathOperation | None) -> str:
+    step = report["step_time_ns"]
+    where = "its critical path" if _has_detail(report) else "the mean NPU's time"
+    verb = "bounds the step" if part >= _BOUND else "takes most of the step"
+    most = f", most in {operation['name']}, {share(operation['ns'] / step)}" if operation else ""
+    said = f"{_NAMES[bound]} {verb} ({share(part)} of {where}{most})"
+    computing = _mean(report, "compute_ns") / step
+    if _has_detail(report) and bound == "compute" and part - computing > _WAITING:
+        said += f", while the mean NPU computes {share(computing)} of the time and waits the rest{_bubble(report)}"
+    return said
+
+
+def _bubble(report: Report) -> str:
+    """What the generator of the workload says of its pipeline."""
+    summary = report["config"]["workload"].get("summary") or {}
+    return f" (pipeline bubble {share(summary['bubble'])})" if summary.get("bubble") else ""
+
+
+def _lacks_memory(report: Report) -> str:
+    """Says that a rank holds more than its NPU has; empty where all fit, or what is too much lies elsewhere."""
+    npu = report["config"]["platform"]["npu"]
+    capacity = npu.get("memory_capacity_bytes")
+    if not capacity or npu.get("memory_exceeded", "warn") != "warn":
+        return ""
+    summary = report["config"]["workload"].get("summary") or {}
+    held = [sum(each["memory"].values()) for each in summary.get("classes") or []]
+    most = max([*held, *(each["peak_memory_bytes"] for each in report["classes"])], default=0)
+    return f"it does not fit: an NPU would hold {size(most)} and has {size(capacity)}" if most > capacity else ""
+
+
+def _best(report: Report, found: whatif.WhatIf | None) -> whatif.Effect | None:
+    """What would help most, if anything does."""
+    effects = found.effects if found else ()
+    return next((each for each in effects if _gain(report, each) >= _WORTH), None)
+
+
+def _gain(report: Report, effect: whatif.Effect) -> float:
+    return 1 - effect.step_ns / report["step_time_ns"]
+
+
+def _helps(report: Report, found: whatif.WhatIf | None, best: whatif.Effect | None) -> list[str]:
+    """What would help most; and of settings, which cost nothing, the best where that is another."""
+    if found is None or not found.effects:
+        return []
+    if best is None:
+        return [f"none of {len(found.effects)} changes tried would help"]
+    said = [f"{best.change.what} would help most: {_said(report, best)}"]
+    if best.change.derivative:
+        choices = [each for each in found.effects if not each.change.derivative and _gain(report, each) >= _WORTH]
+        said += [f"of other settings, {choices[0].change.what}: {_said(report, choices[0])}"] if choices else []
+    return said
+
+
+def _said(report: Report, effect: whatif.Effect) -> str:
+    gain = _gain(report, effect)
+    return f"{time(effect.step_ns)} instead of {time(report['step_time_ns'])} (-{gain * 100:.1f} %)"
