@@ -142,6 +142,8 @@ def collective_row(
     progress: Progress | None = None,
 ) -> nccl.Row:
     """Times the collective `kind` of one size; see `collective`."""
+    from .explain import bounds
+
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
     count = nccl.element_count(kind, size, ranks, width)
     wanted = nccl.npu_bytes(kind, count, width, ranks)
@@ -149,7 +151,10 @@ def collective_row(
     outcome = _core.collective(kind, wanted, platform._core, backend, fold, at, progress)
     row = nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
     algorithm, protocol, _ = platform._core.library_choice(kind, wanted) or ("", "", 0)
-    return replace(_with_bounds(row, Result(outcome).report), algorithm=algorithm, protocol=protocol)
+    found = Result(outcome).report
+    bound = None if algorithm.startswith("NVLS") else bounds.of_all(found, kind, wanted)
+    least = bound.ns / 1e3 if bound else 0.0
+    return replace(_with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least)
 
 
 def collective_us(kind: str, size: int, platform: Platform, *, backend: str = "analytical") -> float:
@@ -182,9 +187,9 @@ def collective(
 
     `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer. Columns are those of
     nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), the run's `digest`;
-    and how close it comes: `dimension_bound_us`, the time in which the busiest dimension could carry its bytes,
-    `network_bound_us`, that of all dimensions together, and the `utilisation` of each. On a platform with a library
-    also the `algorithm` and `protocol` it chose.
+    and how close it comes: `dimension_bound_us`, the time in which the busiest dimension could carry the bytes sent
+    over it, `network_bound_us`, that of all dimensions together, `lower_bound_us`, below which no algorithm comes, and
+    the `utilisation` of each. On a platform with a library also the `algorithm` and `protocol` it chose.
     """
     import polars as pl
 

@@ -58,6 +58,8 @@ class Row:
     """The time in which the busiest dimension could carry its bytes."""
     network_bound_us: float = 0.0
     """The time in which all dimensions together could."""
+    lower_bound_us: float = 0.0
+    """No algorithm of NPUs that send to one another is faster; 0 where that is not known: graphs, reducing switches."""
     utilisation: list[float] = field(default_factory=list)
     """Of each dimension, innermost first, 0..1."""
     algorithm: str = ""

@@ -11,7 +11,7 @@ import typer
 from .. import __version__, api, nccl
 from ..platform import Platform
 from . import output
-from .options import Backend, BackendName, Json, NoFold, Npus, PlatformName, Settings, settings
+from .options import Backend, BackendName, Json, NoFold, Npus, PlatformName, ReportName, Settings, settings
 
 SCHEMA = "armillary.collective/1"
 
@@ -37,11 +37,12 @@ def collective(
     json: Json = None,
     no_fold: NoFold = False,
     npus: Npus = None,
+    report: ReportName = None,
     set_: Settings = None,
 ) -> None:
     """Time a collective, in the columns of nccl-tests."""
     with output.guard():
-        output.claim({"--json": json}, platform)
+        output.claim({"--json": json, "--report": report}, platform)
         name = nccl.operation(kind)
         nccl.element_bytes(dtype)
         ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")
@@ -50,7 +51,7 @@ def collective(
         nccl.root_rank(root, target.npus)
         for warning in target.warnings:
             output.log(f"warning: {warning}")
-        show = sys.stdout.write if json != "-" else _nothing
+        show = _nothing if "-" in (json, report) else sys.stdout.write
         show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
         show(nccl.header(target.has_library) + "\n")
         rows = []
@@ -70,10 +71,15 @@ def collective(
             "platform": target.describe(),
         }
         output.write_json(json, _result(rows, config, target.warnings))
+        if report is not None:
+            from ..report import collective as pages
+
+            page = pages.page(rows, name, target.name, target.npus, str(backend), target.warnings)
+            output.write_page(report, page.html())
 
 
 def _nothing(_text: str) -> None:
-    """Standard output belongs to the JSON."""
+    """Standard output belongs to the JSON or the page."""
 
 
 def _result(rows: list[nccl.Row], config: dict[str, object], warnings: list[str]) -> str:

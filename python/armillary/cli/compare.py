@@ -8,7 +8,7 @@ import typer
 
 from .. import api
 from . import output
-from .options import Json
+from .options import Json, ReportName
 
 Results = Annotated[
     list[str],
@@ -16,13 +16,15 @@ Results = Annotated[
 ]
 
 
-def compare(results: Results, json: Json = None) -> None:
+def compare(results: Results, json: Json = None, report: ReportName = None) -> None:
     """Say what moved between results, by operation, and why."""
     with output.guard():
-        output.claim({"--json": json}, *results)
+        output.claim({"--json": json, "--report": report}, *results)
         found = api.compare(*results)
-        if json != "-":
+        if "-" not in (json, report):
             from ..report import words
 
             words.show(found.page, output.console())
         output.write_json(json, found.to_json())
+        if report is not None:
+            output.write_page(report, found.html())

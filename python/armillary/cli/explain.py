@@ -12,7 +12,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import load
 from . import output
-from .options import Backend, BackendName, Groups, Json, Npus, Passes, Settings, settings
+from .options import Backend, BackendName, Groups, Json, NoWhatIf, Npus, Passes, ReportName, Settings, settings
 
 if TYPE_CHECKING:
     from ..explain.whatif import Again
@@ -31,7 +31,6 @@ Node = Annotated[
 PlatformName = Annotated[
     str | None, typer.Option("--platform", "-p", metavar="P", help="Preset or platform file, for a workload.")
 ]
-NoWhatIf = Annotated[bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")]
 Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")]
 
 
@@ -45,6 +44,7 @@ def explain(
     no_what_if: NoWhatIf = False,
     npus: Npus = None,
     passes: Passes = 1,
+    report: ReportName = None,
     seconds: Seconds = 20.0,
     set_: Settings = None,
 ) -> None:
@@ -53,21 +53,23 @@ def explain(
     from ..report import reading
 
     with output.guard():
-        output.claim({"--json": json}, what, platform, groups)
+        output.claim({"--json": json, "--report": report}, what, platform, groups)
         if platform is None:
             _no_run(set_, npus, groups)
-            report = reading.read(what)
-            again: Again | str = "not asked for" if no_what_if else api.rerun(report)
+            result = reading.read(what)
+            again: Again | str = "not asked for" if no_what_if else api.rerun(result)
         else:
-            report, again = _run(what, Platform.load(platform, settings(set_, npus)), str(backend), groups, passes)
+            result, again = _run(what, Platform.load(platform, settings(set_, npus)), str(backend), groups, passes)
         with output.progress("what would help", clock=False) as update:
             wanted = None if no_what_if else again
-            found = explained(report, node, again=wanted, seconds=seconds, progress=update)
-        if json != "-":
+            found = explained(result, node, again=wanted, seconds=seconds, progress=update)
+        if "-" not in (json, report):
             from ..report import words
 
             words.show(found.page, output.console())
         output.write_json(json, found.to_json())
+        if report is not None:
+            output.write_page(report, found.html())
 
 
 def _run(
