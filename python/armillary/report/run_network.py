@@ -89,13 +89,14 @@ _UTILISATION = (
 
 
 def _bounds(report: Report) -> list[Part]:
-    """How long the bytes take at least."""
+    """How long these bytes take at least, as they lie on the dimensions; no bound of other orders or algorithms."""
     step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
     if not bounds["dimension_ns"]:
         return []
-    text = f"The bytes take at least {time(bounds['dimension_ns'])}, {share(bounds['dimension_ns'] / step)} of the step"
+    loaded = f"{time(bounds['dimension_ns'])}, {share(bounds['dimension_ns'] / step)} of the step"
+    text = f"Sent over the dimensions as they were, the bytes take at least {loaded}"
     if len(report["dimensions"]) > 1:
-        text += f"; if all dimensions were busy {time(bounds['network_ns'])}, {share(bounds['network_ns'] / step)}"
+        text += f"; with all dimensions busy {time(bounds['network_ns'])}, {share(bounds['network_ns'] / step)}"
     return [f"{text}."]
 
 

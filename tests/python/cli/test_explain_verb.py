@@ -87,3 +87,49 @@ def test_wrong_input(arguments: list[str], said: str, armillary: Armillary, resu
     assert said in run.stderr
     assert "Traceback" not in run.stderr
     assert sorted(results.rglob("*")) == before, "no file appears"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "analytical.json", "link.json"],
+        ["explain", "analytical.json", "--seconds", "0"],
+        ["explain", "link.json", "all_reduce", "--no-what-if"],
+        ["collective", "all_reduce", "-p", "toy.yml", "-b", "1M", "-e", "4M", "-f", "2"],
+    ],
+    ids=" ".join,
+)
+def test_a_page_of_it(arguments: list[str], armillary: Armillary, results: Path) -> None:
+    run = armillary(*arguments, "--report", "page.html")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.splitlines()[-1] == "report written to page.html"
+    assert run.stdout, "the text as well"
+    page = (results / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "<svg" in page
+
+
+def test_a_page_on_standard_output_stands_there_alone(armillary: Armillary, results: Path) -> None:
+    assert results.is_dir()
+    printed = armillary("compare", "analytical.json", "link.json", "--report", "-").stdout
+    assert printed.startswith("<!doctype html>")
+    assert printed.endswith("</html>\n")
+    assert armillary("compare", "analytical.json", "link.json", "--report", "no/such/page.html").returncode == 2
+
+
+def test_the_verdict_comes_first_and_can_be_left_short(armillary: Armillary, results: Path) -> None:
+    explained = armillary("explain", "analytical.json", "--no-what-if").stdout.splitlines()
+    assert explained[1].startswith("Communication bounds the step (")
+    for options, helps in (([], True), (["--no-what-if"], False)):
+        run = armillary("report", "analytical.json", "-o", "r.html", *options)
+        assert run.returncode == 0, run.stderr
+        page = (results / "r.html").read_text(encoding="utf-8")
+        assert "Communication bounds the step (" in page
+        assert ("would help most" in page) is helps
+
+
+def test_the_page_is_the_same_from_the_run_and_from_its_result(armillary: Armillary, results: Path) -> None:
+    options = ["-p", "toy.yml", "--json", "again.json", "--report", "run.html"]
+    assert armillary("run", "traces", *options).returncode == 0
+    assert armillary("report", "again.json", "-o", "read.html").returncode == 0
+    assert (results / "run.html").read_bytes() == (results / "read.html").read_bytes()
