@@ -39,6 +39,7 @@ _PARTS = {
     "exposed_remote_ns": "memory",
     "exposed_local_ns": "memory",
     "exposed_launch_ns": "hosts",
+    "exposed_host_ns": "hosts",
     "idle_ns": "waiting",
 }
 

@@ -57,8 +57,8 @@ def _dimensions(report: Report) -> _Found:
 
 def _classes(report: Report, detail: Detail) -> _Found:
     count = len(report["classes"])
-    for part, rows in (("layers", detail["layers"]), ("memory", detail["memory"])):
-        for at, row in enumerate(rows):
+    for part in ("layers", "memory", "gantt"):
+        for at, row in enumerate(detail[part]):  # type: ignore[literal-required]
             yield from _index(f"detail.{part}[{at}].rank_class", row["rank_class"], count, "class of ranks")
 
 
@@ -79,13 +79,15 @@ def _index(place: str, value: int, count: int, what: str) -> _Found:
 
 
 def _bins(detail: Detail) -> _Found:
-    """Activity has as many bins everywhere."""
+    """Activity and the critical path have as many bins everywhere."""
     activity: Mapping[str, Any] = dict(detail["activity"])
     lengths = {
         f"detail.activity.{key}{suffix}": len(bins)
         for key, found in activity.items()
         for suffix, bins in _series(key, found)
     }
+    for at, each in enumerate(detail["critical_path"]["over_time"]):
+        lengths[f"detail.critical_path.over_time[{at}].ns"] = len(each["ns"])
     most = max(lengths.values(), default=0)
     for place, length in lengths.items():
         if length != most:

@@ -80,6 +80,7 @@ def _changed(report: Report, path: list[Any], value: object) -> str:
         (["detail", "collectives", 0, "terms", 0, "dim"], 2, "detail.collectives[0].terms[0].dim", "no such dimension"),
         (["detail", "layers", 1, "rank_class"], 99, "detail.layers[1].rank_class", "no such class"),
         (["detail", "memory", 0, "rank_class"], 99, "detail.memory[0].rank_class", "no such class"),
+        (["detail", "gantt", 0, "rank_class"], 99, "detail.gantt[0].rank_class", "no such class"),
         (["detail", "activity", "compute"], [0.5], "detail.activity.compute", "has 1 bins"),
         (["classes", 0, "compute_ns"], -1.0, "classes[0].compute_ns", "is -1.0"),
         (["step_time_ns"], -5.0, "step_time_ns", "is -5.0"),
