@@ -120,7 +120,7 @@ def _changes(
     for row in rows:
         sums[row[field]] = sums.get(row[field], 0.0) + abs(row["change_ns"])
     scale = Scale.of(max(sums.values(), default=0.0))
-    place = {"field": field, "type": "nominal", "sort": list(order), "title": None, "axis": {"labelLimit": 320}}
+    place = {"field": field, "type": "nominal", "sort": list(order), "title": None}
     encoding: dict[str, Any] = {
         "y": place,
         "x": {"field": "change", "type": "quantitative", "title": scale.axis("change")},
@@ -148,7 +148,7 @@ def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> 
         }
         for change, ns, tenth in rows
     ]
-    place = {"field": "change", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 420}}
+    place = {"field": "change", "type": "nominal", "sort": None, "title": None}
     colour = {
         "field": "kind",
         "type": "nominal",

@@ -19,6 +19,7 @@ from .rows import term, term_sum
 
 _ROWS = 15
 _REASONS = 3
+_CAUSES = 2
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,22 @@ def page(pairs: Sequence[Pair]) -> Page:
     first, alone = pairs[0], len(pairs) == 1
     sections = [section for at, pair in enumerate(pairs) for section in _sections(pair, "" if alone else f"-{at + 1}")]
     if alone:
-        return Page(first.data["headline"], sections, verdict=_reasons(first.data), facts=_facts(first))
+        return Page(first.data["headline"], sections, verdict=_verdict(first.data), facts=_facts(first))
     others = counted(len(pairs), "other run")
     told = [Section("At a glance", [_glance(pairs)]), *sections]
     return Page(f"{first.names[0]} beside {others}", told, verdict=_fastest(pairs))
+
+
+def _verdict(data: Mapping[str, Any]) -> str:
+    """What most of the difference is, in one sentence."""
+    found = list(data["causes"].items())
+    if not found:
+        return "No operation on the critical path takes another time."
+    most = [f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})" for cause, ns in found[:_CAUSES]]
+    rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
+    if len(found) > _CAUSES:
+        most.append(f"{_signed(rest)} all other causes")
+    return f"Of {_signed(data['delta_ns'])} a step: {'; '.join(most)}."
 
 
 def _fastest(pairs: Sequence[Pair]) -> str:
@@ -88,8 +101,8 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
     one, two = throughput.of(pair.a.report), throughput.of(pair.b.report)
     told: list[Part] = [] if not suffix else [f"{data['headline']}."]
     told += list(throughput.notes(one, two, names))
-    told += [_reasons(data)] if suffix or not data["reasons"] else []
-    told += [throughput.table(one, two, names)]
+    told += [_reasons(data)]
+    told += [throughput.table(one, two, names)] if data["unit"] != "step" or one.npus != two.npus else []
     if pair.moves:
         told += [charts.waterfall(data, names, suffix), _causes(data)]
     found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told)]

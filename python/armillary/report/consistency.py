@@ -58,7 +58,7 @@ def _dimensions(report: Report) -> _Found:
 def _classes(report: Report, detail: Detail) -> _Found:
     count = len(report["classes"])
     for part in ("layers", "memory", "gantt"):
-        for at, row in enumerate(detail[part]):  # type: ignore[literal-required]
+        for at, row in enumerate(detail[part]):
             yield from _index(f"detail.{part}[{at}].rank_class", row["rank_class"], count, "class of ranks")
 
 
