@@ -42,7 +42,8 @@ def _verdict(rows: Sequence[Row], kind: str) -> str:
     half = next((row for row in rows if row.busbw >= best.busbw / 2), best)
     said += f", and half of that from {_size(half.size)} on" if half is not best else ""
     if best.lower_bound_us and best.time_us:
-        said += f"; no algorithm could take less than {share(best.lower_bound_us / best.time_us)} of its time there"
+        part = share(best.lower_bound_us / best.time_us)
+        said += f"; unless switches reduce, no algorithm takes less than {part} of its time there"
     return f"{said}."
 
 
@@ -56,7 +57,7 @@ def _facts(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Fact]:
     if len(rows) > 1:
         yield Fact("Mean bus bandwidth", _rate(sum(row.busbw for row in rows) / len(rows)), "over all sizes")
     if bound := _bound(best, kind, npus):
-        yield Fact("Bound", _rate(bound), f"at {_size(best.size)}, whatever the algorithm")
+        yield Fact("Bound", _rate(bound), f"at {_size(best.size)}, unless switches reduce")
 
 
 def _sections(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Section]:
