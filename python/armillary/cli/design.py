@@ -62,7 +62,7 @@ def design(
         limit = int(budget) if budget is not None and budget.isdecimal() and len(budget) < 10 else budget
         given = {"objective": objective, "simulate": simulate, "budget": limit}
         with output.progress("designing", clock=False) as update:
-            tell = None if update is None else lambda _, share: update(share, 0.0)
+            tell = None if update is None else lambda what, share: update(share, 0.0, what)
             found = run(spec, progress=tell, **{key: each for key, each in given.items() if each is not None})
         if "-" not in (json, csv):
             from ..report import design as report

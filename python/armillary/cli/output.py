@@ -255,10 +255,11 @@ def _identity(path: str) -> str | None:
 
 
 @contextlib.contextmanager
-def progress(label: str, clock: bool = True) -> Iterator[Callable[[float, float], None] | None]:
+def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | None]:
     """A bar with an estimate on stderr for work of more than a second; nothing when stderr is not a terminal.
 
-    `clock` shows the simulated time beside it.
+    It is called with the share that is done, the simulated time (shown with `clock`) and, for work of several parts,
+    what is being done.
     """
     if not sys.stderr.isatty():
         yield None
@@ -277,12 +278,12 @@ def progress(label: str, clock: bool = True) -> Iterator[Callable[[float, float]
     task = bar.add_task(label, total=1.0, at="")
     begin = monotonic()
 
-    def update(done: float, simulated_ns: float) -> None:
+    def update(done: float, simulated_ns: float, what: str = label) -> None:
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
         at = f"at {simulated_ns / 1e6:,.3f} ms" if clock else ""
         # Before the first operation ends nobody can tell how long it takes: the bar only shows that something moves.
-        bar.update(task, total=1.0 if done else None, completed=done, at=at)
+        bar.update(task, total=1.0 if done else None, completed=done, description=what, at=at)
 
     try:
         yield update

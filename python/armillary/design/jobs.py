@@ -51,10 +51,9 @@ def choices(
         return (), ()
     lists, notes = [], []
     for index, each in enumerate(raw):
-        reader = _Entry(source, ("workloads", index), each, npus, settings, limit, topology, paper)
+        tell = None if progress is None else _within(progress, index / len(raw), (index + 1) / len(raw))
+        reader = _Entry(source, ("workloads", index), each, npus, settings, limit, topology, paper, tell)
         lists.append(list(reader.jobs()))
-        if progress is not None:
-            progress((index + 1) / len(raw))
         notes += reader.notes
     _unique(source, lists)
     count = math.prod(map(len, lists))
@@ -62,6 +61,11 @@ def choices(
         source.fault(("workloads",), f"{count:,} combinations of parallelisations", f"up to {_MOST_CHOICES:,}")
         return (), ()
     return tuple(_choice(some) for some in itertools.product(*lists)), tuple(notes)
+
+
+def _within(progress: Callable[[float], None], begin: float, end: float) -> Callable[[float], None]:
+    """Progress of a part of the work."""
+    return lambda share: progress(begin + (end - begin) * share)
 
 
 def _choice(some: Sequence[tuple[Job, str]]) -> Choice:
@@ -89,9 +93,10 @@ class _Entry:
         limit: float | None,
         topology: Topology,
         paper: bool,
+        progress: Callable[[float], None] | None,
     ) -> None:
         self.source, self.path, self.npus, self.settings, self.limit = source, path, npus, settings, limit
-        self.topology, self.paper = topology, paper
+        self.topology, self.paper, self.progress = topology, paper, progress
         self.values: dict[str, Any] = {"model": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
         self.notes: list[str] = []
 
@@ -179,7 +184,8 @@ class _Entry:
         if any(key not in known for key in given) or not all(given[key] for key in varied):
             return
         found, why = 0, []
-        for values in itertools.product(*(given[key] for key in varied)):
+        count = math.prod(len(given[key]) for key in varied)
+        for index, values in enumerate(itertools.product(*(given[key] for key in varied))):
             chosen = self.filled({**given, **dict(zip(varied, values, strict=True))}, known)
             try:
                 made = build(model, **chosen)
@@ -190,8 +196,8 @@ class _Entry:
             found += 1
             several = [key for key in varied if len(given[key]) > 1]
             text = ", ".join(f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen)
-            yield self.job(str(self.values.get("name", model.name)), made), text if several else ""
-        self.left_out(model.name, found, why, math.prod(len(given[key]) for key in varied))
+            yield self.job(str(self.values.get("name", model.name)), made, (index, count)), text if several else ""
+        self.left_out(model.name, found, why, count)
 
     def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:
         if not found:
@@ -220,10 +226,14 @@ class _Entry:
             said = f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of {float(capacity) / 1e9:,.1f} GB"
             raise InputError([Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")])
 
-    def job(self, name: str, made: Workload) -> Job:
-        """The workload with its compute time and, unless told otherwise, what it hides."""
+    def job(self, name: str, made: Workload, at: tuple[int, int] = (0, 1)) -> Job:
+        """The workload, with what it hides unless `overlap` is none; `at`: its place among how many choices."""
         raw = self.values.get("overlap", "measured")
         if raw not in ("measured", "none"):
             self.fault(("overlap",), f"{raw!r} is no overlap", "measured, none")
         measured = raw == "measured" and not self.paper
-        return overlap.job(name, made, self.settings, weight=self.weight, limit=self.limit, measured=measured)
+        index, count = at
+        tell = None if self.progress is None else _within(self.progress, index / count, (index + 1) / count)
+        return overlap.job(
+            name, made, self.settings, weight=self.weight, limit=self.limit, measured=measured, progress=tell
+        )

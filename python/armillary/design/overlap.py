@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..api import simulate
@@ -26,6 +26,7 @@ from .timing import pace
 from .topology import MOST_DIMENSIONS, Dimension, Topology
 from .traffic import Volume
 
+Progress = Callable[[float], None]
 _AMPLE = "1000000 TB/s"
 _POINTS = (0.02, 0.06, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0)
 """Times of the communication over compute at which the step is simulated."""
@@ -41,19 +42,25 @@ def job(
     weight: float = 1.0,
     limit: float | None = None,
     measured: bool = True,
+    progress: Progress | None = None,
 ) -> Job:
     """A workload with its compute time and, if `measured`, what it hides; `settings` are keys of a platform file.
 
     Raises `InputError` for a workload that can't run, `StalledError`.
     """
+    tell = progress or (lambda _: None)
     volumes = busiest(traffic.volumes(workload))
     ranks = max(workload.ranks, 2)
     ideal = Platform(f"SW({ranks})", bandwidth=_AMPLE, latency="0 ns", settings={**settings, **_FLAT})
     plain = Job(name, workload, volumes, _seconds(workload, ideal), weight=weight, limit=limit)
-    axes = _axes(volumes, workload.ranks)
-    if not measured or axes is None:
+    own = axes(volumes, workload.ranks)
+    if not measured or own is None:
         return plain
-    found = [_measured(plain, settings, axes, groups) for groups in _clusters(volumes, axes.sizes)]
+    clusters = _clusters(volumes, own.sizes)
+    found = []
+    for index, groups in enumerate(clusters):
+        tell(index / len(clusters))
+        found.append(_measured(plain, settings, own, groups))
     exposed = sorted(found, key=lambda each: -each.lines[0][0])
     made = replace(plain, clusters=tuple(exposed))
     return replace(made, crowding=_crowding(made, settings)) if len(exposed) > 1 else made
@@ -87,7 +94,7 @@ def _seconds(workload: Workload, platform: Platform) -> float:
     return simulate(workload, platform).step_time_ns / 1e9
 
 
-def _axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
+def axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
     """The axes of the groups as dimensions; nothing where there are none, too many, or they are no axes.
 
     The distance of messages is a mark of its own where it fits between those of the groups.

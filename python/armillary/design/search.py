@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError, Problem
-from . import bind, front, infeasible, optimal, timing, traffic, whole
+from . import bind, front, infeasible, optimal, overlap, timing, traffic, whole
 from .build import Job, step_model
 from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question
@@ -578,11 +578,13 @@ def _conflict(task: Task, instance: _Instance) -> Problem:
 
 def _misplaced(task: Task, tried: Sequence[Topology]) -> Problem:
     place = task.origin or task.name
-    help_ = "sizes whose products are those of the groups"
-    for job in task.choices[0].jobs:
+    for job in (job for choice in task.choices for job in choice.jobs):
         for each in job.volumes:
             off = [topology for topology in tried if traffic.spans(each, topology.sizes) is None]
             if off:
-                said = f"the group {each.group} of {job.name} ({each.members}) lies on no grid of {off[0]}"
+                said = f"the group {each.group} of {job.name} ({each.members}) can't be laid out on {off[0]}"
+                own = overlap.axes(job.volumes, job.workload.ranks)
+                fits = f", such as {'_'.join(map(str, own.sizes))}" if own else ""
+                help_ = f"sizes of dimensions of which each group takes a whole one, or an even part{fits}"
                 return Problem(place, "topologies", said, help_)
     return Problem(place, "most", "nothing was solved", "more topologies to be solved")

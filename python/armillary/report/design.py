@@ -107,7 +107,7 @@ def _searched(search: Data) -> str:
         f"{search['excluded']:,} proved no better in the model",
     ]
     if search["misplaced"]:
-        parts.append(f"{search['misplaced']:,} on which a group lies on no grid")
+        parts.append(f"{search['misplaced']:,} on which a group can't be laid out")
     if search["infeasible"]:
         parts.append(f"{search['infeasible']:,} that the constraints rule out")
     return ", ".join(parts) + f"; {search['proved']:.1%} settled by {search['programs']:,} programs"
