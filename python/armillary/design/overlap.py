@@ -50,10 +50,10 @@ def job(
     """
     tell = progress or (lambda _: None)
     volumes = busiest(traffic.volumes(workload))
-    ranks = max(workload.ranks, 2)
-    ideal = Platform(f"SW({ranks})", bandwidth=_AMPLE, latency="0 ns", settings={**settings, **_FLAT})
-    plain = Job(name, workload, volumes, _seconds(workload, ideal), weight=weight, limit=limit)
     own = axes(volumes, workload.ranks)
+    network = str(own or f"SW({max(workload.ranks, 2)})")
+    ideal = Platform(network, bandwidth=_AMPLE, latency="0 ns", settings={**settings, **_FLAT})
+    plain = Job(name, workload, volumes, _seconds(workload, ideal), weight=weight, limit=limit)
     if not measured or own is None:
         return plain
     clusters = _clusters(volumes, own.sizes)
