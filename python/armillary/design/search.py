@@ -584,7 +584,7 @@ def _misplaced(task: Task, tried: Sequence[Topology]) -> Problem:
             if off:
                 said = f"the group {each.group} of {job.name} ({each.members}) can't be laid out on {off[0]}"
                 own = overlap.axes(job.volumes, job.workload.ranks)
-                fits = f", such as {'_'.join(map(str, own.sizes))}" if own else ""
-                help_ = f"sizes of dimensions of which each group takes a whole one, or an even part{fits}"
+                fits = f", such as {' x '.join(map(str, own.sizes))} NPUs" if own else ""
+                help_ = f"dimensions that each group fills or divides evenly{fits}"
                 return Problem(place, "topologies", said, help_)
     return Problem(place, "most", "nothing was solved", "more topologies to be solved")
