@@ -98,8 +98,8 @@ class Program:
     ) -> int:
         """A kernel of `operations` FLOPs over `bytes` of tensors; a recorded duration counts where those are unknown.
 
-        `kernel` is one of other, gemm, grouped, convolution, attention, elementwise, normalization, embedding,
-        optimizer.
+        `kernel` is one of other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization,
+        embedding, optimizer.
         """
     def gemm(
         self,

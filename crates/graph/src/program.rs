@@ -62,6 +62,8 @@ pub enum Kernel {
     Grouped,
     Convolution,
     Attention,
+    /// Attention of a block of queries to keys that all of them see: no part of it is masked.
+    UnmaskedAttention,
     Elementwise,
     Normalization,
     Embedding,
@@ -70,12 +72,13 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kind, in a fixed order.
-    pub const ALL: [Kernel; 9] = [
+    pub const ALL: [Kernel; 10] = [
         Kernel::Other,
         Kernel::Gemm,
         Kernel::Grouped,
         Kernel::Convolution,
         Kernel::Attention,
+        Kernel::UnmaskedAttention,
         Kernel::Elementwise,
         Kernel::Normalization,
         Kernel::Embedding,
@@ -90,10 +93,20 @@ impl Kernel {
             Kernel::Grouped => "grouped",
             Kernel::Convolution => "convolution",
             Kernel::Attention => "attention",
+            Kernel::UnmaskedAttention => "unmasked_attention",
             Kernel::Elementwise => "elementwise",
             Kernel::Normalization => "normalization",
             Kernel::Embedding => "embedding",
             Kernel::Optimizer => "optimizer",
+        }
+    }
+
+    /// The kind whose efficiency counts where a file has none for this one.
+    pub const fn general(self) -> Option<Kernel> {
+        match self {
+            Kernel::Grouped => Some(Kernel::Gemm),
+            Kernel::UnmaskedAttention => Some(Kernel::Attention),
+            _ => None,
         }
     }
 

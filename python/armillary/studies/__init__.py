@@ -11,7 +11,27 @@ import importlib
 from ..errors import InputError, Problem
 from .study import BACKENDS, Row, Study
 
-STUDIES = ("a1", "a2", "a3", "a4", "a5", "a6", "b1", "b2", "b3", "b4", "b5", "b6", "d6", "d7", "v1", "v2", "v3")
+STUDIES = (
+    "a1",
+    "a2",
+    "a3",
+    "a4",
+    "a5",
+    "a6",
+    "b1",
+    "b2",
+    "b3",
+    "b4",
+    "b5",
+    "b6",
+    "d6",
+    "d7",
+    "v1",
+    "v2",
+    "v3",
+    "v4",
+    "v5",
+)
 """Every study, as its module is called."""
 
 

@@ -88,18 +88,25 @@ def _operations(at: Setting) -> tuple[int, int]:
     return scores + values, 3 * scores + 2 * values
 
 
-def _kernels(at: Setting, ahead: int, back: int, others: int, step: str = "") -> tuple[Work, Work]:
-    """Forward and backward kernel of so many operations against `others` bytes of keys and values."""
+def _kernels(
+    at: Setting, ahead: int, back: int, others: int, step: str = "", unmasked: bool = False
+) -> tuple[Work, Work]:
+    """Forward and backward kernel of so many operations against `others` bytes of keys and values.
+
+    Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in part.
+    """
     size = sizes(at)
     own = size.queries + size.values
-    forward = Work(f"attention.core{step}", "attention", ahead, own + others)
-    return forward, Work(f"attention.core{step}.grad", "attention", back, 3 * own + 2 * others)
+    kind = "unmasked_attention" if unmasked else "attention"
+    forward = Work(f"attention.core{step}", kind, ahead, own + others)
+    return forward, Work(f"attention.core{step}.grad", kind, back, 3 * own + 2 * others)
 
 
 def _flash(at: Setting) -> tuple[Script, Script]:
     """One kernel forward, one backward."""
     several = at.par.cp if at.par.cp_comm_type != "a2a" else 1
-    forward, backward = _kernels(at, *_operations(at), sizes(at).shared * several)
+    # Of gathered keys a `cp`-th of the work is masked in part.
+    forward, backward = _kernels(at, *_operations(at), sizes(at).shared * several, unmasked=several > 1)
     return (forward,), (backward,)
 
 
@@ -156,7 +163,10 @@ def _ring(at: Setting) -> tuple[Script, Script]:
     """A step for each rank's keys and values, those for the next one on their way meanwhile."""
     cp = at.par.cp
     ahead, back = _operations(at)
-    kernels = [_kernels(at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}") for i in range(cp)]
+    kernels = [
+        _kernels(at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}", unmasked=i > 0)
+        for i in range(cp)
+    ]
     forward: list[Step] = []
     backward: list[Step] = []
     for i, (kernel, gradient) in enumerate(kernels):

@@ -32,8 +32,9 @@ def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options
 
     `transformer("gpt3-175b", tp=16, dp=64)`. The options are the fields of `Parallelism`. There are tp x cp x dp x pp
     ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with the same weights), and with
-    `zero_group` `zero` (ranks that a shard is split over) and `replica` (those with the same shard). Raises
-    `InputError` listing every problem.
+    `zero_group` `zero` (ranks that a shard is split over) and `replica` (those with the same shard). With
+    `overlap_passes` backward passes use groups of their own, `tp.backward` and so on. Under `dualpipe` stages come in
+    the order 0, pp - 1, 1, pp - 2 and so on. Raises `InputError` listing every problem.
     """
     return generate(load_model(model), "transformer", options)
 

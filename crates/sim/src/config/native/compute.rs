@@ -188,8 +188,10 @@ fn ratios(at: &At<'_>, key: &str, findings: &mut Findings) -> [Ratio; Kernel::AL
                 all[kernel as usize] = part(&value, findings);
             }
         }
-        if at.get(Kernel::Grouped.name()).is_none() {
-            all[Kernel::Grouped as usize] = all[Kernel::Gemm as usize];
+        for kernel in Kernel::ALL {
+            if let Some(general) = kernel.general().filter(|_| at.get(kernel.name()).is_none()) {
+                all[kernel as usize] = all[general as usize];
+            }
         }
     }
     all
@@ -308,8 +310,7 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
         for (key, ratios) in
             [("efficiency", roofline.efficiency.rate), ("memory_efficiency", roofline.efficiency.memory)]
         {
-            // Groups reach what other multiplications do, unless a file says otherwise.
-            let usual = |kernel| if kernel == Kernel::Grouped { ratios[Kernel::Gemm as usize] } else { Ratio::ONE };
+            let usual = |kernel: Kernel| kernel.general().map_or(Ratio::ONE, |general| ratios[general as usize]);
             let parts = Kernel::ALL.into_iter().zip(ratios).filter(|(kernel, ratio)| *ratio != usual(*kernel));
             let parts: Vec<String> = parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
             lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));

@@ -41,10 +41,11 @@ fn a_word_and_a_mapping_mean_the_same() {
 #[test]
 fn efficiencies_are_by_kind_or_for_all() {
     let platform = read("{efficiency: {gemm: 70.5 %, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
-    let mut efficiency = Efficiency { memory: [Ratio(836_000); 9], ..Efficiency::default() };
+    let mut efficiency = Efficiency { memory: [Ratio(836_000); 10], ..Efficiency::default() };
     efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Grouped as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Attention as usize] = Ratio(500_000);
+    efficiency.rate[Kernel::UnmaskedAttention as usize] = Ratio(500_000);
     assert_eq!(platform.npu.compute, Compute::Roofline(Roofline { efficiency, ..Roofline::ideal(PEAK, MEMORY) }));
     let shown = to_json(&platform);
     assert_eq!(shown["npu"]["compute"], "roofline");
@@ -170,7 +171,7 @@ fn a_table_lies_beside_its_platform() {
     let Compute::Measured(measured) = &platform.npu.compute else { panic!("another model") };
     let Measured { table, rest } = measured.as_ref();
     assert_eq!(table.estimate(&Gemm { batch: 1, m: 1024, n: 1024, k: 1024, width: 2 }).unwrap().time, Span(18_000_000));
-    assert_eq!(rest.efficiency.rate, [Ratio(500_000); 9]);
+    assert_eq!(rest.efficiency.rate, [Ratio(500_000); 10]);
     assert_eq!(from_yaml(&to_yaml(&platform), "elsewhere/q.yml", &[]).as_ref(), Ok(&platform));
     let shown = to_json(&platform)["npu"]["compute_settings"]["table"].clone();
     assert_eq!((shown["file"].as_str(), shown["shapes"].as_u64()), (Some("gemm.csv"), Some(1)));
@@ -181,8 +182,8 @@ fn a_table_lies_beside_its_platform() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-fn ratios(most: u64) -> impl Strategy<Value = [Ratio; 9]> {
-    prop::array::uniform9(prop_oneof![Just(1_000_000), 1..=most]).prop_map(|all| all.map(Ratio))
+fn ratios(most: u64) -> impl Strategy<Value = [Ratio; 10]> {
+    prop::array::uniform10(prop_oneof![Just(1_000_000), 1..=most]).prop_map(|all| all.map(Ratio))
 }
 
 fn rooflines() -> impl Strategy<Value = Roofline> {
