@@ -186,7 +186,25 @@ def test_heads_are_packed_and_unpacked() -> None:
     copies = moved(inner.forward, "elementwise") - core(setting(LLAMA, cp=4)).again[0].bytes  # type: ignore[union-attr]
     assert copies == 4 * sent
     assert moved(inner.forward, "attention") == sent
-    assert moved(core(setting(LLAMA, cp=4, cp_comm_type="all_gather")).forward, "attention") == sent + 3 * size.shared
+    gathered = core(setting(LLAMA, cp=4, cp_comm_type="all_gather")).forward
+    assert moved(gathered, "unmasked_attention") == sent + 3 * size.shared
+
+
+def test_only_a_ranks_own_keys_are_masked() -> None:
+    """In a ring the first kernel, of `cp`; the others see whole blocks, which platforms may give an efficiency."""
+    for script in (core(setting(LLAMA, cp=4)).forward, core(setting(LLAMA, cp=4)).backward):
+        kinds = [step.kernel for step in script if isinstance(step, Work) and "attention.core" in step.name]
+        assert kinds == ["attention"] + ["unmasked_attention"] * 3
+    workload = build(LLAMA, cp=4, seq=4096)
+    times = []
+    for settings_ in ({}, {"npu.compute.efficiency": {"unmasked_attention": 0.5}}):
+        target = arm.Platform(
+            "Switch(4)", bandwidth="1 TB/s", latency="0 ns", settings={"npu.peak": "1 TFLOPS", **settings_}
+        )
+        times.append(arm.simulate(workload, target).step_time_ns)
+    # 8 layers, 3.5 times the forward pass's operations, three quarters of them unmasked.
+    unmasked = 8 * 3.5 * (1024 * 4096 * 8 * 16) * 3 / 4
+    assert times[1] - times[0] == pytest.approx(unmasked / 1000, rel=0.01)
 
 
 PROBLEMS = [

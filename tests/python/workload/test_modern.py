@@ -88,7 +88,7 @@ def test_nearly_even_layouts_are_read_back(layers: int, parts: int) -> None:
     assert sum(counts) == layers
     assert max(counts) - min(counts) <= 1
     if layers >= parts:
-        model = decoder(Model("any", "transformer", LLAMA.fields | {"layers": layers}))
+        model = decoder(Model("any", "transformer", {**LLAMA.fields, "layers": layers}))
         assert list(read_layout(shortened(counts), model, parts, 0).layers) == counts
 
 
@@ -257,7 +257,7 @@ def test_visits_are_those_of_random_experts(experts: int, top_k: int, ep: int, n
     """Against every choice of experts there is."""
     import itertools
 
-    model = Model("any", "moe", EXPERTS.fields | {"experts": experts, "top_k": top_k})
+    model = Model("any", "moe", {**EXPERTS.fields, "experts": experts, "top_k": top_k})
     at = setting(model, dp=ep, ep=ep, ep_node=near, node_limit=limit)
     nodes = limit or ep // near
     each = experts // ep
