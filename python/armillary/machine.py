@@ -1,4 +1,5 @@
-"""What memory this process may still take: the least of what its limits, its container and the machine leave.
+"""What memory this process may still take: the least of what its limits, its container and the machine leave; and
+what a run will take of time.
 
 `ARMILLARY_MEMORY` (`64 GiB`, `500 MB`, `unlimited`) replaces what is found, for who knows better.
 Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5).
@@ -10,6 +11,7 @@ import contextlib
 import os
 import re
 import resource
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from .errors import InputError, Problem
 VARIABLE = "ARMILLARY_MEMORY"
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_PACE = 3_000_000
+"""Events that a core handles in a second."""
 _HELP = "an amount such as 64 GiB, or unlimited"
 
 
@@ -32,6 +36,14 @@ def available() -> int | None:
 def is_given() -> bool:
     """Whether the user has said how much memory may be taken."""
     return bool(os.environ.get(VARIABLE))
+
+
+def warn_of_long_run(ranks: int, events: int) -> None:
+    """Says beforehand that a run takes minutes or more."""
+    seconds = events / _PACE
+    amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
+    text = f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which takes about {amount}"
+    warnings.warn(f"{text}; fewer chunks, the analytical backend or a smaller machine take less", stacklevel=2)
 
 
 def _wanted(text: str) -> int | None:

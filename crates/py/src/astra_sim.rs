@@ -5,8 +5,7 @@
 //! cycles.`, in the order in which ranks finish, lower ranks first among equals. A cycle is a nanosecond.
 
 use crate::errors;
-use crate::signals::Hook;
-use crate::simulate::backend_kind;
+use crate::simulate::{backend_kind, foreseen};
 use graph::Problem;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -53,9 +52,7 @@ pub fn astra_sim(py: Python<'_>, arguments: Vec<String>) -> PyResult<Answer> {
     if let (Some(path), false) = (&ours.json, json_to_stdout) {
         py.import("armillary.files")?.call_method1("require_writable", (path,))?;
     }
-    let mut hook = Hook::new(None);
-    let ended = py.detach(|| sim::run::run(&config, &mut |progress| hook.call(&progress)));
-    let outcome = ended.map_err(|error| errors::run(py, error, hook.raised))?;
+    let outcome = foreseen(py, &config, None)?;
     warn(&outcome)?;
     if !json_to_stdout {
         py.detach(|| print(&outcome, io::stdout().lock()))?;

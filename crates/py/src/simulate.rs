@@ -8,9 +8,11 @@ use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::error::Error;
+use sim::estimate::Estimate;
 use sim::observe::TimelineRequest;
 use sim::run::{BackendKind, Config, Source, Watch};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use units::{Bytes, Span};
 
 #[pyclass(frozen)]
@@ -135,11 +137,44 @@ pub fn check(
 
 /// Runs without the GIL, minding signals.
 fn run(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
-    let mut hook = Hook::new(progress);
-    let ended = py.detach(|| sim::run::run(config, &mut |progress| hook.call(&progress)));
-    let outcome = ended.map_err(|error| errors::run(py, error, hook.raised))?;
+    let outcome = foreseen(py, config, progress)?;
     let json = serde_json::to_string_pretty(&outcome.report).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     Ok(Outcome { outcome, json })
+}
+
+/// Runs what this machine's memory can hold, after a warning where it will take long.
+pub fn foreseen(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<sim::run::Outcome> {
+    let available: Option<u64> = py.import("armillary.machine")?.call_method0("available")?.extract()?;
+    let mut hook = Hook::new(progress);
+    let raised = Mutex::new(None);
+    let ended = py.detach(|| {
+        let mut foresee = |estimate: &Estimate| {
+            if let Some(problem) = available.and_then(|bytes| estimate.refusal(bytes, config.backend)) {
+                return Err(Error::Input(vec![problem]));
+            }
+            warn(estimate).map_err(|error| {
+                *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Error::Cancelled
+            })
+        };
+        sim::run::run_foreseen(config, &mut foresee, &mut |progress| hook.call(&progress))
+    });
+    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner).or(hook.raised);
+    ended.map_err(|error| errors::run(py, error, raised))
+}
+
+/// Events from which a run takes minutes.
+const LONG: u128 = 1_000_000_000;
+
+/// Tells Python of a run that will take long.
+fn warn(estimate: &Estimate) -> PyResult<()> {
+    if estimate.events < LONG {
+        return Ok(());
+    }
+    Python::attach(|py| {
+        let told = (estimate.ranks, estimate.events);
+        py.import("armillary.machine")?.call_method1("warn_of_long_run", told).map(|_| ())
+    })
 }
 
 /// The backend called `name`.

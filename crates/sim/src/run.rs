@@ -4,6 +4,7 @@
 //! Not here: files (`config`, `trace`), what a stage does (the module named by its call).
 
 use crate::error::Error;
+use crate::estimate::{Estimate, estimate};
 use crate::executor::{Executor, Finished, Folding, Halt, Lowering, Progress, Settings};
 use crate::observe::{Log, Observer, Shown, Timeline, TimelineRequest};
 use crate::platform::Platform;
@@ -103,6 +104,21 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Resul
     run_with(config, true, progress)
 }
 
+/// As [`run`]; `foresee` hears what the run will take before it takes it, and may refuse it.
+///
+/// # Errors
+/// As [`run`], and what `foresee` says.
+pub fn run_foreseen(
+    config: &Config,
+    foresee: Foresee<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, Error> {
+    start(config, true, foresee, progress)
+}
+
+/// Hears what a run will take.
+pub type Foresee<'a> = &'a mut dyn FnMut(&Estimate) -> Result<(), Error>;
+
 /// As [`run`]; without `closed_form` every transfer is simulated, and the report is the same.
 ///
 /// # Errors
@@ -112,17 +128,27 @@ pub fn run_with(
     closed_form: bool,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
+    start(config, closed_form, &mut |_| Ok(()), progress)
+}
+
+fn start(
+    config: &Config,
+    closed_form: bool,
+    foresee: Foresee<'_>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Outcome, Error> {
     let workload = read(config)?;
     if let Some(request) = &config.watch.timeline {
         request.check(workload.ranks.len() as u32)?;
     }
-    simulate(&workload, config, closed_form, progress).map_err(|error| error.named(&workload.origin))
+    simulate(&workload, config, closed_form, foresee, progress).map_err(|error| error.named(&workload.origin))
 }
 
 fn simulate(
     workload: &Workload,
     config: &Config,
     closed_form: bool,
+    foresee: Foresee<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
     let (platform, unreadable) = custom_files::load(&config.platform, workload);
@@ -138,6 +164,7 @@ fn simulate(
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts =
         Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
+    foresee(&estimate(&parts, config.backend, config.watch.detail))?;
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
     let mut timeline = parts.timeline(config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);

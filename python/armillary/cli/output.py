@@ -44,10 +44,19 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Warnings of Python, such as of a run that will take long, as a line each."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: log(f"warning: {message}")
+        yield
+
+
+@contextlib.contextmanager
 def guard() -> Iterator[None]:
     """Turns what goes wrong into blocks on stderr and an exit code; no traceback reaches a user."""
     try:
-        yield
+        with _warnings_as_lines():
+            yield
         sys.stdout.flush()
     except ArmillaryError as error:
         with contextlib.suppress(OSError):

@@ -161,7 +161,7 @@ impl Settings {
     }
 
     /// Whether phases may run alone, see `solo.rs`.
-    fn runs_alone(&self) -> bool {
+    pub(crate) fn runs_alone(&self) -> bool {
         let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
         self.closed_form && self.canonical && self.departures_only && one_at_a_time && !self.rendezvous
     }

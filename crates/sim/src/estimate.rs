@@ -1,0 +1,269 @@
+//! What a run will take, known before it is given any memory: bytes by what holds them, and events.
+//!
+//! Model. A run holds, all the time: a state of each link (link queues), of each simulated rank and of each of its operations; and of
+//! its largest collective, for each simulated rank: a state of each chunk, and the messages that a step of its algorithm sends at
+//! once in as many chunks as may be active. With a log, what is kept of each operation and chunk. Counted is what must be there at the
+//! same time, so the estimate is low where many collectives overlap. Sizes of single states are those of the structures, rounded up
+//! for what grows by doubling; docs/limits.md holds measured runs against them.
+//! Not here: what the limit is (the caller knows), the workload and its lowering, which are there already.
+
+use crate::executor::{Lowering, Settings};
+use crate::lowering::{Lowered, PhaseSpec, Request};
+use crate::run::{BackendKind, Parts};
+use crate::shape::Shapes;
+use graph::{Node, Problem, RankBinding};
+use rustc_hash::FxHashMap;
+use topology::LinkGraph;
+
+/// Bytes of what a run keeps one of for each link of the network, each link in use, simulated rank, queue, operation, chunk, message.
+const LINK: u64 = 4;
+const USED_LINK: u64 = 96;
+const RANK: u64 = 500;
+const QUEUE: u64 = 48;
+const OPERATION: u64 = 20;
+const CHUNK: u64 = 170;
+const MESSAGE: u64 = 70;
+/// What a message takes beside that where it may have to wait for a link.
+const QUEUED: u64 = 40;
+/// The same in a log.
+const LOGGED_OPERATION: u64 = 200;
+const LOGGED_PHASE: u64 = 60;
+/// Bytes of a step of an algorithm's script, which is kept forwards, backwards and laid out.
+const STEP: u64 = 150;
+
+/// What a run will take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Ranks simulated, the others behave like one of them.
+    pub ranks: u64,
+    /// Events at least.
+    pub events: u128,
+    /// Bytes by what holds them.
+    pub held: Vec<(String, u128)>,
+}
+
+impl Estimate {
+    /// Bytes in all.
+    pub fn bytes(&self) -> u128 {
+        self.held.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Why the run does not fit into `available` bytes, `None` where it does.
+    pub fn refusal(&self, available: u64, backend: BackendKind) -> Option<Problem> {
+        let bytes = self.bytes();
+        if bytes <= u128::from(available) {
+            return None;
+        }
+        let (what, most) = self.held.iter().max_by_key(|(_, bytes)| *bytes)?;
+        let text = format!(
+            "the simulation needs about {} of memory, and {} are free: {} of it for {what}",
+            amount(bytes),
+            amount(u128::from(available)),
+            amount(*most)
+        );
+        let other = match backend {
+            BackendKind::Link => "--backend analytical, ",
+            BackendKind::Analytical => "",
+        };
+        let help = format!(
+            "fewer NPUs, {other}a topology of more dimensions, or fewer chunks; ARMILLARY_MEMORY sets what may be taken"
+        );
+        Some(Problem::new("", "memory", text).help(help))
+    }
+}
+
+/// `17.2 GB`.
+fn amount(bytes: u128) -> String {
+    let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    let (unit, name) = units.into_iter().find(|&(unit, _)| bytes >= unit).unwrap_or((1, "B"));
+    format!("{:.1} {name}", bytes as f64 / unit as f64)
+}
+
+/// What one rank's part in a collective takes.
+#[derive(Clone, Copy, Default)]
+struct Footprint {
+    chunks: u64,
+    phases: u64,
+    sends: u128,
+    /// Messages on their way at once.
+    flying: u64,
+    /// Steps of all scripts.
+    steps: u64,
+}
+
+/// What the run of `parts` will take; `logged` with a log.
+pub(crate) fn estimate(parts: &Parts<'_>, backend: BackendKind, logged: bool) -> Estimate {
+    let mut sums = Sums::new(parts, backend);
+    let folding = parts.folding;
+    let mut last: Option<(RankBinding, u64)> = None;
+    for &rank in &folding.representatives {
+        let binding = parts.workload.ranks[rank as usize];
+        match &mut last {
+            Some((known, count)) if *known == binding => *count += 1,
+            _ => {
+                if let Some((_, count)) = last.replace((binding, 1)) {
+                    sums.close(count);
+                }
+                sums.open(rank);
+            }
+        }
+    }
+    if let Some((_, count)) = last {
+        sums.close(count);
+    }
+    sums.finish(folding.representatives.len() as u64, logged)
+}
+
+struct Sums<'a> {
+    parts: &'a Parts<'a>,
+    backend: BackendKind,
+    shapes: Shapes<'a>,
+    known: FxHashMap<Request, Footprint>,
+    /// Of the rank that was opened last: operations, chunk phases, events, its largest collective.
+    rank: (u64, u128, u128, Footprint),
+    operations: u128,
+    chunks: u128,
+    flying: u128,
+    phases: u128,
+    events: u128,
+}
+
+impl<'a> Sums<'a> {
+    fn new(parts: &'a Parts<'a>, backend: BackendKind) -> Sums<'a> {
+        Sums {
+            parts,
+            backend,
+            shapes: Shapes::new(&parts.settings.sizes, parts.settings.aligned_groups),
+            known: FxHashMap::default(),
+            rank: Default::default(),
+            operations: 0,
+            chunks: 0,
+            flying: 0,
+            phases: 0,
+            events: 0,
+        }
+    }
+
+    /// Looks at the program of `rank`.
+    fn open(&mut self, rank: u32) {
+        let nodes = self.parts.workload.program(rank).nodes();
+        let (mut phases, mut events, mut most) = (0, nodes.len() as u128, Footprint::default());
+        for node in nodes {
+            let Some(found) = self.footprint(rank, node) else { continue };
+            phases += u128::from(found.chunks) * u128::from(found.phases);
+            events += found.sends;
+            most = Footprint { chunks: most.chunks.max(found.chunks), flying: most.flying.max(found.flying), ..most };
+        }
+        // In closed form a phase is over in one event, whatever it sends.
+        let events = if self.parts.settings.runs_alone() { nodes.len() as u128 + phases } else { events };
+        self.rank = (nodes.len() as u64, phases, events, most);
+    }
+
+    /// Adds what `count` ranks like the one that was opened take.
+    fn close(&mut self, count: u64) {
+        let count = u128::from(count);
+        let (operations, phases, events, most) = self.rank;
+        self.operations += count * u128::from(operations);
+        self.phases += count * phases;
+        self.events += count * events;
+        self.chunks += count * u128::from(most.chunks);
+        self.flying += count * u128::from(most.flying);
+    }
+
+    fn footprint(&mut self, rank: u32, node: &Node) -> Option<Footprint> {
+        let graph::Op::Collective { slot, .. } = node.op else { return None };
+        let Parts { workload, settings, lowering, .. } = *self.parts;
+        let shape = self.shapes.index(workload, workload.group_of(rank, slot));
+        let request = Request::of(node, shape, settings)?;
+        if let Some(found) = self.known.get(&request) {
+            return Some(*found);
+        }
+        let found = of(lowering, &request, &self.shapes, settings);
+        self.known.insert(request, found);
+        Some(found)
+    }
+
+    fn finish(self, ranks: u64, logged: bool) -> Estimate {
+        let settings = self.parts.settings;
+        let queues = settings.sizes.len() as u64 * u64::from(settings.queues_per_dim);
+        let message = MESSAGE + if self.backend == BackendKind::Link { QUEUED } else { 0 };
+        let of_rank = u128::from(ranks) * u128::from(RANK + queues * QUEUE);
+        let steps: u64 = self.known.values().map(|found| found.steps).sum();
+        let mut held = vec![
+            (format!("{ranks} simulated ranks"), of_rank),
+            (format!("their {} operations", self.operations), self.operations * u128::from(OPERATION)),
+            (format!("{} chunks of collectives", self.chunks), self.chunks * u128::from(CHUNK)),
+            (format!("{} messages that are under way at once", self.flying), self.flying * u128::from(message)),
+            (format!("{steps} steps of algorithms"), u128::from(steps) * u128::from(STEP)),
+        ];
+        if self.backend == BackendKind::Link
+            && let Ok(graph) = LinkGraph::new(&self.parts.platform.fabric)
+        {
+            let links = u128::from(graph.len());
+            let used = links.min(self.flying * 2 + u128::from(ranks));
+            held.push((format!("{links} links"), links * u128::from(LINK) + used * u128::from(USED_LINK)));
+        }
+        if logged {
+            let log = self.operations * u128::from(LOGGED_OPERATION) + self.phases * u128::from(LOGGED_PHASE);
+            held.push(("what is logged for the report's details".to_string(), log));
+        }
+        Estimate { ranks, events: self.events, held }
+    }
+}
+
+fn of(lowering: &dyn Lowering, request: &Request, shapes: &Shapes<'_>, settings: &Settings) -> Footprint {
+    // What can't be lowered was refused before.
+    let Ok(lowered) = lowering.lower(request, shapes.get(request.shape)) else { return Footprint::default() };
+    let Lowered { chunks, .. } = lowered;
+    let mut found = Footprint { chunks: u64::from(chunks), ..Footprint::default() };
+    let active = u64::from(chunks).min(u64::from(settings.per_queue) * u64::from(settings.queues_per_dim));
+    for (at, phases) in lowered.shapes.iter().enumerate() {
+        let alike = (0..chunks).filter(|&chunk| lowered.shape(chunk) == at).count() as u64;
+        found.phases = found.phases.max(phases.len() as u64);
+        for phase in phases {
+            let (sends, at_once, steps) = script(phase);
+            found.sends += u128::from(alike) * u128::from(sends);
+            found.flying = found.flying.max(active.max(1) * at_once);
+            found.steps += steps;
+        }
+    }
+    found
+}
+
+/// Sends of the longest script of a phase, how many of them go out at once, and steps of all scripts.
+fn script(phase: &PhaseSpec) -> (u64, u64, u64) {
+    let scripts = phase.plans.iter().flat_map(|directed| &directed.forward.plan.scripts);
+    scripts.fold((0, 0, 0), |(sends, at_once, steps), script| {
+        let mut waits: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+        for step in script.steps.iter().filter(|step| step.to.is_some()) {
+            *waits.entry((step.after_usable, step.after_received)).or_default() += 1;
+        }
+        let count = waits.values().sum::<u64>();
+        let most = waits.values().copied().max().unwrap_or(0);
+        (sends.max(count), at_once.max(most), steps + script.steps.len() as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: u128) -> Estimate {
+        Estimate { ranks: 8, events: 5, held: vec![("8 simulated ranks".into(), 10), ("70 links".into(), bytes)] }
+    }
+
+    #[test]
+    fn what_fits_is_not_refused() {
+        assert_eq!(of(90).refusal(100, BackendKind::Link), None);
+    }
+
+    #[test]
+    fn a_refusal_names_what_takes_most_and_what_to_change() {
+        let problem = of(17_200_000_000).refusal(8_000_000_000, BackendKind::Link).expect("it is too much");
+        assert!(problem.message.contains("about 17.2 GB"), "{problem}");
+        assert!(problem.message.contains("8.0 GB are free: 17.2 GB of it for 70 links"), "{problem}");
+        assert!(problem.help.contains("--backend analytical"), "{problem}");
+        let problem = of(u128::MAX / 2).refusal(1, BackendKind::Analytical).expect("it is too much");
+        assert!(!problem.help.contains("--backend"), "{problem}");
+    }
+}
