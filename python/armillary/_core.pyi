@@ -72,6 +72,8 @@ class Platform:
 
         `None` without a library. Raises `InputError` for a key that is none of its parameters.
         """
+    def problems(self) -> list[tuple[str, str, str, str]]:
+        """What is wrong with the files of algorithms that it names: file, place, message, what is allowed."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def to_yaml(self) -> str:

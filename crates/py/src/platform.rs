@@ -88,6 +88,11 @@ impl Platform {
         })
     }
 
+    fn problems(&self) -> Vec<(String, String, String, String)> {
+        let owned = |p: Problem| (p.file, p.place, p.message, p.help);
+        sim::custom_files::problems(&self.0).into_iter().map(owned).collect()
+    }
+
     fn to_json(&self) -> String {
         native::to_json(&self.0).to_string()
     }

@@ -2,7 +2,7 @@
 
 use crate::platform::{CustomAlgorithm, Platform};
 use collective::custom::Custom;
-use graph::{Op, Problem, Workload};
+use graph::{CollectiveKind, Op, Problem, Workload};
 use std::path::Path;
 use std::sync::Arc;
 use trace::chakra::ReadOptions;
@@ -26,6 +26,26 @@ pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>
         }
     }
     (loaded, problems)
+}
+
+/// What is wrong with the algorithms that a platform names, whatever a workload calls: files that can't be read, and those of
+/// another kind than they are for.
+pub fn problems(platform: &Platform) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
+        let Some(path) = path else { continue };
+        match keep(read(path), &mut problems) {
+            Some(CustomAlgorithm::Msccl(found)) if found.kind.is_some_and(|k| k != kind) => {
+                let text = format!("{} is not an algorithm for {}", found.name, kind.name());
+                problems.push(Problem::new(path, "", text).help(format!("coll=\"{}\"", kind.name().replace('_', ""))));
+            }
+            _ => {}
+        }
+    }
+    for path in platform.custom_paths.nodes.values() {
+        keep(read(path), &mut problems);
+    }
+    problems
 }
 
 fn keep(result: Result<CustomAlgorithm, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<CustomAlgorithm> {

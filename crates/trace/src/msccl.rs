@@ -188,12 +188,14 @@ impl<'x> Parser<'x> {
             let message = format!("ngpus is {} and there are {} <gpu>", count.unwrap_or(0), gpus.len());
             self.problem(root, message, "as many as there are");
         }
+        let in_place = root.attribute("inplace") == Some("1");
         let (mut ranks, mut buffers) = (Vec::new(), Vec::new());
         for (rank, gpu) in (0u32..).zip(&gpus) {
-            let sizes = ["i_chunks", "o_chunks", "s_chunks"].map(|name| self.count(*gpu, name).unwrap_or(0));
+            let sizes = ["i_chunks", "o_chunks", "s_chunks"].map(|name| self.count(*gpu, name));
             let blocks = self.numbered(*gpu, "tb", "id");
-            buffers.push(sizes);
-            ranks.push(blocks.iter().map(|tb| self.threadblock(*tb, rank, gpus.len() as u32)).collect::<Vec<_>>());
+            buffers.push(sizes.map(|size| size.unwrap_or(0)));
+            let at = Place { rank, ranks: gpus.len() as u32, room: room(sizes, in_place) };
+            ranks.push(blocks.iter().map(|tb| self.threadblock(*tb, &at)).collect::<Vec<_>>());
             self.waits(&blocks, &ranks[rank as usize]);
         }
         let kind = collective(root.attribute("coll").unwrap_or(""));
@@ -201,7 +203,8 @@ impl<'x> Parser<'x> {
         Some(Algorithm { name, kind, chunks: chunks? as u32, buffers, ranks })
     }
 
-    fn threadblock(&mut self, tb: Element<'x>, rank: u32, ranks: u32) -> Threadblock {
+    fn threadblock(&mut self, tb: Element<'x>, place: &Place) -> Threadblock {
+        let &Place { rank, ranks, room } = place;
         let mut peer = |name: &str| {
             let peer = u32::try_from(self.number(tb, name, -1)?).ok()?;
             if peer >= ranks || peer == rank {
@@ -213,7 +216,12 @@ impl<'x> Parser<'x> {
         let (send, recv) = (peer("send"), peer("recv"));
         let channel = self.count(tb, "chan").unwrap_or(0);
         let steps = self.numbered(tb, "step", "s");
-        let steps = steps.into_iter().filter_map(|step| self.step(step, send, recv)).collect();
+        let steps = steps.into_iter().filter_map(|at| {
+            let step = self.step(at, send, recv)?;
+            self.bounds(at, &step, room);
+            Some(step)
+        });
+        let steps = steps.collect();
         Threadblock { send, recv, channel, steps }
     }
 
@@ -238,6 +246,26 @@ impl<'x> Parser<'x> {
             count: self.count(at, "cnt").unwrap_or(0),
             wait: wait.filter(|&(block, _)| block >= 0).map(|(block, step)| (block as u32, step.max(0) as u32)),
         })
+    }
+
+    /// Chunks that a step touches must be there.
+    fn bounds(&mut self, at: Element<'x>, step: &Step, room: Option<[u32; 3]>) {
+        let Some(room) = room else { return };
+        let sides = [("src", step.kind.reads(), step.source), ("dst", step.kind.writes(), step.target)];
+        for (side, _, (buffer, offset)) in sides.into_iter().filter(|&(_, touched, _)| touched) {
+            let size = room[buffer as usize];
+            if u64::from(offset) + u64::from(step.count) > u64::from(size) {
+                let last = u64::from(offset) + u64::from(step.count);
+                let name = ["input", "output", "scratch"][buffer as usize];
+                let message =
+                    format!("{side}off {offset} and cnt {} reach chunk {last} of the {name} buffer", step.count);
+                self.problem(
+                    at,
+                    message,
+                    &format!("up to its {size} chunks (i_chunks, o_chunks, s_chunks of the <gpu>)"),
+                );
+            }
+        }
     }
 
     fn place(&mut self, at: Element, side: &str) -> (Buffer, u32) {
@@ -268,6 +296,21 @@ impl<'x> Parser<'x> {
             }
         }
     }
+}
+
+/// The rank whose threadblocks are read, of how many, and the chunks of its buffers where they are known.
+struct Place {
+    rank: u32,
+    ranks: u32,
+    room: Option<[u32; 3]>,
+}
+
+/// Chunks of input, output and scratch; in place the first two are one buffer.
+fn room(sizes: [Option<u32>; 3], in_place: bool) -> Option<[u32; 3]> {
+    let [input, output, scratch] = sizes;
+    let (input, output, scratch) = (input?, output?, scratch?);
+    let both = input.max(output);
+    Some(if in_place { [both, both, scratch] } else { [input, output, scratch] })
 }
 
 fn collective(name: &str) -> Option<CollectiveKind> {
@@ -310,6 +353,18 @@ impl StepKind {
     pub fn sends(self) -> bool {
         use StepKind::*;
         matches!(self, Send | RecvCopySend | RecvReduceSend | RecvReduceCopySend)
+    }
+
+    /// True when the step reads chunks of its source buffer.
+    fn reads(self) -> bool {
+        use StepKind::*;
+        matches!(self, Send | RecvReduceSend | RecvReduceCopy | RecvReduceCopySend | Copy | Reduce)
+    }
+
+    /// True when the step writes chunks of its target buffer.
+    fn writes(self) -> bool {
+        use StepKind::*;
+        matches!(self, Recv | RecvCopySend | RecvReduceCopy | RecvReduceCopySend | Copy | Reduce)
     }
 
     /// How often a byte is read or written in the rank's own memory besides sending and receiving.
@@ -513,6 +568,9 @@ mod tests {
         assert!(fault("recv=\"2\"", "recv=\"-1\"").contains("in a <tb> whose recv is -1"));
         assert!(fault("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"99\"").contains("waits for step 99"));
         assert!(fault("cnt=\"1\"", "cnt=\"-1\"").contains("attribute cnt is \"-1\""));
+        let beyond = fault("cnt=\"1\"", "cnt=\"1000\"");
+        assert!(beyond.contains("r.xml: line 1 <step>: ") && beyond.contains(" and cnt 1000 reach chunk 100"), "{beyond}");
+        assert!(beyond.contains("of the input buffer (allowed: up to its 3 chunks"), "{beyond}");
         assert!(fault("gpu id=\"1\"", "gpu id=\"0\"").contains("id 0 stands where 1 should"));
         assert!(fault("nchunksperloop=\"3\"", "nchunksperloop=\"0\"").contains("1 or more"));
         assert!(parse(b"<html/>", "x").unwrap_err()[0].message.contains("no MSCCL algorithm"));

@@ -46,6 +46,8 @@ def check(
         source = _attempt(lambda: load(workload, target, groups, passes), problems) if workload else None
         if target and source:
             problems += api.check(source, target, backend=backend)
+        elif target:
+            problems += target.problems()
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}
         output.write_json(
             json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)

@@ -76,6 +76,10 @@ class Platform:
         """What is odd about it: settings without effect, a node larger than it is. Every report has them too."""
         return self._core.warnings
 
+    def problems(self) -> list[Problem]:
+        """What is wrong with the files of algorithms that it names (`custom`), which runs read when they need them."""
+        return [Problem(*parts) for parts in self._core.problems()]
+
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the key."""
         described: dict[str, Any] = json.loads(self._core.to_json())

@@ -58,3 +58,50 @@ def test_what_does_not_fit_together(armillary: Armillary, tmp_path: Path) -> Non
     run = armillary("check", "stalled", "-p", "toy.yml")
     assert run.returncode == 2
     assert "in: stalled: rank 0" in run.stderr
+
+
+CUSTOM = "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 1 us}\ncollectives: {all_reduce: {custom: PATH}}\n"
+
+
+def ring_xml(collective: str = "allreduce", count: int = 1) -> str:
+    """A file of MSCCL in which every rank sends `count` chunks to the next."""
+    blocks = "".join(
+        f'<gpu id="{rank}" i_chunks="4" o_chunks="4" s_chunks="0"><tb id="0" send="{(rank + 1) % 4}" '
+        f'recv="{(rank - 1) % 4}" chan="0">\n<step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" '
+        f'cnt="{count}" depid="-1" deps="-1" hasdep="0"/>\n<step s="1" type="r" srcbuf="i" srcoff="0" dstbuf="o" '
+        f'dstoff="0" cnt="{count}" depid="-1" deps="-1" hasdep="0"/></tb></gpu>'
+        for rank in range(4)
+    )
+    return f'<algo name="once" nchunksperloop="4" ngpus="4" coll="{collective}">{blocks}</algo>'
+
+
+def test_algorithms_that_a_platform_names_are_read(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    platform = tmp_path / "there/p.yml"
+    platform.write_text(CUSTOM.replace("PATH", "algorithm.xml"))
+    run = armillary("check", "-p", "there/p.yml")
+    assert run.returncode == 2
+    assert "can't be read" in run.stderr and "in: there/algorithm.xml" in run.stderr
+    (tmp_path / "there/algorithm.xml").write_text(ring_xml())
+    assert armillary("check", "-p", "there/p.yml").returncode == 0
+    # It starts from the platform's file in runs, too.
+    assert armillary("collective", "all_reduce", "-b", "1M", "-e", "1M", "-p", "there/p.yml").returncode == 0
+
+
+def test_algorithms_beside_the_caller_are_found_as_before(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/p.yml").write_text(CUSTOM.replace("PATH", "algorithm.xml"))
+    (tmp_path / "algorithm.xml").write_text(ring_xml())
+    assert armillary("check", "-p", "there/p.yml").returncode == 0
+
+
+def test_algorithms_of_another_kind_or_beyond_their_buffer(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text(CUSTOM.replace("PATH", "a.xml"))
+    (tmp_path / "a.xml").write_text(ring_xml("allgather"))
+    run = armillary("check", "-p", "p.yml")
+    assert (run.returncode, "once is not an algorithm for all_reduce" in run.stderr) == (2, True)
+    (tmp_path / "a.xml").write_text(ring_xml(count=1000))
+    run = armillary("check", "-p", "p.yml")
+    assert run.returncode == 2
+    assert "srcoff 0 and cnt 1000 reach chunk 1000 of the input buffer" in run.stderr
+    assert "in: a.xml: line 2 <step>" in run.stderr

@@ -64,9 +64,29 @@ pub fn load_with(path_or_preset: &str, search: &[PathBuf], set: &[(String, Strin
     let path = find(path_or_preset, search).map_err(|problem| vec![problem])?;
     let mut findings = Findings::new(&path.to_string_lossy());
     match file::text("platform file", &file::disk, &mut findings) {
-        Some(text) => parse(&text, &stem(&path), set, findings),
+        Some(text) => {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            parse(&text, &stem(&path), set, findings).map(|platform| located(platform, folder))
+        }
         None => Err(findings.problems),
     }
+}
+
+/// The platform with its algorithms' files where they are: beside the platform's file, or else where the program runs.
+fn located(mut platform: Platform, folder: &Path) -> Platform {
+    let paths = &mut platform.custom_paths;
+    for path in paths.kinds.iter_mut().flatten().chain(paths.nodes.values_mut()) {
+        let beside = folder.join(&*path).to_string_lossy().into_owned();
+        if is_algorithm(&beside) || !is_algorithm(path) {
+            *path = beside;
+        }
+    }
+    platform
+}
+
+/// Whether there is a file of this name, or traces that begin with it.
+fn is_algorithm(path: &str) -> bool {
+    Path::new(path).exists() || Path::new(&format!("{path}.0.et")).exists()
 }
 
 /// Reads the text of a platform file; `file` is how problems call it.
