@@ -20,7 +20,19 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 @cache
 def script() -> str:
-    """Text of a script that sets `window.vegaEmbed`. Without a cache that can be written it is made anew."""
+    """Text of a script that sets `window.vegaEmbed`, below the notices of what it is made of.
+
+    Without a cache that can be written it is made anew.
+    """
+    return _comment() + _bundle()
+
+
+def _comment() -> str:
+    """The copyright notices that whoever passes on a page passes on with it."""
+    return "/*\n" + (Path(__file__).parent / "notices.txt").read_text(encoding="utf-8") + "*/\n"
+
+
+def _bundle() -> str:
     import vl_convert
 
     name = f"vega-embed-{vl_convert.get_vega_embed_version()}-{vl_convert.get_vega_version()}-{VEGA_LITE}.js"
