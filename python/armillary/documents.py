@@ -68,6 +68,16 @@ def read_stream(stream: BinaryIO, most: int) -> bytes:
     return b"".join(parts)
 
 
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a file; names that no file can have name none."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a name that is too long
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a folder, likewise."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> str:
     """As `read_bytes`, as text in UTF-8, with or without a byte order mark."""
     content = read_bytes(path, allowed, most)

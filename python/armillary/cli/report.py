@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api
+from .. import api, documents
 from ..errors import InputError, Problem
 from . import output
 from .options import NoWhatIf
@@ -44,7 +44,7 @@ def report(
 ) -> None:
     """Make the page of a run from its JSON, or of a sweep from its results; write its charts as files."""
     with output.guard():
-        swept = Path(result).is_dir() or Path(result).suffix == ".parquet"
+        swept = documents.is_folder(result) or Path(result).suffix == ".parquet"
         target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
         output.claim({"--output": target}, result)
         page = _of_sweep(result, heat, include_infeasible) if swept else _of_run(result, heat, not no_what_if)
@@ -57,7 +57,7 @@ def report(
 
 
 def _folder(result: str) -> Path:
-    return Path(result) if Path(result).is_dir() else Path(result).parent
+    return Path(result) if documents.is_folder(result) else Path(result).parent
 
 
 def _of_run(result: str, heat: str | None, what_if: bool) -> Page:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..sweep.quantity import UNITS, base, split
@@ -161,9 +162,9 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
     if isinstance(name, Mapping):
         return parse(Source(dict(name), "cost"), (), "cost")
     path = COSTS / f"{os.fspath(name)}.yml"
-    if "/" in os.fspath(name) or not path.is_file():
+    if "/" in os.fspath(name) or not documents.is_file(path):
         path = Path(name)
-    if not path.is_file():
+    if not documents.is_file(path):
         near = difflib.get_close_matches(os.fspath(name), tables(), n=3) or tables()
         raise InputError(
             [Problem(os.fspath(name), "", "there is no such table of costs", f"{', '.join(near)}, a file")]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
@@ -170,7 +171,7 @@ class _Entry:
         """A model under every combination of its options."""
         name = self.values["model"]
         beside = Path(self.source.folder, str(name))
-        model = load_model(beside if beside.is_file() else name)
+        model = load_model(beside if documents.is_file(beside) else name)
         known = tuple(options(model.family))
         given = {key: value for key, value in self.values.items() if key not in _OWN and value is not None}
         for key in given:

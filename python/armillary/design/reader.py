@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..documents import Path_
 from ..errors import InputError
 from ..sweep.quantity import UNITS, base, split
@@ -299,7 +300,7 @@ class _Reader:
                 self.source.fault(("cost",), f"{raw!r} is no table of costs", ", ".join(cost.tables()))
                 return None
             beside = Path(self.source.folder, raw)
-            return cost.load(beside if beside.is_file() else raw)
+            return cost.load(beside if documents.is_file(beside) else raw)
         except InputError as error:
             self.source.problems.extend(each for each in error.problems if each not in self.source.problems)
             return None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import documents
 from ..errors import InputError, Problem
@@ -35,6 +35,10 @@ WIDTHS = {
 RATES = {"tflops": 10**12, "gflops": 10**9}
 """Operations a second, by column."""
 MOST = 2**32 - 1
+_LEAST = 1e-30
+_DIGITS = 64
+_LONGEST = 10**18
+"""Picoseconds of a multiplication at most: 11 days."""
 
 _TIME = re.compile(r"(?:.*_)?(?P<unit>s|ms|us|ns|ps|seconds)(?:_(?:derived|device|wallclock|median|mean|avg|min))?")
 _QUANTITY = re.compile(r"\s*(?P<value>[0-9.eE+-]+)\s*(?P<unit>[a-z]+)\s*")
@@ -159,8 +163,8 @@ def _nothing_left(name: str, rows: _Rows, where: Mapping[str, str]) -> Problem:
 
 def _whole(row: Mapping[str, Any], key: str) -> int:
     text = str(row.get(key, "")).strip()
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
-        raise _Unusable(f'{key} "{text}" is not allowed', f"a whole number from 1 to {MOST}")
+    if not re.fullmatch("[0-9]{1,12}", text) or not 1 <= int(text) <= MOST:
+        raise _Unusable(f'{key} "{text[:80]}" is not allowed', f"a whole number from 1 to {MOST}")
     return int(text)
 
 
@@ -188,6 +192,8 @@ def _picoseconds(row: Mapping[str, Any], shape: Shape, time: str | None) -> int:
     exact = _from_rate(row, shape) if column is None else _span(column, str(row[column]).strip())
     if exact <= 0:
         raise _Unusable("the time is not above zero", "a time or rate above zero")
+    if exact > _LONGEST:
+        raise _Unusable("the time is longer than 11 days", "the time of one multiplication")
     return -(-exact.numerator // exact.denominator)
 
 
@@ -227,9 +233,16 @@ def _from_rate(row: Mapping[str, Any], shape: Shape) -> Fraction:
 
 def _number(text: str) -> Fraction:
     try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise _Unusable(f'"{text}" is no number', "a number") from None
+        if abs(float(text)) < _LEAST:
+            return Fraction(0)
+        # An exponent of a million would be written out, digit by digit.
+        return Fraction(text) if len(text) <= _DIGITS and abs(float(text)) <= 1 / _LEAST else _refuse(text)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return _refuse(text)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise _Unusable(f'"{text[:80]}" is no number', f"a number of at most {_DIGITS} digits, up to {1 / _LEAST:g}")
 
 
 def _microseconds(ps: int) -> str:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from .. import _core
+from .. import _core, documents
 from ..errors import InputError, Problem
 from .columns import fault
 from .runner import DECODER, Finished
@@ -52,7 +52,7 @@ def _digests(study: Study) -> Iterator[tuple[str, str]]:
             named += values if isinstance(values, list) else getattr(values, "values", ())
     for name in named:
         path = Path(located(name, study.source.folder)) if isinstance(name, str) else None
-        if path is not None and path.is_file():
+        if path is not None and documents.is_file(path):
             with path.open("rb") as stream:
                 yield str(name), hashlib.file_digest(stream, "sha256").hexdigest()
 

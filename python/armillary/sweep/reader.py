@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..platform.presets import SYSTEMS, presets
@@ -128,7 +129,7 @@ class _Reader:
             self.source.fault(("platform", "file"), f"{name!r} is no name", "a preset or a platform file")
             return
         found = located(name, self.source.folder)
-        if not (SYSTEMS / f"{found}.yml").is_file() and not Path(found).is_file():
+        if not documents.is_file(SYSTEMS / f"{found}.yml") and not documents.is_file(found):
             near = difflib.get_close_matches(name, presets(), n=5) or presets()
             allowed = f"a platform file, or a preset such as {', '.join(near)}"
             self.source.fault(("platform", "file"), f"{name}: there is no preset and no file of this name", allowed)

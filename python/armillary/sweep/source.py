@@ -74,5 +74,5 @@ def _parse(text: str, file: str) -> Source:
 
 def located(name: str, folder: str) -> str:
     """A preset's name as it is; a path from `folder`."""
-    preset = os.sep not in name and any((room / f"{name}.yml").is_file() for room in (SYSTEMS, MODELS))
+    preset = os.sep not in name and any(documents.is_file(room / f"{name}.yml") for room in (SYSTEMS, MODELS))
     return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes

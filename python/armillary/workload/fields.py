@@ -23,6 +23,11 @@ NPUS = 2**24
 LARGEST = 2**31
 """Side of the largest matrix."""
 
+MOST_BYTES = 2**50
+COLLECTIVES = (
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
+)  # fmt: skip
+
 LIMITS = {"dp": NPUS, "mp": NPUS, "passes": 10_000}
 """Largest value of an option; what is called a width has 16 bytes at most."""
 
@@ -110,7 +115,15 @@ class Fields:
             if value is not None:
                 self.fault(key, f"{value!r} is not {what}", what)
             return 0, "", 0
+        if not self._is_recorded(*value):
+            said = f"cycles and bytes from 0 to {LARGEST} and {MOST_BYTES}, and one of {', '.join(COLLECTIVES)}"
+            self.fault(key, f"{value!r} is out of range", said)
+            return 0, "", 0
         return (int(value[0]), "", 0) if len(value) == 1 else (int(value[0]), str(value[1]), int(value[2]))
+
+    @staticmethod
+    def _is_recorded(cycles: int, kind: str = COLLECTIVES[0], size: int = 0) -> bool:
+        return 0 <= cycles <= LARGEST and kind in COLLECTIVES and 0 <= size <= MOST_BYTES
 
     def entries(self, key: str) -> Iterator[Fields]:
         """The mappings of a list."""

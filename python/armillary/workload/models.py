@@ -79,11 +79,11 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
 
 def _find(name: str) -> Path:
     preset = MODELS / f"{name}.yml"
-    if "/" not in name and preset.is_file():
+    if "/" not in name and documents.is_file(preset):
         return preset
     path = Path(name)
-    path = path / "config.json" if path.is_dir() else path
-    if path.is_file():
+    path = path / "config.json" if documents.is_folder(path) else path
+    if documents.is_file(path):
         return path
     near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
     allowed = ", ".join(near or models())

@@ -165,11 +165,11 @@ def load(
         raise InputError([Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")])
     target = platform._core if platform else None
     beside = Path(name, _GROUPS)
-    found = beside if groups is None and beside.is_file() else groups
+    found = beside if groups is None and documents.is_file(beside) else groups
     workload = Workload(_core.Workload.load(name, target, os.fspath(found) if found else None, passes), name)
     text = workload._core.summary
     if text is not None:
-        _summary(text, workload.ranks, os.fspath(Path(name, _COMPACT)) if Path(name).is_dir() else name)
+        _summary(text, workload.ranks, os.fspath(Path(name, _COMPACT)) if documents.is_folder(name) else name)
     return workload
 
 

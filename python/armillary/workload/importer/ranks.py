@@ -96,7 +96,7 @@ def _worlds(traces: Sequence[Trace]) -> list[Problem]:
     found: dict[Hashable, list[str]] = {}
     for trace in traces:
         size = trace.distributed.get("world_size")
-        if size is not None:
+        if isinstance(size, int):
             found.setdefault(size, []).append(trace.file)
     if len(found) < 2:
         return []

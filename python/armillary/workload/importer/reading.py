@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 import sys
 import tarfile
@@ -175,14 +176,15 @@ def _is_clutter(name: str) -> bool:
 
 def expand(paths: list[Path]) -> list[Path]:
     """Directories replaced by their files. Raises `InputError` naming every path that is not there."""
-    missing = [Problem(str(path), "", "no such file or directory") for path in paths if not path.exists()]
+    there = [os.path.exists(path) for path in paths]  # noqa: PTH110 - as documents.is_file
+    absent = [path for path, found in zip(paths, there, strict=True) if not found]
+    missing = [Problem(str(path), "", "no such file or directory") for path in absent]
     if missing:
         raise InputError(missing)
     files: list[Path] = []
     for path in paths:
-        inside = (
-            sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith(".")) if path.is_dir() else []
-        )
+        inside = sorted(path.iterdir()) if documents.is_folder(path) else []
+        inside = [file for file in inside if documents.is_file(file) and not file.name.startswith(".")]
         files += inside or [path]
     return files
 

@@ -1,0 +1,283 @@
+"""What is fuzzed: for each reader of Python its files, as we or others write them, and what reads them.
+
+A target's `read` may return or raise `InputError` (`StalledError` for a run); anything else is a fault.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from runpy import run_path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/python"))
+
+import armillary as arm
+
+Files = Mapping[str, bytes]
+"""Name in a folder of its own, and content."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader. Of each case one of `cases` is written, and one of its files is damaged."""
+
+    name: str
+    cases: Callable[[], list[Files]]
+    read: Callable[[Path, Files], object]
+    whole: str = "/"
+    """Files whose name ends so stay as they are."""
+
+
+def _kineto() -> list[Files]:
+    from recorded import Recording, nccl
+
+    found: list[Files] = []
+    for world in (1, 2):
+        trace = Recording(0, world)
+        for number, start in ((1, 0.0), (2, 200.0)):
+            trace.step(number, start, start + 180)
+            trace.op("aten::mm", start + 5, start + 40, **{"External id": number})
+            trace.annotation("forward", start + 4, start + 60)
+            trace.kernel("ampere_sgemm_128x64_nn", start + 10, start + 30, start + 80)
+            trace.kernel("Memcpy HtoD", start + 20, start + 90, start + 95)
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+            trace.kernel(name, start + 30, start + 100, start + 140, 20, **nccl("allreduce", 1000, list(range(world))))
+            trace.sync_record("Stream Synchronize", trace.call("cudaStreamSynchronize", start + 50, start + 150))
+        document = {"schemaVersion": 1, "distributedInfo": trace.distributed, "traceEvents": trace.events}
+        found.append({"kineto.json": json.dumps(document).encode()})
+    found.append({"kineto.json.gz": gzip.compress(found[0]["kineto.json"])})
+    return found
+
+
+def _host() -> list[Files]:
+    tensor = [3, 4, 0, 1000, 4, "cuda:0"]
+    nodes: list[dict[str, object]] = [
+        {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1},
+        {"id": 2, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1},
+    ]
+    groups = json.dumps([{"pg_name": "0", "ranks": [0, 1], "group_size": 2}])
+    for at, (name, values, types) in enumerate(
+        [
+            ("## process_group:init ##", [groups], ["String"]),
+            ("aten::mm", [tensor, tensor], ["Tensor(float)", "Tensor(float)"]),
+            ("record_param_comms", [[tensor], 1, ["0", "default"], 0, "allreduce", [], [], 0, 1, 2], ["GenericList"]),
+        ],
+        3,
+    ):
+        inputs = {"values": values, "types": types, "shapes": [[10, 100], [100, 10]]}
+        outputs = {"values": [tensor], "types": ["Tensor(float)"], "shapes": [[10, 10]]}
+        attributes = [{"name": "rf_id", "type": "uint64", "value": at}, {"name": "tid", "type": "uint64", "value": 1}]
+        nodes.append(
+            {"id": at, "name": name, "ctrl_deps": 2, "inputs": inputs, "outputs": outputs, "attrs": attributes}
+        )
+    document = {"schema": "1.1.1-chakra.0.0.4", "pid": 100, "time": "x", "start_ts": 1, "nodes": nodes}
+    return [{"host.json": json.dumps(document).encode(), **kineto} for kineto in ({}, _kineto()[0])]
+
+
+def _import(folder: Path, files: Files) -> object:
+    from armillary.workload.importer import import_traces
+
+    imported = import_traces([folder / name for name in files])
+    return imported.as_dict(), imported.workload.summary
+
+
+@cache
+def _written() -> Files:
+    """A small workload as it is written."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        arm.workload.build("resnet-50", dp=2).write(folder)
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def _toy_platform(npus: int) -> arm.Platform:
+    return arm.Platform(f"Ring({npus})", bandwidth="100 GB/s", latency="1 us")
+
+
+def _workload(folder: Path, _files: Files) -> object:
+    from armillary.report import run_page
+
+    workload = arm.workload.load(folder)
+    if not 2 <= workload.ranks <= 64:
+        return workload.summary
+    return run_page.page(arm.simulate(workload, _toy_platform(workload.ranks), detail=True).report)
+
+
+def _models() -> list[Files]:
+    return [{"model.yml": path.read_bytes()} for path in sorted((ROOT / "models").glob("*.yml"))]
+
+
+def _build(folder: Path, files: Files) -> object:
+    model = arm.workload.load_model(folder / next(iter(files)))
+    if model.family in ("transformer", "moe"):
+        from armillary.workload.architecture import decoder, parameters
+
+        return parameters(decoder(model))
+    return arm.workload.build(model, dp=2)
+
+
+def _huggingface() -> list[Files]:
+    tested = run_path(str(ROOT / "tests/python/workload/test_huggingface.py"))
+    values = [value for name, value in sorted(tested.items()) if name.isupper() and isinstance(value, dict)]
+    configs = [value for value in values if "model_type" in value or "architectures" in value]
+    return [{"config.json": json.dumps(config, indent=1).encode()} for config in configs]
+
+
+@cache
+def _report() -> bytes:
+    workload = arm.workload.build("resnet-50", dp=2)
+    return arm.simulate(workload, _toy_platform(2), detail=True).to_json().encode()
+
+
+def _read_report(folder: Path, _files: Files) -> object:
+    from armillary.report import reading, run_page
+
+    report = reading.read(folder / "report.json")
+    run_page.page(report)
+    if report["detail"] is not None:
+        from armillary import explain
+
+        explain.compare([report, reading.parse(_report())], ["a", "b"])
+    return None
+
+
+STUDY = {
+    "workload": {"model": "resnet-50", "options": {"dp": 8}},
+    "platform": "dgx-h100",
+    "parameters": {"platform.scheduler.chunks": [1, 2]},
+}
+
+
+def _studies() -> list[Files]:
+    given = (ROOT / "examples/sweep.yml").read_bytes()
+    return [{"study.yml": json.dumps(STUDY, indent=1).encode()}, {"study.yml": given}]
+
+
+def _study(folder: Path, _files: Files) -> object:
+    from armillary.sweep import reader, source
+
+    return reader.study(source.read(folder / "study.yml"))
+
+
+@cache
+def _journal() -> Files:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        study = Path(folder, "study.yml")
+        study.write_text(json.dumps(STUDY))
+        arm.sweep(study, Path(folder, "out"), workers=1)
+        return {"study.yml": study.read_bytes(), "journal.jsonl": Path(folder, "out/journal.jsonl").read_bytes()}
+
+
+def _resume(folder: Path, _files: Files) -> object:
+    return arm.sweep(folder / "study.yml", folder, workers=1, resume=True).table.height
+
+
+DESIGN = b"""name: small
+npus: 64
+npu: {peak: 234 TFLOPS}
+workloads:
+  - {model: megatron-1.7b, tp: 8, micro_batch: 1}
+topologies: [R(8)_SW(8), FC(8)_R(8)]
+bandwidth: 300 GB/s
+latency: [500 ns, 1 us]
+cost: multidim
+constraints:
+  - bw[0] >= bw[-1]
+  - cost <= 15 M$
+objective: step_time
+"""
+
+
+def _designs() -> list[Files]:
+    return [{"design.yml": DESIGN}]
+
+
+def _design(folder: Path, _files: Files) -> object:
+    from armillary.design import reader
+    from armillary.sweep import source
+
+    found = source.read(folder / "design.yml")
+    if isinstance(found.values.get("npus"), int) and found.values["npus"] > 4096:
+        return None  # an honest large search
+    return reader.task(folder / "design.yml")
+
+
+def _costs() -> list[Files]:
+    libra = b"InterPod: {Link: 7.8, Switch: 18, Nic: 31.6}\nIntraPod: {Link: 2}\n"
+    ours = [path.read_bytes() for path in sorted((ROOT / "costs").glob("*.yml"))]
+    return [{"costs.yml": text} for text in (*ours, libra)]
+
+
+def _cost(folder: Path, _files: Files) -> object:
+    from armillary.design import cost
+
+    return cost.load(folder / "costs.yml")
+
+
+_LOG = b"""# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20
+# Collective test starting: all_reduce_perf
+#  Rank  0 Group  0 Pid   1 on   a device  0 [0x07] NVIDIA H100
+#  Rank  1 Group  0 Pid   1 on   a device  1 [0x0a] NVIDIA H100
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    50.00   20.97   20.97      0    50.00   20.97   20.97      0
+     2097152        524288     float     sum      -1    80.00   26.21   26.21      0    80.00   26.21   26.21      0
+# Avg bus bandwidth    : 23.59
+"""
+_RCCL = b"""[{"name": "AllReduce", "ranks": 8, "gpusPerRank": 1, "size": 1048576, "inPlace": 1, "time": 50.0,
+"algBw": 20.97, "busBw": 36.7, "type": "float", "redop": "sum"}]"""
+_GEMM = b"m,n,k,dtype,us\n128,256,512,bf16,18.5\n4096,4096,4096,bf16,300\n128,256,512,bf16,19\n"
+_STREAM = b"op,GBps,bytes\ncopy,2900,1073741824\ntriad,2950,1073741824\n"
+
+
+def _measurements() -> list[Files]:
+    table = json.dumps({"rows": [{"m": 128, "n": 256, "k": 512, "width": 2, "time_us": 18}]}).encode()
+    nccl = json.dumps(
+        {
+            "args": ["all_reduce_perf"],
+            "config": {"devices": [{"rank": 0, "hostname": "a"}], "nthreads": 1, "ngpus": 8},
+            "results": [{"size": 1048576, "in_place": {"time": 50.0, "alg_bw": 20.97, "bus_bw": 36.7}}],
+        }
+    ).encode()
+    return [{"all_reduce.log": text} for text in (_LOG, _RCCL, _GEMM, _STREAM, table, nccl)]
+
+
+def _measured(folder: Path, files: Files) -> object:
+    from armillary import InputError
+    from armillary.calibrate import read, read_kernels
+    from armillary.platform import read_gemm_table
+
+    path = str(folder / next(iter(files)))
+    refused = 0
+    for reader in (read, read_kernels, read_gemm_table):
+        try:
+            reader(path)
+        except InputError:
+            refused += 1
+    if refused == 3:
+        raise InputError([])
+    return refused
+
+
+TARGETS = (
+    Target("kineto", _kineto, _import),
+    Target("host_trace", _host, _import),
+    Target("workload_json", lambda: [_written()], _workload, ".et"),
+    Target("model", _models, _build),
+    Target("huggingface", _huggingface, _build),
+    Target("report", lambda: [{"report.json": _report()}], _read_report),
+    Target("study", _studies, _study),
+    Target("journal", lambda: [_journal()], _resume, "study.yml"),
+    Target("design", _designs, _design),
+    Target("costs", _costs, _cost),
+    Target("measurements", _measurements, _measured),
+)
