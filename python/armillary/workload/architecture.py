@@ -10,13 +10,15 @@ appendix); DeepSeek-V2 (arXiv:2405.04434).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ..errors import InputError
 from .models import Model, parse
 
 MOST_PARAMETERS = 175 * 10**15
+LINEAR = ("linear_key_heads", "linear_value_heads", "linear_key_dim", "linear_value_dim", "linear_kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,32 @@ class Decoder:
     """Of the others, each `every`-th layer has experts."""
     router_bias: bool = False
     """A bias for each expert in the router."""
+    shared_gate: bool = False
+    """A gate on what the shared experts give."""
+    window: int = 0
+    """Tokens that a layer with a sliding window attends to; 0 for the whole sequence."""
+    chunked: bool = False
+    """The window is a chunk instead: a token attends to those of its own chunk (Llama 4)."""
+    full_every: int = 0
+    """Of layers with a window or linear attention, each `full_every`-th has full attention; 0: none has."""
+    norms: int = 2
+    """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after both."""
+    sinks: bool = False
+    """A learned score for each head that attends to nothing (gpt-oss)."""
+    qk_norm_whole: bool = False
+    """`qk_norm` over all heads together (OLMo 2), instead of each head."""
+    gated_attention: bool = False
+    """Queries come with a gate on attention's result (Qwen3-Next)."""
+    linear_key_heads: int = 0
+    """Linear attention (gated delta rule): heads of queries and keys; 0 without."""
+    linear_value_heads: int = 0
+    """Its heads of values."""
+    linear_key_dim: int = 0
+    """Width of one of its keys."""
+    linear_value_dim: int = 0
+    """Width of one of its values."""
+    linear_kernel: int = 0
+    """Tokens that its convolution spans."""
 
     @property
     def kv(self) -> int:
@@ -100,13 +128,46 @@ class Decoder:
         """Layers with experts."""
         return max(0, self.layers - self.first_dense) // self.every if self.experts else 0
 
+    def has_full_attention(self, layer: int) -> bool:
+        """Whether layer `layer` (from 0) attends to the whole sequence."""
+        if not (self.window or self.linear_key_heads):
+            return True
+        return bool(self.full_every) and (layer + 1) % self.full_every == 0
+
+    def of(self, layer: int) -> Decoder:
+        """The model as layer `layer` is: its attention in all layers."""
+        if self.has_full_attention(layer):
+            if not (self.window or self.linear_key_heads):
+                return self
+            return replace(self, window=0, linear_key_heads=0, full_every=0)
+        return replace(self, full_every=0) if self.full_every else self
+
+    def seen(self, sequence: int) -> int:
+        """Keys that a token of a sequence attends to, doubled: `sequence` with full causal attention.
+
+        With a window of w tokens w s - w^2 / 2 of the pairs are seen, with chunks half of each chunk's square.
+        """
+        if not 0 < self.window < sequence:
+            return sequence
+        if self.chunked:
+            whole, rest = divmod(sequence, self.window)
+            return (whole * self.window**2 + rest**2) // sequence
+        return 2 * self.window - self.window**2 // sequence
+
+    def kinds(self) -> list[tuple[int, int]]:
+        """A layer of each kind (experts or not, full attention or not), and how many are like it."""
+        period = math.lcm(self.every if self.experts else 1, self.full_every or 1)
+        start = min(self.first_dense, self.layers) if self.experts else 0
+        parts = ((0, start, self.full_every or 1), (start, self.layers, period))
+        return [
+            (layer, (stop - layer - 1) // length + 1)
+            for first, stop, length in parts
+            for layer in range(first, min(first + length, stop))
+        ]
+
     def over_layers(self, count: Callable[[int], int]) -> int:
-        """The sum of `count(layer)` over all layers, of which there are two kinds."""
-        mixed = self.expert_layers
-        dense = self.layers - mixed
-        # Where some are dense the first one is.
-        total = dense * count(0) if dense else 0
-        return total + (mixed * count(self.first_dense + self.every - 1) if mixed else 0)
+        """The sum of `count(layer)` over all layers, one of each kind counted for all of its kind."""
+        return sum(many * count(layer) for layer, many in self.kinds())
 
 
 def decoder(model: Model) -> Decoder:
@@ -121,6 +182,13 @@ def decoder(model: Model) -> Decoder:
         "expert_ffn",
         "shared_experts",
         "first_dense",
+        "window",
+        "full_every",
+        "linear_key_heads",
+        "linear_value_heads",
+        "linear_key_dim",
+        "linear_value_dim",
+        "linear_kernel",
     }
     problems = []
     for item in fields(Decoder):
@@ -137,6 +205,13 @@ def decoder(model: Model) -> Decoder:
         if shape.heads % shape.kv:
             said = f"{shape.kv} heads of keys and values don't divide {shape.heads} heads"
             problems.append(model.problem("kv_heads", said, "a divisor of heads"))
+    if shape.norms > 4:
+        problems.append(model.problem("norms", f"{shape.norms} is out of range", "1 to 4"))
+    linear = [name for name in LINEAR if not getattr(shape, name)]
+    if 0 < len(linear) < len(LINEAR):
+        problems.append(model.problem(linear[0], "is missing", "all of " + ", ".join(LINEAR)))
+    if shape.full_every and not (shape.window or shape.linear_key_heads):
+        problems.append(model.problem("full_every", "has no effect", "only with window or linear attention"))
     if shape.experts and not (shape.expert_ffn and shape.top_k <= shape.experts):
         said = f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for each token"
         problems.append(model.problem("experts", said, "an expert_ffn, and top_k up to experts"))
@@ -177,7 +252,7 @@ class Tensors:
 def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tensors:
     """Tensors of layer `layer` on a rank, which add up to `layer_weights`."""
     weights = layer_weights(model, layer, tp, ep)
-    dense, expert = _attention_matrices(model, tp), []
+    dense, expert = _attention_matrices(model.of(layer), tp), []
     if model.has_experts(layer):
         dense.append(model.experts * model.hidden)
         dense += _perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp)
@@ -191,7 +266,7 @@ def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tenso
 
 def narrow_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
     """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but the router."""
-    dense = sum(_attention_matrices(model, tp))
+    dense = sum(_attention_matrices(model.of(layer), tp))
     if not model.has_experts(layer):
         return Weights(dense + sum(_perceptron_matrices(model, model.ffn, tp)))
     shared = sum(_perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp))
@@ -206,8 +281,11 @@ def _perceptron_matrices(model: Decoder, ffn: int, tp: int) -> list[int]:
 def _attention_matrices(model: Decoder, tp: int) -> list[int]:
     h, heads, kv = model.hidden, model.heads // tp, local_kv(model, tp)
     out = heads * model.value_width * h
+    if model.linear_key_heads:
+        linear = LinearAttention.of(model, tp)
+        return [linear.values * h, h * (linear.mixed + linear.values), 2 * h * linear.heads]
     if not model.kv_rank:
-        return [out, h * (heads * model.key_width + kv * (model.key_width + model.value_width))]
+        return [out, h * (query_width(model) * heads + kv * (model.key_width + model.value_width))]
     down = h * (model.kv_rank + model.rope_dim)
     up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
     queries = (
@@ -218,10 +296,10 @@ def _attention_matrices(model: Decoder, tp: int) -> list[int]:
 
 def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
     """Parameters of layer `layer` on a rank; the whole layer's with `tp` and `ep` 1."""
-    attention = 2 * norm_weights(model) + _attention_weights(model, tp)
+    attention = model.norms * norm_weights(model) + _attention_weights(model.of(layer), tp)
     if not model.has_experts(layer):
         return Weights(attention + perceptron_weights(model, model.ffn, tp))
-    router = model.experts * (model.hidden + model.router_bias)
+    router = model.experts * (model.hidden + model.router_bias) + model.hidden * model.shared_gate
     shared = perceptron_weights(model, model.shared_experts * model.expert_ffn, tp) if model.shared_experts else 0
     routed = model.experts // ep * perceptron_weights(model, model.expert_ffn, tp)
     return Weights(attention + router + shared, routed)
@@ -242,11 +320,59 @@ def _attention_weights(model: Decoder, tp: int) -> int:
     h, heads, kv = model.hidden, model.heads // tp, local_kv(model, tp)
     qkv_bias = model.bias if model.qkv_bias is None else model.qkv_bias
     out_bias = model.bias if model.out_bias is None else model.out_bias
-    out = heads * model.value_width * h + (h if out_bias else 0)
+    if model.linear_key_heads:
+        return LinearAttention.of(model, tp).weights(h)
+    out = heads * model.value_width * h + (h if out_bias else 0) + (heads if model.sinks else 0)
     if model.kv_rank:
         return out + _latent_weights(model, heads)
-    width = heads * model.key_width + kv * (model.key_width + model.value_width)
-    return out + width * (h + bool(qkv_bias)) + (2 * model.key_width if model.qk_norm else 0)
+    width = heads * query_width(model) + kv * (model.key_width + model.value_width)
+    return out + width * (h + bool(qkv_bias)) + _qk_norm(model, heads + kv)
+
+
+def _qk_norm(model: Decoder, heads: int) -> int:
+    """Gains of the norms of queries and keys: one for each element of a head, or of all `heads` heads on a rank."""
+    if not model.qk_norm:
+        return 0
+    return heads * model.key_width if model.qk_norm_whole else 2 * model.key_width
+
+
+def query_width(model: Decoder) -> int:
+    """Width of one head's query, with its gate."""
+    return model.key_width * (2 if model.gated_attention else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAttention:
+    """Widths on a rank of a layer with the gated delta rule (Yang et al. 2024, arXiv:2412.06464), as Qwen3-Next's."""
+
+    mixed: int
+    """Queries, keys and values together, which go through a convolution."""
+    values: int
+    """Values; the gate is as wide."""
+    heads: int
+    """Heads of values."""
+    kernel: int
+    state: int
+    """Elements of a head's state: key width by value width."""
+    value_dim: int
+
+    @classmethod
+    def of(cls, model: Decoder, tp: int = 1) -> LinearAttention:
+        """Those of a model, its heads split over `tp` ranks."""
+        keys = model.linear_key_heads * model.linear_key_dim // tp
+        values = model.linear_value_heads * model.linear_value_dim // tp
+        heads, state = model.linear_value_heads // tp, model.linear_key_dim * model.linear_value_dim
+        return cls(2 * keys + values, values, heads, model.linear_kernel, state, model.linear_value_dim)
+
+    def weights(self, hidden: int) -> int:
+        """Parameters: projections of queries, keys, values and gate, of decay and step; the convolution; two numbers a
+        head; a norm over a value; the output."""
+        inputs = hidden * (self.mixed + self.values + 2 * self.heads)
+        return inputs + self.mixed * self.kernel + 2 * self.heads + self.value_dim + self.values * hidden
+
+    def flops(self, tokens: int) -> int:
+        """Forward, of the convolution and of the rule: a state is decayed, read, updated and read for each token."""
+        return 2 * tokens * (self.mixed * self.kernel + 3 * self.heads * self.state)
 
 
 def _latent_weights(model: Decoder, heads: int) -> int:
@@ -337,7 +463,8 @@ def step_flops(
     and a gated perceptron's second input. `modules` are recomputed by themselves.
     """
     tokens = batch * sequence
-    core = (model.layers + mtp) * attention_flops(model, tokens, sequence)
+    core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
+    core += mtp * attention_flops(model, model.layers - 1, tokens, sequence)
     last = multiplied(model, model.layers - 1)
     linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
     projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
@@ -384,9 +511,12 @@ def up_projections(model: Decoder) -> int:
     return keys + model.q_rank * model.heads * model.key_width
 
 
-def attention_flops(model: Decoder, tokens: int, sequence: int) -> int:
-    """Scores and weighted sum of one layer, forward: every one of `tokens` against `sequence` keys."""
-    return 2 * tokens * sequence * model.heads * (model.key_width + model.value_width)
+def attention_flops(model: Decoder, layer: int, tokens: int, sequence: int) -> int:
+    """Scores and weighted sum of layer `layer`, forward: each of `tokens` against the keys that it sees, doubled."""
+    like = model.of(layer)
+    if like.linear_key_heads:
+        return LinearAttention.of(like).flops(tokens)
+    return 2 * tokens * like.seen(sequence) * like.heads * (like.key_width + like.value_width)
 
 
 def multiplied(model: Decoder, layer: int) -> int:
@@ -394,7 +524,7 @@ def multiplied(model: Decoder, layer: int) -> int:
     biases."""
     h = model.hidden
     matrices = 3 if model.gated else 2
-    attention = _matrices(model)
+    attention = _matrices(model.of(layer))
     if not model.has_experts(layer):
         return attention + matrices * h * model.ffn
     visited = (model.top_k + model.shared_experts) * model.expert_ffn
@@ -403,9 +533,11 @@ def multiplied(model: Decoder, layer: int) -> int:
 
 def _matrices(model: Decoder) -> int:
     h, heads = model.hidden, model.heads
+    if model.linear_key_heads:
+        return sum(_attention_matrices(model, 1))
     out = heads * model.value_width * h
     if not model.kv_rank:
-        return out + h * (heads * model.key_width + model.kv * (model.key_width + model.value_width))
+        return out + h * (heads * query_width(model) + model.kv * (model.key_width + model.value_width))
     down = h * (model.kv_rank + model.rope_dim)
     up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
     queries = model.q_rank * (h + heads * model.key_width) if model.q_rank else h * heads * model.key_width

@@ -83,7 +83,8 @@ def _operations(at: Setting) -> tuple[int, int]:
     """Of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask; the second computes the scores
     again."""
     model = at.model
-    one = at.tokens * (at.par.seq or 0) * (model.heads // at.par.tp)  # 2 for each of the half of all pairs that is seen
+    # 2 for each of the half of all pairs that is seen
+    one = at.tokens * model.seen(at.par.seq or 0) * (model.heads // at.par.tp)
     scores, values = one * model.key_width, one * model.value_width
     return scores + values, 3 * scores + 2 * values
 

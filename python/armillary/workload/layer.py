@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .architecture import Decoder, local_kv, vocabulary_rows
+from .architecture import Decoder, LinearAttention, local_kv, query_width, vocabulary_rows
 from .attention import core
 from .parallelism import Parallelism
 from .script import Call, Gemm, Inner, Script, Start, Step, Wait, Work
@@ -75,6 +75,11 @@ class Setting:
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "kept", tokens // self.par.tp if self.par.sp else tokens)
 
+    def of(self, layer: int) -> Setting:
+        """The setting of layer `layer`, whose attention may differ from that of others."""
+        model = self.model.of(layer)
+        return self if model is self.model else Setting(model, self.par)
+
     @property
     def eager(self) -> bool:
         """Whether kernels are plain PyTorch's, which write and keep more."""
@@ -106,28 +111,31 @@ class Setting:
 
 def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: list[Linear]) -> Scripts:
     """A block of columns, inner kernels and rows, between a norm and the sum with what entered it."""
-    enter = (norm(at, f"{name}.norm"), *_narrowed(at, f"{name}.gather"))
+    enter = (*_entry_norm(at, name), *_narrowed(at, f"{name}.gather"))
     gathered = gather(at, f"{name}.gather", at.gathered)
     needed = (*enter, *_behind(at, gathered, multiplications(at, columns, at.gathered)), *inner.forward)
-    forward = (*needed, *_before(at, multiplications(at, rows), reduce(at, f"{name}.reduce")))
+    leave, leave_grad = _exit_norm(at, name)
+    forward = (*needed, *_before(at, multiplications(at, rows), reduce(at, f"{name}.reduce")), *leave)
     entry = gather(at, f"{name}.gather_grad", at.gathered)
     again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
+        *leave_grad,
         *_narrowed(at, f"{name}.gather_grad"),
         *_behind(at, entry, _inputs(at, rows, at.gathered)),
         *inner.backward,
         *_before(at, _inputs(at, columns), reduce(at, f"{name}.reduce_grad")),
-        norm_grad(at, f"{name}.norm"),
+        *_entry_norm_grad(at, name),
     )
     waits = tuple(Wait(step.name) for step in again)
     weights = (*again, *_weights(at, rows), *waits, *_weights(at, columns))
     backward = (
+        *leave_grad,
         *_narrowed(at, f"{name}.gather_grad"),
         *_behind(at, entry, _both(at, rows, at.gathered)),
         *inner.backward,
         *again,
         *_last(at, columns, reduce(at, f"{name}.reduce_grad"), waits),
-        norm_grad(at, f"{name}.norm"),
+        *_entry_norm_grad(at, name),
     )
     repeated = (
         *enter,
@@ -141,6 +149,23 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
 def _repeated(matrices: list[Linear]) -> list[Linear]:
     """The parts of matrices that are multiplied with again."""
     return [x._replace(n=x.again, parts=()) for x in matrices if x.again]
+
+
+def _entry_norm(at: Setting, name: str) -> Script:
+    """Before a block; a perceptron side by side with attention takes what attention's norm gave."""
+    return () if at.model.norms == 1 and name == "mlp" else (norm(at, f"{name}.norm"),)
+
+
+def _entry_norm_grad(at: Setting, name: str) -> Script:
+    return tuple(norm_grad(at, f"{name}.norm") for _ in _entry_norm(at, name))
+
+
+def _exit_norm(at: Setting, name: str) -> tuple[Script, Script]:
+    """Forward and backward of a norm after a block, before the sum: read and written, and twice read and written."""
+    if at.model.norms < 4:
+        return (), ()
+    work = "normalization", 0
+    return (Work(f"{name}.post_norm", *work, 2 * at.cut),), (Work(f"{name}.post_norm.grad", *work, 3 * at.cut),)
 
 
 def norm(at: Setting, name: str) -> Work:
@@ -267,13 +292,45 @@ def attention(at: Setting) -> Scripts:
     inner, keys = heads * model.value_width, kv * model.key_width
     # With sp the sum over ranks is kept, and what was summed isn't asked for.
     out = [Linear("out", model.hidden, inner, 0 if at.par.sp and tp > 1 else model.hidden)]
+    if model.linear_key_heads:
+        return block(at, "attention", *linear_attention(at))
     if not model.kv_rank:
-        parts = (heads * model.key_width, keys, kv * model.value_width)
+        parts = (heads * query_width(model), keys, kv * model.value_width)
         one = Linear("qkv", sum(parts), model.hidden, keys, parts=() if at.par.merged else parts)
         return block(at, "attention", [one], core(at), out)
     ranks = model.q_rank + model.kv_rank + model.rope_dim
     whole = 0 if model.q_rank else heads * model.key_width
     return block(at, "attention", [Linear("down", ranks + whole, model.hidden), *ups(at)], core(at), out)
+
+
+def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
+    """Columns, kernels and rows of the gated delta rule: one projection of queries, keys, values and gate, a small one
+    of decay and step; a convolution; the rule, chunk by chunk, forward once and backward twice its operations; a norm
+    with the gate."""
+    model, bytes_ = at.model, at.par.bytes.activation
+    wide = LinearAttention.of(model, at.par.tp)
+    columns = [
+        Linear("qkvz", wide.mixed + wide.values, model.hidden, wide.mixed + wide.values),
+        Linear("decay", 2 * wide.heads, model.hidden, 2 * wide.heads),
+    ]
+    mixed, values = at.tokens * wide.mixed * bytes_, at.tokens * wide.values * bytes_
+    rule = wide.flops(at.tokens)
+    forward = (
+        Work("convolution", "elementwise", 0, 2 * mixed),
+        Work("attention.core", "attention", rule, mixed + values),
+        Work("gate.norm", "normalization", 0, 3 * values),
+    )
+    backward = (
+        Work("gate.norm.grad", "normalization", 0, 5 * values),
+        Work("attention.core.grad", "attention", 2 * rule, 2 * mixed + 2 * values),
+        Work("convolution.grad", "elementwise", 0, 3 * mixed),
+    )
+    return columns, Inner(forward, backward, forward[:1]), [Linear("out", model.hidden, wide.values)]
+
+
+def inner(at: Setting) -> Inner:
+    """What stands between the matrices of a layer's attention block."""
+    return linear_attention(at)[1] if at.model.linear_key_heads else core(at)
 
 
 def ups(at: Setting) -> list[Linear]:

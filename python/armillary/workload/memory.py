@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .architecture import Weights, local_kv, vocabulary_rows
+from .architecture import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
 from .experts import share
 from .layer import Setting
 from .parallelism import Parallelism
@@ -72,10 +72,12 @@ def _kept(at: Setting) -> int:
 
 
 def _normed(at: Setting) -> int:
-    """The input of a norm, and what it gave the matrices, unless it is computed again."""
+    """The input of a norm, and what it gave the matrices, unless it is computed again; of a norm after the block, its
+    input."""
+    after = at.cut if at.model.norms == 4 else 0
     if "layernorm" in at.par.modules:
-        return at.cut
-    return at.cut + at.kept * at.model.hidden * _kept(at)
+        return at.cut + after
+    return at.cut + after + at.kept * at.model.hidden * _kept(at)
 
 
 def _attention(at: Setting) -> int:
@@ -83,13 +85,22 @@ def _attention(at: Setting) -> int:
     mask."""
     model, tp, width = at.model, at.par.tp, at.par.bytes.activation
     heads = model.heads // tp
+    if model.linear_key_heads:
+        return _normed(at) + at.tokens * width * _linear_states(at) + at.mask
     kv = heads if model.kv_rank else local_kv(model, tp)
-    states_ = heads * (model.key_width + model.value_width) + kv * (model.key_width + model.value_width)
+    states_ = heads * (query_width(model) + model.value_width) + kv * (model.key_width + model.value_width)
     if at.eager and not model.positions:
         states_ += (heads + kv) * model.key_width
     if "mla_up_proj" in at.par.modules:
         states_ = heads * model.value_width
     return _normed(at) + at.tokens * (width * states_ + _compressed(at)) + _scores(at, heads) + at.mask
+
+
+def _linear_states(at: Setting) -> int:
+    """Elements a token of linear attention: what enters and leaves the convolution, the rule's result, the gate and
+    their product."""
+    wide = LinearAttention.of(at.model, at.par.tp)
+    return 2 * wide.mixed + 3 * wide.values
 
 
 def _compressed(at: Setting) -> int:

@@ -45,6 +45,8 @@ class Model:
     """The file as the caller named it, for problems; empty for a model made in Python."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Line of each field, from 1."""
+    notes: tuple[str, ...] = ()
+    """What was assumed or left out when the file was read."""
 
     def problem(self, place: str, message: str, help_: str = "") -> Problem:
         """A problem with the field `place`."""
@@ -70,10 +72,11 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
     values, lines = _json(text, shown) if path.suffix == ".json" else _yaml(text, shown)
     if is_huggingface(values):
         stem = path.parent.name if path.name == "config.json" else path.stem
-        found, problems = translate(values, shown)
+        found, notes, problems = translate(values, shown)
         if problems:
             raise InputError(problems)
-        return Model(stem or "model", found.pop("family"), found, f"{shown}, a Hugging Face configuration", shown)
+        source = f"{shown}, a Hugging Face configuration"
+        return Model(stem or "model", found.pop("family"), found, source, shown, notes=tuple(notes))
     return _model(path.stem, values, shown, lines)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from . import zero
 from .architecture import (
+    Decoder,
     Tensors,
     Weights,
     embedding_weights,
@@ -82,7 +83,7 @@ class Plan:
         par = self.at.par
         self.place = Placement(par.pp, 2 if par.both_ways else par.virtual_stages, par.both_ways)
         self.layout = self._laid_out()
-        self.kinds: dict[bool, tuple[Scripts, Script]] = {}
+        self.kinds: dict[tuple[bool, Decoder], tuple[Scripts, Script]] = {}
         self.stages = [self._stage(stage) for stage in range(par.pp)]
 
     def _laid_out(self) -> Layout:
@@ -118,12 +119,13 @@ class Plan:
         at = next(i for i, chunk in enumerate(chunks) if any(unit.name.startswith("mtp") for unit in chunk.units))
         return [replace(chunk, units=(copy, *chunk.units)) if i == at else chunk for i, chunk in enumerate(chunks)]
 
-    def _kind(self, mixed: bool) -> tuple[Scripts, Script]:
-        if mixed not in self.kinds:
-            block = experts(self.at) if mixed else perceptron(self.at, self.at.model.ffn)
-            scripts = join(attention(self.at), block)
-            self.kinds[mixed] = scripts, recomputed(self.at, scripts, mixed)
-        return self.kinds[mixed]
+    def _kind(self, at: Setting, mixed: bool) -> tuple[Scripts, Script]:
+        key = mixed, at.model
+        if key not in self.kinds:
+            block = experts(at) if mixed else perceptron(at, at.model.ffn)
+            scripts = join(attention(at), block)
+            self.kinds[key] = scripts, recomputed(at, scripts, mixed)
+        return self.kinds[key]
 
     def _layer(self, name: str, layer: int) -> Unit:
         """Layer `layer` of the model."""
@@ -132,8 +134,9 @@ class Plan:
         tensors = layer_tensors(model, layer, par.tp, par.ep)
         width = par.bytes.gemm if par.fp8_param_gather else par.bytes.weight
         narrow = narrow_weights(model, layer, par.tp, par.ep).total if par.fp8_weight_cache else 0
-        kind = self._kind(model.has_experts(layer))
-        return Unit(name, *kind, weights, tensors, layer_activations(self.at, layer), width, narrow)
+        at = self.at.of(layer)
+        kind = self._kind(at, model.has_experts(layer))
+        return Unit(name, *kind, weights, tensors, layer_activations(at, layer), width, narrow)
 
     def _module(self, name: str) -> Unit:
         """A multi-token-prediction module: what projects, and a layer like the model's last."""
@@ -212,5 +215,5 @@ class Plan:
         if not par.modules:
             return 0
         whole = Setting(model, replace(par, recompute_modules=None))
-        kinds = {model.has_experts(layer): layer for layer in range(model.layers)}.values()
-        return max(layer_activations(whole, layer) - layer_activations(self.at, layer) for layer in kinds)
+        layers = [layer for layer, _ in model.kinds()]
+        return max(layer_activations(whole.of(n), n) - layer_activations(self.at.of(n), n) for n in layers)

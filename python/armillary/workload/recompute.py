@@ -10,9 +10,8 @@ DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recom
 
 from __future__ import annotations
 
-from .attention import core
 from .experts import experts, routed_activation, shared_activation, shared_experts
-from .layer import Scripts, Setting, activation, multiplications, perceptron, ups
+from .layer import Scripts, Setting, activation, inner, multiplications, perceptron, ups
 from .script import Script, Step, Work
 
 
@@ -32,8 +31,8 @@ def _attention(at: Setting) -> list[Step]:
     whole = at.par.recompute == "selective" or "core_attn" in modules
     if "mla_up_proj" in modules:
         steps += multiplications(at, ups(at))
-        steps += () if whole else core(at).again
-    return [*steps, *core(at).forward] if whole else steps
+        steps += () if whole else inner(at).again
+    return [*steps, *inner(at).forward] if whole else steps
 
 
 def _norm(at: Setting, name: str) -> Script:

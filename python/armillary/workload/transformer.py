@@ -136,7 +136,7 @@ def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[M
         hardware_flops=flops.hardware,
         bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes),
         classes=tuple(classes),
-        notes=tuple(_notes(plan)),
+        notes=(*model.notes, *_notes(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
     )
 

@@ -109,7 +109,7 @@ def test_huggingface_faults(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA | {"hidden_size": "big", "vocab_size": None}))
     said = problems(path)
-    assert "hidden_size: 'big' is no whole number" in said
+    assert "hidden_size: 'big' is not a whole number" in said
     assert "vocab_size: is missing" in said
     path.write_text(json.dumps({"model_type": "bert"}))
     assert "'bert' is no architecture known here" in problems(path)
