@@ -52,6 +52,8 @@ _COMPOSED = {"hconcat", "vconcat", "concat", "facet", "repeat", "spec"}
 _FACETS = {"row", "column", "facet"}
 _ADDRESSES = 128 << 30
 """Bytes of address space that must be left before V8, which draws, is started; it reserves 64 GiB and then some."""
+_PLACES = re.compile(r' (?:d|transform)="[^"]*"')
+_LONG = re.compile(r"\d+\.\d{4,}(?:e[-+]?\d+)?")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _THEME: dict[str, Any] = {
@@ -150,7 +152,7 @@ class Chart:
         _require_room()
         import vl_convert
 
-        return _renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE))
+        return _rounded(_renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE)))
 
     def png(self, scale: float = 2.0) -> bytes:
         """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width.
@@ -197,10 +199,23 @@ def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any
     return params, {"field": field, "type": "quantitative", "title": scale_title, "scale": domain}
 
 
+def _rounded(svg: str) -> str:
+    """The drawing with its places to a thousandth of a pixel: a page of thousands of bars is half as large."""
+    return _PLACES.sub(lambda place: _LONG.sub(lambda number: f"{float(number[0]):.3f}", place[0]), svg)
+
+
 def _renumbered(svg: str) -> str:
-    """The drawing with its gradients counted from 0: Vega counts on from one drawing to the next."""
-    names = list(dict.fromkeys(re.findall(r"gradient_\d+", svg)))
-    return re.sub(r"gradient_\d+", lambda found: f"gradient_{names.index(found[0])}", svg)
+    """The drawing with its gradients and clips counted from 0: Vega counts on from one drawing to the next."""
+    for kind in ("gradient_", "clip"):
+        pattern = re.compile(rf"\b{kind}\d+\b")
+        found = dict.fromkeys(pattern.findall(svg))
+        places = {name: f"{kind}{place}" for place, name in enumerate(found)}
+        svg = _replaced(pattern, places, svg)
+    return svg
+
+
+def _replaced(pattern: re.Pattern[str], names: Mapping[str, str], text: str) -> str:
+    return pattern.sub(lambda match: names[match[0]], text)
 
 
 def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:

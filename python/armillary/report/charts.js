@@ -243,9 +243,16 @@
     );
   };
 
+  // Rows may come as lists below the names of their columns.
+  const unpacked = (spec) => {
+    const { columns, rows } = spec.data;
+    if (rows) spec.data = { values: rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]]))) };
+    return spec;
+  };
+
   const specs = {};
   for (const script of document.querySelectorAll("script[data-chart]")) {
-    specs[script.dataset.chart] = JSON.parse(script.textContent);
+    specs[script.dataset.chart] = unpacked(JSON.parse(script.textContent));
   }
   const work = [];
   for (const figure of document.querySelectorAll("figure")) {

@@ -12,7 +12,7 @@ from ..schema import Detail, Report
 from .chart import PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import bandwidth, number, share, size, time
-from .run_where import NAMES, bins, column, lines, tooltip
+from .run_time import NAMES, bins, column, lines, tooltip
 from .scale import Scale
 
 _PHASES = 20
@@ -107,12 +107,12 @@ def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
     charts: list[Part] = []
     if any(map(any, busy.values())):
         palette = {"domain": list(busy), "range": PALETTE}
-        spec = lines(scale, list(busy), palette, "share of NPUs", share_axis=True)
+        spec = lines(report, scale, list(busy), palette, "share of NPUs", share_axis=True)
         rows = list(bins(report, detail, busy))
         charts.append(Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY))
     if any(map(any, waiting.values())):
         palette = {"domain": list(waiting), "range": PALETTE}
-        spec = lines(scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
+        spec = lines(report, scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
         rows = list(bins(report, detail, waiting))
         charts.append(Chart("queues", "Chunks waiting for a dimension over time", rows, spec))
     return charts

@@ -1,8 +1,8 @@
 """The page of a run: headline, where the time goes and why, how the machine is used.
 
-Here: which sections it has, in which order, and the headline. Not here: the sections (`run_where.py`, `run_network.py`,
-`run_work.py`, `platform_picture.py`), HTML (`page.py`). A page is made of the report alone: its JSON makes
-it again.
+Here: which sections it has, in which order, and the headline. Not here: the sections (`run_where.py`, `run_time.py`,
+`run_work.py`, `run_layers.py`, `run_network.py`, `platform_picture.py`), HTML (`markup.py`). A page is made of the
+report alone: its JSON makes it again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..schema import Report
 from ..workload import Summary
-from . import rates, run_network, run_where, run_work
+from . import names, rates, run_layers, run_network, run_time, run_where, run_work
 from .page import Fact, Page, Section, Table, fragment
 from .platform_picture import picture
 from .quantity import bandwidth, counted, number, operations, share, size, time
@@ -32,8 +32,8 @@ def page(report: Report, verdict: str = "") -> Page:
     config = asked(report)
     summary = config["workload"].get("summary")
     return Page(
-        title=f"{_workload(config)} on {config['platform']['name']}",
-        lead=f"A training step on {counted(report['ranks'], 'NPU')}, network model: {config['backend']}.",
+        title=names.title(config),
+        lead=_lead(report, config),
         facts=list(_facts(report, config, summary)),
         warnings=report["warnings"],
         sections=list(_sections(report, config, summary)),
@@ -51,34 +51,38 @@ def glance(report: Report) -> str:
     return fragment([*warnings, ", ".join(facts), *where.parts])
 
 
-def _workload(config: Asked) -> str:
-    summary, traces = config["workload"].get("summary"), config["workload"].get("traces")
-    return summary.model if summary else traces or "workload"
+def _lead(report: Report, config: Asked) -> str:
+    traces, summary = config["workload"].get("traces"), config["workload"].get("summary")
+    said = f"A training step on {counted(report['ranks'], 'NPU')}, network model: {config['backend']}."
+    origin = summary.model if summary and names.is_recorded(summary) else traces if summary is None else ""
+    return f"{said} Traces: {origin}." if origin else said
 
 
 def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[Fact]:
     step = report["step_time_ns"]
-    yield Fact("Step time", time(step))
+    yield Fact("Step time", time(step), main=True)
     found = rates.of(summary, step, config["platform"]["npu"].get("peak_flops"))
     if found:
-        yield Fact("Samples/s", _rate(found.samples), f"{_rate(found.tokens)} tokens/s" if found.tokens else "")
-        if found.utilisation:
-            note = "more than kernels reach: the NPU's efficiencies are missing" if found.is_optimistic else ""
-            yield Fact("MFU", share(found.utilisation), note or "of the NPUs' peak")
-        yield Fact("Achieved", f"{operations(found.flops)}/s", "of an NPU")
+        yield from _rates(found)
     mean, total = run_where.mean(report["classes"]), step or 1.0
-    yield Fact("Compute", share(mean["compute_ns"] / total), "of the step, on average")
-    yield Fact("Exposed comm.", share(mean["exposed_comm_ns"] / total), "of the step, on average")
-    seldom = {
-        "Remote memory": "exposed_remote_ns",
-        "Local memory": "exposed_local_ns",
-        "Launches": "exposed_launch_ns",
-        "Host": "exposed_host_ns",
-    }
-    for part, field in seldom.items():
-        if mean[field]:
-            yield Fact(part, share(mean[field] / total), "of the step, on average")
-    yield Fact("Idle", share(mean["idle_ns"] / total), "of the step, on average")
+    for part, (field, _) in run_where.present(run_where.PARTS, [mean]).items():
+        yield Fact(part.capitalize(), share(mean[field] / total), "of the step, mean rank")
+    held = max((item["peak_memory_bytes"] for item in report["classes"]), default=0)
+    if held:
+        capacity = config["platform"]["npu"].get("memory_capacity_bytes")
+        yield Fact("Peak memory", size(held), f"of an NPU's {size(capacity)}" if capacity else "of an NPU")
+
+
+def _rates(found: rates.Rates) -> Iterator[Fact]:
+    if found.tokens:
+        yield Fact("Tokens/s", _rate(found.tokens), main=True)
+    if found.utilisation:
+        note = "more than kernels reach: the NPU's efficiencies are missing" if found.is_optimistic else ""
+        yield Fact("MFU", share(found.utilisation), note or "of the NPUs' peak", main=True)
+        if found.hardware > found.utilisation:
+            yield Fact("HFU", share(found.hardware), "with recomputation", main=True)
+    yield Fact("Samples/s", _rate(found.samples), main=not found.tokens)
+    yield Fact("Achieved", f"{operations(found.flops)}/s", "of an NPU")
 
 
 def _rate(value: float) -> str:
@@ -88,19 +92,19 @@ def _rate(value: float) -> str:
 def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterator[Section]:
     scale, detail = Scale.of(report["step_time_ns"]), report["detail"]
     yield run_where.by_class(report, scale)
-    if detail and detail["layers"]:
-        yield run_where.by_layer(report, detail, scale)
     if detail:
+        yield run_time.over_time(report, detail, scale)
         yield run_work.critical_path(report, detail, scale)
-        yield run_where.over_time(report, detail, scale)
     else:
         yield Section("Layers, time, critical path", [_NO_DETAIL])
-    yield run_network.phases(report)
+    yield run_work.operations(report)
+    if detail and detail["layers"]:
+        yield run_layers.by_layer(report, detail, scale)
     yield run_network.network(report, detail, scale)
+    yield run_network.phases(report)
     held = run_work.memory(report, summary, config["platform"]["npu"], scale)
     if held:
         yield held
-    yield run_work.operations(report)
     yield Section("Platform", [picture(config["platform"]), _machine(config["platform"])])
 
 
@@ -117,7 +121,7 @@ def _machine(machine: Machine) -> Table:
     for i, dim in enumerate(machine["fabric"].get("dims") or [], 1):
         link, delay = bandwidth(dim["link_bandwidth"] / 1e9), time(dim["link_latency_ps"] / 1e3)
         rows.append([f"Dimension {i}, {dim['block']}({number(dim['size'])})", f"{link} a link, {delay}"])
-    return Table(machine["name"], ["", ""], rows)
+    return Table(machine["name"], ["Property", "Value"], rows)
 
 
 def _footer(report: Report) -> str:

@@ -1,122 +1,127 @@
-"""What a run does one by one: the critical path, the largest operations, the memory that ranks need.
+"""What a run does operation by operation: the critical path, the operations by cost, the memory that ranks need.
 
-Not here: sums by class and layer (`run_where.py`), the network (`run_network.py`).
+Not here: classes of ranks (`run_where.py`), layers (`run_layers.py`), the network (`run_network.py`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..schema import Detail, PathPart, Report
+from ..schema import CriticalPath, Detail, PathPart, Report
 from ..workload import Summary
+from . import names
 from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import number, share, size, time
 from .reading import Npu
-from .run_where import NAMES, bins, column, lines, ranks, tooltip
+from .run_time import NAMES, bins, column, lines, palette, stacked, tooltip
 from .scale import Scale
 
-_OPERATIONS = 15
-_SEGMENTS = 15
-_PARTS = 8
-_RANKS = 16
+_RANKS = 32
 _HELD_CLASSES = 8
 """Classes of ranks whose memory is drawn over time."""
-_HELD = {"weights": PALETTE[0], "gradients": PALETTE[1], "optimizer": PALETTE[2], "activations": PALETTE[3]}
+_HELD = {
+    "weights": PALETTE[0],
+    "gradients": PALETTE[1],
+    "optimizer": PALETTE[2],
+    "activations": PALETTE[3],
+    "temporary": PALETTE[4],
+}
+
+
+_COLOURS = {
+    "compute": COLOURS["compute"],
+    "load": COLOURS["memory"],
+    "store": COLOURS["local memory"],
+    "launch": COLOURS["waiting for launches"],
+    "host": COLOURS["host"],
+    "all_reduce": COLOURS["communication"],
+    "all_gather": "#cc79a7",
+    "reduce_scatter": "#8c6d31",
+    "all_to_all": "#56b4e9",
+    "send": "#7b6fd0",
+    "recv": "#a56cc1",
+}
+"""Colours of kinds of operations on the path; other kinds take those that are left."""
 
 
 def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
-    """The operations that the step takes as long as, over time, and their sums."""
+    """The operations that the step takes as long as: over time, by operation, and their sums."""
     path, step = detail["critical_path"], report["step_time_ns"] or 1.0
-    if not path["segments"]:
+    if not path["count"]:
         return Section("Critical path", ["Nothing ran."])
-    rows: list[dict[str, Any]] = [dict(segment) for segment in path["segments"]]
-    hidden = path["count"] - len(rows)
-    more = f" Drawn are its longest {number(len(rows))} of {number(path['count'])} parts." if hidden else ""
-    note = "The chain of operations without a gap that the step takes as long as: only less of these makes it shorter."
-    chart = Chart("critical_path", "Critical path over time", rows, _path_spec(scale, rows), note + more)
-    sums = [_sums(title, path[key], step) for title, key in _SUMS]  # type: ignore[literal-required]
-    longest = sorted(path["segments"], key=lambda item: item["start_ns"] - item["end_ns"])[:_SEGMENTS]
-    cells = [
-        [
-            item["name"],
-            item["kind"],
-            number(item["rank"]),
-            time(item["end_ns"] - item["start_ns"]),
-            share((item["end_ns"] - item["start_ns"]) / step),
-            time(item["start_ns"]),
-            item["cause"],
-        ]
-        for item in longest
-    ]
-    heads = ["Operation", "Kind", "Rank", "Time", "Share", "From", "Began after"]
-    return Section("Critical path", [chart, *sums, Table("Its longest parts", heads, cells, labels=2)])
+    tables = [_operations_of(path, step), *(_sums(title, path[key], step) for title, key in _SUMS)]  # type: ignore[literal-required]
+    return Section("Critical path", [_PATH, *_path_over_time(report, detail, scale), *tables])
 
 
+_PATH = (
+    "The chain of operations, without a gap, that the step takes as long as. Only less of these makes the step shorter."
+)
 _SUMS = (("By kind", "by_kind"), ("By layer", "by_layer"), ("By cause", "by_cause"))
 
 
+def _path_over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
+    """Which kinds of operations the path is made of, bin by bin."""
+    shares = _shares(detail)
+    if not shares:
+        return []
+    rows = list(bins(report, detail, shares))
+    colours = palette(_COLOURS, [{"kind": kind} for kind in shares])
+    spec = stacked(report, scale, colours["domain"], colours, "share of the path")
+    note = f"The path in steps of {time(detail['bin_ns'])}, by kind of operation."
+    return [Chart("critical_path", "Critical path over time", rows, spec, note)]
+
+
+def _shares(detail: Detail) -> dict[str, list[float]]:
+    """Share of each kind in the path's time of each bin."""
+    series = detail["critical_path"]["over_time"]
+    totals = [sum(each) or 1.0 for each in zip(*(item["ns"] for item in series), strict=True)]
+    return {column(item["kind"]): [ns / total for ns, total in zip(item["ns"], totals, strict=True)] for item in series}
+
+
+def _operations_of(path: CriticalPath, step: float) -> Table:
+    cells = [
+        [item["name"], item["kind"], number(item["count"]), time(item["ns"]), share(item["ns"] / step), item["cause"]]
+        for item in path["by_operation"]
+    ]
+    heads = ["Operation", "Kind", "Parts", "Time", "Share", "Mostly began after"]
+    return Table("Operations on the path", heads, cells, "A star stands for the numbers in a name.", labels=2)
+
+
 def _sums(title: str, parts: list[PathPart], step: float) -> Table:
-    shown, rest = parts[:_PARTS], parts[_PARTS:]
-    cells = [[part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)] for part in shown]
-    if rest:
-        ns, count = sum(part["ns"] for part in rest), sum(part["count"] for part in rest)
-        cells.append([f"{number(len(rest))} more", number(count), time(ns), share(ns / step)])
+    cells = [[part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)] for part in parts]
     head = "Began after" if title == "By cause" else title.removeprefix("By ").capitalize()
-    return Table(title, [head, "Parts", "Time", "Share"], cells)
-
-
-_COLOURS = {"compute": COLOURS["compute"], "load": COLOURS["memory"], "store": COLOURS["memory"], "host": "#5b5b5b"}
-_MOVING = (COLOURS["communication"], "#cc79a7", "#009e73", "#56b4e9", "#8c6d31")
-"""Colours of what goes over the network, kind by kind."""
-
-
-def _kind_colours(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    moving = [kind for kind in kinds if kind not in _COLOURS]
-    known = _COLOURS | {kind: _MOVING[i % len(_MOVING)] for i, kind in enumerate(moving)}
-    return {"domain": kinds, "range": [known[kind] for kind in kinds]}
-
-
-def _path_spec(scale: Scale, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    time_axis = {"field": "from", "type": "quantitative", "title": scale.axis("time"), "scale": {"nice": False}}
-    return {
-        "transform": [
-            scale.calculate("start_ns", "from"),
-            scale.calculate("end_ns", "to"),
-            {"calculate": "datum.to - datum.from", "as": "time"},
-        ],
-        "mark": {"type": "bar", "height": {"band": 0.8}},
-        "encoding": {
-            "y": {"field": "kind", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
-            "x": time_axis,
-            "x2": {"field": "to"},
-            "color": {"field": "kind", "type": "nominal", "legend": None, "scale": _kind_colours(rows)},
-            "tooltip": tooltip("name", "kind", "layer", "rank", ("time", scale.axis("time")), "cause"),
-        },
-    }
+    return Table(title, [head, "Parts", "Time", "Share"], cells, shown=8)
 
 
 def operations(report: Report) -> Section:
     """The operations that cost most, over all ranks."""
-    shown = report["operations"][:_OPERATIONS]
-    if not shown:
-        return Section("Largest operations", ["Nothing ran."])
+    found, whole = report["operations"], (report["step_time_ns"] or 1.0) * report["ranks"]
+    if not found:
+        return Section("Operations", ["Nothing ran."])
     cells = [
         [
             item["name"],
             item["kind"],
             number(item["count"]),
             time(item["cost_ns"]),
+            share(item["cost_ns"] / whole),
+            time(item["total_ns"]),
             time(item["total_ns"] / max(item["count"], 1)),
             time(item["max_ns"]),
             size(item["bytes"]) if item["bytes"] else "",
         ]
-        for item in shown
+        for item in found
     ]
-    heads = ["Operation", "Kind", "Count", "Cost", "Mean", "Longest", "Bytes"]
-    note = "Cost: the time of all ranks that is charged to them. What runs beside computation costs nothing."
-    return Section("Largest operations", [Table("By cost", heads, cells, note, labels=2)])
+    heads = ["Operation", "Kind", "Count", "Cost", "Share", "Duration", "Mean", "Longest", "Bytes"]
+    return Section("Operations", [Table("Operations by cost", heads, cells, _COST, labels=2)])
+
+
+_COST = (
+    "Sums over all ranks; a star stands for the numbers in a name. Cost: each moment of a rank is charged to one "
+    "operation: to what computes, else to the communication that ends first, else to memory, a launch or the host. "
+    "Duration: from beginning to end, overlapped or not; a receive that is posted early lasts long and costs little."
+)
 
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
@@ -132,9 +137,10 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
         return []
     classes = report["classes"]
     shown = [item for item in detail["memory"] if item["rank_class"] < len(classes)][:_HELD_CLASSES]
-    held = {column(f"ranks {ranks(classes[item['rank_class']])}"): [b / 1e9 for b in item["bytes"]] for item in shown}
+    called = names.classes(classes)
+    held = {column(called[item["rank_class"]]): [b / 1e9 for b in item["bytes"]] for item in shown}
     capacity = npu.get("memory_capacity_bytes")
-    spec = lines(scale, list(held), {"domain": list(held), "range": PALETTE}, "GB of an NPU", share_axis=False)
+    spec = lines(report, scale, list(held), {"domain": list(held), "range": PALETTE}, "GB of an NPU", share_axis=False)
     rows = list(bins(report, detail, held))
     note = "Parameters, gradients and optimizer state throughout, activations as they are kept and freed."
     more = f" An NPU has {size(capacity)}." if capacity else ""
