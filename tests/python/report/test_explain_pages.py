@@ -117,7 +117,7 @@ def test_no_bound_of_a_collective_is_beaten_and_one_is_reached() -> None:
     assert row.time_us >= row.lower_bound_us * (1 - 1e-9)
     full = arm.Platform("FC(8)", bandwidth="50 GB/s", per="link", latency="0 ns")
     row = api.collective_row("all_reduce", 2**30, full)
-    assert row.time_us == pytest.approx(row.lower_bound_us)
+    assert row.time_us == pytest.approx(row.lower_bound_us, rel=1e-4)
 
 
 def test_in_a_browser(tmp_path: Path, running: Browser, compared: arm.explain.Comparison) -> None:
