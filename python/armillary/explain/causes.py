@@ -32,7 +32,7 @@ CAUSES = {
     "algorithm": "another algorithm, hierarchy or chunks",
     "library": "what the communication library adds: starts, steps, bandwidth that it does not reach",
     "network model": "another network model",
-    "work": "more or less work: more or fewer operations, other sizes, shapes or recorded times",
+    "work": "more or fewer operations, other sizes, shapes or recorded times",
     "reduction": "reducing what was received, at another speed",
     "compute": "the same computations at another speed",
     "overlap": "the same computations, slowed down more or less by what runs beside them",
