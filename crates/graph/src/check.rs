@@ -26,7 +26,10 @@ pub fn check(workload: &Workload, npus: u32) -> Vec<Problem> {
     let mut problems = Vec::new();
     if workload.ranks.len() as u64 != u64::from(npus) {
         let message = format!("the workload has {} ranks and the platform {npus} NPUs", workload.ranks.len());
-        problems.push(Problem::new("", "", message).help("one rank for each NPU"));
+        problems.push(
+            Problem::new("", "", message)
+                .help(format!("one rank for each NPU; --npus {} resizes a platform", workload.ranks.len())),
+        );
     }
     if workload.ranks.is_empty() {
         return problems;

@@ -103,11 +103,13 @@ pub struct Reading {
     pub groups: Option<String>,
     /// How often the layers of a text run; 1 for everything else.
     pub passes: u32,
+    /// The model it was made of and the options, JSON text, where it was not read from files.
+    pub model: Option<String>,
 }
 
 impl Default for Reading {
     fn default() -> Reading {
-        Reading { groups: None, passes: 1 }
+        Reading { groups: None, passes: 1, model: None }
     }
 }
 

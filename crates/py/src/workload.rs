@@ -237,7 +237,7 @@ impl Workload {
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
-        let reading = Reading { groups: groups.clone(), passes };
+        let reading = Reading { groups: groups.clone(), passes, model: None };
         let read = minded(py, move || {
             let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
             trace::read(&path, sizes.as_deref(), &groups, passes, &options)
@@ -305,6 +305,12 @@ impl Workload {
         let made = py.detach(|| sim::text::text(&self.0, &platform.0));
         let text = made.map_err(|problems| errors::input(py, &problems))?;
         Ok((text.layers.to_string(), text.passes, text.warnings))
+    }
+
+    /// The same workload, which says that it was made of `model` (JSON text).
+    fn made_of(&self, model: String) -> Workload {
+        let reading = Reading { model: Some(model), ..self.0.reading.clone() };
+        Workload(graph::Workload { reading, ..self.0.clone() })
     }
 
     #[getter]

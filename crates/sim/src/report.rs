@@ -73,6 +73,7 @@ pub(crate) fn outcome(
 fn echo(config: &Config, parts: &Parts) -> stats::Config {
     let (origin, declaration) = (&parts.workload.origin, parts.workload.declaration.as_deref());
     let summary = declaration.and_then(|d| serde_json::from_str(d.summary.as_deref()?).ok());
+    let model = parts.workload.reading.model.as_deref();
     let workload = Origin {
         traces: Some(origin.clone()).filter(|name| !name.is_empty()),
         programs: parts.workload.programs.len() as u64,
@@ -80,6 +81,7 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
         summary,
         groups_file: parts.workload.reading.groups.clone(),
         passes: parts.workload.reading.passes,
+        model: model.and_then(|text| serde_json::from_str(text).ok()),
     };
     let backend = match config.backend {
         BackendKind::Analytical => "analytical",
@@ -194,17 +196,24 @@ fn class(parts: &Parts, labels: &Labels, ranks: &[RankTotals], members: &[u32], 
     }
 }
 
-/// `0-7,16`.
+/// `0-7,16`, and `0-56:8` for every eighth.
 pub(crate) fn ranges(ranks: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &rank in ranks {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
-            _ => parts.push((rank, rank)),
-        }
+    let mut parts: Vec<String> = Vec::new();
+    let mut rest = ranks;
+    while let [first, ..] = rest {
+        let stride = rest.get(1).map_or(1, |second| second - first);
+        let length = 1 + rest.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count();
+        // Two ranks far apart are no row: the second may begin one.
+        let taken = if stride > 1 && length < 3 { 1 } else { length };
+        let last = rest[taken - 1];
+        parts.push(match (taken, stride) {
+            (1, _) => first.to_string(),
+            (_, 1) => format!("{first}-{last}"),
+            _ => format!("{first}-{last}:{stride}"),
+        });
+        rest = &rest[taken..];
     }
-    let show = |&(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
-    parts.iter().map(show).collect::<Vec<_>>().join(",")
+    parts.join(",")
 }
 
 fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> {
@@ -308,5 +317,25 @@ fn node_name(parts: &Parts, node: u32) -> String {
         Fabric::Graph(graph) => graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}")),
         Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
         Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn ranks_at_equal_distances_are_one_range() {
+        let cases: [(&[u32], &str); 8] = [
+            (&[], ""),
+            (&[5], "5"),
+            (&[0, 1, 2, 3], "0-3"),
+            (&[0, 8, 16, 24], "0-24:8"),
+            (&[0, 8], "0,8"),
+            (&[0, 8, 9, 10], "0,8-10"),
+            (&[0, 1, 8, 9], "0-1,8-9"),
+            (&[1, 4, 7, 8, 20], "1-7:3,8,20"),
+        ];
+        cases.iter().for_each(|(ranks, text)| assert_eq!(ranges(ranks), *text));
     }
 }

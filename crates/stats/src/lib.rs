@@ -68,6 +68,8 @@ pub struct Origin {
     pub groups: u64,
     /// The file of its communicator groups, as the user named it.
     pub groups_file: Option<String>,
+    /// The model it was made of and the options, where it was not read from files.
+    pub model: Option<Box<RawValue>>,
     /// How often the layers of a text run; 1 for everything else.
     pub passes: u32,
     /// Distinct programs.
@@ -83,7 +85,7 @@ pub struct Origin {
 pub struct Class {
     /// What its generator calls them, `stage 3`; empty where it says nothing.
     pub label: String,
-    /// Ranks as `0-7,16`.
+    /// Ranks as `0-7,16`, or `0-56:8` for every eighth.
     pub ranks: String,
     /// How many.
     pub count: u64,

@@ -88,7 +88,7 @@ impl<'o> Assembler<'o> {
     /// How many of `have` traces run on `npus` ranks; a difference is a problem.
     fn count(&mut self, name: &str, have: usize, npus: Option<u32>) -> usize {
         let want = npus.map_or(have, |n| n as usize);
-        let allowed = format!("{want}, one for each NPU of the platform");
+        let allowed = format!("{want}, one for each NPU; --npus {have} resizes the platform");
         if have < want {
             let last = want - 1;
             let missing = if have == last { format!("rank {last}") } else { format!("ranks {have}-{last}") };

@@ -177,7 +177,8 @@ impl Head {
         let have = workload.ranks.len();
         if let Some(npus) = npus.filter(|&n| n as usize != have) {
             let message = format!("the workload has {have} ranks for a platform of {npus} NPUs");
-            return Err(Problem::new("", "", message).help(format!("{npus}, one for each NPU of the platform")));
+            return Err(Problem::new("", "", message)
+                .help(format!("{npus}, one for each NPU; --npus {have} resizes the platform")));
         }
         let mut uses = vec![0u64; workload.programs.len()];
         workload.ranks.iter().for_each(|rank| uses[rank.program as usize] += 1);

@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 /// Names counted apart; beyond them one count takes the rest.
 const MOST_NAMES: usize = 1000;
 
+/// What tools note down with a node and no run depends on: operands and where in a program the node is from.
+/// Source: what Chakra's converters for PyTorch and text write (mlcommons/chakra, `src/converter`).
+const DESCRIPTIONS: [&[u8]; 9] =
+    [b"inputs", b"outputs", b"op_type", b"op_schema", b"rf_id", b"fw_parent", b"seq_id", b"scope", b"fw_tid"];
+
 /// What one file held that has no meaning here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Notes {
@@ -71,6 +76,9 @@ impl Notes {
     pub fn into_sorted(self) -> Vec<(String, u64)> {
         let mut all = self.other;
         for (name, count) in self.attributes {
+            if DESCRIPTIONS.contains(&&*name) {
+                continue;
+            }
             let text = format!("trace attribute `{}` is not used", String::from_utf8_lossy(&name));
             *all.entry(text).or_default() += count;
         }
