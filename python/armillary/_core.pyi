@@ -218,6 +218,8 @@ class Workload:
         """Distinct programs."""
     @property
     def operations(self) -> int: ...
+    def made_of(self, model: str) -> Workload:
+        """The same workload, which says that it was made of `model`, JSON text."""
     def volumes(self) -> list[tuple[int, int, list[int], str, int, int]]:
         """What each program hands to collectives and messages (kind `send`), by members of the group and kind.
 

@@ -13,7 +13,7 @@ from .errors import InputError, Problem
 from .platform import Platform
 from .result import Result, columns
 from .schema import Report
-from .workload import Workload, load
+from .workload import Workload, build, is_model, load
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +24,8 @@ Progress = Callable[[float, float], None]
 
 
 def simulate(
-    workload: Workload,
-    platform: Platform,
+    workload: Workload | str | os.PathLike[str],
+    platform: Platform | str | os.PathLike[str],
     *,
     backend: str = "analytical",
     fold: bool = True,
@@ -34,9 +34,12 @@ def simulate(
     timeline: str | os.PathLike[str] | None = None,
     ranks: Sequence[int] | None = None,
     progress: Progress | None = None,
+    **options: object,
 ) -> Result:
-    """Simulates one pass of `workload` on `platform`.
+    """Simulates one pass of `workload` on `platform`: `simulate("llama-3-70b", "dgx-h100-16n", tp=8, dp=64)`.
 
+    A workload may be named as for `load`, with `options` if it is a model; a platform as for `Platform.load`. A named
+    platform is resized to the ranks of a named model.
     `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
     simulates every rank although some behave alike; the result is the same. `detail` logs the run, for the layers,
     activity over time and the critical path in the report. `timeline` is a file for a timeline in Perfetto's format,
@@ -48,7 +51,7 @@ def simulate(
     """
     if not 0 <= seed < 2**64:
         raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
-
+    workload, platform = _named(workload, platform, options)
     picked = _picked(ranks, workload.ranks, timeline is not None)
 
     def run(
@@ -69,6 +72,40 @@ def simulate(
         return Result(run(platform, detail, progress), again)
     with files.file(timeline) as path:
         return Result(run(platform, detail, progress, str(path)), again)
+
+
+def _named(
+    workload: Workload | str | os.PathLike[str],
+    platform: Platform | str | os.PathLike[str],
+    options: Mapping[str, object],
+) -> tuple[Workload, Platform]:
+    """Workload and platform, read where they are named."""
+    target = platform if isinstance(platform, Platform) else Platform.load(platform)
+    if isinstance(workload, Workload):
+        if options:
+            known = "those of simulate; models take others when they are built"
+            raise InputError([Problem("simulate", name, "is no option of a run", known) for name in options])
+        return workload, target
+    if not is_model(os.fspath(workload)):
+        return load(workload, target, **options), target  # type: ignore[arg-type]
+    made = load(workload, **options)  # type: ignore[arg-type]
+    return made, platform if isinstance(platform, Platform) else sized(platform, made)
+
+
+def sized(name: str | os.PathLike[str], workload: Workload, settings: Mapping[str, object] | None = None) -> Platform:
+    """The platform `name`, its outermost dimension resized to the ranks of `workload`.
+
+    Raises `InputError` where no size of that dimension gives as many NPUs.
+    """
+    platform = Platform.load(name, settings)
+    if platform.npus == workload.ranks:
+        return platform
+    try:
+        return Platform.load(name, settings, npus=workload.ranks)
+    except InputError as error:
+        message = f"has {platform.npus:,} NPUs and can't be resized to the {workload.ranks:,} ranks of {workload.name}"
+        allowed = "; ".join(problem.help for problem in error.problems)
+        raise InputError([Problem(platform.name, "npus", message, f"as many ranks as NPUs: {allowed}")]) from None
 
 
 def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[int]:
@@ -110,13 +147,17 @@ def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
         return "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an older version"
-    if workload["traces"] is None:
+    model = workload.get("model")
+    if workload["traces"] is None and not model:
         return "the run can't be repeated: a program made its workload (Result.explain can)"
     try:
         platform = Platform.parse(config["platform_file"], "config.platform_file")
-        loaded = load(workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1))
+        if model:
+            loaded = build(model["name"], **model["options"])
+        else:
+            loaded = load(workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1))
     except InputError as error:
-        return f"the run can't be repeated: {workload['traces']} {error.problems[0].message}"
+        return f"the run can't be repeated: {error.problems[0].file or workload['traces']} {error.problems[0].message}"
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         changed = platform.changed(settings)

@@ -34,10 +34,16 @@ class Platform:
         self._core = _core.Platform.inline(topology, bandwidths, latencies, _texts("per", per), _pairs(settings))
 
     @classmethod
-    def load(cls, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None) -> Platform:
-        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks": 8}`."""
+    def load(
+        cls, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None, *, npus: int | None = None
+    ) -> Platform:
+        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks": 8}`.
+
+        `npus` resizes the outermost dimension so that there are so many NPUs in all. Raises `InputError`.
+        """
         platform = cls.__new__(cls)
-        platform._core = _core.Platform.load(os.fspath(name), [str(SYSTEMS)], _pairs(settings))
+        wanted = dict(settings or {}) if npus is None else {**(settings or {}), "npus": npus}
+        platform._core = _core.Platform.load(os.fspath(name), [str(SYSTEMS)], _pairs(wanted))
         return platform
 
     @classmethod

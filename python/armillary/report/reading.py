@@ -82,9 +82,17 @@ class Machine(TypedDict):
     collectives: NotRequired[dict[str, Choice]]
 
 
+class Made(TypedDict):
+    """The model that a workload was made of, and the options of its family."""
+
+    name: str
+    options: dict[str, Any]
+
+
 class Origin(TypedDict, total=False):
     """What a report says of its workload."""
 
+    model: Made | None
     traces: str | None
     summary: Summary | None
     groups_file: str | None

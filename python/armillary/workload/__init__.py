@@ -7,9 +7,10 @@ from .layerwise import layerwise
 from .models import Model, load_model, models
 from .moe import moe
 from .program import Program
+from .source import is_model, load
 from .summary import Memory, RankClass, Summary, Volume
 from .transformer import footprints, transformer
-from .workload import Workload, load
+from .workload import Workload
 
 __all__ = [
     "Memory",
@@ -23,6 +24,7 @@ __all__ = [
     "cnn",
     "dlrm",
     "footprints",
+    "is_model",
     "layerwise",
     "load",
     "load_model",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from ..errors import InputError, Problem
+from . import option_help
 from .models import Model, load_model
 from .parallelism import Parallelism
 from .workload import Workload
@@ -35,9 +36,9 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
 
 
 def explanations(family: str) -> Mapping[str, str]:
-    """What options mean, as the docstrings of `Parallelism`'s fields say it; other families' are in their docstring."""
+    """What options mean: as the docstrings of `Parallelism`'s fields say it, or as `option_help` does."""
     if not set(options(family)) <= {field.name for field in dataclasses.fields(Parallelism)}:
-        return {}
+        return option_help.OPTIONS.get(family, {})
     (described,) = ast.parse(inspect.getsource(Parallelism)).body
     texts = {}
     for before, after in pairwise(getattr(described, "body", [])):
@@ -53,7 +54,8 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     Raises `InputError` listing every problem.
     """
     found = _known(model, chosen)
-    return builder(found.family)(found, **chosen)
+    made = builder(found.family)(found, **chosen)
+    return made if isinstance(model, Model) else made.made_of(os.fspath(model), chosen)
 
 
 def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> int | None:

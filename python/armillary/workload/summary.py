@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -99,3 +99,26 @@ class Summary:
             message, _, at = str(error).partition(" - at `$")
             place = "summary" + at.removesuffix("`")
             raise InputError([Problem(file, place, f"does not fit: {message}", _HELP)]) from None
+
+
+def spans(names: Sequence[str]) -> str:
+    """Names that differ only in a number at their end as one: `stages 0-3, 7`; others in a row."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        stem, _, number = name.rpartition(" ")
+        if not (stem and number.isascii() and number.isdigit()):
+            return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
+        found.setdefault(stem, []).append(int(number))
+    return ", ".join(_span(stem, numbers) for stem, numbers in found.items())
+
+
+def _span(stem: str, numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"{stem} {numbers[0]}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return f"{stem}s " + ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -92,6 +92,10 @@ class Workload:
             _core.Workload.listed(name, list(programs), list(ranks), members, footprints, text, list(warnings)), name
         )
 
+    def made_of(self, model: str, options: Mapping[str, object]) -> Workload:
+        """The same workload; its reports say that it was made of `model` with `options`, which repeats their run."""
+        return Workload(self._core.made_of(json.dumps({"name": model, "options": options})), self.name)
+
     @property
     def ranks(self) -> int:
         """Number of ranks."""
@@ -150,16 +154,7 @@ def load(
     groups: str | os.PathLike[str] | None = None,
     passes: int = 1,
 ) -> Workload:
-    """Reads a workload: what `Workload.write` wrote, Chakra execution traces, one a rank, or a text of ASTRA-sim 1.0.
-
-    `path` is `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt` alone, the directory when it
-    holds one such set, or an archive of it. Protobuf and JSON, plain and gzip are told apart by their content. With
-    `platform` the number of ranks must be that of its NPUs; without, it is checked when the workload is simulated.
-    `groups` is a JSON file of communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them; when
-    not given, `comm_group.json` in the directory `path`.
-    `passes` is how often the layers of a text run; everything else has its own steps and takes no other than 1.
-    Raises `InputError` listing every problem.
-    """
+    """Reads a workload from files; see `armillary.workload.load`, which takes models too."""
     name = os.fspath(path)
     if not 1 <= passes <= _MOST_PASSES:
         raise InputError([Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")])
