@@ -8,7 +8,7 @@ as those recorded. Not here: who is in a group (`spread.py`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ...errors import InputError, Problem
 from ..program import Program
@@ -27,10 +27,10 @@ Summarise = Callable[[list[Program]], Summary]
 _COPY = "copy"
 
 
-def assemble(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
-    """The workload of `plan`. Raises `InputError` for groups that can't be continued."""
+def assemble(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
+    """The workload of `plan`, whose runs show `warnings`. Raises `InputError` for groups that can't be continued."""
     whole = len(plan.recorded) == plan.world and not plan.grows
-    return _listed(plan, sources, summary) if whole else _mesh(plan, sources, summary)
+    return _listed(plan, sources, summary, warnings) if whole else _mesh(plan, sources, summary, warnings)
 
 
 def _keys(source: Source) -> list[Key]:
@@ -39,18 +39,17 @@ def _keys(source: Source) -> list[Key]:
     return list(dict.fromkeys((entry.members, entry.call.kind) for entry in entries))
 
 
-def _listed(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
+def _listed(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
     """Every rank was recorded."""
     keys = [_keys(source) for source in sources]
     names = groups.distinct({members for row in keys for members, _ in row}, plan.world)
     tables: list[Named] = [{(m, kind): (names[m], len(m), len(m)) for m, kind in row} for row in keys]
     programs = [_program(plan, source, table) for source, table in zip(sources, tables, strict=True)]
     members = {name: list(group) for group, name in names.items() if name and len(group) > 1}
-    said = summary(programs)
-    return Workload.listed("recorded", programs, list(range(plan.world)), members, said, said.notes)
+    return Workload.listed("recorded", programs, list(range(plan.world)), members, summary(programs), warnings)
 
 
-def _mesh(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
+def _mesh(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
     """Recorded ranks stand for others, too."""
     extents = {source.rank: {key: plan.extent(source.rank, *key) for key in _keys(source)} for source in sources}
     used = {extent for row in extents.values() for extent in row.values()}
@@ -67,8 +66,8 @@ def _mesh(plan: Spread, sources: list[Source], summary: Summarise) -> Workload:
     }
     families.pop("", None)
     distinct = list(built.values())
-    said = summary(distinct)
-    return Workload.mesh("recorded", axes, families, [name for name, _ in local], programs, said, said.notes)
+    by = [name for name, _ in local]
+    return Workload.mesh("recorded", axes, families, by, programs, summary(distinct), warnings)
 
 
 def _bounds(plan: Spread, used: set[Extent]) -> list[int]:

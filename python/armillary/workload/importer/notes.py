@@ -19,7 +19,7 @@ _BESIDE = 0.05
 
 def recorded_notes(run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]) -> list[str]:
     """About the recorded ranks."""
-    notes = [f"{rank.trace.file}: {text}" for rank in ranks for text in _about(rank)]
+    notes = [f"{rank.trace.file.rpartition('/')[2]}: {text}" for rank in ranks for text in _about(rank)]
     assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
     if assumed and run.world > 1:
         notes.append(f"{assumed} calls in groups without recorded members are taken to be of all {run.world} ranks")

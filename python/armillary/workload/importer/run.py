@@ -155,9 +155,19 @@ def _finish(
     kinds = [(entry.call.kind, entry.members) for entry in next(iter(placed.values()))]
     spread.check(run.world, wanted, len(sources), kinds, options.all_to_all)
     plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
-    notes = (*told, *spread_notes(plan, placed, covered))
-    workload = assembly.assemble(plan, sources, summary=lambda programs: _summary(run, plan, programs, notes))
+    spread_over = spread_notes(plan, placed, covered)
+    notes = (*told, *spread_over)
+    warnings = [*_reminder(told), *spread_over]
+    workload = assembly.assemble(plan, sources, lambda programs: _summary(run, plan, programs, notes), warnings)
     return Imported(workload, covered, notes)
+
+
+def _reminder(notes: tuple[str, ...]) -> list[str]:
+    """What every run of the workload says of notes that were read when it was made."""
+    if not notes:
+        return []
+    one = "a note" if len(notes) == 1 else f"{len(notes)} notes"
+    return [f"the recording was imported with {one}: armillary import printed them, and workload.json has them"]
 
 
 def _summary(run: Run, plan: Spread, programs: list[Program], notes: tuple[str, ...]) -> Summary:
