@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from .explain import Comparison, Explanation, Verdict
+    from .report.rates import Rates
 
 _PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "exposed_host", "idle")
 
@@ -47,6 +48,39 @@ class Result:
     def step_time_ns(self) -> float:
         """End of the last rank, ns."""
         return self.report["step_time_ns"]
+
+    @property
+    def step_time_s(self) -> float:
+        """End of the last rank, s."""
+        return self.step_time_ns / 1e9
+
+    @cached_property
+    def rates(self) -> Rates | None:
+        """Samples, tokens and operations a second, MFU and HFU; nothing where nobody counted the operations."""
+        from .report import rates, reading
+
+        config = reading.asked(self.report)
+        return rates.of(config["workload"].get("summary"), self.step_time_ns, config["platform"]["npu"]["peak_flops"])
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Samples (sequences, images) a second of all NPUs together, where the workload says its batch."""
+        return self.rates.samples if self.rates else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens a second of all NPUs together; nothing where samples are no sequences."""
+        return self.rates.tokens if self.rates and self.rates.tokens else None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation, 0..1: operations of the model over what the NPUs could do in the step."""
+        return self.rates.utilisation if self.rates and self.rates.utilisation else None
+
+    @property
+    def hfu(self) -> float | None:
+        """Hardware FLOPs utilisation, 0..1: as `mfu`, with what is computed a second time for the backward pass."""
+        return self.rates.hardware if self.rates and self.rates.hardware else None
 
     @property
     def cost(self) -> dict[str, int]:
@@ -176,7 +210,18 @@ class Result:
         return run_page.glance(self.report)
 
     def __repr__(self) -> str:
-        return f"<Result: {self.report['ranks']} ranks, step time {self.step_time_ns:,.3f} ns>"
+        from .report import reading
+        from .report.quantity import counted, rate, share, time
+
+        config = reading.asked(self.report)
+        summary = config["workload"].get("summary")
+        name = summary.model if summary else config["workload"].get("traces") or "workload"
+        parts = [f"{name} on {config['platform']['name']}", counted(self.report["ranks"], "rank")]
+        parts += [f"step time {time(self.step_time_ns)}"]
+        parts += [f"{rate(self.samples_per_s)} samples/s"] if self.samples_per_s else []
+        parts += [f"MFU {share(self.mfu)}"] if self.mfu else []
+        parts += [counted(len(self.warnings), "warning")] if self.warnings else []
+        return f"<Result: {', '.join(parts)}>"
 
 
 def columns(row: type) -> dict[str, type[pl.DataType]]:

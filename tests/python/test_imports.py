@@ -43,6 +43,7 @@ ALLOWED: dict[str, set[str]] = {
         "nccl",
         "platform",
         "report",
+        "result",
         "schema",
         "studies",
         "sweep",

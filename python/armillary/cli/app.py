@@ -19,6 +19,7 @@ from . import (
     design,
     explain,
     import_,
+    models,
     output,
     platform,
     report,
@@ -32,7 +33,6 @@ app = typer.Typer(
     name="armillary",
     help="Predicts how long a distributed training step takes, where the time goes, and why.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,20 +58,20 @@ def _astra_sim() -> None:
     """Take ASTRA-sim's own flags and files."""
 
 
-app.command("run")(run.run)
+app.command("run")(models.takes_models(run.run))
 app.command("collective")(collective.collective)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
-app.command("convert")(convert.convert)
+app.command("convert")(models.takes_models(convert.convert))
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
 app.command("report")(report.report)
-app.command("explain")(explain.explain)
+app.command("explain")(models.takes_models(explain.explain))
 app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
-app.command("check")(check.check)
+app.command("check")(models.takes_models(check.check))
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")
 
@@ -86,6 +86,8 @@ def main(arguments: Sequence[str]) -> int:
         code = app(args=list(arguments), prog_name="armillary", standalone_mode=False)
     except _UsageError as error:
         return _refuse(error)
+    if code == output.INTERRUPTED:  # Ctrl-C outside of any verb, which typer turns into its exit code
+        output.interrupted(KeyboardInterrupt())
     return code if isinstance(code, int) else 0
 
 
@@ -95,8 +97,10 @@ def _refuse(error: typer.BadParameter) -> int:
     if error.ctx is None or wrong is None or not wrong.startswith("-"):
         error.show()
         return output.WRONG
-    # The first name of each that --help lists; the options of models have a help of their own.
-    known = [param.opts[0] for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")]
-    near = difflib.get_close_matches(wrong, known, n=3)
+    options = [param for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")]
+    near = difflib.get_close_matches(wrong, [name for param in options for name in param.opts], n=3)
+    known = [param.opts[0] for param in options if not getattr(param, "hidden", False)]
+    if len(known) < len(options):
+        known.append("those of a model (armillary workload MODEL --help)")
     output.show_problems([Problem("", error.ctx.command_path, f"no such option: {wrong}", ", ".join(near or known))])
     return output.WRONG

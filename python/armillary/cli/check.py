@@ -12,8 +12,9 @@ import typer
 from .. import __version__, api
 from ..errors import InputError, Problem
 from ..platform import Platform
-from ..workload import Workload, load
-from . import output
+from ..workload import Workload, is_model
+from ..workload.fit import too_large
+from . import models, output
 from .options import Backend, BackendName, Groups, Json, Npus, Passes, PlatformName, Settings, settings
 
 SCHEMA = "armillary.check/1"
@@ -35,17 +36,25 @@ def check(
     npus: Npus = None,
     set_: Settings = None,
     passes: Passes = 1,
+    *,
+    options: models.Options,
 ) -> None:
-    """List all that is wrong, without simulating."""
+    """List all that is wrong, without simulating. WORKLOAD may be a model with its options, as for run."""
     with output.guard():
         output.claim({"--json": json}, workload, platform, groups)
         problems: list[Problem] = []
         if passes != 1 and workload is None:
             problems.append(Problem("", f"--passes {passes}", "there is no workload", "a text workload with it"))
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
-        source = _attempt(lambda: load(workload, target, groups, passes), problems) if workload else None
+        source = (
+            _attempt(lambda: models.source(workload, options, target, groups, passes), problems) if workload else None
+        )
+        given = settings(set_, npus)
+        if target and source and workload and "npus" not in given and is_model(workload):
+            made = source
+            target = _attempt(lambda: api.sized(platform, made, given), problems)
         if target and source:
-            problems += api.check(source, target, backend=backend)
+            problems += api.check(source, target, backend=backend) + too_large(source.summary, target)
         elif target:
             problems += target.problems()
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}

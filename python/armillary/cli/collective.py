@@ -10,12 +10,14 @@ import typer
 
 from .. import __version__, api, nccl
 from ..platform import Platform
-from . import output
+from . import completion, output
 from .options import Backend, BackendName, Json, NoFold, Npus, PlatformName, ReportName, Settings, settings
 
 SCHEMA = "armillary.collective/1"
 
-Kind = Annotated[str, typer.Argument(metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS))]
+Kind = Annotated[
+    str, typer.Argument(metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS), autocompletion=completion.collectives)
+]
 First = Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")]
 Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[int | None, typer.Option("-f", "--stepfactor", help="Each size is this many times the one before.")]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json as json_text
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from .. import __version__
 from ..errors import InputError, Problem
-from . import forms, output
+from ..report.quantity import counted
+from . import forms, models, output
 from .forms import Form
-from .options import Groups, Json, Npus, Passes, Settings, settings
+from .options import Groups, Json, Npus, Passes, Settings
 
 SCHEMA = "armillary.convert/1"
 
@@ -33,21 +35,22 @@ def convert(
     npus: Npus = None,
     set_: Settings = None,
     json: Json = None,
+    *,
+    options: models.Options,
 ) -> None:
-    """Write a workload in another form."""
-    from ..platform import Platform
-    from ..workload import load
+    """Write a workload, or a model with its options, in another form."""
 
     with output.guard():
         output.claim({"--json": json}, workload, groups, platform)
         forms.check(format_, platform, out)
         _check(workload, platform, npus, set_)
-        target = Platform.load(platform, settings(set_, npus)) if platform else None
-        source = load(workload, target, groups, passes)
+        read = partial(models.source, workload, options, groups=groups, passes=passes)
+        source, target = models.on(platform, set_, npus, workload, read) if platform else (read(), None)
         runs = forms.write(source, out, format_, target)
         counts = {"ranks": source.ranks, "programs": source.programs, "operations": source.operations, "passes": runs}
         if json != "-":
-            typer.echo(f"{source.ranks:,} ranks, {source.programs:,} programs, {source.operations:,} operations")
+            kinds = (("rank", source.ranks), ("program", source.programs), ("operation", source.operations))
+            typer.echo(", ".join(counted(count, what) for what, count in kinds))
         head = {"schema": SCHEMA, "version": __version__, "workload": workload, "output": out, "format": format_}
         output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
 

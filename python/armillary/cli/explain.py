@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,9 +11,9 @@ import typer
 from .. import api
 from ..errors import InputError, Problem
 from ..platform import Platform
-from ..workload import load
-from . import output
-from .options import Backend, BackendName, Groups, Json, NoWhatIf, Npus, Passes, ReportName, Settings, settings
+from ..workload import Workload
+from . import completion, models, output, parsing
+from .options import Backend, BackendName, Groups, Json, NoWhatIf, Npus, Passes, ReportName, Settings
 
 if TYPE_CHECKING:
     from ..explain.whatif import Again
@@ -29,7 +30,14 @@ Node = Annotated[
     typer.Argument(metavar="NODE", help="An operation: id, rank:id, name, kind, or a pattern of names. Else the step."),
 ]
 PlatformName = Annotated[
-    str | None, typer.Option("--platform", "-p", metavar="P", help="Preset or platform file, for a workload.")
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="Preset or platform file, for a workload.",
+        autocompletion=completion.platforms,
+    ),
 ]
 Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")]
 
@@ -47,19 +55,25 @@ def explain(
     report: ReportName = None,
     seconds: Seconds = 20.0,
     set_: Settings = None,
+    *,
+    options: models.Options,
 ) -> None:
-    """Say why a step, or an operation of it, takes its time, and what would help."""
+    """Say why a step, or an operation of it, takes its time, and what would help.
+
+    RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p dgx-h100.
+    """
     from ..explain import explain as explained
     from ..report import reading
 
     with output.guard():
         output.claim({"--json": json, "--report": report}, what, platform, groups)
         if platform is None:
-            _no_run(set_, npus, groups)
+            _no_run(set_, npus, groups, options)
             result = reading.read(what)
             again: Again | str = "not asked for" if no_what_if else api.rerun(result)
         else:
-            result, again = _run(what, Platform.load(platform, settings(set_, npus)), str(backend), groups, passes)
+            read = partial(models.source, what, options, groups=groups, passes=passes)
+            result, again = _run(*models.on(platform, set_, npus, what, read), str(backend))
         with output.progress("what would help", clock=False) as update:
             wanted = None if no_what_if else again
             found = explained(result, node, again=wanted, seconds=seconds, progress=update)
@@ -73,18 +87,17 @@ def explain(
 
 
 def _run(
-    workload: str, target: Platform, backend: str, groups: str | None, passes: int
+    source: Workload, target: Platform, backend: str
 ) -> tuple[Report, Callable[[Mapping[str, str], bool], Report]]:
     """The report of a run, and what repeats it."""
-    source = load(workload, target, groups, passes)
     with output.progress("simulating") as update:
         result = api.simulate(source, target, backend=backend, detail=True, progress=update)
     return result.report, result.again
 
 
-def _no_run(set_: list[str] | None, npus: int | None, groups: str | None) -> None:
+def _no_run(set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options) -> None:
     """A result has its platform: what would change it is refused."""
-    given = {"--set": set_, "--npus": npus, "--groups": groups}
+    given = {"--set": set_, "--npus": npus, "--groups": groups, **{parsing.flag(name): True for name in options}}
     wrong = [
         Problem("", name, "is for a workload, not for a result", "-p P with it")
         for name, value in given.items()

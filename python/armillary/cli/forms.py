@@ -44,17 +44,17 @@ def check(form: str, platform: str | None, out: str | None) -> None:
 
 def write(made: Workload, out: str, form: str, platform: Platform | None) -> int:
     """Writes to `out`, says so, and how often a text is to run: that number, else 1."""
-    passes = 1
+    passes, replaced = 1, form == "text" and Path(out).is_file()
     if form == "text" and platform is not None:
         passes = _write_text(made, out, platform)
     else:
-        _require_free(Path(out))
+        replaced = _replaces(Path(out), form)
         if form == "chakra" and made.operations * _NODE > _LARGE:
             output.log(
                 f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; compact is small"
             )
         made.write(out, "chakra" if form == "chakra" else "compact")
-    output.log(f"workload written to {out}")
+    output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
     if passes > 1:
         output.log(f"it runs {passes} times, which the file does not say: armillary run {out} --passes {passes}")
     return passes
@@ -68,7 +68,14 @@ def _write_text(made: Workload, out: str, platform: Platform) -> int:
     return text.passes
 
 
-def _require_free(folder: Path) -> None:
-    """Refuses a directory that holds something else."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "workload.json").is_file():
-        raise InputError([Problem(str(folder), "", "is not empty and holds no workload", "a new or empty directory")])
+def _replaces(folder: Path, form: str) -> bool:
+    """Whether a workload in `folder` is written over. Refuses a directory that holds something else.
+
+    Traces don't replace the compact form: a run would read what stands next to them.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if form == "compact" and (folder / "workload.json").is_file():
+        return True
+    held = "a workload in the compact form" if (folder / "workload.json").is_file() else "no workload"
+    raise InputError([Problem(str(folder), "", f"is not empty and holds {held}", "a new or empty directory")])

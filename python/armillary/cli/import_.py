@@ -10,6 +10,7 @@ import typer
 
 from .. import __version__, documents
 from ..errors import InputError, Problem
+from ..report.quantity import counted
 from . import output
 from .options import Json
 
@@ -110,7 +111,8 @@ def _groups(path: str | None) -> dict[str, list[int]] | None:
 
 def _show(imported: Imported, out: str) -> None:
     console, workload = output.console(), imported.workload
-    console.print(f"{workload.ranks} ranks, {workload.programs} programs, {workload.operations:,} operations in {out}")
+    counts = (counted(workload.ranks, "rank"), counted(workload.programs, "program"))
+    console.print(f"{', '.join(counts)}, {counted(workload.operations, 'operation')} in {out}", soft_wrap=True)
     if imported.ranks:
         console.print(_table(imported))
     for name, count, time, why in _omissions(imported):

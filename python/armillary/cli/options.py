@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError, Problem
+from . import completion
 
 
 class Backend(StrEnum):
@@ -19,7 +20,14 @@ class Backend(StrEnum):
 
 
 PlatformName = Annotated[
-    str, typer.Option("--platform", "-p", metavar="P", help="Preset (see `armillary platform list`) or platform file.")
+    str,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="Preset (see `armillary platform list`) or platform file.",
+        autocompletion=completion.platforms,
+    ),
 ]
 BackendName = Annotated[
     Backend, typer.Option("--backend", help="analytical: latency and bandwidth; link: messages queue for links.")

@@ -12,7 +12,7 @@ from .. import __version__
 from ..errors import InputError, Problem
 from ..files import write_text
 from ..platform import Platform, presets, read_gemm_table
-from . import output
+from . import completion, output
 from .options import Json, Npus, Settings, settings
 
 SCHEMA = "armillary.platforms/1"
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.")]
+Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.", autocompletion=completion.platforms)]
 
 
 @app.command("list")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from .. import api
-from ..platform import Platform
-from ..workload import load
-from . import output
+from ..result import Result
+from . import completion, models, output
 from .options import (
     Backend,
     BackendName,
@@ -26,12 +26,16 @@ from .options import (
     Settings,
     Timeline,
     rank_list,
-    settings,
 )
 
 WorkloadName = Annotated[
     str,
-    typer.Argument(metavar="WORKLOAD", help="Chakra traces: a directory, prefix, or prefix.%d.et; or a text workload."),
+    typer.Argument(
+        metavar="WORKLOAD",
+        help="What `armillary workload -o` or `import -o` wrote; Chakra traces: a directory, prefix or prefix.%d.et; "
+        "a text workload; or a model (preset, file, Hugging Face config.json) with its options, such as --tp 8.",
+        autocompletion=completion.workloads,
+    ),
 ]
 
 
@@ -50,14 +54,18 @@ def run(
     report: ReportName = None,
     timeline: Timeline = None,
     ranks: Ranks = None,
+    *,
+    options: models.Options,
 ) -> None:
-    """Simulate a workload: where the step time goes."""
+    """Simulate a workload or a model: where the step time goes.
+
+    In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized to the model's ranks
+    unless --npus says otherwise; armillary workload MODEL --help explains the options of a model.
+    """
     with output.guard():
         output.claim({"--json": json, "--report": report, "--timeline": timeline}, workload, platform, groups)
-        detail = json is not None or report is not None
-        target = Platform.load(platform, settings(set_, npus))
-        source = load(workload, target, groups, passes)
-        picked = rank_list(ranks, source.ranks)
+        read = partial(models.source, workload, options, groups=groups, passes=passes)
+        source, target = models.on(platform, set_, npus, workload, read)
         with output.progress("simulating") as update:
             result = api.simulate(
                 source,
@@ -65,26 +73,27 @@ def run(
                 backend=backend,
                 fold=not no_fold,
                 seed=seed,
-                detail=detail,
+                detail=json is not None or report is not None,
                 timeline=timeline,
-                ranks=picked,
+                ranks=rank_list(ranks, source.ranks),
                 progress=update,
             )
+        # Files first: a reader of standard output may leave.
+        output.write_json(json, result.to_json())
         with output.progress("what would help", clock=False) as update:
             verdict = result.verdict(what_if=report is not None and not no_what_if, progress=update).sentence
-        if json != "-":
-            from ..report import breakdown, summary
-
-            peak: int | None = target.describe()["npu"]["peak_flops"]
-            facts = summary.rates(source.summary, result.report["step_time_ns"], peak) if source.summary else ()
-            title = f"{workload} on {target.name}, {backend}"
-            breakdown.show(result.report, title, output.console(), [verdict, *facts])
-        output.write_json(json, result.to_json())
         if report is not None:
-            result.html(report, what_if=not no_what_if)
-            output.log(f"report written to {report}")
+            output.write_page(report, result.html(what_if=not no_what_if))
         if timeline is not None and result.timeline is not None:
             output.log(_told(timeline, result.timeline))
+        if "-" not in (json, report):
+            _show(result, f"{models.title(workload, options)} on {target.name}, {backend}", verdict)
+
+
+def _show(result: Result, title: str, verdict: str) -> None:
+    from ..report import breakdown, summary
+
+    breakdown.show(result.report, title, output.console(), [*summary.rates(result.rates), verdict])
 
 
 def _told(path: str, timeline: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__
-from . import output
+from . import completion, output
 from .options import Backend, Json
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "armillary.study/1"
 
-Name = Annotated[str | None, typer.Argument(metavar="STUDY", help="Which to run; without it they are listed.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STUDY", help="Which to run; without it they are listed.", autocompletion=completion.studies
+    ),
+]
 Only = Annotated[
     Backend | None, typer.Option("--backend", help="The network to run on; without it every one the study knows.")
 ]

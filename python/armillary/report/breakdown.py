@@ -13,7 +13,7 @@ from rich.text import Text
 from ..schema import Class, Report
 from . import bars
 from .quantity import bandwidth, number, share, size, time
-from .terminal import emit
+from .terminal import emit, natural_width
 
 _PARTS = {
     "compute": "Compute",
@@ -29,8 +29,8 @@ _SELDOM = ("exposed_remote", "exposed_local", "exposed_launch", "exposed_host")
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
-_NARROW = 78
-"""Below this many columns the parts are given as shares only."""
+_LONGEST_RANKS = 40
+"""Characters of a list of ranks; --json has it whole."""
 _WIDE = 100
 """From this many columns on, operations have room for one more number."""
 
@@ -76,11 +76,9 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     used = [part not in _SELDOM or any(_part(item, part) for item in classes) for part in _PARTS]
     yield from _heading("Where the time goes", bars.legend(console.options.ascii_only, used))
     parts = [part for part, is_used in zip(_PARTS, used, strict=True) if is_used]
-    table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))
-    narrow = console.width < _NARROW + 18 * max(0, len(parts) - 4)
-    for item in shown:
-        cells = (_cell(_part(item, part), step, narrow) for part in parts)
-        table.add_row(Text(item["ranks"], no_wrap=True, overflow="ellipsis"), number(item["count"]), *cells)
+    table = _by_class(shown, parts, step, narrow=False)
+    if natural_width(table) + 2 > console.width:
+        table = _by_class(shown, parts, step, narrow=True)
     yield Padding(table, (0, 0, 0, 2))
     labels = max((len(_clip(item["ranks"])) for item in shown), default=0)
     for item in shown:
@@ -88,6 +86,15 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
         yield Text(f"  {_clip(item['ranks']):<{labels}}  ").append_text(bar)
     if len(classes) > len(shown):
         yield Text(f"  and {len(classes) - len(shown)} more classes of ranks: --json has them all", "dim")
+
+
+def _by_class(shown: Sequence[Class], parts: Sequence[str], step: float, narrow: bool) -> Table:
+    """Each class of ranks, its parts as times and shares, or as shares alone."""
+    table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))
+    for item in shown:
+        cells = (_cell(_part(item, part), step, narrow) for part in parts)
+        table.add_row(_clip(item["ranks"], _LONGEST_RANKS), number(item["count"]), *cells)
+    return table
 
 
 def _network(report: Report, console: Console) -> Iterator[RenderableType]:
@@ -100,7 +107,7 @@ def _network(report: Report, console: Console) -> Iterator[RenderableType]:
         ("Per NPU", "right"),
         ("Sent", "right"),
         ("Busy", "right"),
-        ("Utilisation", "left"),
+        ("Utilisation", "bar"),
     )
     table = _table(*heads)
     for i, item in enumerate(report["dimensions"], 1):
@@ -150,7 +157,7 @@ def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
             "Longest": time(item["max_ns"]),
             "Bytes": size(item["bytes"]) if item["bytes"] else "",
         }
-        table.add_row(Text(item["name"], no_wrap=True, overflow="ellipsis"), item["kind"], *(cells[h] for h in heads))
+        table.add_row(item["name"], item["kind"], *(cells[h] for h in heads))
     yield Padding(table, (0, 0, 0, 2))
 
 
@@ -178,9 +185,9 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _link_name(name: str, narrow: bool) -> Text:
+def _link_name(name: str, narrow: bool) -> str:
     """`npu0 -> npu4 (dimension 2)`, or `(dim 2)` where there is no room."""
-    return Text(name.replace(" (dimension ", " (dim ") if narrow else name, no_wrap=True, overflow="ellipsis")
+    return name.replace(" (dimension ", " (dim ") if narrow else name
 
 
 def _footer(report: Report) -> Text:
@@ -198,7 +205,7 @@ def _heading(title: str, note: Text | None = None) -> Iterator[RenderableType]:
 def _table(*columns: tuple[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name, justify in columns:
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=justify == "right")
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=justify != "left")
     return table
 
 
@@ -214,5 +221,6 @@ def _part(item: Class, part: str) -> float:
     return cast(dict[str, float], item)[f"{part}_ns"]
 
 
-def _clip(ranks: str) -> str:
-    return ranks if len(ranks) <= 16 else ranks[:13] + "..."
+def _clip(ranks: str, longest: int = 16) -> str:
+    """A list of ranks, cut after a whole rank where it is long."""
+    return ranks if len(ranks) <= longest else ranks[: longest - 3].rpartition(",")[0] + ",..."

@@ -94,6 +94,13 @@ def share(part: float) -> str:
     return Quantity(f"{part * 100:.1f}%", part * 100)
 
 
+def rate(per_second: float) -> str:
+    """`0.0412`, `12.3`, `19,649`: three digits or more, without a unit."""
+    if per_second < 10:
+        return f"{per_second:.3g}"
+    return f"{per_second:,.1f}" if per_second < 10_000 else f"{per_second:,.0f}"
+
+
 def number(count: int) -> str:
     """`1,048,576`."""
     return Quantity(f"{count:,}", count)

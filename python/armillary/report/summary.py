@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -11,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..workload import RankClass, Summary, Workload
-from .quantity import counted, number, operations, share, size
-from .rates import of
+from ..workload.summary import spans
+from .quantity import counted, number, operations, rate, share, size
+from .rates import Rates
 from .terminal import emit
 
 _CLASSES = 16
@@ -23,13 +23,15 @@ def show(summary: Summary, workload: Workload, console: Console) -> None:
     emit(console, _parts(summary, workload))
 
 
-def rates(summary: Summary, step_ns: float, peak_flops: int | None) -> list[str]:
-    """Samples a second, FLOP/s of an NPU and its share of the peak, where known: model FLOPs utilisation."""
-    found = of(summary, step_ns, peak_flops)
+def rates(found: Rates | None) -> list[str]:
+    """Samples and tokens a second, FLOP/s of an NPU and its share of the peak, where known: MFU and HFU."""
     if found is None:
         return []
-    share_of = f", {share(found.utilisation)} of its peak (MFU)" if peak_flops else ""
-    lines = [f"{found.samples:,.1f} samples/s, {operations(found.flops)}/s an NPU{share_of}"]
+    tokens = f", {rate(found.tokens)} tokens/s" if found.tokens else ""
+    lines = [f"{rate(found.samples)} samples/s{tokens}, {operations(found.flops)}/s an NPU"]
+    if found.utilisation:
+        again = "" if found.hardware <= found.utilisation else f", {share(found.hardware)} with recomputation (HFU)"
+        lines[0] += f", {share(found.utilisation)} of its peak (MFU){again}"
     if found.is_optimistic:
         lines.append("more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)")
     return lines
@@ -40,12 +42,11 @@ def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
         f"  {summary.family}, {counted(summary.ranks, 'rank')}, {counted(workload.programs, 'program')}", "default"
     )
     yield from _facts(summary)
-    kinds = _merged(summary.classes)
     yield from _heading("Operations of a rank in a step, and its peak memory")
-    yield Padding(_memory(kinds), (0, 0, 0, 2))
-    if any(item.volumes for _, _, item in kinds):
+    yield Padding(_memory(summary.classes), (0, 0, 0, 2))
+    if any(item.volumes for item in summary.classes):
         yield from _heading("What a rank hands to collectives in a step")
-        yield Padding(_volumes(kinds), (0, 0, 0, 2))
+        yield Padding(_volumes(summary.classes), (0, 0, 0, 2))
     for note in summary.notes:
         yield Text("note: ", "bold yellow").append(note, "default")
 
@@ -62,32 +63,26 @@ def _facts(summary: Summary) -> Iterator[RenderableType]:
         yield Text(f"  bubble       {share(summary.bubble)} of a step")
 
 
-def _merged(classes: Sequence[RankClass]) -> list[tuple[str, int, RankClass]]:
-    """Neighbours that do and keep the same as one: name, ranks, one of them."""
-
-    def what(item: RankClass) -> tuple[object, ...]:
-        return (item.operations, item.volumes, item.memory)
-
-    rows = []
-    for _, run in groupby(classes, what):
-        same = list(run)
-        name = same[0].name if len(same) == 1 else f"{same[0].name} ... {same[-1].name}"
-        rows.append((name, sum(item.ranks for item in same), same[0]))
-    return rows
+def _alike(classes: Sequence[RankClass], what: Callable[[RankClass], Hashable]) -> list[tuple[str, int, RankClass]]:
+    """Those of which `what` is the same as one: their names, ranks, one of them; in the order of the first of each."""
+    rows: dict[Hashable, list[RankClass]] = {}
+    for item in classes:
+        rows.setdefault(what(item), []).append(item)
+    return [(spans([item.name for item in same]), sum(item.ranks for item in same), same[0]) for same in rows.values()]
 
 
-def _memory(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
+def _memory(classes: Sequence[RankClass]) -> Table:
     table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activ.", "Temp.", "Memory")
-    for name, ranks, item in kinds[:_CLASSES]:
+    for name, ranks, item in _alike(classes, lambda item: (item.operations, item.memory))[:_CLASSES]:
         kept = item.memory
         parts = (kept.weights, kept.gradients, kept.optimizer, kept.activations, kept.temporary, kept.total)
         table.add_row(name, number(ranks), operations(item.operations), *(size(part) for part in parts))
     return table
 
 
-def _volumes(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
+def _volumes(classes: Sequence[RankClass]) -> Table:
     table = _table("Ranks", "Group", "Kind", "Count", "Bytes")
-    for name, _, item in kinds[:_CLASSES]:
+    for name, _, item in _alike(classes, lambda item: item.volumes)[:_CLASSES]:
         for i, volume in enumerate(item.volumes):
             group = volume.group or ("" if volume.kind == "send" else "all")
             table.add_row("" if i else name, group, volume.kind, number(volume.count), size(volume.bytes))
@@ -95,10 +90,10 @@ def _volumes(kinds: Sequence[tuple[str, int, RankClass]]) -> Table:
 
 
 def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     left = {"Ranks", "Group", "Kind"}
     for head in heads:
-        table.add_column(head, justify="left" if head in left else "right", no_wrap=True)
+        table.add_column(head, justify="left" if head in left else "right")
     return table
 
 

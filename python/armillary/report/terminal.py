@@ -84,6 +84,13 @@ class _Uncut:
 _ENDLESS = 100_000
 
 
+def natural_width(table: Table) -> int:
+    """Columns that a table takes with nothing wrapped."""
+    columns = [_Cells(column, table.show_header) for column in table.columns]
+    gap = sum(table.padding[1::2])
+    return sum(column.width + gap for column in columns) - gap
+
+
 def _tables(table: Table, width: int) -> Iterator[Table]:
     """The table with its names wrapped, in as many pieces as it takes."""
     columns = [_Cells(column, table.show_header) for column in table.columns]

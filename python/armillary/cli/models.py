@@ -1,0 +1,89 @@
+"""Models where workloads can stand: the options of their families on other verbs, and a platform of the right size."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from .. import api
+from ..platform import Platform
+from ..workload import Workload, families, is_model, load
+from ..workload.models import FAMILIES
+from . import output, parsing
+from .options import settings
+
+Options = Mapping[str, str | bool]
+"""What was given of the options of models, as text; flags as what they are."""
+
+
+def takes_models(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with every option of every family; those given are its parameter `options`.
+
+    Which family's they must be is known when the model is. They don't stand in `--help`, which would be long:
+    `armillary workload MODEL --help` explains those of a model. Names that the verb has itself keep its meaning.
+    """
+    own = inspect.signature(verb, eval_str=True)
+    extra = {name: parameter for name, parameter in _parameters().items() if name not in own.parameters}
+
+    @functools.wraps(verb)
+    def called(**given: Any) -> None:  # noqa: ANN401
+        options = {name: given.pop(name) for name in extra}
+        verb(**given, options={name: value for name, value in options.items() if value is not None})
+
+    mine = [parameter for name, parameter in own.parameters.items() if name != "options"]
+    called.__signature__ = own.replace(parameters=[*mine, *extra.values()])  # type: ignore[attr-defined]
+    return called
+
+
+@functools.cache
+def _parameters() -> dict[str, inspect.Parameter]:
+    """The options of all families, as typer reads them from a signature."""
+    found: dict[str, inspect.Parameter] = {}
+    for family in FAMILIES:
+        for name, option in families.options(family).items():
+            found.setdefault(
+                name,
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, option)
+                ),
+            )
+    return found
+
+
+def _annotation(name: str, option: inspect.Parameter) -> object:
+    """A flag with its opposite, or a text: what it must be is checked with its family."""
+    if parsing.kind(option.annotation)[0] is bool:
+        return Annotated[bool | None, typer.Option(f"{parsing.flag(name)}/{parsing.flag('no_' + name)}", hidden=True)]
+    return Annotated[str | None, typer.Option(parsing.flag(name), hidden=True)]
+
+
+def source(
+    name: str, options: Options, platform: Platform | None = None, groups: str | None = None, passes: int = 1
+) -> Workload:
+    """The workload of that name, or the one that the model of that name becomes with `options`."""
+    if not is_model(name):
+        return load(name, platform, groups, passes, **options)
+    return load(name, None, groups, passes, **parsing.options(name, options))
+
+
+def on(
+    platform: str, set_: list[str] | None, npus: int | None, name: str, read: Callable[[Platform], Workload]
+) -> tuple[Workload, Platform]:
+    """What `read` makes of the workload `name`, and the platform; for a model it is resized, which is logged."""
+    given = settings(set_, npus)
+    target = Platform.load(platform, given)
+    made = read(target)
+    if not is_model(name) or "npus" in given or target.npus == made.ranks:
+        return made, target
+    output.log(f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank of {name}")
+    return made, api.sized(platform, made, given)
+
+
+def title(name: str, options: Options) -> str:
+    """How a workload was asked for: `llama-3-70b --tp 8 --sp`."""
+    words = [parsing.words(option, value) for option, value in options.items()]
+    return " ".join([name, *(word for pair in words for word in pair)])

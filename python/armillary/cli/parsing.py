@@ -1,0 +1,111 @@
+"""The options of a model's family, out of words on the command line.
+
+Not here: what they mean (the families' builders and `Parallelism`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Literal, NoReturn
+
+from ..errors import InputError, Problem
+from ..workload import families, load_model, option_help
+
+_VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
+
+
+def flag(option: str) -> str:
+    """`--global-batch` of `global_batch`."""
+    return "--" + option.replace("_", "-")
+
+
+def words(option: str, value: str | bool) -> list[str]:
+    """An option as it stands on a command line."""
+    if isinstance(value, bool):
+        return [flag(option) if value else flag("no_" + option)]
+    return [flag(option), value]
+
+
+def options(model: str, given: Mapping[str, str | bool]) -> dict[str, object]:
+    """The options `given` for a model, as its family takes them. Raises `InputError`."""
+    return parse(model, [word for name, value in given.items() for word in words(name, value)])
+
+
+def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:
+    """The options of the model's family among `arguments`, those that were given. Raises `InputError`."""
+    return vars(_parser(model).parse_args(arguments))
+
+
+def help_of(model: str) -> str:
+    """The options of the model's family and what they mean."""
+    return _parser(model).format_help()
+
+
+def _parser(model: str) -> _Parser:
+    found = load_model(model)
+    parser = _Parser(
+        f"armillary workload {model}",
+        usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] [--json FILE]",
+        description=option_help.FAMILIES[found.family],
+        epilog=f"The same options stand on other verbs: armillary run {model} -p P [OPTIONS].",
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    meaning = families.explanations(found.family)
+    for parameter in families.options(found.family).values():
+        _add(parser, parameter, meaning.get(parameter.name, ""))
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong as every verb does."""
+
+    def error(self, message: str) -> NoReturn:
+        said = message.replace("unrecognized arguments:", "no such option:")
+        raise InputError([Problem("", self.prog, said, self._allowed(message))])
+
+    def _allowed(self, message: str) -> str:
+        """The values of the option that `message` is about, else the options that are like it, else all."""
+        known = [action.option_strings[0] for action in self._actions]
+        unknown = re.match(r"unrecognized arguments: (--[^\s=]+)", message)
+        near = difflib.get_close_matches(unknown[1], known, n=3) if unknown else []
+        if near:
+            return ", ".join(near)
+        named = re.match(r"argument (--[a-z0-9-]+)", message)
+        about = next((action for action in self._actions if named and named[1] in action.option_strings), None)
+        if about is None:
+            return ", ".join(known)
+        if about.choices:
+            return ", ".join(about.choices)
+        return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
+
+
+def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, meaning: str) -> None:
+    type_, choices = kind(parameter.annotation)
+    required = parameter.default is inspect.Parameter.empty
+    default = "" if parameter.default is None else f" [{parameter.default}]"
+    text = (meaning + (" [required]" if required else default)).strip().replace("%", "%%")
+    if type_ is bool:
+        parser.add_argument(flag(parameter.name), action=argparse.BooleanOptionalAction, help=text)
+    else:
+        name = "|".join(choices) if choices else {int: "N", float: "X", str: "TEXT"}.get(type_, type_.__name__)
+        parser.add_argument(
+            flag(parameter.name), type=type_, choices=choices or None, metavar=name, required=required, help=text
+        )
+
+
+def kind(annotation: object) -> tuple[type, tuple[str, ...]]:
+    """The type of a value, and the choices where there are only some."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        kept = [part for part in typing.get_args(annotation) if part is not type(None)]
+        return kind(kept[0])
+    if typing.get_origin(annotation) is Literal:
+        return str, typing.get_args(annotation)
+    return (annotation if isinstance(annotation, type) else str), ()
