@@ -49,10 +49,9 @@ def check(
         source = (
             _attempt(lambda: models.source(workload, options, target, groups, passes), problems) if workload else None
         )
-        given = settings(set_, npus)
-        if target and source and workload and "npus" not in given and is_model(workload):
-            made = source
-            target = _attempt(lambda: api.sized(platform, made, given), problems)
+        if target and source and workload and is_model(workload):
+            made, given = source, settings(set_, npus)
+            target = target if "npus" in given else _attempt(lambda: api.sized(platform, made, given), problems)
         if target and source:
             problems += api.check(source, target, backend=backend) + too_large(source.summary, target)
         elif target:

@@ -93,7 +93,10 @@ impl Findings {
         if !at.is_map() {
             self.refuse(
                 at,
-                format!("{} is no mapping", at.tree.show()),
+                match (&at.tree.value, at.path.is_empty()) {
+                    (Value::Text(_), true) => "the file is text and no mapping".to_string(),
+                    _ => format!("{} is no mapping", at.tree.show()),
+                },
                 format!("a mapping with {}", allowed.join(", ")),
             );
             return None;

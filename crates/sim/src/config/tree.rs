@@ -6,6 +6,9 @@ use super::findings::Findings;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+/// Characters of a value that a problem repeats.
+const MOST_SHOWN: usize = 200;
+
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -66,7 +69,11 @@ impl Tree {
             Value::Bool(b) => b.to_string(),
             Value::Int(i) => i.to_string(),
             Value::Float(x) => float(*x),
-            Value::Text(text) => format!("\"{text}\""),
+            // A whole file of something else is a text, too.
+            Value::Text(text) => match text.char_indices().nth(MOST_SHOWN) {
+                Some((end, _)) => format!("\"{}...\"", &text[..end]),
+                None => format!("\"{text}\""),
+            },
             Value::List(_) => "a list".into(),
             Value::Map(_) => "a mapping".into(),
         }

@@ -60,7 +60,8 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
             format!("the file holds only the name of another, \"{line}\": a symbolic link that was copied as text"),
             "the file it names",
         ),
-        Format::Text(line) => (format!("this is no Chakra trace but text: \"{line}\""), "protobuf or Chakra JSON"),
+        // What it says is not repeated: a path in somebody else's input may lead anywhere.
+        Format::Text(_) => ("this is no Chakra trace but text".to_string(), "protobuf or Chakra JSON"),
         Format::Json | Format::Binary => (String::new(), ""),
     };
     Problem::new(file, format!("rank {rank}"), message).help(help)
