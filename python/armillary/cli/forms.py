@@ -40,6 +40,8 @@ def check(form: str, platform: str | None, out: str | None) -> None:
         raise InputError([Problem("", "--format text", message, "-p P with it")])
     if form == "text" and out is not None:
         files.require_writable(out)
+    elif out is not None:
+        _replaces(Path(out), form)
 
 
 def write(made: Workload, out: str, form: str, platform: Platform | None) -> int:

@@ -11,7 +11,7 @@ import typer
 from .. import __version__, documents
 from ..errors import InputError, Problem
 from ..report.quantity import counted
-from . import output
+from . import forms, output
 from .options import Json
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def import_(
     """Turn recorded PyTorch runs into a workload."""
     with output.guard():
         output.claim({"--json": json}, *traces)
+        forms.check(format_.value, None, out)
         from ..workload.importer import import_traces
 
         with output.progress("importing", clock=False) as update:
@@ -87,7 +88,7 @@ def import_(
                 groups=_groups(groups),
                 progress=(lambda share, _word: update(share, 0.0)) if update else None,
             )
-        imported.workload.write(out, format_.value)
+        forms.write(imported.workload, out, format_.value, None)
         if json != "-":
             _show(imported, out)
         head = {"schema": SCHEMA, "version": __version__, "output": out}

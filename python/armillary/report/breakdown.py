@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import cast
 
 from rich.console import Console, RenderableType
@@ -11,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..schema import Class, Report
+from ..workload.summary import spans
 from . import bars
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
@@ -31,6 +34,8 @@ _OPERATIONS = 10
 _LINKS = 5
 _LONGEST_RANKS = 40
 """Characters of a list of ranks; --json has it whole."""
+_SHORT_RANKS = 20
+"""The same next to a bar."""
 _WIDE = 100
 """From this many columns on, operations have room for one more number."""
 
@@ -71,29 +76,55 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
 
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     classes, step = report["classes"], report["step_time_ns"] or 1.0
-    shown = classes[:_CLASSES]
     # Memory and waits for launches are shown where there are any; everything else always.
     used = [part not in _SELDOM or any(_part(item, part) for item in classes) for part in _PARTS]
     yield from _heading("Where the time goes", bars.legend(console.options.ascii_only, used))
     parts = [part for part, is_used in zip(_PARTS, used, strict=True) if is_used]
+    rows = _alike(classes, parts, step)
+    shown = rows[:_CLASSES]
     table = _by_class(shown, parts, step, narrow=False)
     if natural_width(table) + 2 > console.width:
         table = _by_class(shown, parts, step, narrow=True)
     yield Padding(table, (0, 0, 0, 2))
-    labels = max((len(_clip(item["ranks"])) for item in shown), default=0)
-    for item in shown:
-        bar = bars.stacked(_shares(item, step), console.width - labels - 4, console.options.ascii_only)
-        yield Text(f"  {_clip(item['ranks']):<{labels}}  ").append_text(bar)
-    if len(classes) > len(shown):
-        yield Text(f"  and {len(classes) - len(shown)} more classes of ranks: --json has them all", "dim")
+    names = [_clip(name.partition(" (")[0], _SHORT_RANKS) for name, _ in shown]
+    labels = max(map(len, names), default=0)
+    for name, (_, same) in zip(names, shown, strict=True):
+        bar = bars.stacked(_shares(same[0], step), console.width - labels - 4, console.options.ascii_only)
+        yield Text(f"  {name:<{labels}}  ").append_text(bar)
+    if left := sum(len(same) for _, same in rows[_CLASSES:]):
+        yield Text(f"  and {number(left)} more classes of ranks: --json has them all", "dim")
 
 
-def _by_class(shown: Sequence[Class], parts: Sequence[str], step: float, narrow: bool) -> Table:
-    """Each class of ranks, its parts as times and shares, or as shares alone."""
+def _alike(classes: Sequence[Class], parts: Sequence[str], step: float) -> list[tuple[str, list[Class]]]:
+    """Classes next to one another that print the same as one, by name."""
+    rows = []
+    for _, run in groupby(classes, lambda item: [_cell(_part(item, part), step, narrow=False) for part in parts]):
+        same = list(run)
+        ranks = _joined([item["ranks"] for item in same])
+        labels = [item["label"] for item in same]
+        rows.append((f"{spans(labels)} ({ranks})" if all(labels) else ranks, same))
+    return rows
+
+
+def _joined(ranks: Sequence[str]) -> str:
+    """Lists of ranks as one: `0-7` and `8-15` are `0-15`."""
+    found: list[str] = []
+    for part in ranks:
+        before = re.fullmatch(r"(\d+)-(\d+)", found[-1]) if found else None
+        after = re.fullmatch(r"(\d+)-(\d+)", part)
+        if before and after and int(before[2]) + 1 == int(after[1]):
+            found[-1] = f"{before[1]}-{after[2]}"
+        else:
+            found.append(part)
+    return ",".join(found)
+
+
+def _by_class(rows: Sequence[tuple[str, list[Class]]], parts: Sequence[str], step: float, narrow: bool) -> Table:
+    """Each row of classes, their parts as times and shares, or as shares alone."""
     table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))
-    for item in shown:
-        cells = (_cell(_part(item, part), step, narrow) for part in parts)
-        table.add_row(_clip(item["ranks"], _LONGEST_RANKS), number(item["count"]), *cells)
+    for name, same in rows:
+        cells = (_cell(_part(same[0], part), step, narrow) for part in parts)
+        table.add_row(_clip(name, _LONGEST_RANKS), number(sum(item["count"] for item in same)), *cells)
     return table
 
 
@@ -221,6 +252,7 @@ def _part(item: Class, part: str) -> float:
     return cast(dict[str, float], item)[f"{part}_ns"]
 
 
-def _clip(ranks: str, longest: int = 16) -> str:
+def _clip(ranks: str, longest: int) -> str:
     """A list of ranks, cut after a whole rank where it is long."""
-    return ranks if len(ranks) <= longest else ranks[: longest - 3].rpartition(",")[0] + ",..."
+    head = ranks[: longest - 3]
+    return ranks if len(ranks) <= longest else f"{head.rpartition(',')[0] or head},..."

@@ -105,3 +105,27 @@ def test_algorithms_of_another_kind_or_beyond_their_buffer(armillary: Armillary,
     assert run.returncode == 2
     assert "srcoff 0 and cnt 1000 reach chunk 1000 of the input buffer" in run.stderr
     assert "in: a.xml: line 2 <step>" in run.stderr
+
+
+def test_a_workload_that_does_not_fit_the_memory(armillary: Armillary) -> None:
+    """`run` warns about it; who checks wants to know."""
+    armillary("workload", "llama-3-8b", "--tp", "8", "-o", "made")
+    small = ("-p", "dgx-h100", "--set", "npu.memory.capacity=8GB")
+    for workload in (("made",), ("llama-3-8b", "--tp", "8")):
+        run = armillary("check", *workload, *small)
+        assert run.returncode == 2
+        assert "GB of the 8.0 GB on an NPU of dgx-h100" in run.stderr
+    spilled = armillary("check", "made", *small, "--set", "npu.memory.exceeded=spill")
+    assert "on an NPU of" not in spilled.stderr
+    assert armillary("check", "made", "-p", "dgx-h100").returncode == 0
+
+
+def test_files_of_others_are_not_repeated(armillary: Armillary, tmp_path: Path) -> None:
+    secret = "root:x:0:0:root:/root:/bin/bash\n"
+    (tmp_path / "passwd").write_text(secret * 20)
+    links = "topology: R(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n"
+    (tmp_path / "custom.yml").write_text(f"{links}collectives: {{all_reduce: {{custom: passwd}}}}\n")
+    for arguments in (("check", "-p", "custom.yml"), ("check", "-p", "passwd"), ("run", "passwd", "-p", "dgx-h100")):
+        run = armillary(*arguments)
+        assert run.returncode == 2
+        assert "root:x" not in run.stderr

@@ -31,6 +31,8 @@ def test_import_and_run(armillary: Armillary, tmp_path: Path) -> None:
     platform.write_text("topology: Ring(2)\nlinks: [{bandwidth: 100 GB/s, latency: 1 us}]\n", encoding="utf-8")
     replay = armillary("run", "out", "-p", platform, "--set", "scheduler.replay_only=true")
     assert "100.0 us" in replay.stdout, replay.stderr
+    assert str(tmp_path) not in replay.stdout
+    assert replay.stdout.count("warning: ") <= 1
 
 
 def test_import_more_ranks_as_chakra(armillary: Armillary, tmp_path: Path) -> None:

@@ -56,6 +56,19 @@ def test_the_result_stands_first_and_warnings_on_a_line_each(report: Report) -> 
     assert lines[at : at + len(report["warnings"])] == [f"warning: {warning}" for warning in report["warnings"]]
 
 
+def test_classes_that_print_the_same_take_one_line(report: Report) -> None:
+    """Sixteen stages of a pipeline, of which fourteen do the same."""
+    first = report["classes"][0]
+    report["classes"] = [
+        {**first, "label": f"stage {stage}", "ranks": f"{8 * stage}-{8 * stage + 7}", "count": 8, "idle_ns": idle}
+        for stage, idle in enumerate([1e6, *[2e6] * 14, 3e6])
+    ]
+    lines = drawn(report, 120).splitlines()
+    assert sum("stage" in line for line in lines) == 6
+    [row] = [line for line in lines if "stages 1-14 (8-119)" in line]
+    assert row.split()[3] == "112"
+
+
 def test_names_are_not_read_as_markup(report: Report) -> None:
     report["operations"][0]["name"] = "[red]x[/red] :smile:"
     assert "[red]x[/red] :smile:" in drawn(report, 120)
