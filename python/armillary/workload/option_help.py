@@ -19,12 +19,12 @@ FAMILIES: Mapping[str, str] = {
 _SHARED = {
     "dp": "NPUs that each take a part of the batch",
     "passes": "iterations",
-    "global_batch": "samples a step over all NPUs, instead of local-batch",
 }
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "dlrm": {
         **_SHARED,
+        "global_batch": "samples a step over all NPUs, instead of local-batch",
         "local_batch": "samples a step on an NPU; the model's own if neither this nor global-batch is given",
         "flow": "hoti: inputs are where they are needed; neo: lengths and indices are distributed first",
         "pipelined": "with neo: distribute the inputs of the next iteration during the top MLP of this one",
