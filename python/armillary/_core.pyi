@@ -38,14 +38,15 @@ class Platform:
         `settings` are `(dotted key, YAML value)` pairs that override the file's.
         """
     @staticmethod
-    def parse(text: str, name: str, settings: Sequence[tuple[str, str]]) -> Platform:
-        """Reads the text of a platform file, which is called `name` where it is wrong; `settings` as in `load`."""
+    def parse(text: str, name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]) -> Platform:
+        """Reads the text of a platform file, which is called `name` where it is wrong; the rest as in `load`."""
     @staticmethod
     def inline(
         topology: str,
         bandwidth: Sequence[str],
         latency: Sequence[str],
         per: Sequence[str],
+        search: Sequence[str],
         settings: Sequence[tuple[str, str]],
     ) -> Platform:
         """Stacks blocks; each list holds one value for all dimensions or one a dimension (`per` may be empty)."""

@@ -276,6 +276,7 @@ class Report(TypedDict):
     seed: int
     digest: str
     warnings: list[str]
+    assumptions: list[str]
     step_time_ns: float
     ranks: int
     classes: list[Class]

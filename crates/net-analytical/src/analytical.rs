@@ -373,6 +373,6 @@ impl Backend for Analytical {
     }
 
     fn usage(&self) -> Usage {
-        Usage { bytes: self.bytes.clone(), transfers: self.transfers, links: Vec::new() }
+        Usage { bytes: self.bytes.clone(), transfers: self.transfers, ..Usage::default() }
     }
 }

@@ -72,6 +72,7 @@ pub struct LinkQueues {
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
+    stored: u128,
 }
 
 impl LinkQueues {
@@ -90,6 +91,7 @@ impl LinkQueues {
             free: Vec::new(),
             queue: EventQueue::default(),
             transfers: 0,
+            stored: 0,
         }
     }
 
@@ -153,8 +155,11 @@ impl LinkQueues {
     fn serve(&mut self, now: Time, message: u32, link: u32, ends: (u32, u32), sequence: &mut Sequence) {
         let (from, to) = ends;
         let from_npu = from < self.graph.npus();
-        let Transfer { bytes, weight, .. } = self.messages[message as usize].transfer;
+        let Transfer { src, bytes, weight, .. } = self.messages[message as usize].transfer;
         let (transit, occupancy) = self.spans(link, bytes);
+        if from != src {
+            self.stored += u128::from(occupancy.0) * u128::from(weight);
+        }
         let state = self.state(link);
         state.free = now + occupancy;
         state.messages += 1;
@@ -281,6 +286,6 @@ impl Backend for LinkQueues {
                 longest_queue: state.longest,
             });
         }
-        Usage { bytes: self.bytes.clone(), transfers: self.transfers, links }
+        Usage { bytes: self.bytes.clone(), transfers: self.transfers, stored: self.stored, links }
     }
 }

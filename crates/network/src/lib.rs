@@ -117,6 +117,8 @@ pub struct Usage {
     pub bytes: Vec<u128>,
     /// Transfers started, by weight.
     pub transfers: u128,
+    /// Time for which messages were sent on by what they had been stored in on their way, ps, by weight.
+    pub stored: u128,
     /// Per link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,
 }

@@ -3,28 +3,40 @@
 use crate::errors;
 use graph::Problem;
 use pyo3::prelude::*;
-use sim::config::native::{self, InlinePlatform};
+use sim::config::native::{self, Donor, InlinePlatform};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 type Pairs = Vec<(String, String)>;
 
 #[pyclass(frozen)]
 pub struct Platform(pub sim::platform::Platform);
 
-fn platform(py: Python<'_>, read: Result<sim::platform::Platform, Vec<Problem>>) -> PyResult<Platform> {
-    read.map(Platform).map_err(|problems| errors::input(py, &problems))
+/// Presets that have what a platform may leave out: those of the first folders that are asked about, for a process has only one set of them.
+static DONORS: OnceLock<Vec<Donor>> = OnceLock::new();
+
+fn platform(
+    py: Python<'_>,
+    search: &[PathBuf],
+    read: Result<sim::platform::Platform, Vec<Problem>>,
+) -> PyResult<Platform> {
+    let mut platform = read.map_err(|problems| errors::input(py, &problems))?;
+    if platform.library.is_none() {
+        platform.like = native::like(&platform, DONORS.get_or_init(|| native::donors(search)));
+    }
+    Ok(Platform(platform))
 }
 
 #[pymethods]
 impl Platform {
     #[staticmethod]
     fn load(py: Python<'_>, name: &str, search: Vec<PathBuf>, settings: Pairs) -> PyResult<Platform> {
-        platform(py, native::load_with(name, &search, &settings))
+        platform(py, &search, native::load_with(name, &search, &settings))
     }
 
     #[staticmethod]
-    fn parse(py: Python<'_>, text: &str, name: &str, settings: Pairs) -> PyResult<Platform> {
-        platform(py, native::from_yaml(text, name, &settings))
+    fn parse(py: Python<'_>, text: &str, name: &str, search: Vec<PathBuf>, settings: Pairs) -> PyResult<Platform> {
+        platform(py, &search, native::from_yaml(text, name, &settings))
     }
 
     #[staticmethod]
@@ -34,9 +46,10 @@ impl Platform {
         bandwidth: Vec<String>,
         latency: Vec<String>,
         per: Vec<String>,
+        search: Vec<PathBuf>,
         settings: Pairs,
     ) -> PyResult<Platform> {
-        platform(py, native::inline(&InlinePlatform { topology, bandwidth, latency, per, set: settings }))
+        platform(py, &search, native::inline(&InlinePlatform { topology, bandwidth, latency, per, set: settings }))
     }
 
     #[getter]

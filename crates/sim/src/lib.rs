@@ -2,6 +2,7 @@
 //!
 //! Start at [`run::run`].
 
+mod assumptions;
 pub mod astra_sim;
 mod backends;
 mod bounds;

@@ -248,6 +248,17 @@ pub struct Platform {
     pub astra_sim: Option<AstraSimParameters>,
     /// Warnings that reading the files gave rise to; they stand at the top of the report.
     pub warnings: Vec<String>,
+    /// Presets that have what is left out here, where somebody looked for them.
+    pub like: Like,
+}
+
+/// Presets with what a platform leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Like {
+    /// Efficiencies of such an NPU's kernels.
+    pub compute: Option<String>,
+    /// A library on such a network.
+    pub library: Option<String>,
 }
 
 impl Platform {

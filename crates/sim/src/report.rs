@@ -1,5 +1,6 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
 
+use crate::assumptions;
 use crate::bounds;
 use crate::config::native;
 use crate::executor::{Finished, RankTotals};
@@ -29,8 +30,10 @@ pub(crate) fn outcome(
 ) -> Outcome {
     let step = finished.step();
     let dimensions = dimensions(parts, &finished, step);
-    let mut operations = finished.operations;
+    let mut operations = finished.operations.clone();
     operations.truncate(OPERATIONS);
+    let assumptions = assumptions::of_run(parts, &finished.operations, step);
+    let stored = assumptions::stored(parts, config.backend, &finished.usage, step);
     let alike = rank_classes(parts, &finished.ranks);
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
     let (workload, folding) = (parts.workload, parts.folding);
@@ -47,7 +50,8 @@ pub(crate) fn outcome(
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, &finished.ranks, &dimensions),
+        warnings: warnings(parts, &finished.ranks, &dimensions).into_iter().chain(stored).collect(),
+        assumptions,
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
         classes: classes,

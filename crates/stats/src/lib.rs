@@ -24,6 +24,8 @@ pub struct Report {
     pub digest: String,
     /// Models used outside their validity, settings without effect, counted oddities of the input.
     pub warnings: Vec<String>,
+    /// What the platform leaves out, what the result assumes instead, and which preset has it; only what matters to this run.
+    pub assumptions: Vec<String>,
     /// End of the last rank, ns.
     pub step_time_ns: f64,
     /// Number of ranks.

@@ -11,6 +11,8 @@ from .. import _core
 from ..errors import InputError, Problem
 from .presets import SYSTEMS
 
+_PRESETS = [str(SYSTEMS)]
+
 
 class Platform:
     """NPUs, their memories, the network between them, and how collectives run on it.
@@ -31,7 +33,9 @@ class Platform:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         bandwidths, latencies = _texts("bandwidth", bandwidth), _texts("latency", latency)
-        self._core = _core.Platform.inline(topology, bandwidths, latencies, _texts("per", per), _pairs(settings))
+        self._core = _core.Platform.inline(
+            topology, bandwidths, latencies, _texts("per", per), _PRESETS, _pairs(settings)
+        )
 
     @classmethod
     def load(
@@ -43,14 +47,14 @@ class Platform:
         """
         platform = cls.__new__(cls)
         wanted = dict(settings or {}) if npus is None else {**(settings or {}), "npus": npus}
-        platform._core = _core.Platform.load(os.fspath(name), [str(SYSTEMS)], _pairs(wanted))
+        platform._core = _core.Platform.load(os.fspath(name), _PRESETS, _pairs(wanted))
         return platform
 
     @classmethod
     def parse(cls, text: str, name: str = "platform.yml", settings: Mapping[str, object] | None = None) -> Platform:
         """Reads the text of a platform file, as `to_yaml` writes it; `name` is its name in problems."""
         platform = cls.__new__(cls)
-        platform._core = _core.Platform.parse(text, name, _pairs(settings))
+        platform._core = _core.Platform.parse(text, name, _PRESETS, _pairs(settings))
         return platform
 
     @property

@@ -60,6 +60,10 @@ def _parts(report: Report, title: str, console: Console, facts: Sequence[str]) -
     yield from _phases(report)
     yield from _operations(report, console)
     yield from _links(report, console)
+    for index, assumed in enumerate(report["assumptions"]):
+        if not index:
+            yield ""
+        yield Text("assumed: ", "bold").append(assumed, "default")
     yield ""
     yield _footer(report)
 

@@ -105,7 +105,8 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
     held = run_work.memory(report, summary, config["platform"]["npu"], scale)
     if held:
         yield held
-    yield Section("Platform", [picture(config["platform"]), _machine(config["platform"])])
+    assumed = [f"Assumed: {text}." for text in report["assumptions"]]
+    yield Section("Platform", [*assumed, picture(config["platform"]), _machine(config["platform"])])
 
 
 def _machine(machine: Machine) -> Table:

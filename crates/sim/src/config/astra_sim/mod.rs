@@ -16,7 +16,7 @@ use super::file::Load;
 use super::findings::{At, Findings};
 use super::tree::{Tree, Value};
 use super::{file, tree};
-use crate::platform::{AstraSimParameters, Platform};
+use crate::platform::{AstraSimParameters, Like, Platform};
 use crate::profile::Profile;
 pub use args::AstraSimArgs;
 use graph::Problem;
@@ -79,6 +79,7 @@ pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
             profile: Profile::AstraSim,
             astra_sim: Some(raw),
             warnings: all.warnings,
+            like: Like::default(),
         };
         return Ok((platform, groups));
     }

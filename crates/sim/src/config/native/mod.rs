@@ -30,6 +30,7 @@ mod fabric;
 mod inline;
 mod launch;
 mod library;
+mod like;
 mod memory;
 #[cfg(test)]
 mod memory_tests;
@@ -45,6 +46,7 @@ use super::{file, tree};
 use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
+pub use like::{Donor, donors, like};
 pub use show::{to_json, to_yaml};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,9 @@
 use super::{collectives, compute, fabric, launch, library, memory, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
-use crate::platform::{Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Platform, Policy, Scheduler};
+use crate::platform::{
+    Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler,
+};
 use crate::profile::Profile;
 use device::compute::Compute;
 use topology::Fabric;
@@ -80,6 +82,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         profile: Profile::Native,
         astra_sim: None,
         warnings: std::mem::take(&mut findings.warnings),
+        like: Like::default(),
     })
 }
 

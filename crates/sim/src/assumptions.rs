@@ -1,0 +1,90 @@
+//! What a result assumes because the platform leaves it out: kernels at full speed, small messages without a library, messages stored whole on their way.
+//!
+//! Each is said only where it matters to this run, with the preset that has what is missing (`config::native::like`).
+
+use crate::profile::Profile;
+use crate::run::{BackendKind, Parts};
+use device::compute::{Compute, Efficiency};
+use graph::CollectiveKind;
+use network::Usage;
+use stats::Operation;
+use units::{Span, Time};
+
+/// Collectives with up to as many bytes a rank are small: what a library does beside sending bytes shows.
+const SMALL: u128 = 1 << 20;
+/// Part of the time of all ranks from which something matters.
+const MATTERS: f64 = 0.01;
+/// Part of the step that messages stored on their way take from which that is a warning.
+const STORED: f64 = 0.05;
+
+/// What the report says is assumed.
+pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec<String> {
+    if parts.platform.profile != Profile::Native {
+        return Vec::new();
+    }
+    full_speed(parts).into_iter().chain(small_messages(parts, operations, step)).collect()
+}
+
+/// Kernels reach the peak of a roofline without efficiencies.
+fn full_speed(parts: &Parts) -> Option<String> {
+    let Compute::Roofline(roofline) = &parts.platform.npu.compute else { return None };
+    let computes = || parts.workload.programs.iter().any(|p| p.nodes().iter().any(|node| node.op.work().is_some()));
+    if roofline.efficiency != Efficiency::default() || !computes() {
+        return None;
+    }
+    let peak = roofline.peak.0 as f64 / 1e12;
+    let preset = match &parts.platform.like.compute {
+        Some(name) => format!("; the preset {name} has one for such an NPU"),
+        None => String::new(),
+    };
+    Some(format!(
+        "kernels reach 100 % of the peak ({peak} TFLOP/s) and of the memory's bandwidth, for the platform has no npu.compute.efficiency{preset}"
+    ))
+}
+
+/// Small collectives take latency and bandwidth alone.
+fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option<String> {
+    let platform = parts.platform;
+    let chosen = |kind: &CollectiveKind| platform.collectives.choices[*kind as usize].is_some();
+    let open = |name: &str| CollectiveKind::ALL.iter().any(|kind| kind.name() == name && !chosen(kind));
+    let small = |operation: &&Operation| {
+        operation.bytes > 0 && operation.bytes <= SMALL * operation.count && open(&operation.kind)
+    };
+    if platform.library.is_some() {
+        return None;
+    }
+    let cost: f64 = operations.iter().filter(small).map(|operation| operation.cost_ns).sum();
+    let share = cost / (step.as_ns() * f64::from(parts.settings.ranks)).max(1.0);
+    let chunks = match platform.scheduler.chunks {
+        1 => String::new(),
+        chunks => format!(", in up to {chunks} chunks"),
+    };
+    let preset = match &platform.like.library {
+        Some(name) => format!("; the block of the preset {name} is for such a network"),
+        None => String::new(),
+    };
+    (share >= MATTERS).then(|| {
+        format!(
+            "small collectives (up to 1 MiB a rank; {:.1} % of the time of all ranks) take latency and bandwidth alone{chunks}, \
+             for the platform has no library{preset}",
+            share * 100.0
+        )
+    })
+}
+
+/// Warns of messages that are stored whole before they go on, where that is what the step waits for.
+pub(crate) fn stored(parts: &Parts, backend: BackendKind, usage: &Usage, step: Time) -> Option<String> {
+    let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
+    if backend != BackendKind::Link || parts.platform.profile != Profile::Native || !one_at_a_time {
+        return None;
+    }
+    let mean = Span(u64::try_from(usage.stored / u128::from(parts.settings.ranks.max(1))).unwrap_or(u64::MAX));
+    let share = mean.as_ns() / step.as_ns().max(1e-3);
+    (share >= STORED).then(|| {
+        format!(
+            "messages were stored whole wherever they change links, which takes {:.0} % of the step; networks cut through. More and smaller messages \
+             come near that: scheduler.chunks=64, scheduler.active_chunks=8 (docs/networks-link.md)",
+            share * 100.0
+        )
+    })
+}
