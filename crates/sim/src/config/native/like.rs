@@ -46,15 +46,17 @@ pub fn like(platform: &Platform, donors: &[Donor]) -> Like {
 
 fn nearest<'d>(platform: &Platform, donors: impl Iterator<Item = &'d Donor>) -> Option<String> {
     let peak = platform.npu.peak.map(|peak| peak.0 as f64)?;
-    let name = platform.npu.name.to_lowercase();
-    let named = |donor: &Donor| {
-        let theirs = donor.npu.to_lowercase();
-        let first = |name: &str| name.split(['-', ' ', '_']).next().unwrap_or_default().to_string();
-        !name.is_empty() && !theirs.is_empty() && first(&name) == first(&theirs)
-    };
+    let first = |name: &str| name.to_lowercase().split(['-', ' ', '_']).next().unwrap_or_default().to_string();
+    let name = first(&platform.npu.name);
+    let named = |donor: &Donor| !name.is_empty() && first(&donor.npu) == name;
     let apart = |donor: &Donor| (donor.peak / peak).max(peak / donor.peak);
     let fits = donors.filter(|donor| named(donor) || apart(donor) <= ALIKE);
-    let order = |donor: &&Donor| (!named(donor), (apart(donor) * 1e6) as u64, donor.preset.len(), donor.preset.clone());
+    // Of equals the one that is called like its NPU, `dgx-h100`, not like a cloud's instances of it.
+    let called = |donor: &Donor| donor.preset.contains(&first(&donor.npu));
+    let order = |donor: &&Donor| {
+        let distance = (apart(donor) * 1e6) as u64;
+        (!named(donor), distance, !called(donor), donor.preset.len(), donor.preset.clone())
+    };
     fits.min_by_key(order).map(|donor| donor.preset.clone())
 }
 
