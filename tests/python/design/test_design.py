@@ -10,6 +10,7 @@ import pytest
 from conftest import Armillary
 
 import armillary as arm
+from armillary.report import design as report
 
 SPEC: dict[str, Any] = {
     "npus": 64,
@@ -102,6 +103,27 @@ def test_shadow_prices_and_what_schemes_break() -> None:
     broken = {each["scheme"]: each["breaks"] for each in low.to_dict()["schemes"]}
     assert broken["optimal"] == []
     assert any(names == ["cost <= 60 k$"] for names in broken.values())
+
+
+@pytest.mark.parametrize("written", ["bw[1] == {} GB/s", "{} GB/s == bw[1]"])
+def test_a_limit_that_must_be_met_has_a_price_with_the_right_sign(written: str) -> None:
+    """A little more than 10 or 120 GB/s changes the step as printed, whichever side of the constraint it is on."""
+    one = {"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "none"}], "topologies": "R(8)_SW(8)"}
+    for at in (10, 120):
+        low, high = (
+            arm.design({**SPEC, **one}, constraints=[written.format(each)], simulate=0) for each in (at, at + 0.1)
+        )
+        prices = low.to_dict()["designs"][0]["shadow_prices"]["constraints"]
+        (price,) = (each for each in prices if each["name"] != "bandwidth.total")
+        assert price["change"] == "more"
+        assert low.best.time - high.best.time == pytest.approx(0.1e9 * price["saves"], rel=0.05)
+        assert report.saving(price["saves"], "step_time").startswith("saves" if at == 10 else "costs")
+
+
+def test_what_a_price_says() -> None:
+    assert report.saving(-0.01512, "step_time") == "costs 15.12 ms"
+    assert report.saving(0.0, "step_time") == "changes nothing"
+    assert report.saving(1500.0, "cost") == "saves 1.5 k$"
 
 
 def test_fixed_bandwidths_and_ranges() -> None:
