@@ -14,6 +14,8 @@ from ..report.scale import Scale
 from .causes import Move
 from .layers import Span
 
+_ROOM = 1.2
+"""Of the longest bar: what its axis has, for the words behind it."""
 _SLOWER, _FASTER, _WHOLE = PALETTE[1], PALETTE[2], PALETTE[7]
 
 
@@ -58,7 +60,8 @@ def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, not
     scale = Scale.of(longest)
     order = [row["what"] for row in rows]
     place = {"field": "what", "type": "nominal", "sort": order, "title": None}
-    start = {"field": "start", "type": "quantitative", "title": scale.axis("time")}
+    room = {"domainMax": longest / scale.ns * _ROOM} if longest else {}
+    start = {"field": "start", "type": "quantitative", "title": scale.axis("time"), "scale": room}
     roles, colours = ["step", "part", "slower", "faster"], [_WHOLE, PALETTE[0], _SLOWER, _FASTER]
     tooltip = [{"field": "what", "title": "What"}, {"field": "said", "title": "Time"}]
     colour = {"field": "role", "type": "nominal", "legend": None, "scale": {"domain": roles, "range": colours}}

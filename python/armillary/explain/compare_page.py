@@ -52,8 +52,8 @@ def _verdict(data: Mapping[str, Any]) -> str:
     most = [f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})" for cause, ns in found[:_CAUSES]]
     rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
     if len(found) > _CAUSES:
-        most.append(f"{_signed(rest)} all other causes")
-    return f"Of {_signed(data['delta_ns'])} a step: {'; '.join(most)}."
+        most.append(f"{_signed(rest)} other causes")
+    return f"Of the {_signed(data['delta_ns'])} of a step, {', '.join(most)}."
 
 
 def _fastest(pairs: Sequence[Pair]) -> str:

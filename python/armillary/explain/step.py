@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 from ..report.page import Part, Section, Table
 from ..report.quantity import counted, number, share, time
-from ..schema import Class, CriticalPath, PathPart, Report
-from . import bounds, charts
+from ..schema import Class, CriticalPath, Report
+from . import bounds, charts, layers
 from .rows import LAUNCH, detail
 
 _ROWS = 10
@@ -58,7 +58,7 @@ def _critical(report: Report, path: CriticalPath) -> list[Part]:
     ]
     kinds_of = [(part["name"], part["ns"]) for part in path["by_kind"]]
     chart = charts.sum_of("path", "The critical path, by kind of operation", kinds_of, "step")
-    return [*told, chart, _operations(path, step), _named("By layer", path["by_layer"], step)]
+    return [*told, chart, _operations(path, step), _layers(report)]
 
 
 def _waits(path: CriticalPath, step: float) -> list[str]:
@@ -98,9 +98,15 @@ def _operations(path: CriticalPath, step: float) -> Table:
     return Table("Biggest operations on it", columns, rows, labels=2)
 
 
-def _named(title: str, parts: list[PathPart], step: float) -> Table:
-    rows = [(part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)) for part in parts[:_ROWS]]
-    return Table(title, ("Layer", "Count", "Time", "Share"), rows)
+def _layers(report: Report) -> Table:
+    """In the order of the model, alike ones as one."""
+    step = report["step_time_ns"] or 1.0
+    spans = layers.merged(layers.changes(report, report))
+    rows = [
+        (span.name, number(span.count), time(span.b_ns), share(span.b_ns / step), time(span.b_ns / span.count))
+        for span in spans
+    ]
+    return Table("By layer", ("Layer", "Number", "Time", "Share", "Of one"), rows)
 
 
 def _parts(report: Report) -> Table:
