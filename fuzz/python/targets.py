@@ -181,6 +181,21 @@ def _resume(folder: Path, _files: Files) -> object:
     return arm.sweep(folder / "study.yml", folder, workers=1, resume=True).table.height
 
 
+@cache
+def _table() -> Files:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        arm.sweep(STUDY, folder, workers=1)
+        return {"table.parquet": Path(folder, "table.parquet").read_bytes()}
+
+
+def _swept(folder: Path, _files: Files) -> object:
+    from armillary.sweep import load
+
+    return load(folder / "table.parquet").table.height
+
+
 DESIGN = b"""name: small
 npus: 64
 npu: {peak: 234 TFLOPS}
@@ -277,6 +292,7 @@ TARGETS = (
     Target("report", lambda: [{"report.json": _report()}], _read_report),
     Target("study", _studies, _study),
     Target("journal", lambda: [_journal()], _resume, "study.yml"),
+    Target("table", lambda: [_table()], _swept),
     Target("design", _designs, _design),
     Target("costs", _costs, _cost),
     Target("measurements", _measurements, _measured),

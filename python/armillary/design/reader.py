@@ -207,7 +207,7 @@ class _Reader:
         found = [each for i, one in enumerate(listed) if (each := self.one(("topologies", i), one)) is not None]
         npus = {each.npus for each in found}
         wanted = self.values.get("npus")
-        if len(npus) > 1 or (npus and wanted is not None and wanted not in npus):
+        if len(npus) > 1 or (npus and wanted is not None and wanted not in list(npus)):
             said = "have " + ", ".join(f"{each} ({each.npus})" for each in found) + " NPUs"
             self.source.fault(("topologies",), said, f"all {wanted}" if wanted else "all the same")
         return tuple(Space(each.sizes, tuple((name,) for name in each.blocks)) for each in dict.fromkeys(found))

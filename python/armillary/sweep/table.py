@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..errors import InputError, Problem
 from .columns import DIGITS, Kind, dimensions, kinds
 
@@ -76,15 +78,32 @@ def parquet(frame: pl.DataFrame, about: Mapping[str, Any]) -> bytes:
     return stream.getvalue()
 
 
+class _About(msgspec.Struct):
+    """What must be said about a table."""
+
+    name: str
+    refused: int
+    objectives: list[tuple[str, bool]]
+    orders: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+
 def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The table in a file and what is said about it. Raises `InputError` for what is no table of a sweep."""
     import polars as pl
 
     try:
         about = json.loads(pl.read_parquet_metadata(path)[ABOUT])
+        msgspec.convert(about, _About)
         frame = pl.read_parquet(path)
-    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
-        said = getattr(error, "strerror", None) or "is no table of a sweep"
-        allowed = "the directory of a sweep that has ended (-o), or its table.parquet"
-        raise InputError([Problem(str(path), "", said, allowed)]) from None
+        if not {"index", "error"} <= set(frame.columns):
+            raise KeyError("index")
+    except pl.exceptions.PanicException:  # of Polars, whose readers take damage for a fault of their own
+        raise _no_table(path, "is damaged") from None
+    except (OSError, KeyError, ValueError, RecursionError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
+        raise _no_table(path, getattr(error, "strerror", None) or "is no table of a sweep") from None
     return frame, about
+
+
+def _no_table(path: Path, said: str) -> InputError:
+    allowed = "the directory of a sweep that has ended (-o), or its table.parquet"
+    return InputError([Problem(str(path), "", said, allowed)])
