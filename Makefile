@@ -53,7 +53,7 @@ python-test:
 bench: prerequisites ## Measure speed (benches/)
 	cargo bench -p benches --locked
 
-fuzz: setup $(BIN)/.extras ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
+fuzz: setup ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
 	@bash .ci/fuzz $(SECONDS_EACH)
 	@$(BIN)/python fuzz/python/fuzz_readers.py --seconds $$(( ($(SECONDS_EACH) + 2) / 3 )) --seed $(SEED)
 

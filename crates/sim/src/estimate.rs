@@ -217,8 +217,12 @@ fn of(lowering: &dyn Lowering, request: &Request, shapes: &Shapes<'_>, settings:
     let Lowered { chunks, .. } = lowered;
     let mut found = Footprint { chunks: u64::from(chunks), ..Footprint::default() };
     let active = u64::from(chunks).min(u64::from(settings.per_queue) * u64::from(settings.queues_per_dim));
-    for (at, phases) in lowered.shapes.iter().enumerate() {
-        let alike = (0..chunks).filter(|&chunk| lowered.shape(chunk) == at).count() as u64;
+    if lowered.shapes.is_empty() {
+        return Footprint::default();
+    }
+    let mut alike = vec![0u64; lowered.shapes.len()];
+    (0..chunks).for_each(|chunk| alike[lowered.shape(chunk)] += 1);
+    for (phases, alike) in lowered.shapes.iter().zip(alike) {
         found.phases = found.phases.max(phases.len() as u64);
         for phase in phases {
             let (sends, at_once, steps) = script(phase);

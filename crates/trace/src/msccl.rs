@@ -569,7 +569,10 @@ mod tests {
         assert!(fault("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"99\"").contains("waits for step 99"));
         assert!(fault("cnt=\"1\"", "cnt=\"-1\"").contains("attribute cnt is \"-1\""));
         let beyond = fault("cnt=\"1\"", "cnt=\"1000\"");
-        assert!(beyond.contains("r.xml: line 1 <step>: ") && beyond.contains(" and cnt 1000 reach chunk 100"), "{beyond}");
+        assert!(
+            beyond.contains("r.xml: line 1 <step>: ") && beyond.contains(" and cnt 1000 reach chunk 100"),
+            "{beyond}"
+        );
         assert!(beyond.contains("of the input buffer (allowed: up to its 3 chunks"), "{beyond}");
         assert!(fault("gpu id=\"1\"", "gpu id=\"0\"").contains("id 0 stands where 1 should"));
         assert!(fault("nchunksperloop=\"3\"", "nchunksperloop=\"0\"").contains("1 or more"));
