@@ -157,6 +157,22 @@ class Program:
 
         What a workload's summary says of weights, gradients and optimizer state is held all along, beside this.
         """
+    def play(
+        self,
+        script: Script,
+        prefix: str,
+        suffix: str,
+        after: list[int],
+        started: dict[str, int],
+        ring: tuple[int, int],
+        tag: int,
+    ) -> tuple[list[int], int]:
+        """Adds the steps of `script` after the nodes `after`, as `armillary.workload.script.Stream` describes them.
+
+        Names of nodes get the `prefix`, those of groups the `suffix`; `started` are nodes to be waited for by name,
+        `ring` the offsets of the ranks ahead and behind, `tag` that of the next exchange. Returns what comes after
+        `after`, and the tag after `tag`.
+        """
     def metadata(self, name: str, deps: Sequence[int]) -> int:
         """Takes no time."""
     def __len__(self) -> int: ...
@@ -167,6 +183,22 @@ class Program:
         """FLOPs on the NPU so far."""
     def tallied(self) -> list[tuple[str, str, int, int]]:
         """Group, kind, count and bytes of the collectives and sends so far, sorted."""
+
+@final
+class Script:
+    """Steps that `Program.play` adds again and again. Errors are `ValueError`s."""
+
+    def __init__(self) -> None: ...
+    def gemm(self, name: str, m: int, n: int, k: int, batch: int, width: int, grouped: bool) -> None:
+        """`Program.gemm`, which the next step waits for."""
+    def compute(self, name: str, kernel: str, operations: int, bytes: int) -> None:
+        """`Program.compute`, which the next step waits for."""
+    def collective(self, name: str, kind: str, bytes: int, group: str, waited: bool) -> None:
+        """`Program.collective`; the next kernel waits for it or (not `waited`) runs beside it up to its `wait`."""
+    def exchange(self, name: str, bytes: int) -> None:
+        """A message to the rank ahead and one from the rank behind, up to the `wait` of its name."""
+    def wait(self, name: str) -> None:
+        """The next kernel waits for what was started under that name."""
 
 @final
 class Workload:

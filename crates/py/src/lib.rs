@@ -7,6 +7,7 @@
 mod astra_sim;
 mod errors;
 mod platform;
+mod script;
 mod signals;
 mod simulate;
 mod workload;
@@ -20,6 +21,8 @@ mod _core {
     use super::astra_sim::astra_sim;
     #[pymodule_export]
     use super::platform::Platform;
+    #[pymodule_export]
+    use super::script::Script;
     #[pymodule_export]
     use super::simulate::{Outcome, check, collective, simulate};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::platform::Platform;
+use crate::script::{self, Place, Script};
 use crate::signals::minded;
 use graph::{
     Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Held, Kernel, Members, Mesh, NamedProgram, Node,
@@ -9,6 +10,7 @@ use graph::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use sim::floor;
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +34,7 @@ pub struct Program {
 }
 
 impl Program {
-    fn push(&mut self, name: &str, deps: &[u64], duration: u64, op: Op) -> PyResult<u64> {
+    pub(crate) fn push(&mut self, name: &str, deps: &[u64], duration: u64, op: Op) -> PyResult<u64> {
         if self.built.is_some() {
             return Err(PyValueError::new_err("the program is part of a workload already"));
         }
@@ -46,12 +48,12 @@ impl Program {
         Ok(id)
     }
 
-    fn count(&mut self, group: &str, kind: &'static str, bytes: u64) {
+    pub(crate) fn count(&mut self, group: &str, kind: &'static str, bytes: u64) {
         let entry = self.volumes.entry((group.to_string(), kind)).or_default();
         *entry = (entry.0 + 1, entry.1 + u128::from(bytes));
     }
 
-    fn slot(&mut self, group: &str) -> u32 {
+    pub(crate) fn slot(&mut self, group: &str) -> u32 {
         let at = self.slots.iter().position(|known| known == group).unwrap_or_else(|| {
             self.slots.push(group.to_string());
             self.slots.len() - 1
@@ -88,9 +90,7 @@ impl Program {
         duration_ps: u64,
         host: bool,
     ) -> PyResult<u64> {
-        let kernel = Kernel::from_name(kernel)
-            .ok_or_else(|| PyValueError::new_err(format!("{kernel:?} is no kernel kind: {}", kernels())))?;
-        let op = Op::Compute { operations, bytes: bytes.map(Bytes), cpu: host, kernel };
+        let op = Op::Compute { operations, bytes: bytes.map(Bytes), cpu: host, kernel: script::kernel(kernel)? };
         self.push(name, &deps, duration_ps, op)
     }
 
@@ -107,14 +107,8 @@ impl Program {
         width: u8,
         grouped: bool,
     ) -> PyResult<u64> {
-        if [m, n, k, batch, u32::from(width)].contains(&0) {
-            let message = format!(
-                "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
-            );
-            return Err(PyValueError::new_err(message));
-        }
-        let gemm = Gemm { batch, m, n, k, width };
-        self.push(name, &deps, 0, if grouped { Op::Grouped(gemm) } else { Op::Gemm(gemm) })
+        let op = script::gemm(name, Gemm { batch, m, n, k, width }, grouped)?;
+        self.push(name, &deps, 0, op)
     }
 
     #[pyo3(signature = (name, deps, kind, bytes, group = "", *, root = 0, priority = 0, duration_ps = 0))]
@@ -130,11 +124,7 @@ impl Program {
         priority: i32,
         duration_ps: u64,
     ) -> PyResult<u64> {
-        let known = CollectiveKind::ALL.into_iter().find(|k| k.name() == kind);
-        let kind = known.ok_or_else(|| {
-            let names = CollectiveKind::ALL.map(CollectiveKind::name).join(", ");
-            PyValueError::new_err(format!("{kind:?} is no collective: {names}"))
-        })?;
+        let kind = script::collective(kind)?;
         let slot = self.slot(group);
         self.count(group, kind.name(), bytes);
         let op = Op::Collective { kind, bytes: Bytes(bytes), slot, priority, dims: u32::MAX, root };
@@ -179,6 +169,23 @@ impl Program {
         Ok(())
     }
 
+    /// Adds the steps of `script` after `after`; see `script.rs`.
+    #[allow(clippy::too_many_arguments)]
+    fn play(
+        &mut self,
+        script: &Script,
+        prefix: &str,
+        suffix: &str,
+        after: Vec<u64>,
+        started: &Bound<'_, PyDict>,
+        ring: (i32, i32),
+        tag: u32,
+    ) -> PyResult<(Vec<u64>, u32)> {
+        let mut place = Place { prefix, suffix, after, started, ring, tag, name: String::new() };
+        script.play(self, &mut place)?;
+        Ok((place.after, place.tag))
+    }
+
     fn metadata(&mut self, name: &str, deps: Vec<u64>) -> PyResult<u64> {
         self.push(name, &deps, 0, Op::Metadata)
     }
@@ -208,10 +215,6 @@ impl Program {
         };
         self.volumes.iter().map(row).collect()
     }
-}
-
-fn kernels() -> String {
-    Kernel::ALL.map(Kernel::name).join(", ")
 }
 
 type Named<T> = Vec<(String, T)>;

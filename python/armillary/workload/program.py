@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from .. import _core
 from .summary import Volume
@@ -20,24 +19,44 @@ class Program(_core.Program):
         """What was handed to collectives and sends so far, by group and kind."""
         return tuple(Volume(*row) for row in self.tallied())
 
-    @contextmanager
-    def holding(self, *, allocates: int = 0, frees: int = 0) -> Iterator[None]:
+    def holding(self, *, allocates: int = 0, frees: int = 0) -> AbstractContextManager[None]:
         """The first node added within takes bytes of the NPU's memory, the last one gives bytes back."""
-        first = len(self)
-        yield
-        if len(self) > first:
-            self.hold(first, allocates=allocates)
-            self.hold(len(self) - 1, frees=frees)
+        return _Holding(self, allocates, frees)
 
-    @contextmanager
-    def layer(self, name: str) -> Iterator[None]:
+    def layer(self, name: str) -> AbstractContextManager[None]:
         """The nodes added within belong to the layer `name` of the model: `with program.layer("layer3"):`.
 
         Reports sum by layer. Without one, or with "", a node belongs to the layer its name begins with, up to the first
         dot.
         """
-        before, self.label = self.label, name
-        try:
-            yield
-        finally:
-            self.label = before
+        return _Labelled(self, name)
+
+
+# Classes and no generators: a workload enters these hundreds of thousands of times.
+class _Holding:
+    __slots__ = ("allocates", "first", "frees", "program")
+
+    def __init__(self, program: Program, allocates: int, frees: int) -> None:
+        self.program, self.allocates, self.frees = program, allocates, frees
+
+    def __enter__(self) -> None:
+        self.first = len(self.program)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        end = len(self.program)
+        if kind is None and end > self.first:
+            self.program.hold(self.first, allocates=self.allocates)
+            self.program.hold(end - 1, frees=self.frees)
+
+
+class _Labelled:
+    __slots__ = ("before", "name", "program")
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program, self.name = program, name
+
+    def __enter__(self) -> None:
+        self.before, self.program.label = self.program.label, self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.program.label = self.before

@@ -8,11 +8,11 @@ to be waited for. Communication waits for the kernels before it and runs beside 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from .. import _core
 from .program import Program
 
 
@@ -94,7 +94,7 @@ class Ring(NamedTuple):
 class Stream:
     """Adds operations to a program in stream order."""
 
-    __slots__ = ("after", "program", "ring", "started", "suffix", "tags", "width")
+    __slots__ = ("after", "known", "program", "ring", "started", "suffix", "tags", "width")
 
     def __init__(self, program: Program, width: int, ring: Ring) -> None:
         self.program = program
@@ -107,44 +107,31 @@ class Stream:
         self.suffix = ""
         """Of the names of groups: passes side by side have communicators of their own, so that the order of each's
         collectives is that of its program."""
-        self.tags = itertools.count()
-        """Tags of exchanges to come; branches share them."""
+        self.tags = [0]
+        """Tag of the next exchange; branches share it."""
+        self.known: dict[int, tuple[Script, _core.Script]] = {}
+        """Scripts that were played, by identity; branches share them."""
 
-    def play(self, prefix: str, script: Iterable[Step]) -> None:
+    def play(self, prefix: str, script: Script) -> None:
         """Adds the steps; names get the prefix."""
-        program, after, width = self.program, self.after, self.width
-        for step in script:
-            if isinstance(step, Gemm):
-                name, m, n, k, batch, own, grouped = step
-                after = [
-                    program.gemm(prefix + name, after, m=m, n=n, k=k, batch=batch, width=own or width, grouped=grouped)
-                ]
-            elif isinstance(step, Work):
-                name, kernel, operations, size = step
-                after = [program.compute(prefix + name, after, operations=operations, bytes=size, kernel=kernel)]
-            elif isinstance(step, Wait):
-                after = [*after, self.started.pop(step.name)]
-            elif isinstance(step, Exchange):
-                self.started[step.name] = self._exchange(prefix + step.name, after, step.bytes)
-            else:
-                name, what, size, group = step
-                node = program.collective(prefix + name, after, what, size, group + self.suffix)
-                if isinstance(step, Call):
-                    after = [*after, node]
-                else:
-                    self.started[name] = node
-        self.after = after
+        compiled = self._compiled(script)
+        self.after, self.tags[0] = self.program.play(
+            compiled, prefix, self.suffix, self.after, self.started, self.ring, self.tags[0]
+        )
 
-    def _exchange(self, name: str, after: list[int], size: int) -> int:
-        """Both messages of an exchange; the one to wait for."""
-        tag = next(self.tags)
-        self.program.send(f"{name}.send", after, self.ring.ahead, size, tag)
-        return self.program.recv(f"{name}.receive", after, self.ring.behind, size, tag)
+    def _compiled(self, script: Script) -> _core.Script:
+        """The steps as the core plays them; those of layers are the same objects again and again."""
+        known = self.known.get(id(script))
+        if known is None:
+            known = script, _compiled(script, self.width)
+            if len(script) > 1:
+                self.known[id(script)] = known
+        return known[1]
 
     def branch(self) -> Stream:
         """A stream that goes on from here side by side with this one."""
         found = Stream(self.program, self.width, self.ring)
-        found.after, found.tags = self.after, self.tags
+        found.after, found.tags, found.known = self.after, self.tags, self.known
         return found
 
     def join(self, streams: Iterable[Stream]) -> None:
@@ -154,3 +141,22 @@ class Stream:
     def wait(self, node: int) -> None:
         """The next kernel waits for `node` too."""
         self.after = [*self.after, node]
+
+
+def _compiled(script: Script, width: int) -> _core.Script:
+    """The steps for the core; `width` is that of elements of which a step says none."""
+    made = _core.Script()
+    for step in script:
+        if isinstance(step, Gemm):
+            name, m, n, k, batch, own, grouped = step
+            made.gemm(name, m, n, k, batch, own or width, grouped)
+        elif isinstance(step, Work):
+            made.compute(*step)
+        elif isinstance(step, Wait):
+            made.wait(step.name)
+        elif isinstance(step, Exchange):
+            made.exchange(*step)
+        else:
+            name, kind, size, group = step
+            made.collective(name, kind, size, group, isinstance(step, Call))
+    return made

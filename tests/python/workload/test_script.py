@@ -1,0 +1,91 @@
+"""Scripts that the core plays, against the same operations added one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armillary.workload import Program, Workload
+from armillary.workload.script import Call, Exchange, Gemm, Ring, Start, Step, Stream, Wait, Work
+
+RING = Ring(1, -1)
+
+
+class Slow:
+    """A stream as `Stream` describes it, a call of the core for every operation."""
+
+    def __init__(self) -> None:
+        self.program, self.after, self.started, self.tag = Program(), list[int](), dict[str, int](), 0
+
+    def play(self, prefix: str, script: Iterable[Step], suffix: str) -> None:
+        program = self.program
+        for step in script:
+            name = prefix + step.name
+            if isinstance(step, Gemm):
+                sizes = {"m": step.m, "n": step.n, "k": step.k, "batch": step.batch, "grouped": step.grouped}
+                self.after = [program.gemm(name, self.after, width=step.width or 2, **sizes)]  # type: ignore[arg-type]
+            elif isinstance(step, Work):
+                work = {"operations": step.operations, "bytes": step.bytes}
+                self.after = [program.compute(name, self.after, kernel=step.kernel, **work)]  # type: ignore[arg-type]
+            elif isinstance(step, Wait):
+                self.after = [*self.after, self.started.pop(step.name)]
+            elif isinstance(step, Exchange):
+                program.send(f"{name}.send", self.after, RING.ahead, step.bytes, self.tag)
+                self.started[step.name] = program.recv(f"{name}.receive", self.after, RING.behind, step.bytes, self.tag)
+                self.tag += 1
+            else:
+                node = program.collective(name, self.after, step.kind, step.bytes, step.group + suffix)
+                if isinstance(step, Call):
+                    self.after = [*self.after, node]
+                else:
+                    self.started[step.name] = node
+
+
+def written(program: Program, folder: Path) -> bytes:
+    """The program as a file."""
+    groups = {"tp": [0, 1], "tp'": [0, 1]}
+    Workload.listed("w", [program], [0, 0], groups).write(folder)
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+
+
+SIZES = st.integers(1, 2**31)
+STEPS = st.one_of(
+    st.builds(Gemm, st.just("gemm"), SIZES, SIZES, SIZES, st.integers(1, 9), st.sampled_from([0, 1, 4]), st.booleans()),
+    st.builds(Work, st.just("work"), st.sampled_from(["other", "attention", "optimizer"]), SIZES, SIZES),
+    st.builds(Call, st.just("call"), st.sampled_from(["all_reduce", "all_gather"]), SIZES, st.just("tp")),
+)
+PARTS = st.one_of(
+    st.lists(STEPS, max_size=4).map(tuple),
+    st.tuples(st.sampled_from([Start("s", "all_reduce", 8, "tp"), Exchange("s", 64)]), STEPS, st.just(Wait("s"))),
+)
+
+
+@given(st.lists(st.tuples(PARTS, st.sampled_from(["", "'"])), max_size=6))
+def test_a_script_is_its_operations(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[tuple[Step, ...], str]]
+) -> None:
+    slow, stream = Slow(), Stream(Program(), 2, RING)
+    for index, (script, suffix) in enumerate(parts * 2):  # twice: the second time as it is known
+        slow.play(f"{index}.", script, suffix)
+        stream.suffix = suffix
+        stream.play(f"{index}.", script)
+    assert (stream.after, stream.started, stream.tags) == (slow.after, slow.started, [slow.tag])
+    assert (stream.program.volumes, stream.program.operations) == (slow.program.volumes, slow.program.operations)
+    folder = tmp_path_factory.mktemp("script")
+    assert written(stream.program, folder / "fast") == written(slow.program, folder / "slow")
+
+
+def test_steps_that_can_not_be() -> None:
+    stream = Stream(Program(), 2, RING)
+    with pytest.raises(ValueError, match="sizes are from 1"):
+        stream.play("0.", (Gemm("gemm", 0, 1, 1),))
+    with pytest.raises(ValueError, match="is no kernel kind"):
+        stream.play("0.", (Work("work", "cooking", 1, 1),))
+    with pytest.raises(ValueError, match="is no collective"):
+        stream.play("0.", (Call("call", "gossip", 1, "tp"),))
+    with pytest.raises(KeyError, match="never"):
+        stream.play("0.", (Wait("never"),))
