@@ -5,8 +5,8 @@ use crate::platform::Platform;
 use crate::script::{self, Place, Script};
 use crate::signals::minded;
 use graph::{
-    Axis, CollectiveKind, Declaration, Family, Footprint, Gemm, Group, Held, Kernel, Members, Mesh, NamedProgram, Node,
-    Op, Problem, ProgramBuilder, RankBinding, Reach, Reading,
+    Axis, Declaration, Family, Footprint, Gemm, Group, Held, Members, Mesh, NamedProgram, Node, Op, Problem,
+    ProgramBuilder, RankBinding, Reach, Reading,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

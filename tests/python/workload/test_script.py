@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from armillary.workload import Program, Workload
 from armillary.workload.script import Call, Exchange, Gemm, Ring, Start, Step, Stream, Wait, Work
 
-RING = Ring(1, -1)
+RINGS = (Ring(1, 2), Ring(1, -1), Ring(-2, -1))
+"""Of three ranks."""
 
 
 class Slow:
     """A stream as `Stream` describes it, a call of the core for every operation."""
 
-    def __init__(self) -> None:
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
         self.program, self.after, self.started, self.tag = Program(), list[int](), dict[str, int](), 0
 
     def play(self, prefix: str, script: Iterable[Step], suffix: str) -> None:
@@ -34,8 +36,10 @@ class Slow:
             elif isinstance(step, Wait):
                 self.after = [*self.after, self.started.pop(step.name)]
             elif isinstance(step, Exchange):
-                program.send(f"{name}.send", self.after, RING.ahead, step.bytes, self.tag)
-                self.started[step.name] = program.recv(f"{name}.receive", self.after, RING.behind, step.bytes, self.tag)
+                program.send(f"{name}.send", self.after, self.ring.ahead, step.bytes, self.tag)
+                self.started[step.name] = program.recv(
+                    f"{name}.receive", self.after, self.ring.behind, step.bytes, self.tag
+                )
                 self.tag += 1
             else:
                 node = program.collective(name, self.after, step.kind, step.bytes, step.group + suffix)
@@ -45,10 +49,10 @@ class Slow:
                     self.started[step.name] = node
 
 
-def written(program: Program, folder: Path) -> bytes:
-    """The program as a file."""
-    groups = {"tp": [0, 1], "tp'": [0, 1]}
-    Workload.listed("w", [program], [0, 0], groups).write(folder)
+def written(programs: Sequence[Program], folder: Path) -> bytes:
+    """The programs as files."""
+    groups = {"tp": [0, 1, 2], "tp'": [0, 1, 2]}
+    Workload.listed("w", programs, [0, 1, 2], groups).write(folder)
     return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
 
 
@@ -68,19 +72,22 @@ PARTS = st.one_of(
 def test_a_script_is_its_operations(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[tuple[Step, ...], str]]
 ) -> None:
-    slow, stream = Slow(), Stream(Program(), 2, RING)
+    slow, fast = [Slow(ring) for ring in RINGS], [Stream(Program(), 2, ring) for ring in RINGS]
     for index, (script, suffix) in enumerate(parts * 2):  # twice: the second time as it is known
-        slow.play(f"{index}.", script, suffix)
-        stream.suffix = suffix
-        stream.play(f"{index}.", script)
-    assert (stream.after, stream.started, stream.tags) == (slow.after, slow.started, [slow.tag])
-    assert (stream.program.volumes, stream.program.operations) == (slow.program.volumes, slow.program.operations)
+        for one, other in zip(slow, fast, strict=True):
+            one.play(f"{index}.", script, suffix)
+            other.suffix = suffix
+            other.play(f"{index}.", script)
+    for one, other in zip(slow, fast, strict=True):
+        assert (other.after, other.started, other.tags) == (one.after, one.started, [one.tag])
+        assert (other.program.volumes, other.program.operations) == (one.program.volumes, one.program.operations)
     folder = tmp_path_factory.mktemp("script")
-    assert written(stream.program, folder / "fast") == written(slow.program, folder / "slow")
+    programs = [[each.program for each in some] for some in (slow, fast)]
+    assert written(programs[0], folder / "slow") == written(programs[1], folder / "fast")
 
 
 def test_steps_that_can_not_be() -> None:
-    stream = Stream(Program(), 2, RING)
+    stream = Stream(Program(), 2, RINGS[0])
     with pytest.raises(ValueError, match="sizes are from 1"):
         stream.play("0.", (Gemm("gemm", 0, 1, 1),))
     with pytest.raises(ValueError, match="is no kernel kind"):
