@@ -129,7 +129,6 @@ def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[
 def _page(found: Sweep, include_infeasible: bool) -> str | None:
     """Writes the report page into the results: its path, or nothing where that can't be. The table is there already."""
     from ..errors import InputError
-    from ..report.chart import can_draw
 
     path = os.fspath(Path(found.folder or ".") / PAGE)
     try:
@@ -137,8 +136,6 @@ def _page(found: Sweep, include_infeasible: bool) -> str | None:
     except InputError as error:
         output.log(f"warning: there is no report: {error}")
         return None
-    if not can_draw():
-        output.log("warning: the report has no charts: a limit on memory (ulimit -v) leaves too little to draw them")
     return path
 
 

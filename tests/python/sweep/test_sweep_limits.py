@@ -4,6 +4,9 @@ are none."""
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +167,18 @@ def test_a_header_cut_off_goes_on(tmp_path: Path) -> None:
         journal.write_bytes(whole[:size])
         assert arm.sweep(path, tmp_path / "r", workers=1, resume=True).table.height == 12
         assert journal.read_bytes() == whole
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
+def test_a_limit_on_addresses_costs_the_charts_and_not_the_sweep(tmp_path: Path) -> None:
+    """`ulimit -v`, as batch systems set it: V8 ended the process with SIGTRAP after the table was written."""
+    path = toy_studies.write(tmp_path, toy_studies.study())
+    command = [sys.executable, "-m", "armillary.cli", "sweep", str(path), "-o", str(tmp_path / "r"), "--workers", "1"]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (16 << 30, resource.RLIM_INFINITY))
+
+    run = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert (run.returncode, "12 points, 0 failed" in run.stdout) == (0, True), run.stderr
+    assert run.stderr.count("charts are not drawn") == 1
+    assert "Best first" in (tmp_path / "r/report.html").read_text()

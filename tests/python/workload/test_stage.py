@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+import slow_stream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_transformer import EXPERTS, GPT, LLAMA, summary
 
 from armillary.workload import Model, Program, build, stage
+from armillary.workload.script import Stream
 
 
 class Watched(Program):
@@ -39,6 +41,7 @@ KERNELS: list[tuple[str, int]] = []
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "Program", Watched)
+    monkeypatch.setattr(Stream, "play", slow_stream.play)
 
 
 def sums(model: Model, **options: object) -> tuple[list[int], int]:
