@@ -96,7 +96,8 @@ def operations() -> tuple[float, float]:
     """Operations a token without multi-token prediction, attention's scores counted whole and by half."""
     shape, tokens = decoder(load_model(RUN.model)), RUN.options["seq"]
     whole = step_flops(shape, 1, tokens).model / tokens
-    return whole, whole - 3 * shape.layers * attention_flops(shape, tokens, tokens) / tokens / 2
+    scores = shape.over_layers(lambda layer: attention_flops(shape, layer, tokens, tokens)) / tokens
+    return whole, whole - 3 * scores / 2
 
 
 def _published(tflops: float) -> float:
