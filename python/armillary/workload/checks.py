@@ -64,6 +64,8 @@ def _tensor_faults(model: Decoder, tp: int) -> list[str]:
     faults = [f"{model.heads} heads don't divide by {tp}"] if model.heads % tp else []
     if not model.kv_rank and kv % tp and tp % kv:
         faults.append(f"{kv} heads of keys and values neither divide by {tp} nor divide it")
+    linear = (model.linear_key_heads, model.linear_value_heads)
+    faults += [f"{heads} heads of linear attention don't divide by {tp}" for heads in linear if heads % tp]
     widths = {"perceptron": model.ffn, "expert": model.expert_ffn if model.experts else 0}
     faults += [f"the {what}'s inner width of {n} doesn't divide by {tp}" for what, n in widths.items() if n % tp]
     return faults

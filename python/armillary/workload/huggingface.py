@@ -40,7 +40,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 """Values that published files leave out."""
 
 _WITHOUT_COST = (
-    "_", "architectures", "attn_implementation", "auto_map", "aux_loss", "bos_", "cache", "chat", "classifier",
+    "architectures", "attn_implementation", "auto_map", "aux_loss", "bos_", "cache", "chat", "classifier",
     "attention_dropout", "dropout", "dtype", "embd_pdrop", "eos_", "epsilon", "eps", "hidden_act", "hidden_activation",
     "activation_function", "id2label", "init", "label2id", "language", "logit", "loss", "mscale", "multiplier",
     "model_type", "moe_router", "n_ctx", "n_group", "norm_topk", "output_", "pad_", "pdrop", "pretraining_tp",
@@ -150,7 +150,7 @@ class _Reader:
 def _costs(key: str, value: object) -> bool:
     if value is None or value is False or value in ({}, []) or key in ("text_config", "llm_config"):
         return False
-    return not any(part in key for part in _WITHOUT_COST)
+    return not (key.startswith("_") or any(part in key for part in _WITHOUT_COST))
 
 
 def _common(reader: _Reader) -> dict[str, Any]:
@@ -393,7 +393,8 @@ def _qwen3_next(reader: _Reader) -> dict[str, Any]:
 
 def _window(reader: _Reader, every: int, default: int = 0) -> dict[str, Any]:
     """A sliding window, with full attention in each `every`-th layer unless `layer_types` says otherwise."""
-    window = reader.number("sliding_window", default)
+    # Files say null where there is none.
+    window = reader.number("sliding_window", 0 if "sliding_window" in reader.values else default)
     if not window:
         return {}
     types = reader.types("layer_types")
@@ -412,10 +413,9 @@ def _every(reader: _Reader, default: int, types: list[str] | None = None) -> int
         return 0
     every = full[0]
     if full != list(range(every, len(types) + 1, every)):
-        reader.assumed.append(
-            f"full attention in each {round(len(types) / len(full))}-th layer, in place of layer_types"
-        )
-        return round(len(types) / len(full))
+        nearest = round(len(types) / len(full))
+        reader.assumed.append(f"full attention in one of {nearest} layers, evenly, where layer_types is irregular")
+        return nearest
     return every
 
 

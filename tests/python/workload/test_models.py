@@ -112,4 +112,4 @@ def test_huggingface_faults(tmp_path: Path) -> None:
     assert "hidden_size: 'big' is not a whole number" in said
     assert "vocab_size: is missing" in said
     path.write_text(json.dumps({"model_type": "bert"}))
-    assert "'bert' is no architecture known here" in problems(path)
+    assert "'bert' is not a decoder" in problems(path)
