@@ -159,7 +159,7 @@ class _Ranker:
             return 1.0
         ratios = [each.ratio for each in self.trials]
         low = min(ratios)
-        return low - max((max(ratios) - low) / max(len(ratios) - 1, 1), _LEAST_MARGIN * low)
+        return max(0.0, low - max((max(ratios) - low) / max(len(ratios) - 1, 1), _LEAST_MARGIN * low))
 
     @property
     def spent(self) -> bool:
