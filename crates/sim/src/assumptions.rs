@@ -34,7 +34,7 @@ fn full_speed(parts: &Parts) -> Option<String> {
     }
     let peak = roofline.peak.0 as f64 / 1e12;
     let preset = match &parts.platform.like.compute {
-        Some(name) => format!("; the preset {name} has one for such an NPU"),
+        Some(name) => format!("; fitted ones are in the preset {name}"),
         None => String::new(),
     };
     Some(format!(
@@ -60,7 +60,7 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
         chunks => format!(", in up to {chunks} chunks"),
     };
     let preset = match &platform.like.library {
-        Some(name) => format!("; the block of the preset {name} is for such a network"),
+        Some(name) => format!("; a fitted one is in the preset {name}"),
         None => String::new(),
     };
     (share >= MATTERS).then(|| {

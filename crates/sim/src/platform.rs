@@ -252,7 +252,7 @@ pub struct Platform {
     pub like: Like,
 }
 
-/// Presets with what a platform leaves out.
+/// Presets with what a platform leaves out, as a report names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Like {
     /// Efficiencies of such an NPU's kernels.

@@ -57,7 +57,11 @@ fn nearest<'d>(platform: &Platform, donors: impl Iterator<Item = &'d Donor>) -> 
         let distance = (apart(donor) * 1e6) as u64;
         (!named(donor), distance, !called(donor), donor.preset.len(), donor.preset.clone())
     };
-    fits.min_by_key(order).map(|donor| donor.preset.clone())
+    let text = |donor: &Donor| match named(donor) {
+        true => donor.preset.clone(),
+        false => format!("{} (of {}, which has about this peak)", donor.preset, donor.npu),
+    };
+    fits.min_by_key(order).map(text)
 }
 
 fn efficiency(platform: &Platform) -> Option<Efficiency> {
