@@ -17,7 +17,7 @@ from typing import Any
 
 from ..schema import Collective, PathOperation, Report
 from .network import Dimension, dimensions
-from .rows import LAUNCH, detail, pattern, term_sum
+from .rows import LAUNCH, detail, pattern, require_choices, term_sum
 
 _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
 _BYTES = ("transfer_ns", "port_ns")
@@ -98,6 +98,7 @@ class Move:
 def run(report: Report, what: str) -> Run:
     """Looks a report up. Raises `InputError` when it has no detail."""
     found = detail(report, what)
+    require_choices(report, what)
     path = {(each["name"], each["kind"]): each for each in found["critical_path"]["by_operation"]}
     rows: dict[Key, Collective] = {}
     for row in found["collectives"]:

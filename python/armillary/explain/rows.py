@@ -35,18 +35,25 @@ def pattern(name: str) -> str:
 
 
 def detail(report: Report, what: str = "") -> Detail:
-    """The detail of a report. Raises `InputError` for a report without one, or without what its platform chose."""
+    """The detail of a report. Raises `InputError` for a report without one."""
     found = report["detail"]
     if found is None or "collectives" not in found:
         message = "the report has no detail, which tells what the time is made of"
         raise InputError([Problem(what, "detail", message, "armillary run --json, or simulate(..., detail=True)")])
-    missing = [key for key in _CHOSEN if key not in report["config"]["platform"]]
-    if missing:
-        message = f"the report does not say which {' and '.join(missing)} the platform has"
-        raise InputError(
-            [Problem(what, "config.platform", message, "a report of this version of armillary run --json")]
-        )
     return found
+
+
+def require_choices(report: Report, what: str = "") -> None:
+    """Refuses a report that does not say what its platform chose, which terms and changes are told by."""
+    if missing := unsaid(report):
+        message = f"the report does not say which {' and '.join(missing)} the platform has"
+        allowed = "what armillary run --json of this version writes"
+        raise InputError([Problem(what, "config.platform", message, allowed)])
+
+
+def unsaid(report: Report) -> list[str]:
+    """What a report does not say of its platform's choices."""
+    return [key for key in _CHOSEN if key not in report["config"]["platform"]]
 
 
 def term_sum(row: Collective, *names: str) -> float:

@@ -113,10 +113,10 @@ def _parts(report: Report) -> Table:
     used = [part for part in PARTS if any(each[part] for each in report["classes"])]  # type: ignore[literal-required]
     names = [part.removesuffix("_ns").replace("_", " ").capitalize() for part in used]
     rows = [
-        (each["ranks"], number(each["count"]), *(time(float(each[part])) for part in used))  # type: ignore[literal-required]
+        (each["label"], each["ranks"], number(each["count"]), *(time(float(each[part])) for part in used))  # type: ignore[literal-required]
         for each in report["classes"][:_ROWS]
     ]
-    return Table("Parts of the step time", ("Ranks", "NPUs", *names), rows)
+    return Table("Parts of the step time", ("What", "Ranks", "NPUs", *names), rows, labels=2)
 
 
 def _bounds(report: Report) -> list[Part]:

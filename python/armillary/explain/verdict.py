@@ -14,7 +14,7 @@ from typing import Any
 from ..report.quantity import share, size, time
 from ..schema import PathOperation, Report
 from . import changes, whatif
-from .rows import LAUNCH, detail
+from .rows import LAUNCH, detail, unsaid
 
 _BOUND = 0.5
 """Share from which something bounds the step, and does not only take most of it."""
@@ -64,7 +64,7 @@ def verdict(
     Without `again`, or where it is text (why that can't be), and for a report without detail, nothing is said of what
     would help.
     """
-    if again is None or isinstance(again, str) or not _has_detail(report):
+    if again is None or isinstance(again, str) or not _has_detail(report) or unsaid(report):
         return of(report, None)
     wanted = changes.likeliest(report, _runs(report))
     return of(report, whatif.run(report, again, wanted, progress=progress))

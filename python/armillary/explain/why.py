@@ -10,7 +10,7 @@ from ..report.quantity import counted, number, share, size, time
 from ..schema import Collective, Operation, Report
 from . import collective, step, verdict, whatif
 from .explanation import EXPLANATION, Explanation
-from .rows import detail, find, operations, pattern, unknown
+from .rows import detail, find, operations, pattern, require_choices, unknown
 
 _MOST = 5
 """Rows told in full when several are meant."""
@@ -30,6 +30,7 @@ def explain(
     out. It takes about `seconds`. Raises `InputError` for a report without detail and a node that is not there.
     """
     detail(report)
+    require_choices(report)
     if node is None:
         return _step(report, again, seconds, progress)
     rows = find(report, node)
