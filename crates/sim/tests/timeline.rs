@@ -48,8 +48,10 @@ fn class_of<'r>(report: &'r Report, name: &str) -> (&'r Class, f64) {
     let digits: String = name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     let first: u64 = digits.parse().expect("a group is named by its ranks");
     let within = |part: &str| {
+        let (part, stride) = part.split_once(':').unwrap_or((part, "1"));
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        (from.parse().unwrap_or(u64::MAX)..=to.parse().unwrap_or(0)).contains(&first)
+        let [from, to, stride] = [from, to, stride].map(|text| text.parse::<u64>().expect("a number"));
+        (from..=to).step_by(stride as usize).any(|rank| rank == first)
     };
     let class =
         report.classes.iter().find(|class| class.ranks.split(',').any(within)).expect("every rank is in a class");
@@ -101,6 +103,7 @@ proptest! {
                 prop_assert_eq!(state(&timeline, group, "exposed remote memory"), class.exposed_remote_ns);
                 prop_assert_eq!(state(&timeline, group, "exposed local memory"), class.exposed_local_ns);
                 prop_assert_eq!(state(&timeline, group, "waiting for launches"), class.exposed_launch_ns);
+                prop_assert_eq!(state(&timeline, group, "waiting for the host"), class.exposed_host_ns);
                 for (dim, busy) in busy.iter_mut().enumerate() {
                     let slices = timeline.on(group, Some(&dimension_track(&report, dim)));
                     *busy += ns(union(&slices)) * count;
