@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from .. import api
 from ..errors import InputError, Problem
 from ..platform import Platform
-from ..workload import Workload
+from ..workload import Workload, is_model
 from . import completion, models, output, parsing
 from .options import Backend, BackendName, Groups, Json, NoWhatIf, Npus, Passes, ReportName, Settings
 
@@ -69,6 +70,7 @@ def explain(
         output.claim({"--json": json, "--report": report}, what, platform, groups)
         if platform is None:
             _no_run(set_, npus, groups, options)
+            _require_result(what)
             result = reading.read(what)
             again: Again | str = "not asked for" if no_what_if else api.rerun(result)
         else:
@@ -93,6 +95,12 @@ def _run(
     with output.progress("simulating") as update:
         result = api.simulate(source, target, backend=backend, detail=True, progress=update)
     return result.report, result.again
+
+
+def _require_result(what: str) -> None:
+    """Refuses a workload or model without the platform that it is to run on."""
+    if Path(what).is_dir() or is_model(what):
+        raise InputError([Problem(what, "", "is a workload, not a result", "-p P with it: it is run first")])
 
 
 def _no_run(set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options) -> None:

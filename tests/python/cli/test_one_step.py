@@ -105,6 +105,7 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         (["run", "llama-3-8b", "--groups", "g.json", "-p", "dgx-h100"], "a model has groups of its own"),
         (["run", "made", "-p", "dgx-h100-16n"], "--npus 64 resizes"),
         (["explain", "r.json", "--tp", "8"], "is for a workload"),
+        (["explain", "llama-3-8b"], "-p P with it"),
         (["workload", "--model", "llama-3-8b"], "MODEL first"),
         (["workload", "llama-3-8b", "--model", "x"], "no such option: --model"),
         (["run", "--modle", "x", "-p", "dgx-h100"], "no such option: --modle"),

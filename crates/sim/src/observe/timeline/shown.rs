@@ -85,7 +85,9 @@ mod tests {
         let late = folding((0..20).map(|rank| u32::from(rank >= 10)).collect());
         assert_eq!(names(&[0, 1], &late), ["ranks 00-9 (10)", "ranks 10-19 (10)"]);
         let alternating = folding((0..12).map(|rank| rank % 2).collect());
-        assert_eq!(names(&[1], &alternating), ["ranks 1,3,5,7,... (6)"]);
+        assert_eq!(names(&[1], &alternating), ["ranks 1-11:2 (6)"]);
+        let uneven = folding([0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1].to_vec());
+        assert_eq!(names(&[1], &uneven), ["ranks 1,4,8,13,... (5)"]);
     }
 
     #[test]
