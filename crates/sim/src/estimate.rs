@@ -8,7 +8,7 @@
 //! Not here: what the limit is (the caller knows), the workload and its lowering, which are there already.
 
 use crate::executor::{Lowering, Settings};
-use crate::lowering::{Lowered, PhaseSpec, Request};
+use crate::lowering::{Geometry, Lowered, PhaseSpec, Request};
 use crate::run::{BackendKind, Parts};
 use crate::shape::Shapes;
 use graph::{Node, Problem, RankBinding};
@@ -22,6 +22,7 @@ const RANK: u64 = 500;
 const QUEUE: u64 = 48;
 const OPERATION: u64 = 20;
 const CHUNK: u64 = 170;
+const INVITED: u64 = 4;
 const MESSAGE: u64 = 70;
 /// What a message takes beside that where it may have to wait for a link.
 const QUEUED: u64 = 40;
@@ -87,6 +88,8 @@ struct Footprint {
     sends: u128,
     /// Messages on their way at once.
     flying: u64,
+    /// Members of the largest line, which whoever begins a phase on it draws into it.
+    line: u64,
     /// Steps of all scripts.
     steps: u64,
 }
@@ -124,6 +127,7 @@ struct Sums<'a> {
     operations: u128,
     chunks: u128,
     flying: u128,
+    invited: u128,
     phases: u128,
     events: u128,
 }
@@ -139,6 +143,7 @@ impl<'a> Sums<'a> {
             operations: 0,
             chunks: 0,
             flying: 0,
+            invited: 0,
             phases: 0,
             events: 0,
         }
@@ -152,7 +157,12 @@ impl<'a> Sums<'a> {
             let Some(found) = self.footprint(rank, node) else { continue };
             phases += u128::from(found.chunks) * u128::from(found.phases);
             events += found.sends;
-            most = Footprint { chunks: most.chunks.max(found.chunks), flying: most.flying.max(found.flying), ..most };
+            most = Footprint {
+                chunks: most.chunks.max(found.chunks),
+                flying: most.flying.max(found.flying),
+                line: most.line.max(found.line),
+                ..most
+            };
         }
         // In closed form a phase is over in one event, whatever it sends.
         let events = if self.parts.settings.runs_alone() { nodes.len() as u128 + phases } else { events };
@@ -168,6 +178,7 @@ impl<'a> Sums<'a> {
         self.events += count * events;
         self.chunks += count * u128::from(most.chunks);
         self.flying += count * u128::from(most.flying);
+        self.invited += count * u128::from(most.line);
     }
 
     fn footprint(&mut self, rank: u32, node: &Node) -> Option<Footprint> {
@@ -194,6 +205,10 @@ impl<'a> Sums<'a> {
             (format!("their {} operations", self.operations), self.operations * u128::from(OPERATION)),
             (format!("{} chunks of collectives", self.chunks), self.chunks * u128::from(CHUNK)),
             (format!("{} messages that are under way at once", self.flying), self.flying * u128::from(message)),
+            (
+                format!("{} pairs of ranks that begin a phase together", self.invited),
+                self.invited * u128::from(INVITED),
+            ),
             (format!("{steps} steps of algorithms"), u128::from(steps) * u128::from(STEP)),
         ];
         if self.backend == BackendKind::Link
@@ -229,6 +244,11 @@ fn of(lowering: &dyn Lowering, request: &Request, shapes: &Shapes<'_>, settings:
             found.sends += u128::from(alike) * u128::from(sends);
             found.flying = found.flying.max(active.max(1) * at_once);
             found.steps += steps;
+            let members = match phase.geometry {
+                Geometry::Line { size, .. } => u64::from(size),
+                Geometry::Group => shapes.get(request.shape).members(&settings.sizes),
+            };
+            found.line = found.line.max(members);
         }
     }
     found
