@@ -99,10 +99,10 @@ def test_viewer_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyP
     made = viewer.script()
     assert "vegaEmbed" in made
     (kept,) = (tmp_path / "armillary").iterdir()
-    assert kept.read_text(encoding="utf-8") == made
+    assert made.endswith(kept.read_text(encoding="utf-8"))
     kept.write_text("kept", encoding="utf-8")
     viewer.script.cache_clear()
-    assert viewer.script() == "kept"
+    assert viewer.script().endswith("*/\nkept")
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     viewer.script.cache_clear()
     assert viewer.script() == made
