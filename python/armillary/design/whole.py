@@ -9,8 +9,8 @@ inside it (`optimal.py`, `front.py`), whose bound is proved; a box is split wher
 bandwidths on sale, and small boxes are tried out completely. Nothing is cut off that could be better, so the result is
 the optimum of the model among all that can be bought.
 
-A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the largest step
-between two bandwidths on sale: any choice that the total leaves no room to extend, in some dimension, is allowed.
+A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the steps of the
+dimension that is sold in the finest ones: links of it fill what the others leave.
 """
 
 from __future__ import annotations
@@ -54,11 +54,6 @@ class Offer:
     links: tuple[Links, ...]
     """What each of them is made of."""
 
-    @property
-    def step(self) -> float:
-        """The largest step between two bandwidths."""
-        return max((b - a for a, b in itertools.pairwise(self.bandwidths)), default=0.0)
-
 
 @dataclass(frozen=True, eq=False)
 class Whole:
@@ -96,14 +91,14 @@ def relaxed(constraints: Sequence[Constraint], offers: Sequence[Sequence[Offer]]
     without a link or with more than are on sale.
     """
     dims = len(offers)
-    step = max(each.step for some in offers for each in some)
     found: list[Constraint] = []
     for each in constraints:
-        total = each.equal and dims > 0 and min(each.coefficients) > 0
+        factor = each.coefficients[0]
+        total = each.equal and factor > 0 and all(other == factor for other in each.coefficients)
         found.append(replace(each, equal=False) if total else each)
         if total:
-            low = tuple(-value for value in each.coefficients)
-            found.append(Constraint(each.name, low, -each.limit + step * max(each.coefficients)))
+            least = min(_least_total(each.limit / factor, some) for some in itertools.product(*offers))
+            found.append(Constraint(each.name, (-1.0,) * dims, -least))
     for d, some in enumerate(offers):
         own = tuple(float(at == d) for at in range(dims))
         found.append(
@@ -112,6 +107,25 @@ def relaxed(constraints: Sequence[Constraint], offers: Sequence[Sequence[Offer]]
         least = min(each.bandwidths[0] for each in some)
         found.append(Constraint(f"links on sale for dimension {d}: least", tuple(-one for one in own), -least))
     return tuple(found)
+
+
+def _least_total(total: float, offers: Sequence[Offer]) -> float:
+    """How much of a total whole links can always make: all but a step of the finest dimension that reaches it, or else
+    all but the largest step.
+    """
+    sold = [[each for each in offer.bandwidths if each <= total] for offer in offers]
+    if not all(sold):
+        return 0.0
+    steps = [max((b - a for a, b in itertools.pairwise(some)), default=math.inf) for some in sold]
+    least, most = sum(some[0] for some in sold), sum(some[-1] for some in sold)
+    fine = [
+        step
+        for some, step in zip(sold, steps, strict=True)
+        if step < math.inf and least - some[0] + some[-1] >= total - step
+    ]
+    if fine:
+        return total - min(fine)
+    return min(most, total - max((step for step in steps if step < math.inf), default=0.0))
 
 
 def best(question: Question, offers: Sequence[Offer], product: Vector | None = None) -> Whole:

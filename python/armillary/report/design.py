@@ -172,7 +172,7 @@ def _dimensions(design: Data, objective: str) -> Table:
     table = _table("Dimension", "Technology", *(["Links of an NPU"] if whole else []))
     billed = bool(design["bill"])
     powered = any(each["watts"] is not None for each in design["bill"])
-    more = "1 GB/s more of the next size" if whole else "1 GB/s more"
+    more = "1 GB/s more"
     for name in ("GB/s", more, *(["Cost"] if billed else []), *(["Power"] if powered else [])):
         table.add_column(name, justify="right")
     for index, given in enumerate(design["bandwidth"]):
