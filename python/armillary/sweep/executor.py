@@ -16,8 +16,11 @@ EXECUTORS = ("processes", "ray")
 class Executor(AbstractContextManager["Executor", None], Protocol):
     """Runs points on workers that it starts when first needed and ends on leaving the `with` block."""
 
-    def run(self, points: Sequence[Point]) -> Iterator[list[bytes]]:
-        """Every point once, each as the JSON of a `Finished`, as they end and in any order."""
+    def run(self, groups: Sequence[Sequence[Point]]) -> Iterator[list[bytes]]:
+        """Every point once, each as the JSON of a `Finished`, as they end and in any order.
+
+        The points of a group have one workload.
+        """
         ...
 
 

@@ -15,7 +15,6 @@ import queue
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
@@ -24,6 +23,7 @@ from typing import IO
 from ..errors import ArmillaryError, Problem
 from .points import Point
 from .runner import ENCODER, Finished
+from .shares import Shares
 from .worker import READY
 
 SHARE_S = 0.05
@@ -120,16 +120,16 @@ class Processes:
         for worker in filter(None, self.workers):
             worker.end()
 
-    def run(self, points: Sequence[Point]) -> Iterator[list[bytes]]:
+    def run(self, groups: Sequence[Sequence[Point]]) -> Iterator[list[bytes]]:
         """Every point, as they end."""
-        todo, out = deque(points), queue.SimpleQueue[bytes | Exception]()
-        needed = min(self.count, len(points))
+        todo, out = Shares(groups, self.count), queue.SimpleQueue[bytes | Exception]()
+        left = todo.left
+        needed = min(self.count, left)
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         self.workers += [None] * (needed - len(self.workers))
         for slot in range(needed):
             self.threads.append(threading.Thread(target=self._feed, args=(slot, todo, out), daemon=True))
             self.threads[-1].start()
-        left = len(points)
         while left:
             found = [out.get()]
             while not out.empty():
@@ -141,20 +141,20 @@ class Processes:
                 if isinstance(line, Exception):
                     raise line
 
-    def _feed(self, slot: int, todo: deque[Point], out: queue.SimpleQueue[bytes | Exception]) -> None:
+    def _feed(self, slot: int, todo: Shares, out: queue.SimpleQueue[bytes | Exception]) -> None:
         """Keeps one worker busy until nothing is left to do."""
         with self.slots[slot]:  # the thread of an earlier batch may still wait for this worker to come up
             self._work(slot, todo, out)
 
-    def _work(self, slot: int, todo: deque[Point], out: queue.SimpleQueue[bytes | Exception]) -> None:
+    def _work(self, slot: int, todo: Shares, out: queue.SimpleQueue[bytes | Exception]) -> None:
         try:
-            while (worker := self._worker(slot)) is not None and (share := self._take(todo, worker.share)):
+            while (worker := self._worker(slot)) is not None and (share := todo.take(slot, worker.share)):
                 answered = 0
                 for line in worker.work(share):
                     answered += 1
                     out.put(line)
                 if answered < len(share) and not self.leaving:
-                    todo.extendleft(reversed(share[answered + 1 :]))
+                    todo.give_back(slot, share[answered + 1 :])
                     out.put(self._lost(slot, worker, share[answered]))
         except Exception as error:
             if not self.leaving:
@@ -179,11 +179,6 @@ class Processes:
             ended = worker.end()
         said = f"{_TRIES} worker processes ended before their first point, the last one with {ended}"
         raise WorkerError([Problem("", "workers", said, "memory and processes for more of them, or fewer workers")])
-
-    def _take(self, todo: deque[Point], most: int) -> list[Point]:
-        """The next points: no more than leave work for the others."""
-        with self.lock:
-            return [todo.popleft() for _ in range(min(most, -(-len(todo) // self.count)))]
 
     def _lost(self, slot: int, worker: Worker, point: Point) -> bytes:
         """The point at which a worker died has failed; its slot is free for another worker."""

@@ -68,8 +68,9 @@ class RayExecutor:
         remote = self.ray.remote(num_cpus=1)(Actor)
         self.actors = [remote.remote(self.opening) for _ in range(count)]
 
-    def run(self, points: Sequence[Point]) -> Iterator[list[bytes]]:
+    def run(self, groups: Sequence[Sequence[Point]]) -> Iterator[list[bytes]]:
         """Every point, as they end."""
+        points = [point for group in groups for point in group]
         if not self.actors:
             self._start()
         size = max(1, min(SHARE, len(points) // (4 * len(self.actors))))

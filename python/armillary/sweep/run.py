@@ -226,7 +226,7 @@ def _checked(study: Study, points: list[Point], workers: int | None) -> Iterator
     if not rest:
         return
     with executors.executor("processes", opening(study, check=True), workers) as pool:
-        for lines in pool.run(list(_by_workload(study, rest))):
+        for lines in pool.run(_by_workload(study, rest)):
             for line in lines:
                 checked = DECODER.decode(line)
                 yield checked.index, problems_of(checked)
@@ -327,7 +327,7 @@ class _Run:
         self._require_same(points)
         left = [point for point in points if point[0] not in self.finished]
         self._tell()
-        for lines in pool.run(list(_by_workload(self.study, left))):
+        for lines in pool.run(_by_workload(self.study, left)):
             if self.journal is not None and lines:
                 self.journal.append(lines)
             for line in lines:
@@ -397,13 +397,12 @@ def _require_runnable(study: Study, points: list[Point]) -> None:
     raise InputError(problems)
 
 
-def _by_workload(study: Study, points: list[Point]) -> Iterator[Point]:
-    """The points of one workload one after the other, so that workers build each seldom."""
+def _by_workload(study: Study, points: list[Point]) -> list[list[Point]]:
+    """The points of each workload, so that workers build each seldom."""
     of_workload = [
         place for place, some in enumerate(study.targets) if any(target.startswith("workload.") for target in some)
     ]
     groups: dict[str, list[Point]] = {}
     for point in points:
         groups.setdefault(repr([point[1][place] for place in of_workload]), []).append(point)
-    for group in groups.values():
-        yield from group
+    return list(groups.values())

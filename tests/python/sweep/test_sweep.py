@@ -345,7 +345,7 @@ def test_points_of_one_workload_come_together(tmp_path: Path) -> None:
         "parameters": {"platform.scheduler.chunks": [1, 2], "workload.dp": [4, 8]},
     })  # fmt: skip
     order = running._by_workload(found, running._first(found))
-    assert [values for _, values in order] == [(1, 4), (2, 4), (1, 8), (2, 8)]
+    assert [[values for _, values in group] for group in order] == [[(1, 4), (2, 4)], [(1, 8), (2, 8)]]
 
 
 def test_command_line(armillary: Armillary, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import sys
 import threading
 import time
@@ -11,11 +13,14 @@ from typing import Any, ClassVar
 
 import pytest
 import toy_studies
+from hypothesis import given
+from hypothesis import strategies as st
 
 import armillary as arm
 from armillary.errors import InputError
 from armillary.sweep import processes, ray_executor
 from armillary.sweep.points import Point
+from armillary.sweep.shares import Shares
 
 OPTUNA: dict[str, Any] = {
     "parameters": {
@@ -159,4 +164,27 @@ def test_a_worker_still_coming_up_is_left_to_the_thread_that_waits_for_it(monkey
 
 def answers(pool: processes.Processes, count: int) -> list[str]:
     """What the workers say to so many points, in order."""
-    return sorted(line.decode() for lines in pool.run([(index, ()) for index in range(count)]) for line in lines)
+    return sorted(line.decode() for lines in pool.run([[(index, ()) for index in range(count)]]) for line in lines)
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_every_point_is_handed_out_once(sizes: list[int], workers: int, drawn: random.Random) -> None:
+    index = itertools.count()
+    groups = [[(next(index), ()) for _ in range(size)] for size in sizes]
+    left, seen = Shares(groups, workers), list[int]()
+    while left.left:
+        worker = drawn.randrange(workers)
+        taken = left.take(worker, drawn.randint(1, 4))
+        kept = taken[: drawn.randint(1, 4)]
+        left.give_back(worker, taken[len(kept) :])
+        seen += [point[0] for point in kept]
+    assert sorted(seen) == list(range(sum(sizes)))
+    assert left.take(0, 4) == []
+
+
+def test_a_workload_stays_with_its_worker() -> None:
+    left = Shares([[(index, ()) for index in range(at, at + 4)] for at in (0, 4, 8)], 2)
+    first, second = ([left.take(worker, 1)[0][0] for worker in (0, 1)] for _ in range(2))
+    assert (first, second) == ([0, 4], [1, 5])
+    assert [left.take(1, 2)[0][0], left.take(1, 1)[0][0]] == [6, 8], "what is left of its own, then a new one"
+    assert [left.take(0, 4)[0][0] for _ in range(2)] == [2, 10], "the half that the other has before it"
