@@ -42,7 +42,7 @@ impl Program {
         if let Some(dep) = deps.iter().find(|&&dep| dep >= id) {
             return Err(PyValueError::new_err(format!("node {id} depends on {dep}, which is not before it")));
         }
-        self.operations += op.work().map_or(0, |(operations, _)| u128::from(operations));
+        self.operations += op.work().map_or(0, |(operations, _)| operations);
         self.builder.push(Node { id, duration: Span(duration), op }, name, deps.iter().copied());
         self.builder.label(&self.layer);
         Ok(id)
@@ -402,10 +402,13 @@ struct Tally {
     slots: Vec<u32>,
 }
 
+/// Whom something goes to, and what it is.
+type Exchanged = (Result<u32, u32>, &'static str);
+
 /// By members and kind, how many collectives and sends `rank` has, and their bytes.
 fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static str), Tally> {
     let world = workload.ranks.len() as u32;
-    let mut by_slot: BTreeMap<(Result<u32, u32>, &'static str), (u64, u128)> = BTreeMap::new();
+    let mut by_slot: BTreeMap<Exchanged, (u64, u128)> = BTreeMap::new();
     for node in workload.program(rank).nodes() {
         let (whom, kind, bytes) = match node.op {
             Op::Collective { kind, bytes, slot, .. } => (Ok(slot), kind.name(), bytes),

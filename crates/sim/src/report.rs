@@ -54,7 +54,7 @@ pub(crate) fn outcome(
         assumptions,
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
-        classes: classes,
+        classes,
         symmetry: Symmetry { classes: symmetry.folding.representatives.len() as u64, reason: symmetry.reason.clone() },
         bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
         dimensions,
