@@ -1,7 +1,7 @@
 """Pictures of every page in light and dark, for docs/pages.md: `python benches/screenshots.py [NAME...]`.
 
 Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and writes
-`docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 64 colours. Needs requirements/extras.txt.
+`docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs requirements/extras.txt.
 """
 
 import io
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs/images"
 WIDTH, HEIGHT = 1280, 1440
-COLOURS = 64
+COLOURS = 128
 SIZES = (1_048_576, 16_777_216, 268_435_456, 1_073_741_824)
 RUN = "run llama -p dgx-h100-16n --npus 256"
 PAGES: dict[str, list[str]] = {
@@ -66,7 +66,7 @@ def picture(running: Browser, page: Path, target: Path, scheme: str) -> None:
     shown.wait_for_selector("body[data-ready]", state="attached")
     image = Image.open(io.BytesIO(shown.screenshot()))
     context.close()
-    image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import toy_studies
 from conftest import Armillary
 from hypothesis import given
 from hypothesis import strategies as st
+from playwright.sync_api import expect
 
 import armillary as arm
 from armillary.errors import InputError
@@ -160,7 +161,7 @@ def test_in_a_browser(tmp_path: Path) -> None:
                 assert seen.ask("document.documentElement.scrollWidth") == width
                 lines = "#parallel .live path[aria-roledescription='line mark']"
                 assert seen.ask(f'document.querySelectorAll("{lines}").length') == charts.LINES
-                cells = "document.querySelectorAll('#heat-map .live path[aria-roledescription=\"rect mark\"]').length"
-                before = seen.ask(cells)
+                cells = seen.page.locator("#heat-map .live path[aria-roledescription='rect mark']")
+                before = cells.count()
                 seen.page.select_option("#heat-map select", index=1)
-                seen.page.wait_for_function(f"{cells} != {before}")
+                expect(cells).not_to_have_count(before)

@@ -1,0 +1,57 @@
+"""The pages of sweeps, designs, calibrations and studies, made by their verbs and read by a checker, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import accessibility
+import browser
+import pytest
+from conftest import Armillary
+
+SWEEP = """\
+workload: {model: resnet-50, options: {dp: 8}}
+platform: dgx-h100
+parameters:
+  platform.scheduler.chunks: [1, 2, 4]
+  platform.links[0].bandwidth: [50 GB/s, 100 GB/s]
+"""
+DESIGN = """\
+npus: 64
+npu: {peak: 234 TFLOPS}
+workloads: [{model: transformer-17b, micro_batch: 16, zero: 2}]
+topologies: [SW(8)_SW(8), R(8)_SW(8)]
+bandwidth: 300 GB/s
+latency: 500 ns
+cost: multidim
+"""
+LOG = """\
+# nThread 1 nGpus 8
+# Collective test starting: all_reduce_perf
+{ranks}
+ 1048576 262144 float sum -1 29.17 35.95 62.91 0 29.17 35.95 62.91 0
+ 1073741824 268435456 float sum -1 4295.61 249.96 437.43 0 4295.61 249.96 437.43 0
+"""
+SCHEMES: tuple[browser.Scheme, ...] = ("light", "dark")
+VERBS = {
+    "sweep": "sweep sweep.yml -o results --workers 1",
+    "design": "design design.yml --html report.html",
+    "calibrate": "calibrate nccl.log -p dgx-h100 -o mine.yml --report report.html",
+    "study": "study b4 --html report.html",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_nothing_grave_for_a_checker(verb: str, armillary: Armillary, tmp_path: Path) -> None:
+    ranks = "\n".join(f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3" for i in range(8))
+    for name, text in (("sweep.yml", SWEEP), ("design.yml", DESIGN), ("nccl.log", LOG.format(ranks=ranks))):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    ran = armillary(*VERBS[verb].split())
+    assert ran.returncode == 0, ran.stderr
+    page = tmp_path / ("results/report.html" if verb == "sweep" else "report.html")
+    with browser.browser() as running:
+        for scheme in SCHEMES:
+            with browser.visit(running, page, scheme=scheme) as seen:
+                assert seen.complaints == []
+                assert seen.requests == []
+                assert accessibility.violations(seen.page) == []
