@@ -83,7 +83,7 @@ def rankings(result: DesignResult) -> list[Chart]:
         "color": _WHO,
         "tooltip": [{"field": "design"}, {"field": "by"}, _STEP_TIME],
     }
-    bars = Chart("designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 10, "for": "offset"}})
+    bars = Chart("designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 24}})
     if result.best.cost is None:
         return [bars]
     cost = {"field": "cost", "type": "quantitative", "title": "cost of the network (M$)", "scale": {"zero": True}}

@@ -56,10 +56,8 @@ def safety(data: Data) -> str:
     late = data["designs"][0]["simulated"]["late"]
     bound = f" No design keeps the time bound of {', '.join(late)} when simulated." if late else ""
     if order["status"] == "proved":
-        other = (
-            "costs less" if data["objective"] == "cost" else "can simulate better: a lower bound of its step is above"
-        )
-        return f"The order is proved: {count}, no other one {other}.{bound}"
+        why = "all others cost more" if data["objective"] == "cost" else "by a lower bound no other one can be better"
+        return f"The order is proved: {count}, {why}.{bound}"
     open_ = "more than the budget allows" if order["open"] is None else f"{order['open']:,}"
     if order["status"] == "rule":
         return (
