@@ -320,9 +320,9 @@ impl Program {
         &self.names[self.name_start[i] as usize..self.name_start[i + 1] as usize]
     }
 
-    /// The layer of the model that node `i` belongs to: what it was labelled with, else its name up to the first dot.
+    /// The layer of the model that node `i` belongs to: what it was labelled with, else what its name begins with.
     pub fn layer(&self, i: usize) -> &str {
-        self.label(i).unwrap_or_else(|| first_word(self.name(i)))
+        self.label(i).unwrap_or_else(|| named_layer(self.name(i)))
     }
 
     /// The label of node `i`, where it has one that its name doesn't say.
@@ -398,7 +398,7 @@ impl ProgramBuilder {
     /// Says which layer of the model the last node belongs to, once a node. A label that the node's name begins with is not kept.
     pub fn label(&mut self, layer: &str) {
         let Some(last) = self.nodes.len().checked_sub(1) else { return };
-        if layer.is_empty() || layer == first_word(&self.names[range(&self.name_end, last)]) {
+        if layer.is_empty() || layer == named_layer(&self.names[range(&self.name_end, last)]) {
             return;
         }
         // Neighbours share layers, as a rule: they are found without a hash.
@@ -602,9 +602,29 @@ fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
     }
 }
 
-/// A name up to its first dot.
-fn first_word(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
+/// The layer that a name begins with: its first word, with the number that follows it (`transformer.3`), a micro-batch
+/// before it (`mb0.`, `shadow_mb0.`) left out. Words end at dots.
+fn named_layer(name: &str) -> &str {
+    let word = |text: &str| text.find('.').unwrap_or(text.len());
+    let name = match name.get(..word(name)).filter(|first| is_micro_batch(first)) {
+        Some(first) if first.len() < name.len() => &name[first.len() + 1..],
+        _ => name,
+    };
+    let first = word(name);
+    let numbered = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = name.get(first + 1..).unwrap_or("");
+    let second = word(rest);
+    if second < rest.len() && numbered(&rest[..second]) && !numbered(&name[..first]) {
+        &name[..first + 1 + second]
+    } else {
+        &name[..first]
+    }
+}
+
+/// Whether a word of a name counts micro-batches, as the traces of STG do.
+fn is_micro_batch(word: &str) -> bool {
+    let word = word.strip_prefix("shadow_").unwrap_or(word);
+    word.strip_prefix("mb").is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A bit for each of `n` nodes, set for those that are held; nothing where none is.

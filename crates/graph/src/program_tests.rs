@@ -27,6 +27,20 @@ fn a_layer_is_the_label_or_the_first_word() {
 }
 
 #[test]
+fn names_of_micro_batches_are_no_layers() {
+    let named = |name| layers(&program(&[(0, name, "", &[])]))[0].to_string();
+    assert_eq!(named("mb0.transformer.3.mha.o@0_COMP"), "transformer.3");
+    assert_eq!(named("shadow_mb12.in_emb.y"), "in_emb");
+    assert_eq!(named("transformer.11.ffn"), "transformer.11");
+    assert_eq!(named("layer1.0.conv2"), "layer1.0");
+    for whole in ["mb0", "mbx", "0", "transformer", "transformer.3x"] {
+        assert_eq!(named(whole), whole.split('.').next().unwrap(), "{whole}");
+    }
+    assert_eq!(named("0.qkv"), "0");
+    assert_eq!(named("mbx.y.2"), "mbx");
+}
+
+#[test]
 fn a_label_that_the_name_says_is_none() {
     let said = program(&[(0, "conv1.forward", "conv1", &[]), (1, "fc", "fc", &[])]);
     assert_eq!(said, program(&[(0, "conv1.forward", "", &[]), (1, "fc", "", &[])]));
