@@ -2,7 +2,8 @@
 //!
 //! A moment is charged to the first part of [`PARTS`] that has something in flight, and within it to the operation that ends first: the others
 //! are not what the rank waits for next. Which one that is shows when it ends. Until then each operation holds what has passed between its own
-//! start and that of the next one; the first to end takes that of all that started after it.
+//! start and that of the next one; the first to end takes that of all that started after it. Operations that end at one instant are charged
+//! in the order of their nodes, so that the order of events within an instant does not matter.
 
 use super::nodes::Kind;
 use units::Span;
@@ -29,6 +30,8 @@ pub(crate) fn part(kind: Kind) -> Option<usize> {
 pub(super) struct InFlight {
     /// By part: operations in the order of their starts, with what has passed since and before the next one's.
     parts: [Vec<(u32, Span)>; PARTS],
+    /// Part and node of what ended at this instant and has yet to be charged.
+    ended: Vec<(usize, u32)>,
 }
 
 impl InFlight {
@@ -36,13 +39,24 @@ impl InFlight {
         self.parts[part].push((node, Span::ZERO));
     }
 
-    /// What an operation that is over is charged.
-    pub(super) fn end(&mut self, part: usize, node: u32) -> Span {
-        let flying = &mut self.parts[part];
-        let at = flying.iter().rposition(|&(other, _)| other == node).expect("what ends has begun");
-        let charged = flying[at..].iter_mut().map(|(_, passed)| std::mem::take(passed)).sum();
-        flying.remove(at);
-        charged
+    /// An operation is over; `charge` says what it is charged once time goes on.
+    pub(super) fn end(&mut self, part: usize, node: u32) {
+        self.ended.push((part, node));
+    }
+
+    /// Hands over nodes that are over, each with what it is charged.
+    #[inline]
+    pub(super) fn charge(&mut self, mut to: impl FnMut(u32, Span)) {
+        if self.ended.is_empty() {
+            return;
+        }
+        self.ended.sort_unstable();
+        for (part, node) in self.ended.drain(..) {
+            let flying = &mut self.parts[part];
+            let at = flying.iter().position(|&(other, _)| other == node).expect("what ends has begun");
+            to(node, flying[at..].iter_mut().map(|(_, passed)| std::mem::take(passed)).sum());
+            flying.remove(at);
+        }
     }
 
     /// Time goes by; says which part it is, if any.
@@ -54,7 +68,7 @@ impl InFlight {
 
     /// Whether something of a part is in flight.
     pub(super) fn has(&self, part: usize) -> bool {
-        !self.parts[part].is_empty()
+        self.parts[part].len() > self.ended.iter().filter(|&&(ended, _)| ended == part).count()
     }
 }
 
@@ -71,12 +85,33 @@ mod tests {
         flight.pass(Span(7));
         flight.begin(0, 12);
         assert_eq!(flight.pass(Span(100)), Some(0), "what computes is charged first");
-        assert_eq!(flight.end(0, 12), Span(100));
+        assert_eq!(over(&mut flight, &[(0, 12)]), [(12, Span(100))]);
         flight.pass(Span(1));
         // It was not there for the first 5, for which the other is waited on.
-        assert_eq!(flight.end(1, 11), Span(8));
+        assert_eq!(over(&mut flight, &[(1, 11)]), [(11, Span(8))]);
         flight.pass(Span(2));
-        assert_eq!(flight.end(1, 10), Span(7));
+        assert_eq!(over(&mut flight, &[(1, 10)]), [(10, Span(7))]);
         assert_eq!(flight.pass(Span(9)), None);
+    }
+
+    fn over(flight: &mut InFlight, ended: &[(usize, u32)]) -> Vec<(u32, Span)> {
+        ended.iter().for_each(|&(part, node)| flight.end(part, node));
+        let mut charged = Vec::new();
+        flight.charge(|node, span| charged.push((node, span)));
+        charged
+    }
+
+    #[test]
+    fn what_ends_together_is_charged_in_the_order_of_nodes() {
+        for order in [[(1, 3), (1, 7)], [(1, 7), (1, 3)]] {
+            let mut flight = InFlight::default();
+            flight.begin(1, 3);
+            flight.pass(Span(4));
+            flight.begin(1, 7);
+            flight.pass(Span(5));
+            order.iter().for_each(|&(part, node)| flight.end(part, node));
+            assert!(!flight.has(1), "it is over at once");
+            assert_eq!(over(&mut flight, &[]), [(3, Span(9)), (7, Span(0))]);
+        }
     }
 }

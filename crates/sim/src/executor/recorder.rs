@@ -293,8 +293,7 @@ impl<'a> Recorder<'a> {
     fn ends(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
         self.pass(rank, now);
         if let Some(part) = part {
-            let charged = self.ranks[rank as usize].flight.end(part, node);
-            self.operations.charge(rank, node, charged, self.multiplicity[rank as usize]);
+            self.ranks[rank as usize].flight.end(part, node);
         }
     }
 
@@ -305,6 +304,8 @@ impl<'a> Recorder<'a> {
         let since = state.since;
         let span = now.since(since);
         if span != Span::ZERO {
+            let (operations, ranks) = (&mut self.operations, self.multiplicity[rank as usize]);
+            state.flight.charge(|node, charged| operations.charge(rank, node, charged, ranks));
             state.since = now;
             state.account(span);
             for observer in &mut self.observers {
@@ -315,6 +316,10 @@ impl<'a> Recorder<'a> {
 
     /// Per simulated rank.
     pub(super) fn finish(&mut self) -> Vec<RankTotals> {
+        for (rank, state) in self.ranks.iter_mut().enumerate() {
+            let (operations, ranks) = (&mut self.operations, self.multiplicity[rank]);
+            state.flight.charge(|node, charged| operations.charge(rank as u32, node, charged, ranks));
+        }
         self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
     }
 
