@@ -179,6 +179,10 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+LONG = pytest.mark.filterwarnings("ignore:this run simulates 4,096 ranks:UserWarning")
+
+
+@LONG
 @pytest.mark.usefixtures("ctrl_c")
 def test_other_threads_run_meanwhile_and_ctrl_c_stops(long_run: arm.Platform) -> None:
     main = threading.get_ident()
@@ -200,6 +204,7 @@ def test_other_threads_run_meanwhile_and_ctrl_c_stops(long_run: arm.Platform) ->
     assert ticks == 20, f"after {time.monotonic() - begin:.1f} s"
 
 
+@LONG
 def test_an_exception_in_the_callback_stops_the_run(long_run: arm.Platform) -> None:
     from armillary.api import collective_row
 

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 from armillary.report import bars
 
 
-@given(st.lists(st.floats(0, 1), min_size=6, max_size=6).filter(lambda parts: sum(parts) > 0), st.integers(1, 200))
+PARTS = st.lists(st.floats(0, 1), min_size=len(bars.PARTS), max_size=len(bars.PARTS))
+
+
+@given(PARTS.filter(lambda parts: sum(parts) > 0), st.integers(1, 200))
 def test_stacked_fills_the_width_in_proportion(parts: list[float], width: int) -> None:
     shares = [part / sum(parts) for part in parts]
     bar = bars.stacked(shares, width, ascii_only=True).plain
