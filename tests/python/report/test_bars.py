@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from armillary.report import bars
 
-
 PARTS = st.lists(st.floats(0, 1), min_size=len(bars.PARTS), max_size=len(bars.PARTS))
 
 
