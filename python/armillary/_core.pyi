@@ -10,6 +10,7 @@ __all__ = [
     "PanicException",
     "Platform",
     "Program",
+    "Script",
     "Workload",
     "astra_sim",
     "check",

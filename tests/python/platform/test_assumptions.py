@@ -21,7 +21,7 @@ def assumed(platform: arm.Platform, size: int = 2**16, backend: str = "analytica
     program.collective("sum", [kernel], "all_reduce", size)
     axes = [("all", platform.npus)]
     workload = arm.Workload.mesh("w", axes, {}, [], [program])
-    return arm.simulate(workload, platform, backend=backend).report["assumptions"]  # type: ignore[arg-type]
+    return arm.simulate(workload, platform, backend=backend).report["assumptions"]
 
 
 def test_kernels_at_full_speed_name_the_preset_that_knows_better() -> None:
@@ -51,7 +51,7 @@ def test_messages_stored_on_their_way_are_warned_about() -> None:
         program = arm.workload.Program()
         program.collective("sum", [], "all_reduce", 2**30)
         workload = arm.Workload.mesh("w", [("all", 8)], {}, [], [program])
-        return arm.simulate(workload, platform, backend=backend).warnings  # type: ignore[arg-type]
+        return arm.simulate(workload, platform, backend=backend).warnings
 
     [text] = warnings("link")
     assert "stored whole" in text
