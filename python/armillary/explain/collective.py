@@ -32,7 +32,7 @@ class Line:
 
 
 def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]:
-    """What is told of one row; `suffix` tells the charts of several apart."""
+    """What is said of one row; `suffix` distinguishes the charts of several."""
     lines = terms(report, row)
     told = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
     parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]

@@ -170,7 +170,7 @@ def test_titles_can_be_read(report: Report, model: str, family: str, shown: str)
 
 
 def test_without_a_summary_the_title_has_no_directories(report: Report) -> None:
-    report["config"]["workload"] |= {"summary": None, "traces": "/work/of/someone/gpt-64"}
+    report["config"]["workload"] |= {"summary": None, "traces": "/data/of/someone/gpt-64"}
     assert run_page.page(report).title == "gpt-64 on dgx-h100-8n"
 
 
