@@ -55,7 +55,10 @@ def test_a_layer_ends_with_an_error() -> None:
 def test_files_keep_layers(form: str, tmp_path: Path) -> None:
     made = labelled()
     made.write(tmp_path / "w", "chakra" if form == "chakra" else "compact")
-    assert detail(load(tmp_path / "w")) == detail(made)
+    read, kept = detail(load(tmp_path / "w")), detail(made)
+    # Chakra has no place for who wrote a trace, and only names that Armillary gave say which pass an operation is in.
+    shown = {key for key in kept if form == "compact" or key != "gantt"}
+    assert {key: read.get(key) for key in shown} == {key: kept.get(key) for key in shown}
 
 
 def test_layers_change_no_result() -> None:
@@ -70,7 +73,7 @@ def test_layers_change_no_result() -> None:
 
 def test_a_decoder_has_its_layers() -> None:
     made = transformer("llama-2-7b", tp=2, pp=2, dp=2, global_batch=4, zero=3)
-    names = [f"layer{i}" for i in range(16)]
+    names = [f"layer{i}" for i in range(32)]
     assert set(layers(made)) == {*names, "embedding", "head", "pipeline", "step"}
 
 
