@@ -98,7 +98,8 @@ def _with_changes(
 
 def _lead(report: Report) -> str:
     config = report["config"]
-    what = config["workload"]["traces"] or "a workload made by a program"
+    summary = config["workload"].get("summary")
+    what = config["workload"]["traces"] or (summary["model"] if summary else "a workload made in Python")
     return f"{what} on {config['platform']['name']}, {counted(report['ranks'], 'rank')}, {config['backend']} network"
 
 
