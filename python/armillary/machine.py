@@ -33,6 +33,12 @@ def available() -> int | None:
     return min((max(0, bound) for bound in _bounds()), default=None)
 
 
+def addresses() -> int | None:
+    """Bytes of address space that may still be taken under `ulimit -v`; `None` without a limit."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - _held())
+
+
 def is_given() -> bool:
     """Whether the user has said how much memory may be taken."""
     return bool(os.environ.get(VARIABLE))
@@ -57,9 +63,8 @@ def _wanted(text: str) -> int | None:
 
 def _bounds() -> Iterator[int]:
     """What each limit leaves, as far as this system tells."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        yield limit - _held()
+    if (left := addresses()) is not None:
+        yield left
     yield from _groups()
     with contextlib.suppress(OSError, KeyError, ValueError):
         yield _fields(Path("/proc/meminfo"))["MemAvailable:"] * 1024

@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "documents", "errors"},
     "workload": {"_core", "documents", "errors", "files", "machine", "platform"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform"},
-    "report": {"documents", "errors", "files", "nccl", "schema", "workload"},
+    "report": {"documents", "errors", "files", "machine", "nccl", "schema", "workload"},
     "explain": {"errors", "report", "schema"},
     "result": {"_core", "errors", "explain", "files", "report", "schema"},
     "api": {"_core", "errors", "explain", "files", "nccl", "platform", "report", "result", "schema", "workload"},

@@ -11,11 +11,10 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import machine
 from ..errors import InputError, Problem
 from .visible import visible, visible_data
 
@@ -171,15 +170,8 @@ class Chart:
 
 def can_draw() -> bool:
     """Whether V8 can be started, which ends the process where a limit (`ulimit -v`) leaves it too few addresses."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return True
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        return limit - pages * resource.getpagesize() >= _ADDRESSES
-    return True
+    left = machine.addresses()
+    return left is None or left >= _ADDRESSES
 
 
 def _require_room() -> None:
