@@ -1,4 +1,5 @@
-"""Writes the tables of docs/accuracy.md anew, a study each, between the marks that bear its name."""
+"""Writes the tables of docs/accuracy.md anew, a study each, between the marks that bear its
+name."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Fits the efficiency model of a GPU generation to measured training steps, and tries it on sources that it left out.
+"""Fits the efficiency model of a GPU generation to measured training steps, and tries it on sources
+that it left out.
 
-`python benches/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| by source, all sources alike, is lowered a
-parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node, or several that share no network, of
-each source at most `MOST`, drawn once. Minutes to an hour. The presets hold the values of the fit to all sources;
-docs/accuracy.md has the errors of what was left out.
-"""
+`python benches/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| by source, all
+sources alike, is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one
+node, or several that share no network, of each source at most `MOST`, drawn once. Minutes to an
+hour. The presets hold the values of the fit to all sources; docs/accuracy.md has the errors of what
+was left out. """
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ START = {
 }
 """Where a fit begins, the same for every generation; us, parts, numbers."""
 FEW = {"efficiency.gemm": 0.65, "memory_efficiency": 0.6}
-"""The same for the B200, of which there are 30 runs on one machine: its attention is that of kernels measured alone
-(systems/dgx-b200.yml), memory has one efficiency, and the rest is the preset's."""
+"""The same for the B200, of which there are 30 runs on one machine: its attention is that of
+kernels measured alone (systems/dgx-b200.yml), memory has one efficiency, and the rest is the
+preset's."""
 STREAMS = ("elementwise", "normalization", "embedding", "optimizer")
 """Kinds of kernels that memory's one efficiency is for."""
 ROOM = {"A100": 70, "H100": 70, "B200": 160}
@@ -45,7 +47,8 @@ GPUS = {"A100": ("A100", "A100-40GB"), "H100": ("H100", "H100-96GB"), "B200": ("
 
 
 def runs(gpu: str) -> dict[str, list[Training]]:
-    """The runs of a generation by source: measured, not read off figures, of up to 64 GPUs or without a pipeline."""
+    """The runs of a generation by source: measured, not read off figures, of up to 64 GPUs or
+    without a pipeline."""
     found: dict[str, list[Training]] = {}
     for run in trainings():
         quiet = run.nodes <= 2 if run.group == "nanotron_h100" else run.gpus <= 512

@@ -1,8 +1,9 @@
-"""Pictures of every page in light and dark, for docs/pages.md: `python benches/screenshots.py [NAME...]`.
+"""Pictures of every page in light and dark, for docs/pages.md: `python benches/screenshots.py
+[NAME...]`.
 
-Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and writes
-`docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs requirements/extras.txt.
-"""
+Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and
+writes `docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs
+requirements/extras.txt. """
 
 import io
 import os
@@ -45,7 +46,8 @@ def armillary(folder: Path, line: str) -> None:
 
 
 def log(folder: Path) -> None:
-    """A measurement as nccl-tests prints it: 8 GPUs, latencies and bandwidths a little worse than the preset's."""
+    """A measurement as nccl-tests prints it: 8 GPUs, latencies and bandwidths a little worse than
+    the preset's."""
     lines = ["# nThread 1 nGpus 8", "# Collective test starting: all_reduce_perf"]
     lines += [f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3" for i in range(8)]
     results = "time algbw busbw #wrong"

@@ -1,9 +1,9 @@
-"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and prints that one's errors.
+"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and
+prints that one's errors.
 
 A fit is the least mean `|ln(ours / measured)|` over a grid of parts and starts: for DLRM and DCNv2
-lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted to language models);
-for ResNet-50 convolutions, memory and starts.
-"""
+lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted
+to language models); for ResNet-50 convolutions, memory and starts. """
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def error(run: Vision, point: Point) -> float:
 
 
 def changes(run: Vision, point: Point) -> dict[str, object]:
-    """A point of the grid as overrides of a run's platform. Plain cores of V100 and multiplications of A100 stay."""
+    """A point of the grid as overrides of a run's platform. Plain cores of V100 and multiplications
+    of A100 stay."""
     part, memory, start = point
     found: dict[str, object] = {"npu.compute.start": f"{start} us"}
     if run.model == "resnet50":
@@ -46,7 +47,8 @@ def changes(run: Vision, point: Point) -> dict[str, object]:
 
 
 def fit(runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]) -> dict[tuple[str, str], Point]:
-    """The point of each generation and framework that fits best, lookups or memory being one number for all."""
+    """The point of each generation and framework that fits best, lookups or memory being one number
+    for all."""
     points = sorted({point for _, point in errors})
     groups: dict[tuple[str, str], list[Vision]] = {}
     for run in runs:
@@ -92,7 +94,8 @@ def main() -> None:
             left = [run for run in runs if run.source.startswith(source)]
             rest = [run for run in runs if run not in left]
             found = fit(rest, errors)
-            # A framework that nobody else used has the start of TensorFlow's other version, or the only one.
+            # A framework that nobody else used has the start of TensorFlow's other version, or the
+            # only one.
             near = {run.name: found.get((run.generation, run.framework)) or _any(found, run) for run in left}
             off = [abs(errors[run.name, near[run.name]]) for run in left]
             print(f"{name} without {source} ({len(left)}): {100 * sum(off) / len(off):.1f} %  {found}")

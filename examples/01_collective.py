@@ -1,4 +1,5 @@
-"""How long does an all-reduce take, and which bandwidth does it reach? The columns are those of nccl-tests."""
+"""How long does an all-reduce take, and which bandwidth does it reach? The columns are those of
+nccl-tests."""
 
 import armillary as arm
 

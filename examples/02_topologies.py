@@ -1,4 +1,5 @@
-"""Which shape serves 64 NPUs better when each has 400 GB/s to give? The same bandwidth in four shapes.
+"""Which shape serves 64 NPUs better when each has 400 GB/s to give? The same bandwidth in four
+shapes.
 
 The link backend lets messages queue: an all-to-all through one port can't be faster than the port.
 """

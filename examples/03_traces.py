@@ -1,4 +1,5 @@
-"""Where does a training step's time go, and what would a network of twice the bandwidth change? From Chakra traces."""
+"""Where does a training step's time go, and what would a network of twice the bandwidth change?
+From Chakra traces."""
 
 from pathlib import Path
 
@@ -13,4 +14,6 @@ print(now.breakdown().select("ranks", "count", "compute_share", "exposed_comm_sh
 
 faster = arm.Platform.load(GPT / "platform.yml", settings={"links[1].bandwidth": "200 GiB/s"})
 then = arm.simulate(workload, faster)
-print(f"step now {now.step_time_ns / 1e6:.2f} ms, with a ring of twice the bandwidth {then.step_time_ns / 1e6:.2f} ms")
+print(
+    f"step now {now.step_time_ns / 1e6:.2f} ms, with a ring of twice the bandwidth {then.step_time_ns / 1e6:.2f} ms"
+)

@@ -1,8 +1,8 @@
 """Where the command `armillary` starts, before its package is imported.
 
-Importing takes a few tenths of a second, in which Ctrl-C would end in a traceback of whatever is being read. It has to
-be met from outside of the package, because importing any part of a package imports the package first.
-"""
+Importing takes a few tenths of a second, in which Ctrl-C would end in a traceback of whatever is
+being read. It has to be met from outside of the package, because importing any part of a package
+imports the package first."""
 
 import os
 import signal

@@ -1,10 +1,11 @@
-"""tools/notices.py [--check]: writes THIRD_PARTY_NOTICES.txt, or says what is missing in it (exit code 1).
+"""tools/notices.py [--check]: writes THIRD_PARTY_NOTICES.txt, or says what is missing in it (exit
+code 1).
 
-The file goes into the wheel. It has the licence of every crate that is linked into `armillary._core`, from the crates'
-own sources, and of the scripts that pages carry (`python/armillary/report/notices.txt`, kept by hand: their minified
-texts have no licences). Where a crate offers a choice, MIT is taken, else what it has. Needs cargo, and the sources
-that a build has fetched.
-"""
+The file goes into the wheel. It has the licence of every crate that is linked into
+`armillary._core`, from the crates' own sources, and of the scripts that pages carry
+(`python/armillary/report/notices.txt`, kept by hand: their minified texts have no licences). Where
+a crate offers a choice, MIT is taken, else what it has. Needs cargo, and the sources that a build
+has fetched."""
 
 from __future__ import annotations
 
@@ -19,7 +20,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "THIRD_PARTY_NOTICES.txt"
 SCRIPTS = ROOT / "python/armillary/report/notices.txt"
-PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "aarch64-apple-darwin")
+PLATFORMS = (
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-apple-darwin",
+    "aarch64-apple-darwin",
+)
 """What wheels are built for."""
 _HEAD = """Third-party notices
 ===================
@@ -53,20 +59,35 @@ class Crate:
             for file in self.folder.glob(pattern)
             if file.is_file()
         )
-        choice = [file for file in files if "MIT" in file.name.upper() and " AND " not in self.licence]
+        choice = [
+            file for file in files if "MIT" in file.name.upper() and " AND " not in self.licence
+        ]
         notices = [file for file in files if file.name.upper().startswith("NOTICE")]
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in choice or files]
-        return [*texts, *(file.read_text(encoding="utf-8", errors="replace") for file in notices if choice)]
+        return [
+            *texts,
+            *(file.read_text(encoding="utf-8", errors="replace") for file in notices if choice),
+        ]
 
 
 def linked() -> list[Crate]:
-    """Every crate of others in the native module, on any platform, without those that only build or test it."""
+    """Every crate of others in the native module, on any platform, without those that only build or
+    test it."""
     found = {crate for platform in PLATFORMS for crate in _linked(platform)}
     return sorted(found)
 
 
 def _linked(platform: str) -> Iterator[Crate]:
-    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", platform]
+    command = [
+        "cargo",
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--offline",
+        "--filter-platform",
+        platform,
+    ]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     data = json.loads(said)
     packages = {package["id"]: package for package in data["packages"]}
@@ -76,7 +97,9 @@ def _linked(platform: str) -> Iterator[Crate]:
     while left:
         for dependency in nodes[left.pop()]["deps"]:
             normal = any(kind["kind"] is None for kind in dependency["dep_kinds"])
-            macro = any("proc-macro" in target["kind"] for target in packages[dependency["pkg"]]["targets"])
+            macro = any(
+                "proc-macro" in target["kind"] for target in packages[dependency["pkg"]]["targets"]
+            )
             if normal and not macro and dependency["pkg"] not in seen:
                 seen.add(dependency["pkg"])
                 left.append(dependency["pkg"])
@@ -84,24 +107,33 @@ def _linked(platform: str) -> Iterator[Crate]:
         package = packages[key]
         if package["source"] is not None:
             folder = Path(package["manifest_path"]).parent
-            yield Crate(package["name"], package["version"], package["license"] or "see its file", folder)
+            yield Crate(
+                package["name"], package["version"], package["license"] or "see its file", folder
+            )
 
 
 def written(crates: list[Crate]) -> str:
-    """The notices, equal texts once. Raises `SystemExit` naming crates without a licence of their own."""
+    """The notices, equal texts once. Raises `SystemExit` naming crates without a licence of their
+    own."""
     by_text: dict[str, list[Crate]] = defaultdict(list)
     silent = []
     for crate in crates:
-        texts = ["\n".join(line.rstrip() for line in text.strip().splitlines()) for text in crate.texts()]
+        texts = [
+            "\n".join(line.rstrip() for line in text.strip().splitlines()) for text in crate.texts()
+        ]
         silent += [crate.title] if not texts else []
         for text in texts:
             by_text[text].append(crate)
     if silent:
-        raise SystemExit(f"no licence in the source of {', '.join(silent)}: add its text to tools/notices.py")
+        raise SystemExit(
+            f"no licence in the source of {', '.join(silent)}: add its text to tools/notices.py"
+        )
     parts = [_HEAD]
     for text, users in sorted(by_text.items(), key=lambda item: item[1]):
         parts.append("\n".join([_RULE, *(crate.title for crate in users), _RULE, "", text, ""]))
-    return "\n".join([*parts, _RULE, "Scripts in pages", _RULE, "", SCRIPTS.read_text(encoding="utf-8")])
+    return "\n".join(
+        [*parts, _RULE, "Scripts in pages", _RULE, "", SCRIPTS.read_text(encoding="utf-8")]
+    )
 
 
 def missing(crates: list[Crate], text: str) -> list[str]:

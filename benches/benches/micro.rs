@@ -1,4 +1,5 @@
-//! Micro benchmarks: the event queue, starting and advancing a backend, building plans. Wall time, by criterion.
+//! Micro benchmarks: the event queue, starting and advancing a backend, building plans. Wall time,
+//! by criterion.
 
 use collective::{Algorithm, Request};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -19,7 +20,8 @@ fn event_queue(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event_queue");
     group.throughput(Throughput::Elements(EVENTS));
     type Case = (&'static str, fn(u64) -> u64);
-    let cases: [Case; 2] = [("in_step", |_| 1000), ("out_of_step", |i| 1 + i.wrapping_mul(0x9e37_79b9) % 100_003)];
+    let cases: [Case; 2] =
+        [("in_step", |_| 1000), ("out_of_step", |i| 1 + i.wrapping_mul(0x9e37_79b9) % 100_003)];
     for (name, step) in cases {
         let mut queue = EventQueue::default();
         (0..EVENTS).for_each(|i| queue.push(Time(step(i)), i, i));
@@ -50,16 +52,27 @@ fn backends(criterion: &mut Criterion) {
             false,
         )
     };
-    let analytical = || Analytical::stacked(&[(Block::Ring, 32, cost); 2], Crossing::Every, Ports::OneAtATime);
-    group.bench_function("analytical", |bencher| bencher.iter_batched_ref(analytical, exchange, BatchSize::LargeInput));
-    group.bench_function("link", |bencher| bencher.iter_batched_ref(link, exchange, BatchSize::LargeInput));
+    let analytical =
+        || Analytical::stacked(&[(Block::Ring, 32, cost); 2], Crossing::Every, Ports::OneAtATime);
+    group.bench_function("analytical", |bencher| {
+        bencher.iter_batched_ref(analytical, exchange, BatchSize::LargeInput)
+    });
+    group.bench_function("link", |bencher| {
+        bencher.iter_batched_ref(link, exchange, BatchSize::LargeInput)
+    });
     group.finish();
 }
 
 fn exchange(backend: &mut impl Backend) -> usize {
     let (mut sequence, mut finished) = (Sequence::default(), Vec::new());
     for src in 0..1024u32 {
-        let transfer = Transfer { src, dst: (src + 33) % 1024, bytes: 65_536, token: u64::from(src), weight: 1 };
+        let transfer = Transfer {
+            src,
+            dst: (src + 33) % 1024,
+            bytes: 65_536,
+            token: u64::from(src),
+            weight: 1,
+        };
         backend.start(Time(0), transfer, &mut sequence);
     }
     let mut count = 0;
@@ -79,8 +92,17 @@ fn plans(criterion: &mut Criterion) {
         ("double_binary_tree", Algorithm::DoubleBinaryTree),
     ];
     for (name, algorithm) in algorithms {
-        let request = Request { kind: CollectiveKind::AllReduce, algorithm, n: 256, bytes: 1 << 30, root: 0, chunk: 0 };
-        group.bench_function(format!("{name}_256"), |bencher| bencher.iter(|| black_box(&request).plan()));
+        let request = Request {
+            kind: CollectiveKind::AllReduce,
+            algorithm,
+            n: 256,
+            bytes: 1 << 30,
+            root: 0,
+            chunk: 0,
+        };
+        group.bench_function(format!("{name}_256"), |bencher| {
+            bencher.iter(|| black_box(&request).plan())
+        });
     }
     group.finish();
 }

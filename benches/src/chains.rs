@@ -1,5 +1,5 @@
-//! Irregular workloads: each NPU runs a chain of compute nodes of random length and random durations, so no two ranks are alike
-//! and no two events share an instant by design.
+//! Irregular workloads: each NPU runs a chain of compute nodes of random length and random
+//! durations, so no two ranks are alike and no two events share an instant by design.
 
 use crate::inputs::Numbers;
 use graph::{Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};

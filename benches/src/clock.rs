@@ -1,4 +1,5 @@
-//! CPU time of this process, the least of several runs: other work on the machine can only add to it.
+//! CPU time of this process, the least of several runs: other work on the machine can only add to
+//! it.
 
 use cpu_time::ProcessTime;
 use std::time::Duration;
@@ -64,6 +65,10 @@ mod tests {
             return;
         };
         let block = std::hint::black_box(vec![1u8; 64 << 20]);
-        assert!(peak_memory_mb().is_some_and(|after| after >= before.max(64.0)), "{} bytes", block.len());
+        assert!(
+            peak_memory_mb().is_some_and(|after| after >= before.max(64.0)),
+            "{} bytes",
+            block.len()
+        );
     }
 }

@@ -1,10 +1,15 @@
-//! A GPT-like training step, generated: a stand-in for traces of the same kind that are too large to ship.
+//! A GPT-like training step, generated: a stand-in for traces of the same kind that are too large
+//! to ship.
 //!
-//! Ranks: tensor fastest, then data, then pipeline. Each stage runs its layers forward and backward for every micro-batch (two
-//! computations and two tensor all-reduces a layer and direction), sends activations on and gradients back, and ends with one
-//! data-parallel all-reduce a layer and an optimiser step. Ranks of one stage share a program.
+//! Ranks: tensor fastest, then data, then pipeline. Each stage runs its layers forward and backward
+//! for every micro-batch (two computations and two tensor all-reduces a layer and direction), sends
+//! activations on and gradients back, and ends with one data-parallel all-reduce a layer and an
+//! optimiser step. Ranks of one stage share a program.
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
+    Workload,
+};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
@@ -23,24 +28,33 @@ pub struct Gpt {
 
 impl Gpt {
     /// Eight by eight by four.
-    pub const NPUS_256: Gpt = Gpt { parallel: [8, 8, 4], layers: 8, batches: 8, bytes: [16 << 20, 24 << 20] };
+    pub const NPUS_256: Gpt =
+        Gpt { parallel: [8, 8, 4], layers: 8, batches: 8, bytes: [16 << 20, 24 << 20] };
 
     /// The workload.
     pub fn workload(&self) -> Workload {
         let [tensor, data, pipeline] = self.parallel;
         let line = tensor * data;
         let ranks = line * pipeline;
-        let tensors = (0..ranks / tensor).map(|i| Members::Strided { first: i * tensor, count: tensor, step: 1 });
+        let tensors = (0..ranks / tensor).map(|i| Members::Strided {
+            first: i * tensor,
+            count: tensor,
+            step: 1,
+        });
         let datas = (0..pipeline * tensor).map(|i| {
             let first = i / tensor * line + i % tensor;
             Members::Strided { first, count: data, step: tensor }
         });
-        let groups =
-            tensors.chain(datas).zip(1..).map(|(members, name): (_, u32)| Group { name: name.to_string(), members });
+        let groups = tensors
+            .chain(datas)
+            .zip(1..)
+            .map(|(members, name): (_, u32)| Group { name: name.to_string(), members });
         let data_group = |rank: u32| ranks / tensor + rank / line * tensor + rank % tensor;
         Workload {
             programs: (0..pipeline).map(|stage| Arc::new(self.stage(stage))).collect(),
-            ranks: (0..ranks).map(|rank| RankBinding { program: rank / line, slots: 2 * rank }).collect(),
+            ranks: (0..ranks)
+                .map(|rank| RankBinding { program: rank / line, slots: 2 * rank })
+                .collect(),
             slots: (0..ranks).flat_map(|rank| [rank / tensor, data_group(rank)]).collect(),
             groups: groups.collect(),
             ..Workload::default()
@@ -93,11 +107,23 @@ impl Chain {
 }
 
 fn compute(operations: u64, bytes: u64) -> Op {
-    Op::Compute { operations: Some(operations), bytes: Some(Bytes(bytes)), cpu: false, kernel: Kernel::Other }
+    Op::Compute {
+        operations: Some(operations),
+        bytes: Some(Bytes(bytes)),
+        cpu: false,
+        kernel: Kernel::Other,
+    }
 }
 
 fn all_reduce(slot: u32, bytes: u64) -> Op {
-    Op::Collective { kind: CollectiveKind::AllReduce, bytes: Bytes(bytes), slot, priority: 0, dims: u32::MAX, root: 0 }
+    Op::Collective {
+        kind: CollectiveKind::AllReduce,
+        bytes: Bytes(bytes),
+        slot,
+        priority: 0,
+        dims: u32::MAX,
+        root: 0,
+    }
 }
 
 #[cfg(test)]

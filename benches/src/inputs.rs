@@ -1,4 +1,5 @@
-//! Inputs on disk, in ASTRA-sim's formats and by our own writer, and the configurations that read them.
+//! Inputs on disk, in ASTRA-sim's formats and by our own writer, and the configurations that read
+//! them.
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use sim::config::astra_sim::{self, AstraSimArgs};
@@ -18,7 +19,8 @@ impl Folder {
     /// # Errors
     /// What the disk says.
     pub fn new(name: &str) -> io::Result<Folder> {
-        let path = std::env::temp_dir().join(format!("armillary-bench-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("armillary-bench-{}-{name}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Folder(path))
     }
@@ -48,7 +50,8 @@ pub struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// Writes `network.yml`, `system.json` and `memory.json`: 50 GB/s, 500 ns, the algorithm that suits each block.
+    /// Writes `network.yml`, `system.json` and `memory.json`: 50 GB/s, 500 ns, the algorithm that
+    /// suits each block.
     ///
     /// # Errors
     /// What the disk says.
@@ -68,7 +71,8 @@ impl Shape<'_> {
         };
         let algorithms = self.blocks.iter().map(algorithm).collect::<Vec<_>>().join(", ");
         let kinds = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"];
-        let lists = kinds.map(|kind| format!("\"{kind}-implementation\": [{algorithms}]")).join(", ");
+        let lists =
+            kinds.map(|kind| format!("\"{kind}-implementation\": [{algorithms}]")).join(", ");
         let system = format!(
             "{{\"scheduling-policy\": \"LIFO\", \"endpoint-delay\": 10, \"active-chunks-per-dimension\": 1, \
              \"preferred-dataset-splits\": {}, \"collective-optimization\": \"localBWAware\", \"local-mem-bw\": 1600, \
@@ -96,7 +100,8 @@ pub fn all_reduce(bytes: u64, ranks: u32) -> Workload {
     Workload::uniform(builder.build().expect("one node"), ranks)
 }
 
-/// Writes `trace.<rank>.et` of the first `ranks` ranks, and `comm_group.json` when there are groups.
+/// Writes `trace.<rank>.et` of the first `ranks` ranks, and `comm_group.json` when there are
+/// groups.
 ///
 /// # Errors
 /// What the disk says.
@@ -107,7 +112,10 @@ pub fn write_traces(workload: &Workload, ranks: u32, folder: &Path) -> io::Resul
         file.flush()?;
     }
     if workload.groups.len() > 1 {
-        trace::chakra::write_groups(workload, &mut fs::File::create(folder.join("comm_group.json"))?)?;
+        trace::chakra::write_groups(
+            workload,
+            &mut fs::File::create(folder.join("comm_group.json"))?,
+        )?;
     }
     Ok(())
 }
@@ -127,7 +135,8 @@ pub fn configure(folder: &Path, traces: &str, backend: BackendKind, fold: bool) 
         comm_group: groups.exists().then(|| groups.to_string_lossy().into_owned()),
         ..AstraSimArgs::default()
     };
-    let (platform, groups) = astra_sim::read(&args).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let (platform, groups) =
+        astra_sim::read(&args).unwrap_or_else(|problems| panic!("{problems:?}"));
     Config {
         workload: Source::Traces(args.workload.into()),
         groups,
@@ -163,8 +172,9 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    /// A ring all-reduce of one chunk among 4: 6 steps of 500 ns, of a quarter of the bytes at 50 GiB/s, 10 ns endpoint delay and the
-    /// reduction. The peer's figure for its neighbours in size is in the data; here it is enough that the input runs.
+    /// A ring all-reduce of one chunk among 4: 6 steps of 500 ns, of a quarter of the bytes at 50
+    /// GiB/s, 10 ns endpoint delay and the reduction. The peer's figure for its neighbours in size
+    /// is in the data; here it is enough that the input runs.
     #[test]
     fn a_written_case_reads_and_runs() {
         let folder = Folder::new("inputs-test").unwrap();

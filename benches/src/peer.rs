@@ -1,4 +1,5 @@
-//! ASTRA-sim's figures, recorded once: `data/astra_sim_speed.csv` says from which version and machine.
+//! ASTRA-sim's figures, recorded once: `data/astra_sim_speed.csv` says from which version and
+//! machine.
 
 use sim::run::BackendKind;
 
@@ -51,8 +52,9 @@ fn row(line: &'static str) -> Row {
 mod tests {
     use super::*;
 
-    /// Messages of a ring all-reduce on every dimension: 2 (n - 1) a rank, chunk and dimension (the halving of each phase's
-    /// dimension keeps the count), which ties the recorded columns to each other.
+    /// Messages of a ring all-reduce on every dimension: 2 (n - 1) a rank, chunk and dimension (the
+    /// halving of each phase's dimension keeps the count), which ties the recorded columns to each
+    /// other.
     #[test]
     fn recorded_messages_follow_from_shape_and_chunks() {
         for row in rows().iter().filter(|row| row.block == "Ring") {

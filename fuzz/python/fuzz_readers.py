@@ -1,10 +1,11 @@
-"""fuzz_readers.py [--seconds S] [--seed N] [TARGET...]: damaged files for every reader that is written in Python.
+"""fuzz_readers.py [--seconds S] [--seed N] [TARGET...]: damaged files for every reader that is
+written in Python.
 
-A reader may take a file or refuse it (`InputError`, `StalledError`). Any other exception, the death of the process,
-more than 20 s of its time or more memory than the limit below is a fault: the files stay in fuzz/artifacts, a traceback
-is printed, and the exit code is 1. `fuzz_readers.py --again FOLDER TARGET` reads such files once more.
-No coverage is measured: damage by value finds what breaks these readers, and needs nothing but Python.
-"""
+A reader may take a file or refuse it (`InputError`, `StalledError`). Any other exception, the death
+of the process, more than 20 s of its time or more memory than the limit below is a fault: the files
+stay in fuzz/artifacts, a traceback is printed, and the exit code is 1. `fuzz_readers.py --again
+FOLDER TARGET` reads such files once more. No coverage is measured: damage by value finds what
+breaks these readers, and needs nothing but Python."""
 
 from __future__ import annotations
 
@@ -38,11 +39,14 @@ class TooSlow(BaseException):
 
 
 def attempt(target: Target, chance: random.Random, folder: Path) -> str:
-    """Reads one damaged case in `folder`: `taken` or `refused`. Raises whatever else the reader does."""
+    """Reads one damaged case in `folder`: `taken` or `refused`. Raises whatever else the reader
+    does."""
     files = chance.choice(_cases(target))
     wanted = [name for name in files if not name.endswith(target.whole)]
     victim = chance.choice(wanted)
-    written = {name: damaged(data, chance) if name == victim else data for name, data in files.items()}
+    written = {
+        name: damaged(data, chance) if name == victim else data for name, data in files.items()
+    }
     for name, data in written.items():
         (folder / name).write_bytes(data)
     return again(target, folder, written)
@@ -88,7 +92,10 @@ def _child(target: Target, seconds: float, seed: int, current: Path) -> None:
         outcomes[attempt(target, random.Random(f"{seed} {target.name} {number}"), folder)] += 1
         number += 1
     said = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
-    print(f"fuzz: python {target.name} ran {seconds:g} s without a fault: {number} inputs, {said}", flush=True)
+    print(
+        f"fuzz: python {target.name} ran {seconds:g} s without a fault: {number} inputs, {said}",
+        flush=True,
+    )
 
 
 def _run(target: Target, seconds: float, seed: int) -> bool:
@@ -127,7 +134,9 @@ def _keep(target: Target, case: Path) -> None:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, help="a folder of files to read once more")
@@ -138,7 +147,9 @@ def main() -> int:
     if len(chosen) != len(set(names)):
         parser.error(f"targets are {', '.join(target.name for target in TARGETS)}")
     if given.again is not None:
-        files = {path.name: path.read_bytes() for path in sorted(given.again.iterdir()) if path.is_file()}
+        files = {
+            path.name: path.read_bytes() for path in sorted(given.again.iterdir()) if path.is_file()
+        }
         print(again(chosen[0], given.again, files))
         return 0
     failed = [target for target in chosen if not _run(target, given.seconds, given.seed)]

@@ -42,7 +42,13 @@ def _bytes(data: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(data) + 1)
     end = min(len(data), at + chance.choice([0, 0, 1, 1, 4, 30, 1000]))
     some = chance.choice(
-        [b"", chance.choice(TOKENS), chance.choice(TOKENS), bytes([chance.randrange(256)]), data[at:end] * 2]
+        [
+            b"",
+            chance.choice(TOKENS),
+            chance.choice(TOKENS),
+            bytes([chance.randrange(256)]),
+            data[at:end] * 2,
+        ]
     )
     return data[:at] + some + data[end:]
 
@@ -62,7 +68,11 @@ def _lines(data: bytes, chance: random.Random) -> bytes:
         case 3:
             lines[at] = b" " * chance.randrange(5) + line.lstrip()
         case 4:
-            lines[at] = line.replace(b" ", b",") if chance.random() < 0.5 else line[: chance.randrange(len(line) + 1)]
+            lines[at] = (
+                line.replace(b" ", b",")
+                if chance.random() < 0.5
+                else line[: chance.randrange(len(line) + 1)]
+            )
         case _:
             key, colon, _ = line.partition(b": ")
             lines[at] = key + (colon or b": ") + chance.choice(_SCALARS).encode()
@@ -70,7 +80,8 @@ def _lines(data: bytes, chance: random.Random) -> bytes:
 
 
 def _json(data: bytes, chance: random.Random) -> bytes:
-    """A value somewhere in a document, or in one line of a journal, replaced, taken out, doubled or wrapped."""
+    """A value somewhere in a document, or in one line of a journal, replaced, taken out, doubled or
+    wrapped."""
     lines = data.split(b"\n")
     at = 0
     try:
@@ -87,7 +98,13 @@ def _json(data: bytes, chance: random.Random) -> bytes:
 
 
 def _changed(value: Any, chance: random.Random) -> Any:  # noqa: ANN401
-    inside = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    inside = (
+        list(value)
+        if isinstance(value, dict)
+        else list(range(len(value)))
+        if isinstance(value, list)
+        else []
+    )
     if not inside or chance.random() < 0.1:
         return _junk(value, chance)
     key = chance.choice(inside)
@@ -106,5 +123,11 @@ def _junk(value: Any, chance: random.Random) -> Any:  # noqa: ANN401
     if isinstance(value, (int, float)) and not isinstance(value, bool) and chance.random() < 0.4:
         return chance.choice([-value, value + 1, value * 1000, value * 10**18, str(value)])
     if isinstance(value, str) and chance.random() < 0.3:
-        return chance.choice([value + "\x1b", value.upper(), value[:-1], value * 50, value + "\ud800"])
-    return chance.choice([[value], {"a": value}, [value, value]]) if chance.random() < 0.1 else chance.choice(JUNK)
+        return chance.choice(
+            [value + "\x1b", value.upper(), value[:-1], value * 50, value + "\ud800"]
+        )
+    return (
+        chance.choice([[value], {"a": value}, [value, value]])
+        if chance.random() < 0.1
+        else chance.choice(JUNK)
+    )

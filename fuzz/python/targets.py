@@ -1,7 +1,8 @@
-"""What is fuzzed: for each reader of Python its files, as we or others write them, and what reads them.
+"""What is fuzzed: for each reader of Python its files, as we or others write them, and what reads
+them.
 
-A target's `read` may return or raise `InputError` (`StalledError` for a run); anything else is a fault.
-"""
+A target's `read` may return or raise `InputError` (`StalledError` for a run); anything else is a
+fault."""
 
 from __future__ import annotations
 
@@ -47,9 +48,22 @@ def _kineto() -> list[Files]:
             trace.kernel("ampere_sgemm_128x64_nn", start + 10, start + 30, start + 80)
             trace.kernel("Memcpy HtoD", start + 20, start + 90, start + 95)
             name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-            trace.kernel(name, start + 30, start + 100, start + 140, 20, **nccl("allreduce", 1000, list(range(world))))
-            trace.sync_record("Stream Synchronize", trace.call("cudaStreamSynchronize", start + 50, start + 150))
-        document = {"schemaVersion": 1, "distributedInfo": trace.distributed, "traceEvents": trace.events}
+            trace.kernel(
+                name,
+                start + 30,
+                start + 100,
+                start + 140,
+                20,
+                **nccl("allreduce", 1000, list(range(world))),
+            )
+            trace.sync_record(
+                "Stream Synchronize", trace.call("cudaStreamSynchronize", start + 50, start + 150)
+            )
+        document = {
+            "schemaVersion": 1,
+            "distributedInfo": trace.distributed,
+            "traceEvents": trace.events,
+        }
         found.append({"kineto.json": json.dumps(document).encode()})
     found.append({"kineto.json.gz": gzip.compress(found[0]["kineto.json"])})
     return found
@@ -66,17 +80,37 @@ def _host() -> list[Files]:
         [
             ("## process_group:init ##", [groups], ["String"]),
             ("aten::mm", [tensor, tensor], ["Tensor(float)", "Tensor(float)"]),
-            ("record_param_comms", [[tensor], 1, ["0", "default"], 0, "allreduce", [], [], 0, 1, 2], ["GenericList"]),
+            (
+                "record_param_comms",
+                [[tensor], 1, ["0", "default"], 0, "allreduce", [], [], 0, 1, 2],
+                ["GenericList"],
+            ),
         ],
         3,
     ):
         inputs = {"values": values, "types": types, "shapes": [[10, 100], [100, 10]]}
         outputs = {"values": [tensor], "types": ["Tensor(float)"], "shapes": [[10, 10]]}
-        attributes = [{"name": "rf_id", "type": "uint64", "value": at}, {"name": "tid", "type": "uint64", "value": 1}]
+        attributes = [
+            {"name": "rf_id", "type": "uint64", "value": at},
+            {"name": "tid", "type": "uint64", "value": 1},
+        ]
         nodes.append(
-            {"id": at, "name": name, "ctrl_deps": 2, "inputs": inputs, "outputs": outputs, "attrs": attributes}
+            {
+                "id": at,
+                "name": name,
+                "ctrl_deps": 2,
+                "inputs": inputs,
+                "outputs": outputs,
+                "attrs": attributes,
+            }
         )
-    document = {"schema": "1.1.1-chakra.0.0.4", "pid": 100, "time": "x", "start_ts": 1, "nodes": nodes}
+    document = {
+        "schema": "1.1.1-chakra.0.0.4",
+        "pid": 100,
+        "time": "x",
+        "start_ts": 1,
+        "nodes": nodes,
+    }
     return [{"host.json": json.dumps(document).encode(), **kineto} for kineto in ({}, _kineto()[0])]
 
 
@@ -125,7 +159,11 @@ def _build(folder: Path, files: Files) -> object:
 
 def _huggingface() -> list[Files]:
     tested = run_path(str(ROOT / "tests/python/workload/test_huggingface.py"))
-    values = [value for name, value in sorted(tested.items()) if name.isupper() and isinstance(value, dict)]
+    values = [
+        value
+        for name, value in sorted(tested.items())
+        if name.isupper() and isinstance(value, dict)
+    ]
     configs = [value for value in values if "model_type" in value or "architectures" in value]
     return [{"config.json": json.dumps(config, indent=1).encode()} for config in configs]
 
@@ -174,7 +212,10 @@ def _journal() -> Files:
         study = Path(folder, "study.yml")
         study.write_text(json.dumps(STUDY))
         arm.sweep(study, Path(folder, "out"), workers=1)
-        return {"study.yml": study.read_bytes(), "journal.jsonl": Path(folder, "out/journal.jsonl").read_bytes()}
+        return {
+            "study.yml": study.read_bytes(),
+            "journal.jsonl": Path(folder, "out/journal.jsonl").read_bytes(),
+        }
 
 
 def _resume(folder: Path, _files: Files) -> object:
@@ -255,12 +296,16 @@ _STREAM = b"op,GBps,bytes\ncopy,2900,1073741824\ntriad,2950,1073741824\n"
 
 
 def _measurements() -> list[Files]:
-    table = json.dumps({"rows": [{"m": 128, "n": 256, "k": 512, "width": 2, "time_us": 18}]}).encode()
+    table = json.dumps(
+        {"rows": [{"m": 128, "n": 256, "k": 512, "width": 2, "time_us": 18}]}
+    ).encode()
     nccl = json.dumps(
         {
             "args": ["all_reduce_perf"],
             "config": {"devices": [{"rank": 0, "hostname": "a"}], "nthreads": 1, "ngpus": 8},
-            "results": [{"size": 1048576, "in_place": {"time": 50.0, "alg_bw": 20.97, "bus_bw": 36.7}}],
+            "results": [
+                {"size": 1048576, "in_place": {"time": 50.0, "alg_bw": 20.97, "bus_bw": 36.7}}
+            ],
         }
     ).encode()
     return [{"all_reduce.log": text} for text in (_LOG, _RCCL, _GEMM, _STREAM, table, nccl)]

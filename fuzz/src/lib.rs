@@ -1,9 +1,10 @@
 //! What the fuzzer does with its bytes: one function a reader, each true when the reader took them.
 //!
-//! A crash is a panic (overflow and debug assertions are on), more than [`LIMIT`] of CPU time for one input, or more memory
-//! than the address space `.ci/fuzz` allows. What a reader takes must also survive the next stage: the checks across ranks for traces,
-//! printing and reading again for platforms and text workloads, expansion for custom collectives.
-//! Not here: mutation, coverage and the corpus (libFuzzer), seeds (`bin/seeds.rs`).
+//! A crash is a panic (overflow and debug assertions are on), more than [`LIMIT`] of CPU time for
+//! one input, or more memory than the address space `.ci/fuzz` allows. What a reader takes must
+//! also survive the next stage: the checks across ranks for traces, printing and reading again for
+//! platforms and text workloads, expansion for custom collectives. Not here: mutation, coverage and
+//! the corpus (libFuzzer), seeds (`bin/seeds.rs`).
 
 use cpu_time::ThreadTime;
 use flate2::{Compression, write::GzEncoder};
@@ -19,7 +20,8 @@ use units::{Bytes, Span};
 
 /// CPU time one input may take.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Between the files of one input for [`astra_sim`]: network, system, memory, groups, logical topology.
+/// Between the files of one input for [`astra_sim`]: network, system, memory, groups, logical
+/// topology.
 pub const CUT: &str = "\n=====\n";
 
 /// Inputs taken and refused, printed when the fuzzer's main thread ends; its files go then, too.
@@ -73,8 +75,9 @@ pub fn trace_json(data: &[u8]) -> bool {
     decode(data)
 }
 
-/// Archives and compressed traces from disk, to a checked workload. The first byte says how the rest is wrapped, because a
-/// mutated checksum would end every gzip stream: bit 0 in gzip, bit 1 in a tar archive of two ranks, neither: as it is.
+/// Archives and compressed traces from disk, to a checked workload. The first byte says how the
+/// rest is wrapped, because a mutated checksum would end every gzip stream: bit 0 in gzip, bit 1 in
+/// a tar archive of two ranks, neither: as it is.
 pub fn trace_archive(data: &[u8]) -> bool {
     let Some((&how, rest)) = data.split_first() else {
         return false;
@@ -122,8 +125,8 @@ fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("the temporary folder can be written");
 }
 
-/// Text workloads. What is taken is printed and read again, and must be the same; laid out for eight NPUs it passes the checks
-/// across ranks and is recognised as layers again.
+/// Text workloads. What is taken is printed and read again, and must be the same; laid out for
+/// eight NPUs it passes the checks across ranks and is recognised as layers again.
 pub fn text(data: &[u8]) -> bool {
     let Ok(layers) = trace::text::parse(data, "workload.txt") else {
         return false;
@@ -199,7 +202,8 @@ pub fn astra_sim(data: &[u8]) -> bool {
     peer::read_from(&args, &load).is_ok()
 }
 
-/// Every collective, and a computation between them, on a platform file of few NPUs: both backends end, folded as unfolded.
+/// Every collective, and a computation between them, on a platform file of few NPUs: both backends
+/// end, folded as unfolded.
 pub fn simulate(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -244,7 +248,8 @@ fn every_collective(npus: u32) -> Workload {
     Workload::uniform(builder.build().expect("a chain"), npus)
 }
 
-/// Topologies and quantities in their notation, on one line each. A topology is printed and read again.
+/// Topologies and quantities in their notation, on one line each. A topology is printed and read
+/// again.
 pub fn notation(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;

@@ -2,11 +2,9 @@
 
 import armillary as arm
 
-platform = arm.Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1 us"])
-workload = arm.load("traces/gpt.%d.et")
-result = arm.simulate(workload, platform)
-result.breakdown()
-"""
+platform = arm.Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1
+us"]) workload = arm.load("traces/gpt.%d.et") result = arm.simulate(workload, platform)
+result.breakdown()"""
 
 from . import platform, workload
 from ._core import version as _version

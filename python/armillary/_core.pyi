@@ -39,7 +39,9 @@ class Platform:
         `settings` are `(dotted key, YAML value)` pairs that override the file's.
         """
     @staticmethod
-    def parse(text: str, name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]) -> Platform:
+    def parse(
+        text: str, name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]
+    ) -> Platform:
         """Reads the text of a platform file, which is called `name` where it is wrong; the rest as in `load`."""
     @staticmethod
     def inline(
@@ -69,7 +71,9 @@ class Platform:
         """
     def library_message(self, bytes: int) -> int | None:
         """Picoseconds that the library takes alone for a message over the outermost dimension."""
-    def library_times(self, changes: list[tuple[str, float]], kind: str, bytes: list[int]) -> list[float] | None:
+    def library_times(
+        self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
+    ) -> list[float] | None:
         """Predicted us of each of `bytes` with parameters changed: `("node.step[0]", 0.6)`, us or parts.
 
         `None` without a library. Raises `InputError` for a key that is none of its parameters.
@@ -134,9 +138,27 @@ class Program:
 
         `bytes` per NPU: the input buffer, or its contribution for all_gather and gather.
         """
-    def send(self, name: str, deps: Sequence[int], peer: int, bytes: int, tag: int = 0, *, duration_ps: int = 0) -> int:
+    def send(
+        self,
+        name: str,
+        deps: Sequence[int],
+        peer: int,
+        bytes: int,
+        tag: int = 0,
+        *,
+        duration_ps: int = 0,
+    ) -> int:
         """A message to the rank `peer` further on."""
-    def recv(self, name: str, deps: Sequence[int], peer: int, bytes: int, tag: int = 0, *, duration_ps: int = 0) -> int:
+    def recv(
+        self,
+        name: str,
+        deps: Sequence[int],
+        peer: int,
+        bytes: int,
+        tag: int = 0,
+        *,
+        duration_ps: int = 0,
+    ) -> int:
         """A message from the rank `peer` further on."""
     def memory(
         self,
@@ -190,7 +212,9 @@ class Script:
     """Steps that `Program.play` adds again and again. Errors are `ValueError`s."""
 
     def __init__(self) -> None: ...
-    def gemm(self, name: str, m: int, n: int, k: int, batch: int, width: int, grouped: bool) -> None:
+    def gemm(
+        self, name: str, m: int, n: int, k: int, batch: int, width: int, grouped: bool
+    ) -> None:
         """`Program.gemm`, which the next step waits for."""
     def compute(self, name: str, kernel: str, operations: int, bytes: int) -> None:
         """`Program.compute`, which the next step waits for."""
@@ -206,7 +230,9 @@ class Workload:
     """A workload, read and checked by itself (not yet against a platform)."""
 
     @staticmethod
-    def load(path: str, platform: Platform | None = None, groups: str | None = None, passes: int = 1) -> Workload:
+    def load(
+        path: str, platform: Platform | None = None, groups: str | None = None, passes: int = 1
+    ) -> Workload:
         """Reads `prefix.%d.et`, a prefix, a directory, a trace, an archive or a text, as many ranks as `platform` has.
 
         `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order. `passes` is how often the layers
@@ -316,7 +342,13 @@ def simulate(
     """
 
 def collective(
-    kind: str, bytes: int, platform: Platform, backend: str, fold: bool, root: int, progress: _Progress | None
+    kind: str,
+    bytes: int,
+    platform: Platform,
+    backend: str,
+    fold: bool,
+    root: int,
+    progress: _Progress | None,
 ) -> Outcome:
     """Simulates one collective over all NPUs.
 

@@ -36,21 +36,23 @@ def simulate(
     progress: Progress | None = None,
     **options: object,
 ) -> Result:
-    """Simulates one pass of `workload` on `platform`: `simulate("llama-3-70b", "dgx-h100-16n", tp=8, dp=64)`.
+    """Simulates one pass of `workload` on `platform`: `simulate("llama-3-70b", "dgx-h100-16n",
+    tp=8, dp=64)`.
 
-    A workload may be named as for `load`, with `options` if it is a model; a platform as for `Platform.load`. A named
-    platform is resized to the ranks of a named model.
-    `backend` is `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links). `fold=False`
-    simulates every rank although some behave alike; the result is the same. `detail` logs the run, for the layers,
-    activity over time and the critical path in the report. `timeline` is a file for a timeline in Perfetto's format,
-    written as the run goes, and `ranks` which ranks it shows: all there is room for by default; a folded run shows the
-    classes that they are in. `progress` is called now and then with the finished share of
-    the work (0..1) and the simulated ns. Other Python threads run meanwhile; Ctrl-C stops it.
-    Raises `InputError` when the two don't fit together or the timeline can't be written, `StalledError` when operations
-    wait for ever.
-    """
+    A workload may be named as for `load`, with `options` if it is a model; a platform as for
+    `Platform.load`. A named platform is resized to the ranks of a named model. `backend` is
+    `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links).
+    `fold=False` simulates every rank although some behave alike; the result is the same. `detail`
+    logs the run, for the layers, activity over time and the critical path in the report. `timeline`
+    is a file for a timeline in Perfetto's format, written as the run goes, and `ranks` which ranks
+    it shows: all there is room for by default; a folded run shows the classes that they are in.
+    `progress` is called now and then with the finished share of the work (0..1) and the simulated
+    ns. Other Python threads run meanwhile; Ctrl-C stops it. Raises `InputError` when the two don't
+    fit together or the timeline can't be written, `StalledError` when operations wait for ever."""
     if not 0 <= seed < 2**64:
-        raise InputError([Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")])
+        raise InputError(
+            [Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")]
+        )
     workload, platform = _named(workload, platform, options)
     picked = _picked(ranks, workload.ranks, timeline is not None)
 
@@ -61,7 +63,15 @@ def simulate(
         file: str | None = None,
     ) -> _core.Outcome:
         return _core.simulate(
-            workload._core, target._core, backend, fold, seed, with_detail, file, picked if file else (), told
+            workload._core,
+            target._core,
+            backend,
+            fold,
+            seed,
+            with_detail,
+            file,
+            picked if file else (),
+            told,
         )
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
@@ -84,7 +94,9 @@ def _named(
     if isinstance(workload, Workload):
         if options:
             known = "those of simulate; models take others when they are built"
-            raise InputError([Problem("simulate", name, "is no option of a run", known) for name in options])
+            raise InputError(
+                [Problem("simulate", name, "is no option of a run", known) for name in options]
+            )
         return workload, target
     if not is_model(os.fspath(workload)):
         return load(workload, target, **options), target  # type: ignore[arg-type]
@@ -92,7 +104,9 @@ def _named(
     return made, platform if isinstance(platform, Platform) else sized(platform, made)
 
 
-def sized(name: str | os.PathLike[str], workload: Workload, settings: Mapping[str, object] | None = None) -> Platform:
+def sized(
+    name: str | os.PathLike[str], workload: Workload, settings: Mapping[str, object] | None = None
+) -> Platform:
     """The platform `name`, its outermost dimension resized to the ranks of `workload`.
 
     Raises `InputError` where no size of that dimension gives as many NPUs.
@@ -105,31 +119,49 @@ def sized(name: str | os.PathLike[str], workload: Workload, settings: Mapping[st
     except InputError as error:
         message = f"has {platform.npus:,} NPUs and can't be resized to the {workload.ranks:,} ranks of {workload.name}"
         allowed = "; ".join(problem.help for problem in error.problems)
-        raise InputError([Problem(platform.name, "npus", message, f"as many ranks as NPUs: {allowed}")]) from None
+        raise InputError(
+            [Problem(platform.name, "npus", message, f"as many ranks as NPUs: {allowed}")]
+        ) from None
 
 
 def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[int]:
-    """The ranks to show, once it is clear that there are such ranks and that something shows them."""
+    """The ranks to show, once it is clear that there are such ranks and that something shows
+    them."""
     if ranks is not None and not shown:
         raise InputError(
-            [Problem("", "ranks", "nothing shows ranks without a timeline", "a file for the timeline, too")]
+            [
+                Problem(
+                    "",
+                    "ranks",
+                    "nothing shows ranks without a timeline",
+                    "a file for the timeline, too",
+                )
+            ]
         )
     absent = [rank for rank in ranks or () if not 0 <= rank < count]
     if absent:
-        raise InputError([Problem("", "ranks", f"rank {rank} does not exist", f"0 to {count - 1}") for rank in absent])
+        raise InputError(
+            [
+                Problem("", "ranks", f"rank {rank} does not exist", f"0 to {count - 1}")
+                for rank in absent
+            ]
+        )
     return ranks or ()
 
 
-def compare(*results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None) -> Comparison:
+def compare(
+    *results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None
+) -> Comparison:
     """What moved from the first of `results` to each of the others, and why.
 
-    `results` are runs with their detail, their reports, or files of reports (`armillary run --json`); `names` what they
-    are called. Raises `InputError` for fewer than two, for one without detail, and for a file that is no report.
-    """
+    `results` are runs with their detail, their reports, or files of reports (`armillary run
+    --json`); `names` what they are called. Raises `InputError` for fewer than two, for one without
+    detail, and for a file that is no report."""
     from .explain import compare as compared
 
     called = [
-        os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26) for at, each in enumerate(results)
+        os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26)
+        for at, each in enumerate(results)
     ]
     return compared([_report(each) for each in results], names or called)
 
@@ -143,7 +175,8 @@ def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
 
 
 def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
-    """What simulates a report's run again with some keys of the platform set, or why that can't be."""
+    """What simulates a report's run again with some keys of the platform set, or why that can't
+    be."""
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
         return "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an older version"
@@ -155,13 +188,17 @@ def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
         if model:
             loaded = build(model["name"], **model["options"])
         else:
-            loaded = load(workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1))
+            loaded = load(
+                workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1)
+            )
     except InputError as error:
         return f"the run can't be repeated: {error.problems[0].file or workload['traces']} {error.problems[0].message}"
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         changed = platform.changed(settings)
-        return simulate(loaded, changed, backend=config["backend"], seed=report["seed"], detail=with_detail).report
+        return simulate(
+            loaded, changed, backend=config["backend"], seed=report["seed"], detail=with_detail
+        ).report
 
     return again
 
@@ -195,11 +232,16 @@ def collective_row(
     found = Result(outcome).report
     bound = None if algorithm.startswith("NVLS") else bounds.of_all(found, kind, wanted)
     least = bound.ns / 1e3 if bound else 0.0
-    return replace(_with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least)
+    return replace(
+        _with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least
+    )
 
 
-def collective_us(kind: str, size: int, platform: Platform, *, backend: str = "analytical") -> float:
-    """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of any alignment."""
+def collective_us(
+    kind: str, size: int, platform: Platform, *, backend: str = "analytical"
+) -> float:
+    """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of
+    any alignment."""
     moved = nccl.measured_bytes(kind, size, platform.npus)
     return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / 1e6
 
@@ -226,19 +268,23 @@ def collective(
 ) -> pl.DataFrame:
     """Times a collective over all NPUs: `collective("all_reduce", [2**20, 2**30], platform)`.
 
-    `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer. Columns are those of
-    nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw` and `busbw` (GB/s), the run's `digest`;
-    and how close it comes: `dimension_bound_us`, the time in which the busiest dimension could carry the bytes sent
-    over it, `network_bound_us`, that of all dimensions together, `lower_bound_us`, below which no algorithm comes, and
-    the `utilisation` of each. On a platform with a library also the `algorithm` and `protocol` it chose.
-    """
+    `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer.
+    Columns are those of nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw`
+    and `busbw` (GB/s), the run's `digest`; and how close it comes: `dimension_bound_us`, the time
+    in which the busiest dimension could carry the bytes sent over it, `network_bound_us`, that of
+    all dimensions together, `lower_bound_us`, below which no algorithm comes, and the `utilisation`
+    of each. On a platform with a library also the `algorithm` and `protocol` it chose."""
     import polars as pl
 
     wanted = [sizes] if isinstance(sizes, int) else list(sizes)
     rows = [
-        collective_row(kind, size, platform, backend=backend, dtype=dtype, root=root, fold=fold).as_dict()
+        collective_row(
+            kind, size, platform, backend=backend, dtype=dtype, root=root, fold=fold
+        ).as_dict()
         for size in wanted
     ]
     chosen = platform.has_library
-    schema = {key: kind for key, kind in columns(nccl.Row).items() if chosen or key not in nccl.CHOICE}
+    schema = {
+        key: kind for key, kind in columns(nccl.Row).items() if chosen or key not in nccl.CHOICE
+    }
     return pl.DataFrame(rows, schema=schema)

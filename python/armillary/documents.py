@@ -1,10 +1,10 @@
 """Input files, read within bounds: text, JSON and YAML that people and other programs wrote.
 
-Here: what no reader should have to think of: files and nesting without an end, numbers and texts that Python or JSON
-can't hold. Not here: what a document means (its reader), reports and traces (large, and decoded by type).
-Bounds: `MOST_BYTES` of text, `MOST_YAML` bytes of YAML (which is slow to read), `MOST_DEPTH` levels, `MOST_BITS` of a
-whole number. Everything beyond them is an `InputError` that names file and place.
-"""
+Here: what no reader should have to think of: files and nesting without an end, numbers and texts
+that Python or JSON can't hold. Not here: what a document means (its reader), reports and traces
+(large, and decoded by type). Bounds: `MOST_BYTES` of text, `MOST_YAML` bytes of YAML (which is slow
+to read), `MOST_DEPTH` levels, `MOST_BITS` of a whole number. Everything beyond them is an
+`InputError` that names file and place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML document: its value, the line of each key and item (from 1), and the keys that are given twice."""
+    """A YAML document: its value, the line of each key and item (from 1), and the keys that are
+    given twice."""
 
     value: Any
     lines: dict[Path_, int] = field(default_factory=dict)
@@ -46,7 +47,8 @@ class Document:
 
 
 def read_bytes(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> bytes:
-    """The content of a file of at most `most` bytes; pipes and devices are read no further. Raises `InputError`."""
+    """The content of a file of at most `most` bytes; pipes and devices are read no further. Raises
+    `InputError`."""
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as stream:
@@ -85,7 +87,9 @@ def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         name = os.fspath(path)
-        raise InputError([Problem(name, f"byte {error.start}", "is no UTF-8 text", allowed)]) from None
+        raise InputError(
+            [Problem(name, f"byte {error.start}", "is no UTF-8 text", allowed)]
+        ) from None
 
 
 def parse_json(text: str, file: str, allowed: str, finite: bool = True) -> Any:  # noqa: ANN401
@@ -104,10 +108,11 @@ def parse_json(text: str, file: str, allowed: str, finite: bool = True) -> Any: 
 
 
 def parse_yaml(text: str, file: str, allowed: str) -> Document:
-    """The document of a YAML text: texts, numbers, true, false, null, lists and mappings; dates stay text.
+    """The document of a YAML text: texts, numbers, true, false, null, lists and mappings; dates
+    stay text.
 
-    Aliases are refused, for a few of them make a document of any size. Raises `InputError` naming `file` and the line.
-    """
+    Aliases are refused, for a few of them make a document of any size. Raises `InputError` naming
+    `file` and the line."""
     import yaml  # not with the package: `armillary astra-sim` starts thousands of times and needs none
 
     if len(text) > MOST_YAML:
@@ -120,8 +125,14 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
         place = f"line {mark.line + 1}" if mark else ""
         raise InputError([Problem(file, place, f"is no YAML: {said}", allowed)]) from None
     except _Refused as refused:
-        raise InputError([Problem(file, f"line {refused.line}", refused.message, refused.allowed)]) from None
-    except (ValueError, TypeError, OverflowError) as error:  # a number or a character that Python can't hold
+        raise InputError(
+            [Problem(file, f"line {refused.line}", refused.message, refused.allowed)]
+        ) from None
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ) as error:  # a number or a character that Python can't hold
         raise InputError([Problem(file, "", f"can't be read: {reason(error)}", allowed)]) from None
     document = Document(value)
     for path, line in _walk(node, ()):
@@ -131,12 +142,13 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
     return document
 
 
-def require_sound(value: object, file: str, finite: bool = True, lines: Mapping[Path_, int] | None = None) -> None:
+def require_sound(
+    value: object, file: str, finite: bool = True, lines: Mapping[Path_, int] | None = None
+) -> None:
     """Raises `InputError` for values of a document that something further on would stumble over.
 
-    These are nesting beyond `MOST_DEPTH`, whole numbers beyond `MOST_BITS`, halves of surrogate pairs, and, with
-    `finite`, numbers that are none.
-    """
+    These are nesting beyond `MOST_DEPTH`, whole numbers beyond `MOST_BITS`, halves of surrogate
+    pairs, and, with `finite`, numbers that are none."""
     left: list[tuple[object, Path_]] = [(value, ())]
     while left:
         each, path = left.pop()
@@ -147,18 +159,31 @@ def require_sound(value: object, file: str, finite: bool = True, lines: Mapping[
         if isinstance(each, dict):
             for key, inner in each.items():
                 if _fault(key, 0, finite) is not None:
-                    raise InputError([Problem(file, place(path, lines), "has a key that is no text", "UTF-8 text")])
+                    raise InputError(
+                        [
+                            Problem(
+                                file, place(path, lines), "has a key that is no text", "UTF-8 text"
+                            )
+                        ]
+                    )
                 left.append((inner, (*path, str(key))))
         elif isinstance(each, list):
             left.extend((inner, (*path, index)) for index, inner in enumerate(each))
 
 
 def place(path: Path_, lines: Mapping[Path_, int] | None = None) -> str:
-    """Where `path` stands, with the line of the innermost part that has one: `line 7: search.points[2]`."""
+    """Where `path` stands, with the line of the innermost part that has one: `line 7:
+    search.points[2]`."""
     parts = path if len(path) <= 8 else (*path[:8], "...")
-    shown = "".join(f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}" for part in parts).lstrip(".")
+    shown = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}" for part in parts
+    ).lstrip(".")
     shown = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", shown)
-    known = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), None) if lines else None
+    known = (
+        next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), None)
+        if lines
+        else None
+    )
     return shown if known is None else f"line {known}: {shown}"
 
 
@@ -184,7 +209,8 @@ class _Refused(Exception):
 
 
 def _compose(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of a document and its value, read once, refused at the first node that is too deep."""
+    """The nodes of a document and its value, read once, refused at the first node that is too
+    deep."""
     loader = _loader()(text)
     try:
         node = loader.get_single_node()
@@ -223,10 +249,18 @@ def _loader() -> Any:  # noqa: ANN401 - a class that exists once YAML is importe
             self.depth -= 1
             return node
 
-    tags = (*(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")), None)
+    tags = (
+        *(
+            f"tag:yaml.org,2002:{name}"
+            for name in ("null", "bool", "int", "float", "str", "seq", "map")
+        ),
+        None,
+    )
     Loader.yaml_constructors = {tag: SafeConstructor.yaml_constructors[tag] for tag in tags}
     Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if not tag.endswith((":timestamp", ":value"))]
+        first: [
+            (tag, pattern) for tag, pattern in found if not tag.endswith((":timestamp", ":value"))
+        ]
         for first, found in Resolver.yaml_implicit_resolvers.items()
     }
     return Loader
@@ -272,7 +306,11 @@ def _walk(node: object, path: Path_) -> Iterator[tuple[Path_, int]]:
 def reason(error: Exception) -> str:
     """What an exception says, in our words where Python's help is for programmers."""
     text = str(error)
-    return "a whole number of more than 4,300 digits" if "integer string conversion" in text else text[:200]
+    return (
+        "a whole number of more than 4,300 digits"
+        if "integer string conversion" in text
+        else text[:200]
+    )
 
 
 def _size(count: int) -> str:

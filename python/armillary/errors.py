@@ -1,4 +1,5 @@
-"""What goes wrong, in kinds a caller can tell apart. `_core` raises these, and so does the rest of the package."""
+"""What goes wrong, in kinds a caller can tell apart. `_core` raises these, and so does the rest of
+the package."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Problem:
 
 
 class ArmillaryError(Exception):
-    """Base of everything Armillary raises on purpose. `problems` lists every fault found, not only the first."""
+    """Base of everything Armillary raises on purpose. `problems` lists every fault found, not only
+    the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -37,7 +39,8 @@ class InputError(ArmillaryError, ValueError):
 
 
 class StalledError(ArmillaryError):
-    """The input could be read, but the run came to a halt: operations wait for each other or for nobody.
+    """The input could be read, but the run came to a halt: operations wait for each other or for
+    nobody.
 
     `problems` names the waiting operations, on whom they wait, and the cycle if there is one.
     """

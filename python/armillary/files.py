@@ -16,10 +16,11 @@ _HELP = "a file name in an existing directory that may be written to"
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes `text` to `path`: a reader sees the old file or the new one, never a part, whatever interrupts it.
+    """Writes `text` to `path`: a reader sees the old file or the new one, never a part, whatever
+    interrupts it.
 
-    Devices and pipes (`/dev/stdout`) are written straight through. Raises `InputError` naming path and reason.
-    """
+    Devices and pipes (`/dev/stdout`) are written straight through. Raises `InputError` naming path
+    and reason."""
     write_bytes(path, text.encode("utf-8"))
 
 
@@ -39,9 +40,8 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A folder to write into; at the end its files are in the directory `path`, which is made.
 
-    An error leaves nothing behind. A directory that is there keeps its other files. Raises `InputError` naming path and
-    reason.
-    """
+    An error leaves nothing behind. A directory that is there keeps its other files. Raises
+    `InputError` naming path and reason."""
     target = Path(path).resolve()
     scratch = None
     try:
@@ -64,9 +64,8 @@ def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 def file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to as long as it takes; at the end the file there is the file `path`.
 
-    An error leaves nothing behind. Devices and pipes are written straight through. Raises `InputError` naming path and
-    reason.
-    """
+    An error leaves nothing behind. Devices and pipes are written straight through. Raises
+    `InputError` naming path and reason."""
     target = Path(path)
     straight = target.exists() and not target.is_file()
     scratch = target if straight else _scratch(target.resolve())
@@ -83,7 +82,8 @@ def file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:
-    """Raises the `InputError` that `write_text` would, before hours of work are spent on what can't be kept."""
+    """Raises the `InputError` that `write_text` would, before hours of work are spent on what can't
+    be kept."""
     target = Path(path)
     try:
         if target.exists() and not target.is_file():

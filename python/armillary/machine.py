@@ -1,5 +1,5 @@
-"""What memory this process may still take: the least of what its limits, its container and the machine leave; and
-what a run will take of time.
+"""What memory this process may still take: the least of what its limits, its container and the
+machine leave; and what a run will take of time.
 
 `ARMILLARY_MEMORY` (`64 GiB`, `500 MB`, `unlimited`) replaces what is found, for who knows better.
 Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5).
@@ -18,7 +18,17 @@ from pathlib import Path
 from .errors import InputError, Problem
 
 VARIABLE = "ARMILLARY_MEMORY"
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 _AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 _PACE = 3_000_000
 """Events that a core handles in a second."""
@@ -26,7 +36,8 @@ _HELP = "an amount such as 64 GiB, or unlimited"
 
 
 def available() -> int | None:
-    """Bytes that may still be taken, `None` where nothing bounds them. Raises `InputError` for a wrong variable."""
+    """Bytes that may still be taken, `None` where nothing bounds them. Raises `InputError` for a
+    wrong variable."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted:
         return _wanted(wanted)
@@ -49,7 +60,9 @@ def warn_of_long_run(ranks: int, events: int) -> None:
     seconds = events / _PACE
     amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
     text = f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which takes about {amount}"
-    warnings.warn(f"{text}; fewer chunks, the analytical backend or a smaller machine take less", stacklevel=2)
+    warnings.warn(
+        f"{text}; fewer chunks, the analytical backend or a smaller machine take less", stacklevel=2
+    )
 
 
 def _wanted(text: str) -> int | None:
@@ -88,7 +101,9 @@ def _groups() -> Iterator[int]:
     for line in lines:
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if not controllers:
-            yield from _above(Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", "inactive_file"))
+            yield from _above(
+                Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", "inactive_file")
+            )
         elif "memory" in controllers.split(","):
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
             yield from _above(Path("/sys/fs/cgroup/memory"), path, names)

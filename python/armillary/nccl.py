@@ -1,8 +1,8 @@
 """The conventions of nccl-tests: sizes, element counts, bandwidths, columns.
 
-`algbw = size / time`, `busbw = algbw * factor(n)`, so that busbw of a bandwidth-optimal algorithm is the bandwidth of a
-link whatever the number of ranks. Source: nccl-tests, doc/PERFORMANCE.md; gather and scatter as its tests of that name.
-"""
+`algbw = size / time`, `busbw = algbw * factor(n)`, so that busbw of a bandwidth-optimal algorithm
+is the bandwidth of a link whatever the number of ranks. Source: nccl-tests, doc/PERFORMANCE.md;
+gather and scatter as its tests of that name."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class Row:
     network_bound_us: float = 0.0
     """The time in which all dimensions together could."""
     lower_bound_us: float = 0.0
-    """No algorithm of NPUs that send to one another is faster; 0 where that is not known: graphs, reducing switches."""
+    """No algorithm of NPUs that send to one another is faster; 0 where that is not known: graphs,
+    reducing switches."""
     utilisation: list[float] = field(default_factory=list)
     """Of each dimension, innermost first, 0..1."""
     algorithm: str = ""
@@ -72,12 +73,20 @@ class Row:
 
 
 def operation(name: str) -> str:
-    """The collective meant by `name`, our spelling or that of nccl-tests (`alltoall`, `all_reduce_perf`)."""
+    """The collective meant by `name`, our spelling or that of nccl-tests (`alltoall`,
+    `all_reduce_perf`)."""
     plain = name.removesuffix("_perf").removesuffix("_perf_mpi").lower().replace("-", "_")
     known = _ALIASES.get(plain, plain)
     if known not in OPERATIONS:
         raise InputError(
-            [Problem("", "collective", f"{name!r} is not a collective that can be timed", ", ".join(OPERATIONS))]
+            [
+                Problem(
+                    "",
+                    "collective",
+                    f"{name!r} is not a collective that can be timed",
+                    ", ".join(OPERATIONS),
+                )
+            ]
         )
     return known
 
@@ -85,16 +94,26 @@ def operation(name: str) -> str:
 def element_bytes(dtype: str) -> int:
     """Bytes of an element of `dtype`."""
     if dtype not in TYPES:
-        raise InputError([Problem("", "--datatype", f"{dtype!r} is not a data type", ", ".join(TYPES))])
+        raise InputError(
+            [Problem("", "--datatype", f"{dtype!r} is not a data type", ", ".join(TYPES))]
+        )
     return TYPES[dtype]
 
 
 def size_bytes(text: str, place: str) -> int:
-    """Bytes of a size as nccl-tests reads it: a number with an optional K, M, G or T, powers of 1024."""
+    """Bytes of a size as nccl-tests reads it: a number with an optional K, M, G or T, powers of
+    1024."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
     if not match:
         raise InputError(
-            [Problem("", place, f"{text!r} is not a size", "a number with an optional K, M, G or T, such as 8 or 64M")]
+            [
+                Problem(
+                    "",
+                    place,
+                    f"{text!r} is not a size",
+                    "a number with an optional K, M, G or T, such as 8 or 64M",
+                )
+            ]
         )
     size = float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
     if size > _LARGEST:
@@ -105,17 +124,24 @@ def size_bytes(text: str, place: str) -> int:
 def sizes(first: int, last: int, factor: int | None, step: int | None) -> Iterator[int]:
     """Sizes from `first` to `last`, each `factor` times the one before, or `step` bytes more."""
     if first > last:
-        raise InputError([Problem("", "-b", f"{first} bytes is more than -e {last} bytes", "-b not above -e")])
+        raise InputError(
+            [Problem("", "-b", f"{first} bytes is more than -e {last} bytes", "-b not above -e")]
+        )
     if factor is not None and (factor < 2 or first < 1):
         raise InputError(
             [
                 Problem(
-                    "", "-f", f"sizes from {first} by factor {factor} never reach the end", "-f 2 or more, -b 1 or more"
+                    "",
+                    "-f",
+                    f"sizes from {first} by factor {factor} never reach the end",
+                    "-f 2 or more, -b 1 or more",
                 )
             ]
         )
     if factor is None and step is not None and step < 1:
-        raise InputError([Problem("", "-i", f"a step of {step} bytes never reaches the end", "-i 1 or more")])
+        raise InputError(
+            [Problem("", "-i", f"a step of {step} bytes never reaches the end", "-i 1 or more")]
+        )
     return _sizes(first, last, factor, step or 2**20)
 
 
@@ -133,9 +159,12 @@ def root_rank(root: int, ranks: int) -> int:
 
 
 def element_count(kind: str, size: int, ranks: int, width: int) -> int:
-    """The `count` column: elements a rank passes to the call. Shared-out buffers are cut to equal parts."""
+    """The `count` column: elements a rank passes to the call. Shared-out buffers are cut to equal
+    parts."""
     if not 0 <= size <= _LARGEST:
-        raise InputError([Problem("", "size", f"{size} bytes is not a size", f"0 to {_LARGEST} bytes (1 EiB)")])
+        raise InputError(
+            [Problem("", "size", f"{size} bytes is not a size", f"0 to {_LARGEST} bytes (1 EiB)")]
+        )
     count = size // width
     if kind in _SHARED_OUT:
         count //= ranks
@@ -150,7 +179,9 @@ def row(kind: str, count: int, dtype: str, ranks: int, root: int, time_ps: int, 
     algbw = size / time_ps * 1e3 if time_ps else 0.0
     redop = "sum" if kind in _REDUCING else "none"
     at = root if kind in _ROOTED else -1
-    return Row(size, count, dtype, redop, at, time_ps / 1e6, algbw, algbw * bus_factor(kind, ranks), digest)
+    return Row(
+        size, count, dtype, redop, at, time_ps / 1e6, algbw, algbw * bus_factor(kind, ranks), digest
+    )
 
 
 def total_bytes(kind: str, count: int, width: int, ranks: int) -> int:
@@ -159,12 +190,14 @@ def total_bytes(kind: str, count: int, width: int, ranks: int) -> int:
 
 
 def npu_bytes(kind: str, count: int, width: int, ranks: int) -> int:
-    """Bytes the simulator wants: the input buffer, or one NPU's contribution to a gathering collective."""
+    """Bytes the simulator wants: the input buffer, or one NPU's contribution to a gathering
+    collective."""
     return count * width if kind in _CONTRIBUTION else total_bytes(kind, count, width, ranks)
 
 
 def measured_bytes(kind: str, size: int, ranks: int) -> int:
-    """The same of a printed size, which is what was moved: older nccl-tests align less than `element_count` does."""
+    """The same of a printed size, which is what was moved: older nccl-tests align less than
+    `element_count` does."""
     return size // ranks if kind in _CONTRIBUTION else size
 
 
@@ -186,11 +219,16 @@ def header(choice: bool = False) -> str:
 
 def _heads(cells: tuple[str, ...]) -> str:
     widths = (10, 12, 8, 6, 6, 7, 6, 6, 6, 7, 6, 6, 6)
-    return "# " + "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)) + " "
+    return (
+        "# "
+        + "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        + " "
+    )
 
 
 def line(row: Row) -> str:
-    """One line. In place and out of place take the same time here; nothing is computed, so nothing can be wrong."""
+    """One line. In place and out of place take the same time here; nothing is computed, so nothing
+    can be wrong."""
     times = f"  {_number(row.time_us, 7)}  {_number(row.algbw, 6)}  {_number(row.busbw, 6)}    N/A"
     choice = f"   {row.algorithm:>9}  {row.protocol:>9}" if row.algorithm else ""
     return f"{row.size:>12}  {row.count:>12}  {row.type:>8}  {row.redop:>6}  {row.root:>6}{times}{times}{choice}"

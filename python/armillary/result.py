@@ -19,22 +19,40 @@ if TYPE_CHECKING:
     from .explain import Comparison, Explanation, Verdict
     from .report.rates import Rates
 
-_PARTS = ("compute", "exposed_comm", "exposed_remote", "exposed_local", "exposed_launch", "exposed_host", "idle")
+_PARTS = (
+    "compute",
+    "exposed_comm",
+    "exposed_remote",
+    "exposed_local",
+    "exposed_launch",
+    "exposed_host",
+    "idle",
+)
 
 
 class Result:
     """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
 
-    def __init__(self, core: _core.Outcome, again: Callable[[Mapping[str, str], bool], Report] | None = None) -> None:
+    def __init__(
+        self, core: _core.Outcome, again: Callable[[Mapping[str, str], bool], Report] | None = None
+    ) -> None:
         self._core = core
         self._again = again
         self._verdicts: dict[bool, Verdict] = {}
 
     def again(self, settings: Mapping[str, str], detail: bool = False) -> Report:
-        """The report of the same run with some values of the platform set. Raises `InputError`, `StalledError`."""
+        """The report of the same run with some values of the platform set. Raises `InputError`,
+        `StalledError`."""
         if self._again is None:
             raise InputError(
-                [Problem("", "again", "nothing is known of how this result was made", "Result of simulate")]
+                [
+                    Problem(
+                        "",
+                        "again",
+                        "nothing is known of how this result was made",
+                        "Result of simulate",
+                    )
+                ]
             )
         return self._again(settings, detail)
 
@@ -56,15 +74,21 @@ class Result:
 
     @cached_property
     def rates(self) -> Rates | None:
-        """Samples, tokens and operations a second, MFU and HFU; nothing where nobody counted the operations."""
+        """Samples, tokens and operations a second, MFU and HFU; nothing where nobody counted the
+        operations."""
         from .report import rates, reading
 
         config = reading.asked(self.report)
-        return rates.of(config["workload"].get("summary"), self.step_time_ns, config["platform"]["npu"]["peak_flops"])
+        return rates.of(
+            config["workload"].get("summary"),
+            self.step_time_ns,
+            config["platform"]["npu"]["peak_flops"],
+        )
 
     @property
     def samples_per_s(self) -> float | None:
-        """Samples (sequences, images) a second of all NPUs together, where the workload says its batch."""
+        """Samples (sequences, images) a second of all NPUs together, where the workload says its
+        batch."""
         return self.rates.samples if self.rates else None
 
     @property
@@ -74,24 +98,32 @@ class Result:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilisation, 0..1: operations of the model over what the NPUs could do in the step."""
+        """Model FLOPs utilisation, 0..1: operations of the model over what the NPUs could do in the
+        step."""
         return self.rates.utilisation if self.rates and self.rates.utilisation else None
 
     @property
     def hfu(self) -> float | None:
-        """Hardware FLOPs utilisation, 0..1: as `mfu`, with what is computed a second time for the backward pass."""
+        """Hardware FLOPs utilisation, 0..1: as `mfu`, with what is computed a second time for the
+        backward pass."""
         return self.rates.hardware if self.rates and self.rates.hardware else None
 
     @property
     def cost(self) -> dict[str, int]:
-        """What the run took: `simulated_ranks` (fewer than there are when it was folded) and `events`."""
+        """What the run took: `simulated_ranks` (fewer than there are when it was folded) and
+        `events`."""
         return {"simulated_ranks": self._core.simulated_ranks, "events": self._core.events}
 
     @property
     def timeline(self) -> dict[str, int] | None:
-        """What the timeline shows, if there is one: `shown` of `simulated` ranks, in so many `packets`."""
+        """What the timeline shows, if there is one: `shown` of `simulated` ranks, in so many
+        `packets`."""
         told = self._core.timeline
-        return None if told is None else dict(zip(("shown", "simulated", "packets"), told, strict=True))
+        return (
+            None
+            if told is None
+            else dict(zip(("shown", "simulated", "packets"), told, strict=True))
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -101,14 +133,16 @@ class Result:
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row a class of ranks that behave alike.
 
-        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `exposed_launch`: waiting for launches,
-        `exposed_host`: waiting for the host's own work, `idle`) as `<part>_ns` and as its share, `<part>_share`.
-        """
+        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `exposed_launch`:
+        waiting for launches, `exposed_host`: waiting for the host's own work, `idle`) as
+        `<part>_ns` and as its share, `<part>_share`."""
         import polars as pl
 
         frame = pl.DataFrame(self.report["classes"], schema=columns(Class))
         step = self.step_time_ns or 1.0  # nothing ran: every share is zero
-        return frame.with_columns(*((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS))
+        return frame.with_columns(
+            *((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS)
+        )
 
     def operations(self) -> pl.DataFrame:
         """Operations by pattern of names, over all ranks, the most costly first, at most 1,000."""
@@ -135,20 +169,24 @@ class Result:
         return pl.DataFrame(self.report["links"], schema=columns(Link))
 
     def ranks(self) -> pl.DataFrame:
-        """Every rank: `rank`, `finish_ns`, and `finish_minus_compute_ns` (ASTRA-sim's "exposed communication")."""
+        """Every rank: `rank`, `finish_ns`, and `finish_minus_compute_ns` (ASTRA-sim's "exposed
+        communication")."""
         import polars as pl
 
         finish = pl.Series("finish_ns", self._core.finish_ps(), dtype=pl.UInt64)
-        exposed = pl.Series("finish_minus_compute_ns", self._core.finish_minus_compute_ps(), dtype=pl.UInt64)
+        exposed = pl.Series(
+            "finish_minus_compute_ns", self._core.finish_minus_compute_ps(), dtype=pl.UInt64
+        )
         return pl.DataFrame([finish, exposed]).with_columns(pl.all() / 1e3).with_row_index("rank")
 
-    def explain(self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0) -> Explanation:
+    def explain(
+        self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0
+    ) -> Explanation:
         """Why the step, or what `node` means, takes its time; needs `simulate(..., detail=True)`.
 
-        `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With `what_if` the run
-        is repeated with one thing changed at a time, for about `seconds`. Raises `InputError` for a run without detail
-        and a node that is not there.
-        """
+        `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With
+        `what_if` the run is repeated with one thing changed at a time, for about `seconds`. Raises
+        `InputError` for a run without detail and a node that is not there."""
         from .explain import explain
 
         return explain(self.report, node, again=self._again if what_if else None, seconds=seconds)
@@ -160,21 +198,27 @@ class Result:
         return compare([self.report, *(other.report for other in others)])
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The report as JSON text, the same bytes for the same input; also written to `path`, whole or not at all."""
+        """The report as JSON text, the same bytes for the same input; also written to `path`, whole
+        or not at all."""
         text = self._core.report()
         if path is not None:
             files.write_text(path, text)
         return text
 
-    def verdict(self, *, what_if: bool = True, progress: Callable[[float, float], None] | None = None) -> Verdict:
-        """What bounds the step, what would help most, and by how much: `.sentence`, and `.facts` as data.
+    def verdict(
+        self, *, what_if: bool = True, progress: Callable[[float, float], None] | None = None
+    ) -> Verdict:
+        """What bounds the step, what would help most, and by how much: `.sentence`, and `.facts` as
+        data.
 
-        After `simulate(detail=True)` and with `what_if` the run is repeated up to six times, fewer where it takes long.
-        """
+        After `simulate(detail=True)` and with `what_if` the run is repeated up to six times, fewer
+        where it takes long."""
         from .explain.verdict import verdict
 
         if what_if not in self._verdicts:
-            self._verdicts[what_if] = verdict(self.report, self._again if what_if else None, progress)
+            self._verdicts[what_if] = verdict(
+                self.report, self._again if what_if else None, progress
+            )
         return self._verdicts[what_if]
 
     def html(
@@ -184,11 +228,11 @@ class Result:
         what_if: bool = True,
         progress: Callable[[float, float], None] | None = None,
     ) -> str:
-        """The report as one HTML page that needs nothing else; also written to `path`, whole or not at all.
+        """The report as one HTML page that needs nothing else; also written to `path`, whole or not
+        at all.
 
-        Layers, activity over time and the critical path are in it after `simulate(detail=True)`; with `what_if` also
-        what would help most, for which the run is repeated a few times.
-        """
+        Layers, activity over time and the critical path are in it after `simulate(detail=True)`;
+        with `what_if` also what would help most, for which the run is repeated a few times."""
         from .report import run_page
 
         said = self.verdict(what_if=what_if, progress=progress).sentence
@@ -198,7 +242,8 @@ class Result:
         return text
 
     def figures(self, directory: str | os.PathLike[str]) -> list[str]:
-        """Writes the charts of the report into `directory`, which is made, as SVG, PNG and CSV; returns the names."""
+        """Writes the charts of the report into `directory`, which is made, as SVG, PNG and CSV;
+        returns the names."""
         from .report import page, run_page
 
         return page.write_figures(directory, run_page.page(self.report).figures())
@@ -228,6 +273,11 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
     """Column types of a row type: an empty table then has the same columns as a full one."""
     import polars as pl
 
-    kinds: dict[object, type[pl.DataType]] = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+    kinds: dict[object, type[pl.DataType]] = {
+        str: pl.String,
+        int: pl.Int64,
+        float: pl.Float64,
+        bool: pl.Boolean,
+    }
     kinds |= {Large: pl.Int128, list[float]: pl.List}
     return {name: kinds[kind] for name, kind in get_type_hints(row, include_extras=True).items()}

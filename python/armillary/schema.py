@@ -1,7 +1,8 @@
-"""The form of a report, `armillary.report/1`, as types. The truth is `crates/stats/src/lib.rs`; a test compares them.
+"""The form of a report, `armillary.report/1`, as types. The truth is `crates/stats/src/lib.rs`; a
+test compares them.
 
-Times end in `_ns`, bytes are bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128: sums over all ranks.
-"""
+Times end in `_ns`, bytes are bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128:
+sums over all ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Large: TypeAlias = Annotated[int, "128 bits"]
 
 
 class Class(TypedDict):
-    """Ranks that behave alike; `label` is their generator's. Compute, exposed parts and idle sum to the step time."""
+    """Ranks that behave alike; `label` is their generator's. Compute, exposed parts and idle sum to
+    the step time."""
 
     label: str
     ranks: str
@@ -32,14 +34,16 @@ class Class(TypedDict):
 
 
 class Symmetry(TypedDict):
-    """Sets of ranks that must behave alike, and what sets ranks apart; the same whether the run was folded or not."""
+    """Sets of ranks that must behave alike, and what sets ranks apart; the same whether the run was
+    folded or not."""
 
     classes: int
     reason: str
 
 
 class Bounds(TypedDict):
-    """Times below which the bytes sent cannot come: as they lie on the dimensions, and moved so that all are busy."""
+    """Times below which the bytes sent cannot come: as they lie on the dimensions, and moved so
+    that all are busy."""
 
     dimension_ns: float
     network_ns: float
@@ -70,8 +74,8 @@ class Phase(TypedDict):
 class Operation(TypedDict):
     """Operations of one kind whose names differ in numbers only, over all ranks.
 
-    `cost_ns` is the time charged to them: each moment of a rank goes to one operation. `total_ns` sums durations.
-    """
+    `cost_ns` is the time charged to them: each moment of a rank goes to one operation. `total_ns`
+    sums durations."""
 
     name: str
     kind: str
@@ -85,7 +89,8 @@ class Operation(TypedDict):
 
 
 class Link(TypedDict):
-    """Links used alike, the busiest first (link backend): name of the first, how many, and the numbers of each."""
+    """Links used alike, the busiest first (link backend): name of the first, how many, and the
+    numbers of each."""
 
     name: str
     count: int
@@ -104,7 +109,8 @@ class Counts(TypedDict):
 
 
 class Layer(TypedDict):
-    """One layer on ranks of `rank_class`, an index into `classes`. Exposed parts sum over the layers to the class's."""
+    """One layer on ranks of `rank_class`, an index into `classes`. Exposed parts sum over the
+    layers to the class's."""
 
     rank_class: int
     layer: str
@@ -121,7 +127,8 @@ class Layer(TypedDict):
 
 
 class Activity(TypedDict):
-    """Activity over time, a number a bin: shares of NPUs (0..1), and chunks in queues of the mean NPU."""
+    """Activity over time, a number a bin: shares of NPUs (0..1), and chunks in queues of the mean
+    NPU."""
 
     compute: list[float]
     communication: list[float]
@@ -134,7 +141,8 @@ class Activity(TypedDict):
 
 
 class GanttBar(TypedDict):
-    """A stretch of time: a pass of a micro-batch (`label`), or what the rank did or waited for in a layer."""
+    """A stretch of time: a pass of a micro-batch (`label`), or what the rank did or waited for in a
+    layer."""
 
     start_ns: float
     end_ns: float
@@ -143,7 +151,8 @@ class GanttBar(TypedDict):
 
 
 class GanttLane(TypedDict):
-    """What the first rank of `rank_class`, an index into `classes`, does over time; gaps are idle time."""
+    """What the first rank of `rank_class`, an index into `classes`, does over time; gaps are idle
+    time."""
 
     rank_class: int
     label: str
@@ -151,21 +160,24 @@ class GanttLane(TypedDict):
 
 
 class HeldMemory(TypedDict):
-    """Memory of an NPU of `rank_class`, an index into `classes`: the most that it holds within each bin, bytes."""
+    """Memory of an NPU of `rank_class`, an index into `classes`: the most that it holds within each
+    bin, bytes."""
 
     rank_class: int
     bytes: list[int]
 
 
 class PathSeries(TypedDict):
-    """One kind of operation on the critical path: its time in each bin. The kinds of a bin sum to its width."""
+    """One kind of operation on the critical path: its time in each bin. The kinds of a bin sum to
+    its width."""
 
     kind: str
     ns: list[float]
 
 
 class PathSegment(TypedDict):
-    """A stretch of the critical path: an operation, when the path comes to it and leaves it, and why it began then."""
+    """A stretch of the critical path: an operation, when the path comes to it and leaves it, and
+    why it began then."""
 
     rank: int
     node: int
@@ -186,7 +198,8 @@ class PathPart(TypedDict):
 
 
 class PathOperation(TypedDict):
-    """Operations of one kind and name (a star a number in it) on the critical path; why most of it began then."""
+    """Operations of one kind and name (a star a number in it) on the critical path; why most of it
+    began then."""
 
     name: str
     kind: str
@@ -196,7 +209,8 @@ class PathOperation(TypedDict):
 
 
 class CriticalPath(TypedDict):
-    """Operations without a gap from the beginning of the step to its end: the longest segments, and sums of all."""
+    """Operations without a gap from the beginning of the step to its end: the longest segments, and
+    sums of all."""
 
     count: int
     segments: list[PathSegment]
@@ -208,7 +222,8 @@ class CriticalPath(TypedDict):
 
 
 class CollectivePhase(TypedDict):
-    """One phase of a full chunk: on which dimension, what, how, over how many, what the mean position sends."""
+    """One phase of a full chunk: on which dimension, what, how, over how many, what the mean
+    position sends."""
 
     dim: int
     name: str
@@ -220,7 +235,8 @@ class CollectivePhase(TypedDict):
 
 
 class CollectiveTerms(TypedDict):
-    """What the mean time of a collective is made of on one dimension; means of counts are fractions."""
+    """What the mean time of a collective is made of on one dimension; means of counts are
+    fractions."""
 
     dim: int
     messages: float
@@ -237,7 +253,8 @@ class CollectiveTerms(TypedDict):
 
 
 class Collective(TypedDict):
-    """Collectives or sends of one name, kind and size: `late_ns - ahead_ns` and all terms sum to `mean_ns`."""
+    """Collectives or sends of one name, kind and size: `late_ns - ahead_ns` and all terms sum to
+    `mean_ns`."""
 
     name: str
     kind: str

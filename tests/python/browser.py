@@ -43,7 +43,9 @@ def browser() -> Iterator[Browser]:
     if program is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed, and CHROMIUM is not set")
     with sync_playwright() as play:
-        running = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        running = play.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield running
         running.close()
 
@@ -52,7 +54,8 @@ def browser() -> Iterator[Browser]:
 def visit(
     running: Browser, path: Path, width: int = 1280, scripts: bool = True, scheme: Scheme = "light"
 ) -> Iterator[Visit]:
-    """Opens a file in a window of `width` pixels and waits until its charts are there; `scheme` is the system's."""
+    """Opens a file in a window of `width` pixels and waits until its charts are there; `scheme` is
+    the system's."""
     size: ViewportSize = {"width": width, "height": 900}
     context = running.new_context(viewport=size, java_script_enabled=scripts, color_scheme=scheme)
     page = context.new_page()

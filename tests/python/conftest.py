@@ -25,7 +25,9 @@ Armillary = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def report() -> Report:
     """A report with something in every part of it."""
-    loaded: Report = json.loads((ROOT / "tests/python/data/report.json").read_text(encoding="utf-8"))
+    loaded: Report = json.loads(
+        (ROOT / "tests/python/data/report.json").read_text(encoding="utf-8")
+    )
     return loaded
 
 
@@ -49,7 +51,8 @@ def armillary(tmp_path: Path) -> Armillary:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compares text with `golden/<name>`; run pytest with `--renew-golden` to accept what there is now."""
+    """Compares text with `golden/<name>`; run pytest with `--renew-golden` to accept what there is
+    now."""
 
     def compare(name: str, text: str) -> None:
         path = ROOT / "tests/python/golden" / name
@@ -62,4 +65,6 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option that renews our own snapshots."""
-    parser.addoption("--renew-golden", action="store_true", help="accept the present output as golden")
+    parser.addoption(
+        "--renew-golden", action="store_true", help="accept the present output as golden"
+    )

@@ -1,4 +1,5 @@
-"""Writes small Chakra execution traces for tests: length-prefixed protobuf messages, schema 0.0.4."""
+"""Writes small Chakra execution traces for tests: length-prefixed protobuf messages, schema
+0.0.4."""
 
 from __future__ import annotations
 
@@ -27,20 +28,34 @@ def compute(id: int, micros: int, after: Sequence[int] = (), name: str = "comput
     return Node(id, COMPUTE, name, after, micros, {"is_cpu_op": False})
 
 
-def collective(id: int, size: int, after: Sequence[int] = (), kind: int = ALL_REDUCE, name: str = "all_reduce") -> Node:
+def collective(
+    id: int, size: int, after: Sequence[int] = (), kind: int = ALL_REDUCE, name: str = "all_reduce"
+) -> Node:
     """A collective of `size` bytes over everybody."""
-    return Node(id, COLLECTIVE, name, after, 0, {"is_cpu_op": False, "comm_type": kind, "comm_size": size})
+    return Node(
+        id, COLLECTIVE, name, after, 0, {"is_cpu_op": False, "comm_type": kind, "comm_size": size}
+    )
 
 
 def receive(id: int, source: int, rank: int, size: int, after: Sequence[int] = ()) -> Node:
     """A receive of `size` bytes from `source`."""
-    ends: dict[str, int | bool | str] = {"comm_src": source, "comm_dst": rank, "comm_tag": 1, "comm_size": size}
+    ends: dict[str, int | bool | str] = {
+        "comm_src": source,
+        "comm_dst": rank,
+        "comm_tag": 1,
+        "comm_size": size,
+    }
     return Node(id, RECEIVE, "recv", after, 0, {"is_cpu_op": False, **ends})
 
 
 def send(id: int, rank: int, target: int, size: int, after: Sequence[int] = ()) -> Node:
     """A send of `size` bytes to `target`."""
-    ends: dict[str, int | bool | str] = {"comm_src": rank, "comm_dst": target, "comm_tag": 1, "comm_size": size}
+    ends: dict[str, int | bool | str] = {
+        "comm_src": rank,
+        "comm_dst": target,
+        "comm_tag": 1,
+        "comm_size": size,
+    }
     return Node(id, SEND, "send", after, 0, {"is_cpu_op": False, **ends})
 
 

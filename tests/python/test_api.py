@@ -34,7 +34,9 @@ def test_platform_from_notation_equals_the_file(platform: arm.Platform, tmp_path
 
 
 def test_settings(tmp_path: Path) -> None:
-    chosen = arm.Platform.load(toy.platform(tmp_path), settings={"scheduler.chunks": 3, "name": "mine"})
+    chosen = arm.Platform.load(
+        toy.platform(tmp_path), settings={"scheduler.chunks": 3, "name": "mine"}
+    )
     assert chosen.name == "mine"
     assert chosen.describe()["scheduler"]["chunks"] == 3
 
@@ -67,7 +69,9 @@ def test_groups_from_a_file(platform: arm.Platform, tmp_path: Path) -> None:
     """Traces that name a group need a file that says who is in it."""
     node = et.collective(0, 1 << 20)
     node.attributes["pg_name"] = "7"
-    pattern = et.write(tmp_path / "named", [[node], [node], *([et.compute(0, 1)] for _ in range(6))])
+    pattern = et.write(
+        tmp_path / "named", [[node], [node], *([et.compute(0, 1)] for _ in range(6))]
+    )
     with pytest.raises(arm.InputError, match="7"):
         arm.load(pattern, platform)
     (tmp_path / "groups.json").write_text('{"7": [0, 1]}')
@@ -99,7 +103,9 @@ def test_tables(result: arm.Result) -> None:
     assert set(result.operations()["name"]) == {"forward", "backward", "gradients", "parameters"}
     assert result.dimensions()["name"].to_list() == ["Ring(4)", "Switch(2)"]
     assert len(result.phases()) > 0
-    assert result.links().columns == list(arm.schema.Link.__annotations__), "an empty table keeps its columns"
+    assert result.links().columns == list(arm.schema.Link.__annotations__), (
+        "an empty table keeps its columns"
+    )
 
 
 def test_ranks(result: arm.Result) -> None:
@@ -119,7 +125,10 @@ def test_json(result: arm.Result, tmp_path: Path) -> None:
 def test_same_bytes(platform: arm.Platform, tmp_path: Path) -> None:
     workload = arm.load(toy.traces(tmp_path))
     for backend in ("analytical", "link"):
-        texts = {arm.simulate(workload, platform, backend=backend, fold=fold).to_json() for fold in (True, False, True)}
+        texts = {
+            arm.simulate(workload, platform, backend=backend, fold=fold).to_json()
+            for fold in (True, False, True)
+        }
         assert len(texts) == 1
 
 
@@ -128,7 +137,9 @@ def test_errors_carry_problems(platform: arm.Platform, tmp_path: Path) -> None:
         arm.load(tmp_path / "nothing")
     assert caught.value.problems[0].file == str(tmp_path / "nothing")
     with pytest.raises(arm.InputError):
-        arm.simulate(arm.load(toy.traces(tmp_path)), arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us"))
+        arm.simulate(
+            arm.load(toy.traces(tmp_path)), arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us")
+        )
     with pytest.raises(arm.InputError):
         arm.simulate(arm.load(toy.traces(tmp_path)), platform, backend="magic")
 
@@ -137,12 +148,18 @@ def test_missing_send(platform: arm.Platform, tmp_path: Path) -> None:
     path = toy.stalled(tmp_path)
     with pytest.raises(arm.InputError) as caught:
         arm.simulate(arm.load(path), platform)
-    assert [(problem.file, problem.place) for problem in caught.value.problems] == [(path, "rank 0 node 0")]
+    assert [(problem.file, problem.place) for problem in caught.value.problems] == [
+        (path, "rank 0 node 0")
+    ]
 
 
 def test_standstill(platform: arm.Platform, tmp_path: Path) -> None:
-    """Ranks 0 and 1 both receive before they send: only the run can tell, and it names the traces."""
-    head_to_head = [[et.receive(0, peer, rank, 64), et.send(1, rank, peer, 64, [0])] for rank, peer in ((0, 1), (1, 0))]
+    """Ranks 0 and 1 both receive before they send: only the run can tell, and it names the
+    traces."""
+    head_to_head = [
+        [et.receive(0, peer, rank, 64), et.send(1, rank, peer, 64, [0])]
+        for rank, peer in ((0, 1), (1, 0))
+    ]
     path = et.write(tmp_path / "circle", [*head_to_head, *([et.compute(0, 1)] for _ in range(6))])
     with pytest.raises(arm.StalledError) as caught:
         arm.simulate(arm.load(path), platform)
@@ -168,12 +185,15 @@ def test_collective(platform: arm.Platform) -> None:
 def long_run() -> arm.Platform:
     """A platform on which an all-reduce takes many seconds to simulate."""
     settings = {"scheduler.chunks": 4096}
-    return arm.Platform("R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings)
+    return arm.Platform(
+        "R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings
+    )
 
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C interrupts, also where the tests run in the background of a shell, which ignores it."""
+    """Ctrl-C interrupts, also where the tests run in the background of a shell, which ignores
+    it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

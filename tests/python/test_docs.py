@@ -1,10 +1,10 @@
-"""Documents tell the truth: every command and example runs, everything the reading order names exists.
+"""Documents tell the truth: every command and example runs, everything the reading order names
+exists.
 
-A fenced `console`, `bash` or `python` block runs in a fresh directory in which `examples` and `systems` are at hand. In
-`console` blocks the lines after `$ ` are run and what follows is compared with what they print, `...` standing for
-anything. `make` lines are not run here (CI runs the targets) but must name a target. A block after the comment
-`<!-- no-run -->` is left alone.
-"""
+A fenced `console`, `bash` or `python` block runs in a fresh directory in which `examples` and
+`systems` are at hand. In `console` blocks the lines after `$ ` are run and what follows is compared
+with what they print, `...` standing for anything. `make` lines are not run here (CI runs the
+targets) but must name a target. A block after the comment `<!-- no-run -->` is left alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-DOCUMENTS = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))) if path.is_file()]
-FENCE = re.compile(r"^(?P<mark><!-- no-run -->\s*\n+)?```(?P<kind>console|bash|python)\n(?P<text>.*?)^```", re.M | re.S)
+DOCUMENTS = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
+    if path.is_file()
+]
+FENCE = re.compile(
+    r"^(?P<mark><!-- no-run -->\s*\n+)?```(?P<kind>console|bash|python)\n(?P<text>.*?)^```",
+    re.M | re.S,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,9 @@ def runnable(command: str) -> str:
     lines = []
     for line in command.splitlines():
         if target := re.match(r"\s*make(?:\s+([a-z-]+))?", line):
-            assert re.search(rf"^{target[1] or 'help'}:", makefile, re.M), f"no target {target[1]} in the Makefile"
+            assert re.search(rf"^{target[1] or 'help'}:", makefile, re.M), (
+                f"no target {target[1]} in the Makefile"
+            )
         else:
             lines.append(line)
     return "\n".join(lines)
@@ -71,10 +80,24 @@ def test_examples_run(block: Block, tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(ROOT / name)
     for command, expected in steps(block):
         code = command if block.kind == "python" else runnable(command)
-        program = [sys.executable, "-c", code] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c", code]
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
+        program = (
+            [sys.executable, "-c", code]
+            if block.kind == "python"
+            else ["bash", "-euo", "pipefail", "-c", code]
+        )
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLUMNS": "100",
+        }
         run = subprocess.run(
-            program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+            program,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         assert run.returncode == 0, run.stdout + run.stderr
         if expected.strip():
@@ -99,5 +122,7 @@ def test_reading_order_exists() -> None:
             assert path.exists(), f"{path} is in the reading order but not in the tree"
         code = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
         for name in (name for name in quoted if "/" not in name):
-            assert re.search(rf"\b{re.escape(name.split('(')[0].split('::')[-1])}\b", code), f"{name} is not in {paths}"
+            assert re.search(rf"\b{re.escape(name.split('(')[0].split('::')[-1])}\b", code), (
+                f"{name} is not in {paths}"
+            )
     assert files >= 7

@@ -1,4 +1,5 @@
-"""Reference pages name everything there is: fields, verbs, options, names of the package, platform keys."""
+"""Reference pages name everything there is: fields, verbs, options, names of the package, platform
+keys."""
 
 from __future__ import annotations
 
@@ -39,11 +40,19 @@ def test_every_verb_and_option() -> None:
     for verb in verbs:
         assert f"## {verb}\n" in text
     for verb in ("run", "collective", "check", "design", "sweep"):
-        options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(verb), re.M)) - {"-h", "--help"}
+        options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(verb), re.M)) - {
+            "-h",
+            "--help",
+        }
         short = dict(re.findall(r"^ +(-\w), (--[a-z-]+)", help_of(verb), re.M))
-        names = {option: [option, *(key for key, long in short.items() if long == option)] for option in options}
+        names = {
+            option: [option, *(key for key, long in short.items() if long == option)]
+            for option in options
+        }
         assert len(options) >= 4
-        missing = [option for option, either in names.items() if not any(name in text for name in either)]
+        missing = [
+            option for option, either in names.items() if not any(name in text for name in either)
+        ]
         assert not missing, f"{verb}: {missing}"
 
 
@@ -55,7 +64,11 @@ def test_every_flag_of_astra_sim() -> None:
 
 def test_every_name_of_the_package() -> None:
     text = page("python.md")
-    documented = [name for name in armillary.__all__ if name not in {"__version__", "platform", "workload", "Problem"}]
+    documented = [
+        name
+        for name in armillary.__all__
+        if name not in {"__version__", "platform", "workload", "Problem"}
+    ]
     assert not [name for name in documented if name not in text]
 
 
@@ -68,7 +81,9 @@ def test_every_key_of_a_platform_file() -> None:
     assert scheduler
     names = re.findall(r'"(\w+)"', top[1])
     assert not [name for name in names if f"`{name}" not in text]
-    assert not [name for name in re.findall(r'"(\w+)"', scheduler[1]) if f"`scheduler.{name}`" not in text]
+    assert not [
+        name for name in re.findall(r'"(\w+)"', scheduler[1]) if f"`scheduler.{name}`" not in text
+    ]
     assert not [kind for kind in (*OPERATIONS, "barrier") if f"`{kind}`" not in text]
 
 
@@ -84,9 +99,15 @@ def test_every_key_of_compute() -> None:
     assert not [
         word
         for word in words
-        if f"`npu.compute.{word}`" not in text and f"`.{word}`" not in text and f"npu.compute.{word}." not in text
+        if f"`npu.compute.{word}`" not in text
+        and f"`.{word}`" not in text
+        and f"npu.compute.{word}." not in text
     ]
     assert not [word for word in re.findall(r'"(\w+)"', models[1]) if f"| `{word}` |" not in text]
-    options = set(re.findall(r"--[a-z]+", help_of("platform", "import-gemm"))) - {"--help", "--out", "--json"}
+    options = set(re.findall(r"--[a-z]+", help_of("platform", "import-gemm"))) - {
+        "--help",
+        "--out",
+        "--json",
+    }
     assert len(options) == 3
     assert not [option for option in options if option not in page("cli.md")]

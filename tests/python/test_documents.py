@@ -72,7 +72,9 @@ def test_json_that_is_refused(text: str, expected: str) -> None:
 
 
 def test_yaml_is_read_as_json_would_be() -> None:
-    document = documents.parse_yaml("day: 2024-01-01\nn: 3\nx: [1.5, true, null, '1']\nn: 4\nsign: =\n", "", "")
+    document = documents.parse_yaml(
+        "day: 2024-01-01\nn: 3\nx: [1.5, true, null, '1']\nn: 4\nsign: =\n", "", ""
+    )
     assert document.value == {"day": "2024-01-01", "n": 4, "x": [1.5, True, None, "1"], "sign": "="}
     assert document.lines[("x", 1)] == 3
     assert document.repeated == [(("n",), 4)]

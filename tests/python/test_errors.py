@@ -7,7 +7,10 @@ from armillary import ArmillaryError, InputError, Problem, StalledError
 
 def test_problem_reads_as_one_line() -> None:
     problem = Problem("net.yml", "line 3", "bandwidth -5 is negative", "a bandwidth above zero")
-    assert str(problem) == "net.yml: line 3: bandwidth -5 is negative (allowed: a bandwidth above zero)"
+    assert (
+        str(problem)
+        == "net.yml: line 3: bandwidth -5 is negative (allowed: a bandwidth above zero)"
+    )
     assert str(Problem("", "", "nothing to run")) == "nothing to run"
 
 

@@ -12,7 +12,14 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example(example: Path) -> None:
-    run = subprocess.run([sys.executable, example], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(
+        [sys.executable, example],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout
     assert run.stderr == ""

@@ -32,7 +32,9 @@ def test_follows_a_link_to_the_file_behind_it(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
-@pytest.mark.parametrize("write", [lambda path: files.write_text(path, "x"), files.require_writable])
+@pytest.mark.parametrize(
+    "write", [lambda path: files.write_text(path, "x"), files.require_writable]
+)
 @pytest.mark.parametrize("path", ["/proc/no-such/out.json", "/dev/null/out.json", "."])
 def test_names_path_and_reason(write, path: str) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     with pytest.raises(InputError) as caught:
@@ -78,7 +80,10 @@ def test_directory_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
             (folder / "file").write_text(text)
         assert [(file.name, file.read_text()) for file in target.iterdir()] == [("file", text)]
     (tmp_path / "plain").touch()
-    with pytest.raises(InputError, match="can't be written"), files.directory(tmp_path / "plain" / "out"):
+    with (
+        pytest.raises(InputError, match="can't be written"),
+        files.directory(tmp_path / "plain" / "out"),
+    ):
         pass
 
 

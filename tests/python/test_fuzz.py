@@ -18,7 +18,9 @@ def test_damaged_files_are_taken_or_refused(target: targets.Target, tmp_path: Pa
     for number in range(CASES.get(target.name, 40)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert fuzz_readers.attempt(target, random.Random(f"test {target.name} {number}"), folder) in (
+        assert fuzz_readers.attempt(
+            target, random.Random(f"test {target.name} {number}"), folder
+        ) in (
             "taken",
             "refused",
         )

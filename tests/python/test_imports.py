@@ -26,9 +26,30 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"documents", "errors", "files", "machine", "nccl", "schema", "workload"},
     "explain": {"errors", "report", "schema"},
     "result": {"_core", "errors", "explain", "files", "report", "schema"},
-    "api": {"_core", "errors", "explain", "files", "nccl", "platform", "report", "result", "schema", "workload"},
+    "api": {
+        "_core",
+        "errors",
+        "explain",
+        "files",
+        "nccl",
+        "platform",
+        "report",
+        "result",
+        "schema",
+        "workload",
+    },
     "sweep": {"_core", "api", "documents", "errors", "files", "platform", "report", "workload"},
-    "design": {"_core", "api", "documents", "errors", "files", "platform", "report", "sweep", "workload"},
+    "design": {
+        "_core",
+        "api",
+        "documents",
+        "errors",
+        "files",
+        "platform",
+        "report",
+        "sweep",
+        "workload",
+    },
     "studies": {"calibrate", "design", "api", "errors", "platform", "report", "schema", "workload"},
     "cli": {
         "",
@@ -68,7 +89,9 @@ LIBRARIES: dict[str, set[str]] = {
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if "systems" not in path.relative_to(PACKAGE).parts)
+    return sorted(
+        path for path in PACKAGE.rglob("*.py") if "systems" not in path.relative_to(PACKAGE).parts
+    )
 
 
 def room(path: Path) -> str:
@@ -104,22 +127,49 @@ def test_arrows(path: Path) -> None:
 def test_libraries(path: Path) -> None:
     for name in imports(path):
         library = name.split(".")[0]
-        assert room(path) in LIBRARIES.get(library, {room(path)}), f"{library} is not for {path.name}"
+        assert room(path) in LIBRARIES.get(library, {room(path)}), (
+            f"{library} is not for {path.name}"
+        )
 
 
 def test_arrows_have_no_cycle() -> None:
     seen: list[str] = []
     while len(seen) < len(ALLOWED):
-        ready = [name for name, needs in ALLOWED.items() if name not in seen and needs - {"_core"} <= set(seen)]
+        ready = [
+            name
+            for name, needs in ALLOWED.items()
+            if name not in seen and needs - {"_core"} <= set(seen)
+        ]
         assert ready, f"a cycle among {set(ALLOWED) - set(seen)}"
         seen += ready
 
 
-@pytest.mark.parametrize("arguments", [["-c", "import armillary"], ["-m", "armillary.cli", "astra-sim"]])
+@pytest.mark.parametrize(
+    "arguments", [["-c", "import armillary"], ["-m", "armillary.cli", "astra-sim"]]
+)
 def test_light_start(arguments: list[str]) -> None:
-    """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, nor by a bare import."""
-    run = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=False)
-    loaded = {line.split("|")[-1].strip().split(".")[0] for line in run.stderr.splitlines() if "|" in line}
+    """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, nor
+    by a bare import."""
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    loaded = {
+        line.split("|")[-1].strip().split(".")[0] for line in run.stderr.splitlines() if "|" in line
+    }
     assert "armillary" in loaded
-    heavy = {"typer", "rich", "polars", "numpy", "scipy", "clarabel", "pandas", "asyncio", "yaml", "vl_convert"}
+    heavy = {
+        "typer",
+        "rich",
+        "polars",
+        "numpy",
+        "scipy",
+        "clarabel",
+        "pandas",
+        "asyncio",
+        "yaml",
+        "vl_convert",
+    }
     assert not loaded & heavy

@@ -1,7 +1,8 @@
-"""Jobs of the size that the simulator is for, through everything that reads a result: counts beyond 64 bits and all.
+"""Jobs of the size that the simulator is for, through everything that reads a result: counts beyond
+64 bits and all.
 
-Llama 3 405B with Meta's batch, DeepSeek-V3 with its own, and a model of 100 T parameters on 1,000,000 NPUs.
-"""
+Llama 3 405B with Meta's batch, DeepSeek-V3 with its own, and a model of 100 T parameters on
+1,000,000 NPUs."""
 
 from __future__ import annotations
 
@@ -41,15 +42,31 @@ class Job:
 
 JOBS = {
     "llama-3-405b": Job(
-        "llama-3-405b", 16_384, {"tp": 8, "pp": 16, "dp": 128, "global_batch": 2048, "zero": 1, "sp": True}, 2**65
+        "llama-3-405b",
+        16_384,
+        {"tp": 8, "pp": 16, "dp": 128, "global_batch": 2048, "zero": 1, "sp": True},
+        2**65,
     ),
     "deepseek-v3": Job(
         "deepseek-v3",
         2_048,
-        {"pp": 16, "ep": 64, "dp": 128, "global_batch": 15_360, "micro_batch": 4, "zero": 1, "partition": "cost"},
+        {
+            "pp": 16,
+            "ep": 64,
+            "dp": 128,
+            "global_batch": 15_360,
+            "micro_batch": 4,
+            "zero": 1,
+            "partition": "cost",
+        },
         2**63,
     ),
-    "100T": Job("huge.yml", 1_000_000, {"tp": 8, "pp": 5, "dp": 25_000, "global_batch": 125_000, "zero": 3}, 2**76),
+    "100T": Job(
+        "huge.yml",
+        1_000_000,
+        {"tp": 8, "pp": 5, "dp": 25_000, "global_batch": 125_000, "zero": 3},
+        2**76,
+    ),
 }
 
 
@@ -81,13 +98,20 @@ def test_operations_are_whole_numbers_everywhere(run: Run) -> None:
     for key in ("flops", "hardware_flops"):
         assert isinstance(summary[key], int)
         assert summary[key] > run.job.least
-    assert summary == json.loads((run.folder / "w" / "workload.json").read_text(encoding="utf-8"))["summary"]
+    assert (
+        summary
+        == json.loads((run.folder / "w" / "workload.json").read_text(encoding="utf-8"))["summary"]
+    )
     assert reading.read(run.file)["config"]["workload"]["summary"]["flops"] == summary["flops"]
 
 
 def test_tables_hold_every_count(run: Run) -> None:
-    assert run.result.operations()["bytes"].max() == max(row["bytes"] for row in run.result.report["operations"])
-    assert run.result.dimensions()["bytes"].to_list() == [row["bytes"] for row in run.result.report["dimensions"]]
+    assert run.result.operations()["bytes"].max() == max(
+        row["bytes"] for row in run.result.report["operations"]
+    )
+    assert run.result.dimensions()["bytes"].to_list() == [
+        row["bytes"] for row in run.result.report["dimensions"]
+    ]
     assert run.result.breakdown()["count"].sum() == run.job.npus
 
 
@@ -128,7 +152,10 @@ def test_operations_are_ranked_by_what_they_cost(run: Run) -> None:
     rows = run.result.report["operations"]
     costs = [row["cost_ns"] for row in rows]
     assert costs == sorted(costs, reverse=True)
-    busy = sum((run.result.step_time_ns - each["idle_ns"]) * each["count"] for each in run.result.report["classes"])
+    busy = sum(
+        (run.result.step_time_ns - each["idle_ns"]) * each["count"]
+        for each in run.result.report["classes"]
+    )
     assert 0.9 * busy <= sum(costs) <= busy * (1 + 1e-9)
     assert rows[0]["kind"] != "recv"
 

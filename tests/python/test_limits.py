@@ -16,10 +16,24 @@ FULL = "topology: FullyConnected(65536)\nlinks: {bandwidth: 100 GB/s, latency: 1
 
 def test_a_network_that_memory_cannot_hold_is_refused(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "fc.yml").write_text(FULL)
-    arguments = ("collective", "all_reduce", "-b", "1M", "-e", "1M", "-p", "fc.yml", "--backend", "link")
+    arguments = (
+        "collective",
+        "all_reduce",
+        "-b",
+        "1M",
+        "-e",
+        "1M",
+        "-p",
+        "fc.yml",
+        "--backend",
+        "link",
+    )
     run = armillary(*arguments, ARMILLARY_MEMORY="8 GB")
     assert run.returncode == 2
-    assert "needs about 17.2 GB of memory, and 8.0 GB are free: 17.2 GB of it for 4294901760 links" in run.stderr
+    assert (
+        "needs about 17.2 GB of memory, and 8.0 GB are free: 17.2 GB of it for 4294901760 links"
+        in run.stderr
+    )
     assert "--backend analytical" in run.stderr
 
 
@@ -43,5 +57,8 @@ def test_long_runs_are_foretold() -> None:
     """65,534 steps of 32,768 ranks: two thousand million events, of which none is handled here."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"32,768 ranks and handles at least 2,147,\d+,\d+ events, .* 12 minutes"):
+        with pytest.raises(
+            UserWarning,
+            match=r"32,768 ranks and handles at least 2,147,\d+,\d+ events, .* 12 minutes",
+        ):
             _core.collective("all_reduce", 2**20, ring(32768)._core, "link", False, 0, None)

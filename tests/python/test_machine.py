@@ -23,7 +23,9 @@ from armillary import InputError, machine
         ("3MiB", 3 * 2**20),
     ],
 )
-def test_the_user_knows_best(monkeypatch: pytest.MonkeyPatch, text: str, amount: int | None) -> None:
+def test_the_user_knows_best(
+    monkeypatch: pytest.MonkeyPatch, text: str, amount: int | None
+) -> None:
     monkeypatch.setenv(machine.VARIABLE, text)
     assert machine.available() == amount
 
@@ -43,7 +45,9 @@ def test_a_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) ->
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, preexec_fn=bounded)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, preexec_fn=bounded
+    )
     assert 0 < int(run.stdout) < limit
 
 
@@ -51,7 +55,10 @@ def test_a_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) ->
     ("line", "names"),
     [
         ("0::/job/step", ("memory.max", "memory.current", "inactive_file")),
-        ("4:cpu,memory:/job/step", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+        (
+            "4:cpu,memory:/job/step",
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ),
     ],
 )
 def test_groups_above_count_too(tmp_path: Path, line: str, names: tuple[str, str, str]) -> None:

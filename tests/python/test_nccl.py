@@ -16,7 +16,9 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("kind", "size", "count", "time_us", "algbw", "busbw"), RECORDED)
-def test_recorded_lines(kind: str, size: int, count: int, time_us: float, algbw: float, busbw: float) -> None:
+def test_recorded_lines(
+    kind: str, size: int, count: int, time_us: float, algbw: float, busbw: float
+) -> None:
     assert nccl.element_count(kind, size, 16, 4) == count
     row = nccl.row(kind, count, "float", 16, 0, round(time_us * 1e6), "")
     assert row.size == size
@@ -50,7 +52,15 @@ def test_bus_factors_of_performance_md(kind: str, factor: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("8", 8), ("32M", 32 * 2**20), ("8G", 2**33), ("1.5k", 1536), ("2T", 2**41), ("4KiB", 4096), ("64MB", 2**26)],
+    [
+        ("8", 8),
+        ("32M", 32 * 2**20),
+        ("8G", 2**33),
+        ("1.5k", 1536),
+        ("2T", 2**41),
+        ("4KiB", 4096),
+        ("64MB", 2**26),
+    ],
 )
 def test_sizes_are_powers_of_1024(text: str, size: int) -> None:
     assert nccl.size_bytes(text, "-b") == size
@@ -70,7 +80,8 @@ def test_size_ranges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "factor", "step"), [(9, 8, 2, None), (0, 8, 2, None), (1, 8, 1, None), (1, 8, None, 0)]
+    ("first", "last", "factor", "step"),
+    [(9, 8, 2, None), (0, 8, 2, None), (1, 8, 1, None), (1, 8, None, 0)],
 )
 def test_ranges_that_never_end(first: int, last: int, factor: int | None, step: int | None) -> None:
     with pytest.raises(InputError):
@@ -78,7 +89,8 @@ def test_ranges_that_never_end(first: int, last: int, factor: int | None, step: 
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("all_reduce_perf", "all_reduce"), ("alltoall", "all_to_all"), ("All-Gather", "all_gather")]
+    ("name", "kind"),
+    [("all_reduce_perf", "all_reduce"), ("alltoall", "all_to_all"), ("All-Gather", "all_gather")],
 )
 def test_spellings(name: str, kind: str) -> None:
     assert nccl.operation(name) == kind
@@ -110,7 +122,10 @@ def test_columns_stand_where_nccl_tests_puts_them() -> None:
 
 
 @given(
-    st.sampled_from(nccl.OPERATIONS), st.integers(0, 2**40), st.integers(2, 4096), st.sampled_from(sorted(nccl.TYPES))
+    st.sampled_from(nccl.OPERATIONS),
+    st.integers(0, 2**40),
+    st.integers(2, 4096),
+    st.sampled_from(sorted(nccl.TYPES)),
 )
 def test_sizes_never_grow(kind: str, size: int, ranks: int, dtype: str) -> None:
     width = nccl.TYPES[dtype]

@@ -24,7 +24,9 @@ def test_every_linked_crate_has_a_notice() -> None:
 
 def test_a_crate_without_a_notice_is_named() -> None:
     crate = notices.Crate("newcomer", "1.2.3", "MIT", Path("/nowhere"))
-    assert notices.missing([crate], notices.TARGET.read_text(encoding="utf-8")) == ["newcomer 1.2.3 (MIT)"]
+    assert notices.missing([crate], notices.TARGET.read_text(encoding="utf-8")) == [
+        "newcomer 1.2.3 (MIT)"
+    ]
 
 
 def test_every_script_in_pages_has_a_notice() -> None:
@@ -49,5 +51,8 @@ def test_pages_carry_the_notices() -> None:
 
 
 def test_the_wheel_has_the_notices() -> None:
-    assert 'license-files = ["LICENSE", "THIRD_PARTY_NOTICES.txt"]' in (ROOT / "pyproject.toml").read_text()
+    assert (
+        'license-files = ["LICENSE", "THIRD_PARTY_NOTICES.txt"]'
+        in (ROOT / "pyproject.toml").read_text()
+    )
     assert SCRIPTS.read_text(encoding="utf-8") in notices.TARGET.read_text(encoding="utf-8")

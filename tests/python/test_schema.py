@@ -11,7 +11,9 @@ from conftest import ROOT
 from armillary import schema
 
 RUST = (ROOT / "crates/stats/src/lib.rs").read_text(encoding="utf-8")
-NAMES = [name for name in re.findall(r"pub struct (\w+) \{", RUST) if name not in ("Config", "Origin")]
+NAMES = [
+    name for name in re.findall(r"pub struct (\w+) \{", RUST) if name not in ("Config", "Origin")
+]
 KINDS = {
     "String": str,
     "u128": schema.Large,
@@ -20,7 +22,8 @@ KINDS = {
     "f64": float,
     "bool": bool,
     "serde_json::Value": dict[str, Any],
-    # What a platform and a workload say of themselves is checked where it is read (report/reading.py).
+    # What a platform and a workload say of themselves is checked where it is read
+    # (report/reading.py).
     "Config": dict[str, Any],
 }
 
@@ -34,11 +37,22 @@ def kind(rust: str) -> Any:  # noqa: ANN401
 
 
 def test_every_struct_is_found() -> None:
-    assert {"Report", "Class", "Symmetry", "Dimension", "Phase", "Operation", "Link", "Counts"} <= set(NAMES)
+    assert {
+        "Report",
+        "Class",
+        "Symmetry",
+        "Dimension",
+        "Phase",
+        "Operation",
+        "Link",
+        "Counts",
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_fields_in_the_same_order(name: str) -> None:
     [body] = re.findall(rf"pub struct {name} \{{(.*?)\n\}}", RUST, re.DOTALL)
     fields = {field: kind(rust) for field, rust in re.findall(r"^ +pub (\w+): (.*),$", body, re.M)}
-    assert list(get_type_hints(getattr(schema, name), include_extras=True).items()) == list(fields.items())
+    assert list(get_type_hints(getattr(schema, name), include_extras=True).items()) == list(
+        fields.items()
+    )

@@ -19,7 +19,9 @@ import armillary as arm
 def run(tmp_path: Path) -> Callable[..., arm.Result]:
     platform = arm.Platform.load(str(toy.platform(tmp_path)))
     workload = arm.load(toy.traces(tmp_path), platform)
-    return lambda **options: arm.simulate(workload, platform, timeline=tmp_path / "t.pftrace", **options)
+    return lambda **options: arm.simulate(
+        workload, platform, timeline=tmp_path / "t.pftrace", **options
+    )
 
 
 def decoded(path: Path) -> Any:  # noqa: ANN401
@@ -46,7 +48,9 @@ def test_what_begins_on_a_track_ends_there(run: Callable[..., arm.Result], tmp_p
     for packet in decoded(tmp_path / "t.pftrace").packet:
         if packet.HasField("track_event"):
             event = packet.track_event
-            depth[event.track_uuid] = depth.get(event.track_uuid, 0) + {1: 1, 2: -1}.get(event.type, 0)
+            depth[event.track_uuid] = depth.get(event.track_uuid, 0) + {1: 1, 2: -1}.get(
+                event.type, 0
+            )
             assert depth[event.track_uuid] in (0, 1)
             last = max(last, packet.timestamp)
     assert set(depth.values()) == {0}
@@ -55,7 +59,11 @@ def test_what_begins_on_a_track_ends_there(run: Callable[..., arm.Result], tmp_p
 
 def test_classes_are_groups(run: Callable[..., arm.Result], tmp_path: Path) -> None:
     result = run()
-    descriptors = [p.track_descriptor for p in decoded(tmp_path / "t.pftrace").packet if p.HasField("track_descriptor")]
+    descriptors = [
+        p.track_descriptor
+        for p in decoded(tmp_path / "t.pftrace").packet
+        if p.HasField("track_descriptor")
+    ]
     top = [d for d in descriptors if not d.HasField("parent_uuid")]
     assert top[0].name == "all NPUs"
     assert all(one.sibling_order_rank < other.sibling_order_rank for one, other in pairwise(top))
@@ -70,7 +78,9 @@ def test_same_input_same_bytes(run: Callable[..., arm.Result], tmp_path: Path) -
     assert (tmp_path / "t.pftrace").read_bytes() == first
 
 
-def test_the_result_is_that_without_a_timeline(run: Callable[..., arm.Result], tmp_path: Path) -> None:
+def test_the_result_is_that_without_a_timeline(
+    run: Callable[..., arm.Result], tmp_path: Path
+) -> None:
     platform = arm.Platform.load(str(toy.platform(tmp_path)))
     plain = arm.simulate(arm.load(toy.traces(tmp_path), platform), platform)
     assert plain.to_json() == run().to_json()
@@ -94,7 +104,10 @@ def test_refuses_ranks_without_a_timeline(tmp_path: Path) -> None:
 
 
 def test_a_stalled_run_leaves_no_timeline(tmp_path: Path) -> None:
-    head_to_head = [[et.receive(0, peer, rank, 64), et.send(1, rank, peer, 64, [0])] for rank, peer in ((0, 1), (1, 0))]
+    head_to_head = [
+        [et.receive(0, peer, rank, 64), et.send(1, rank, peer, 64, [0])]
+        for rank, peer in ((0, 1), (1, 0))
+    ]
     platform = arm.Platform("Ring(2)", bandwidth="1 GB/s", latency="0 ns")
     workload = arm.load(et.write(tmp_path / "circle", head_to_head), platform)
     with pytest.raises(arm.StalledError):
@@ -104,7 +117,9 @@ def test_a_stalled_run_leaves_no_timeline(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_leaves_no_timeline(tmp_path: Path) -> None:
     settings = {"scheduler.chunks": 4096}
-    platform = arm.Platform("R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings)
+    platform = arm.Platform(
+        "R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings
+    )
     program = arm.workload.Program()
     program.collective("sum", [], "all_reduce", 1 << 24)
     workload = arm.workload.Workload.listed("sum", [program], [0] * 4096, {})
@@ -134,7 +149,9 @@ def test_the_command_line(armillary: Armillary, tmp_path: Path) -> None:
         (["--ranks", "0"], "nothing shows ranks without a timeline"),
     ],
 )
-def test_the_command_line_refuses(armillary: Armillary, tmp_path: Path, options: list[str], said: str) -> None:
+def test_the_command_line_refuses(
+    armillary: Armillary, tmp_path: Path, options: list[str], said: str
+) -> None:
     done = armillary("run", toy.traces(tmp_path), "-p", toy.platform(tmp_path), *options)
     assert done.returncode == 2
     assert said in done.stderr

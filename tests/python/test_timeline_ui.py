@@ -1,4 +1,5 @@
-"""A timeline opened by Perfetto itself: its trace processor finds the report's sums, its interface shows the tracks."""
+"""A timeline opened by Perfetto itself: its trace processor finds the report's sums, its interface
+shows the tracks."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def running() -> Iterator[Browser]:
 def demo(running: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The demo's two classes of ranks: a pipeline of two stages, tensor and data parallel."""
     platform = arm.Platform.load(str(ROOT / "examples/gpt-64/platform.yml"))
-    workload = arm.load(ROOT / "examples/gpt-64", platform, groups=ROOT / "examples/gpt-64/comm_group.json")
+    workload = arm.load(
+        ROOT / "examples/gpt-64", platform, groups=ROOT / "examples/gpt-64/comm_group.json"
+    )
     path = tmp_path_factory.mktemp("timeline") / "demo.pftrace"
     result = arm.simulate(workload, platform, timeline=path, detail=True)
     with perfetto_ui.opened(running, path) as ui:
@@ -60,7 +63,9 @@ def union(spans: list[tuple[int, int]]) -> int:
 
 
 def test_perfetto_finds_no_fault(demo: Run) -> None:
-    faults = demo.ui.ask("SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0")
+    faults = demo.ui.ask(
+        "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
+    )
     assert faults == []
     assert demo.ui.faults == []
 
@@ -72,8 +77,14 @@ def test_busy_intervals_are_the_reports(demo: Run) -> None:
     for row in report["classes"]:
         name = {"0-31": "ranks 00-31 (32)", "32-63": "ranks 32-63 (32)"}[row["ranks"]]
         states = {
-            state: sum(s["duration"] for s in slices if s["track"] == name and s["name"] == state) / 1e3
-            for state in ("compute", "exposed communication", "exposed remote memory", "exposed local memory")
+            state: sum(s["duration"] for s in slices if s["track"] == name and s["name"] == state)
+            / 1e3
+            for state in (
+                "compute",
+                "exposed communication",
+                "exposed remote memory",
+                "exposed local memory",
+            )
         }
         assert states["compute"] == row["compute_ns"]
         assert states["exposed communication"] == row["exposed_comm_ns"]
@@ -86,22 +97,31 @@ def test_busy_intervals_are_the_reports(demo: Run) -> None:
         assert union(tracks["compute"]) / 1e3 == row["compute_ns"]
         assert union(tracks["communication"]) / 1e3 == row["comm_ns"]
         for dim, dimension in enumerate(report["dimensions"]):
-            busy[dim] += union(tracks.get(f"dim {dim + 1} {dimension['name']}", [])) / 1e3 * row["count"]
-    assert [sum_ / report["ranks"] for sum_ in busy] == pytest.approx([d["busy_ns"] for d in report["dimensions"]])
+            busy[dim] += (
+                union(tracks.get(f"dim {dim + 1} {dimension['name']}", [])) / 1e3 * row["count"]
+            )
+    assert [sum_ / report["ranks"] for sum_ in busy] == pytest.approx(
+        [d["busy_ns"] for d in report["dimensions"]]
+    )
 
 
 def test_perfetto_s_times_are_the_exact_ones_in_whole_nanoseconds(demo: Run) -> None:
     slices = demo.ui.ask(_SLICES)
     assert len(slices) > 1000
     for s in slices:
-        assert (s["ts"], s["ts"] + s["dur"]) == (s["start"] // 1000, (s["start"] + s["duration"]) // 1000)
+        assert (s["ts"], s["ts"] + s["dur"]) == (
+            s["start"] // 1000,
+            (s["start"] + s["duration"]) // 1000,
+        )
     assert all(s["parent"] is None for s in slices)  # what overlaps has lanes of its own
 
 
 def test_flows_lead_from_sends_to_receives_and_on(demo: Run) -> None:
     flows = demo.ui.ask(_FLOWS)
     messages = [flow for flow in flows if flow["sent"] == "send" and flow["received"] == "recv"]
-    sends = demo.ui.ask(f"SELECT COUNT(*) AS n FROM slice s WHERE {_ARG.format('kind')} = 'send'")[0]["n"]
+    sends = demo.ui.ask(f"SELECT COUNT(*) AS n FROM slice s WHERE {_ARG.format('kind')} = 'send'")[
+        0
+    ]["n"]
     assert len(messages) == sends > 0
     assert all(flow["ended"] <= flow["over"] for flow in messages)
     waits = [flow for flow in flows if flow not in messages]
@@ -123,7 +143,9 @@ def test_counters_are_the_report_s_activity(demo: Run) -> None:
     assert compute == [*expected, (int(demo.result.step_time_ns), 0.0)]
     names = {v["name"] for v in values}
     used = [(i, d["name"]) for i, d in enumerate(demo.result.report["dimensions"]) if d["busy_ns"]]
-    assert {name for name in names if name.startswith("using")} == {f"using dim {i + 1} {name}" for i, name in used}
+    assert {name for name in names if name.startswith("using")} == {
+        f"using dim {i + 1} {name}" for i, name in used
+    }
 
 
 def test_the_interface_shows_the_tracks(demo: Run) -> None:
@@ -147,7 +169,10 @@ def test_ranks_of_a_pipeline_stand_in_order(running: Browser, tmp_path: Path) ->
             "rank 08",
             "rank 12",
         ]
-        assert ui.ask("SELECT COUNT(*) AS n FROM slice WHERE name = 'exposed communication'")[0]["n"] > 0
+        assert (
+            ui.ask("SELECT COUNT(*) AS n FROM slice WHERE name = 'exposed communication'")[0]["n"]
+            > 0
+        )
         held = ui.ask(
             "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id "
             "JOIN track g ON t.parent_id = g.id "

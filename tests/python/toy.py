@@ -1,4 +1,5 @@
-"""A platform and a workload small enough to be understood, large enough to have something in every table."""
+"""A platform and a workload small enough to be understood, large enough to have something in every
+table."""
 
 from __future__ import annotations
 

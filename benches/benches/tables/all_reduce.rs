@@ -34,7 +34,11 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 
 fn line(wish: &Wish, row: &Row) -> io::Result<()> {
     let folder = Folder::new(row.name)?;
-    let shape = Shape { blocks: vec![row.block; row.sizes.len()], sizes: row.sizes.clone(), splits: row.splits };
+    let shape = Shape {
+        blocks: vec![row.block; row.sizes.len()],
+        sizes: row.sizes.clone(),
+        splits: row.splits,
+    };
     shape.write(folder.path())?;
     write_traces(&all_reduce(row.bytes, 1), 1, folder.path())?;
     let measure = |fold| {

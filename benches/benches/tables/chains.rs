@@ -6,13 +6,23 @@ use benches::inputs::{Folder, Shape, built, configure, write_traces};
 use sim::run::{BackendKind, run};
 use std::io;
 
-/// NPUs, mean length, and the peer's CPU seconds (ASTRA-sim 518bd513; its chains were of the same kind, not these).
-const CASES: [(u32, u64, &str); 3] = [(256, 200, "1.69"), (1024, 200, "11.2"), (4096, 100, "not finished in 490 s")];
+/// NPUs, mean length, and the peer's CPU seconds (ASTRA-sim 518bd513; its chains were of the same
+/// kind, not these).
+const CASES: [(u32, u64, &str); 3] =
+    [(256, 200, "1.69"), (1024, 200, "11.2"), (4096, 100, "not finished in 490 s")];
 
 pub fn table(wish: &Wish) -> io::Result<()> {
     head(
         "Irregular chains of compute nodes, unfolded",
-        &["NPUs x mean length", "nodes", "peer CPU s", "simulate ms", "M nodes/s", "files to report ms", "M nodes/s"],
+        &[
+            "NPUs x mean length",
+            "nodes",
+            "peer CPU s",
+            "simulate ms",
+            "M nodes/s",
+            "files to report ms",
+            "M nodes/s",
+        ],
     );
     for (npus, mean, peer) in CASES.into_iter().take(if wish.quick { 1 } else { 3 }) {
         let name = format!("{npus} x {mean}");
@@ -35,6 +45,14 @@ fn line(wish: &Wish, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result
     let (both, _) = wish.effort().least(|| run(&config(), &mut |_| true));
     outcome.map_err(|error| io::Error::other(error.to_string()))?;
     let rate = |seconds: f64| digits(nodes as f64 / seconds / 1e6);
-    cells(&[name, &nodes.to_string(), peer, &ms(simulating), &rate(simulating), &ms(both), &rate(both)]);
+    cells(&[
+        name,
+        &nodes.to_string(),
+        peer,
+        &ms(simulating),
+        &rate(simulating),
+        &ms(both),
+        &rate(both),
+    ]);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Training steps: a recorded 64-NPU GPT where its traces lie beside the checkout, and a generated 256-NPU stand-in.
+//! Training steps: a recorded 64-NPU GPT where its traces lie beside the checkout, and a generated
+//! 256-NPU stand-in.
 
 use crate::{Wish, cells, digits, head, ms};
 use benches::gpt::Gpt;
@@ -7,11 +8,13 @@ use sim::run::{BackendKind, Config, read, run};
 use std::io;
 use std::path::Path;
 
-/// CPU seconds and last finish of the peer, by backend, four chunks: `conformance/SPEED.md`, ASTRA-sim 518bd513.
+/// CPU seconds and last finish of the peer, by backend, four chunks: `conformance/SPEED.md`,
+/// ASTRA-sim 518bd513.
 const GPT64: [(BackendKind, f64, u64); 2] =
     [(BackendKind::Analytical, 0.91, 30_106_686), (BackendKind::Link, 0.96, 30_199_609)];
 /// The same on the traces that the stand-in stands for.
-const GPT256: [(BackendKind, f64); 2] = [(BackendKind::Analytical, 49.72), (BackendKind::Link, 43.45)];
+const GPT256: [(BackendKind, f64); 2] =
+    [(BackendKind::Analytical, 49.72), (BackendKind::Link, 43.45)];
 
 pub fn table(wish: &Wish) -> io::Result<()> {
     head(
@@ -35,8 +38,8 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 }
 
 fn recorded(wish: &Wish) -> io::Result<()> {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
     if !folder.exists() {
         println!("| gpt64 skipped: no recorded traces in {} |", folder.display());
         return Ok(());
@@ -51,16 +54,22 @@ fn recorded(wish: &Wish) -> io::Result<()> {
 }
 
 fn stand_in(wish: &Wish) -> io::Result<()> {
-    let gpt = if wish.quick { Gpt { layers: 1, batches: 2, ..Gpt::NPUS_256 } } else { Gpt::NPUS_256 };
+    let gpt =
+        if wish.quick { Gpt { layers: 1, batches: 2, ..Gpt::NPUS_256 } } else { Gpt::NPUS_256 };
     let folder = Folder::new("gpt256")?;
     let [tensor, data, pipeline] = gpt.parallel;
-    let shape =
-        Shape { blocks: vec!["FullyConnected", "Ring", "Switch"], sizes: vec![tensor, data, pipeline], splits: 4 };
+    let shape = Shape {
+        blocks: vec!["FullyConnected", "Ring", "Switch"],
+        sizes: vec![tensor, data, pipeline],
+        splits: 4,
+    };
     shape.write(folder.path())?;
     write_traces(&gpt.workload(), tensor * data * pipeline, folder.path())?;
     for (backend, peer) in GPT256 {
         let shown = format!("{peer} (other traces)");
-        line(wish, "gpt256 stand-in tp8_dp8_pp4", folder.path(), backend, &shown, None, |ns| format!("{ns} ns"))?;
+        line(wish, "gpt256 stand-in tp8_dp8_pp4", folder.path(), backend, &shown, None, |ns| {
+            format!("{ns} ns")
+        })?;
     }
     Ok(())
 }
@@ -86,7 +95,10 @@ fn line(
     let (both, _) = wish.effort().least(|| simulate(&config(false)));
     let (folded, _) = wish.effort().least(|| simulate(&config(true)));
     let outcome = outcome.map_err(fault)?;
-    let last = (0..outcome.report.ranks as u32).map(|rank| outcome.finish(rank).0 / 1000).max().unwrap_or(0);
+    let last = (0..outcome.report.ranks as u32)
+        .map(|rank| outcome.finish(rank).0 / 1000)
+        .max()
+        .unwrap_or(0);
     cells(&[
         name.to_string(),
         format!("{backend:?}").to_lowercase(),

@@ -1,8 +1,10 @@
-//! The tables of `benchmarks/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION] [CASE]`.
+//! The tables of `benchmarks/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
+//! [CASE]`.
 //!
-//! Sections: all-reduce, million, gpt, chains, transfers, reading; `CASE` keeps the rows whose name contains it. Times are CPU seconds or
-//! milliseconds of this process, the least of up to seven runs (`benches::clock`). `--quick` runs small cases once, to see that
-//! everything still runs. Markdown on stdout.
+//! Sections: all-reduce, million, gpt, chains, transfers, reading; `CASE` keeps the rows whose name
+//! contains it. Times are CPU seconds or milliseconds of this process, the least of up to seven
+//! runs (`benches::clock`). `--quick` runs small cases once, to see that everything still runs.
+//! Markdown on stdout.
 
 mod all_reduce;
 mod chains;
@@ -74,7 +76,8 @@ fn in_child(words: &[String]) -> io::Result<()> {
 
 /// Runs `words` as [`in_child`] and gives what it printed.
 fn child(words: &[&str]) -> io::Result<Vec<String>> {
-    let output = std::process::Command::new(std::env::current_exe()?).arg(CHILD).args(words).output()?;
+    let output =
+        std::process::Command::new(std::env::current_exe()?).arg(CHILD).args(words).output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }

@@ -1,4 +1,5 @@
-//! A million NPUs: one all-reduce on a 100x100x100 torus, folded, with the memory of the whole process.
+//! A million NPUs: one all-reduce on a 100x100x100 torus, folded, with the memory of the whole
+//! process.
 
 use crate::{Wish, cells, child as measured, digits, head, ms};
 use benches::clock::{Effort, peak_memory_mb};
@@ -11,9 +12,16 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         "100x100x100 torus (1,000,000 NPUs), all-reduce, folded (files to report, a process of its own)",
         &["bytes", "backend", "CPU ms", "peak memory MB", "finish ns"],
     );
-    let cases = [("1048576", "analytical"), ("1073741824", "analytical"), ("1048576", "link"), ("1073741824", "link")];
-    for (bytes, backend) in
-        cases.into_iter().filter(|(_, backend)| wish.row(backend)).take(if wish.quick { 1 } else { 4 })
+    let cases = [
+        ("1048576", "analytical"),
+        ("1073741824", "analytical"),
+        ("1048576", "link"),
+        ("1073741824", "link"),
+    ];
+    for (bytes, backend) in cases
+        .into_iter()
+        .filter(|(_, backend)| wish.row(backend))
+        .take(if wish.quick { 1 } else { 4 })
     {
         let runs = if wish.quick { "1" } else { "5" };
         // Memory from a process that runs once, time from one that runs again and again.
@@ -35,6 +43,11 @@ pub fn child(words: &[String]) -> io::Result<()> {
     let (seconds, outcome) =
         effort.least(|| run(&configure(folder.path(), "trace.0.et", backend, true), &mut |_| true));
     let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
-    println!("{} {} {}", ms(seconds), peak_memory_mb().map_or("?".into(), digits), outcome.finish(0).0 / 1000);
+    println!(
+        "{} {} {}",
+        ms(seconds),
+        peak_memory_mb().map_or("?".into(), digits),
+        outcome.finish(0).0 / 1000
+    );
     Ok(())
 }

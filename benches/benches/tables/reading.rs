@@ -1,4 +1,5 @@
-//! Reading traces: a file of a gigabyte of protobuf, and smaller ones as JSON and gzip, each in a process of its own.
+//! Reading traces: a file of a gigabyte of protobuf, and smaller ones as JSON and gzip, each in a
+//! process of its own.
 
 use crate::{Wish, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
@@ -18,7 +19,10 @@ const BLOCK: u64 = 50_000;
 type Writer = fn(&Workload, &mut Vec<u8>) -> io::Result<()>;
 
 pub fn table(wish: &Wish) -> io::Result<()> {
-    head("Reading one trace", &["file", "MB", "nodes", "CPU s", "M nodes/s", "MB/s", "peak memory MB", "of the file"]);
+    head(
+        "Reading one trace",
+        &["file", "MB", "nodes", "CPU s", "M nodes/s", "MB/s", "peak memory MB", "of the file"],
+    );
     let size: u64 = if wish.quick { 2_000_000 } else { 1_000_000_000 };
     let protobuf: Writer = |workload, out| write_protobuf(workload, 0, out);
     let json: Writer = |workload, out| write_json(workload, 0, out);
@@ -47,7 +51,8 @@ fn generate(path: &Path, size: u64, writer: Writer, gzip: bool) -> io::Result<u6
     while written < size {
         bytes.clear();
         writer(&block(nodes), &mut bytes)?;
-        // Only the first block keeps its metadata, a short message behind a length of one byte, or a line.
+        // Only the first block keeps its metadata, a short message behind a length of one byte, or
+        // a line.
         let skip = match (nodes, bytes[0]) {
             (0, _) => 0,
             (_, b'{') => bytes.iter().position(|&b| b == b'\n').map_or(0, |at| at + 1),
@@ -61,14 +66,21 @@ fn generate(path: &Path, size: u64, writer: Writer, gzip: bool) -> io::Result<u6
     Ok(nodes)
 }
 
-/// Nodes as training traces have them: mostly computations, a tenth collectives, names, durations and one or two dependencies.
+/// Nodes as training traces have them: mostly computations, a tenth collectives, names, durations
+/// and one or two dependencies.
 fn block(first: u64) -> Workload {
     let mut numbers = Numbers(first);
     let mut builder = ProgramBuilder::default();
     for id in first..first + BLOCK {
         let bytes = Bytes(4096 * (1 + numbers.below(1 << 16)));
-        let collective =
-            Op::Collective { kind: CollectiveKind::AllReduce, bytes, slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+        let collective = Op::Collective {
+            kind: CollectiveKind::AllReduce,
+            bytes,
+            slot: 0,
+            priority: 0,
+            dims: u32::MAX,
+            root: 0,
+        };
         let compute = Op::Compute {
             operations: Some(numbers.below(1 << 34)),
             bytes: Some(bytes),
@@ -76,10 +88,17 @@ fn block(first: u64) -> Workload {
             kernel: Kernel::Other,
         };
         let op = if numbers.below(10) == 0 { collective } else { compute };
-        let deps =
-            [1, 1 + numbers.below(20)].into_iter().filter_map(|back| id.checked_sub(back)).filter(|&dep| dep >= first);
-        let name = ["aten::mm", "aten::add_", "nccl:all_reduce", "aten::layer_norm"][numbers.below(4) as usize];
-        builder.push(Node { id, duration: Span::from_ns(1000 * numbers.below(900)), op }, name, deps);
+        let deps = [1, 1 + numbers.below(20)]
+            .into_iter()
+            .filter_map(|back| id.checked_sub(back))
+            .filter(|&dep| dep >= first);
+        let name = ["aten::mm", "aten::add_", "nccl:all_reduce", "aten::layer_norm"]
+            [numbers.below(4) as usize];
+        builder.push(
+            Node { id, duration: Span::from_ns(1000 * numbers.below(900)), op },
+            name,
+            deps,
+        );
     }
     Workload::uniform(builder.build().expect("ids ascend"), 1)
 }
@@ -108,8 +127,8 @@ fn line(name: &str, path: &Path, nodes: u64) -> io::Result<()> {
 /// Prints seconds, megabytes and nodes of reading `[path]`.
 pub fn child(words: &[String]) -> io::Result<()> {
     let once = Effort { runs: 1, ..Effort::FULL };
-    let (seconds, workload) =
-        once.least(|| trace::chakra::read(Path::new(&words[0]), Some(1), &[], &ReadOptions::default()));
+    let (seconds, workload) = once
+        .least(|| trace::chakra::read(Path::new(&words[0]), Some(1), &[], &ReadOptions::default()));
     let workload = workload.map_err(|problems| io::Error::other(format!("{problems:?}")))?;
     println!("{seconds} {} {}", peak_memory_mb().unwrap_or(0.0), workload.operations());
     Ok(())
@@ -122,8 +141,9 @@ fn ranks(wish: &Wish) -> io::Result<()> {
     let folder = Folder::new("ranks")?;
     Shape { blocks: vec!["Ring"], sizes: vec![count], splits: 1 }.write(folder.path())?;
     write_traces(&all_reduce(1 << 30, count), count, folder.path())?;
-    let (seconds, workload) =
-        wish.effort().least(|| read(&configure(folder.path(), "trace", BackendKind::Analytical, false)));
+    let (seconds, workload) = wish
+        .effort()
+        .least(|| read(&configure(folder.path(), "trace", BackendKind::Analytical, false)));
     let files = workload.map_err(|error| io::Error::other(error.to_string()))?.ranks.len();
     cells(&[files.to_string(), digits(seconds * 1e3), digits(seconds * 1e6 / files as f64)]);
     Ok(())

@@ -1,4 +1,5 @@
-//! The event path, apart from every closed form: transfers a second through a backend alone, and through the whole executor.
+//! The event path, apart from every closed form: transfers a second through a backend alone, and
+//! through the whole executor.
 
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
@@ -15,32 +16,43 @@ const BANDWIDTH: Bandwidth = Bandwidth(50_000_000_000);
 const LATENCY: Span = Span::from_ns(500);
 
 pub fn table(wish: &Wish) -> io::Result<()> {
-    head("Event path: 16x16x16 torus, no closed form", &["what", "backend", "transfers", "CPU ms", "M transfers/s"]);
+    head(
+        "Event path: 16x16x16 torus, no closed form",
+        &["what", "backend", "transfers", "CPU ms", "M transfers/s"],
+    );
     alone(wish);
     executor(wish)
 }
 
-/// Every NPU sends to its right neighbour in each dimension in turn; a delivery starts the next transfer.
+/// Every NPU sends to its right neighbour in each dimension in turn; a delivery starts the next
+/// transfer.
 fn alone(wish: &Wish) {
     let cost = LinkCost::Exact { bandwidth: BANDWIDTH, latency: LATENCY };
     let dim = Dim { block: Block::Ring, size: SIDE, bandwidth: BANDWIDTH, latency: LATENCY };
-    let graph = || LinkGraph::new(&Fabric::Stacked([dim.clone(), dim.clone(), dim.clone()].to_vec())).expect("a torus");
+    let graph = || {
+        LinkGraph::new(&Fabric::Stacked([dim.clone(), dim.clone(), dim.clone()].to_vec()))
+            .expect("a torus")
+    };
     let rounds = if wish.quick { 3 } else { 600 };
     for (what, spread) in [("backend alone, in step", 0), ("backend alone, out of step", 977)] {
         if !wish.row(what) {
             continue;
         }
-        let analytical = || Analytical::stacked(&[(Block::Ring, SIDE, cost); 3], Crossing::Every, Ports::OneAtATime);
+        let analytical = || {
+            Analytical::stacked(&[(Block::Ring, SIDE, cost); 3], Crossing::Every, Ports::OneAtATime)
+        };
         row(what, "analytical", wish.effort().least(|| drive(analytical(), rounds, spread)));
         row(
             what,
             "link",
-            wish.effort().least(|| drive(LinkQueues::new(graph(), vec![cost; 3], false), rounds, spread)),
+            wish.effort()
+                .least(|| drive(LinkQueues::new(graph(), vec![cost; 3], false), rounds, spread)),
         );
     }
 }
 
-/// `rounds` transfers of each NPU; NPUs start `spread` ps apart and send sizes that keep them apart.
+/// `rounds` transfers of each NPU; NPUs start `spread` ps apart and send sizes that keep them
+/// apart.
 fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
     let mut sequence = Sequence::default();
     let transfer = |round: u64, src: u32| {
@@ -61,7 +73,8 @@ fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
         backend.advance(Stamp::MAX, &mut sequence, &mut finished);
         for delivery in finished.drain(..) {
             count += 1;
-            let (round, npu) = (delivery.token / u64::from(NPUS) + 1, (delivery.token % u64::from(NPUS)) as u32);
+            let (round, npu) =
+                (delivery.token / u64::from(NPUS) + 1, (delivery.token % u64::from(NPUS)) as u32);
             if round < rounds {
                 backend.start(delivery.time, transfer(round, npu), &mut sequence);
             }
@@ -76,8 +89,12 @@ fn executor(wish: &Wish) -> io::Result<()> {
     Shape { blocks: vec!["Ring"; 3], sizes: vec![SIDE; 3], splits }.write(folder.path())?;
     for (name, backend) in [("analytical", BackendKind::Analytical), ("link", BackendKind::Link)] {
         if wish.row(what) {
-            let config = built(&configure(folder.path(), "trace", backend, false), all_reduce(1 << 30, NPUS));
-            let (seconds, outcome) = wish.effort().least(|| run_with(&config, false, &mut |_| true));
+            let config = built(
+                &configure(folder.path(), "trace", backend, false),
+                all_reduce(1 << 30, NPUS),
+            );
+            let (seconds, outcome) =
+                wish.effort().least(|| run_with(&config, false, &mut |_| true));
             let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
             row(what, name, (seconds, outcome.report.counts.transfers as u64));
         }
@@ -86,5 +103,11 @@ fn executor(wish: &Wish) -> io::Result<()> {
 }
 
 fn row(what: &str, backend: &str, (seconds, count): (f64, u64)) {
-    cells(&[what, backend, &count.to_string(), &ms(seconds), &digits(count as f64 / seconds / 1e6)]);
+    cells(&[
+        what,
+        backend,
+        &count.to_string(),
+        &ms(seconds),
+        &digits(count as f64 / seconds / 1e6),
+    ]);
 }

@@ -1,9 +1,11 @@
-//! The algorithms, one collective on one group as a request, and the dispatcher that makes a plan of it.
+//! The algorithms, one collective on one group as a request, and the dispatcher that makes a plan
+//! of it.
 
 use crate::{Plan, PlanError, direct, double_binary_tree, halving_doubling, in_network, ring};
 use graph::CollectiveKind;
 
-/// Steps a plan may hold (48 bytes each, and a message's token has 23 bits for its step); beyond it [`PlanError::TooLarge`].
+/// Steps a plan may hold (48 bytes each, and a message's token has 23 bits for its step); beyond it
+/// [`PlanError::TooLarge`].
 pub const MAX_STEPS: u64 = 1 << 23;
 
 /// Positions a plan may have, so that sums of two positions stay in 32 bits.
@@ -19,10 +21,11 @@ pub enum Algorithm {
         /// Messages in flight, `None` for all.
         window: Option<u32>,
     },
-    /// Recursive halving and doubling, powers of two only; a binomial tree for rooted kinds and dissemination for the
-    /// barrier, any number.
+    /// Recursive halving and doubling, powers of two only; a binomial tree for rooted kinds and
+    /// dissemination for the barrier, any number.
     HalvingDoubling,
-    /// Two complementary binary trees, alternate chunks on each; all-reduce, reduce, broadcast and barrier.
+    /// Two complementary binary trees, alternate chunks on each; all-reduce, reduce, broadcast and
+    /// barrier.
     DoubleBinaryTree,
     /// The switch between the positions reduces; all-reduce and barrier, on a switch only.
     InNetwork,
@@ -54,7 +57,8 @@ pub struct Request {
     pub bytes: u64,
     /// Position of the root; other kinds ignore it.
     pub root: u32,
-    /// Ordinal of the chunk: its parity picks the tree of the double binary tree, nothing else looks at it.
+    /// Ordinal of the chunk: its parity picks the tree of the double binary tree, nothing else
+    /// looks at it.
     pub chunk: u32,
 }
 
@@ -107,9 +111,10 @@ impl Request {
     fn steps(&self) -> u64 {
         let n = u64::from(self.n);
         match (self.algorithm, self.kind) {
-            (Algorithm::Ring, CollectiveKind::AllToAll | CollectiveKind::Gather | CollectiveKind::Scatter) => {
-                n * (n - 1) / 2
-            }
+            (
+                Algorithm::Ring,
+                CollectiveKind::AllToAll | CollectiveKind::Gather | CollectiveKind::Scatter,
+            ) => n * (n - 1) / 2,
             _ => 4 * n,
         }
     }
@@ -121,8 +126,9 @@ pub fn is_rooted(kind: CollectiveKind) -> bool {
     matches!(kind, Broadcast | Reduce | Gather | Scatter)
 }
 
-/// The plan of one collective of one chunk on one group: `bytes` per NPU as `graph::Op::Collective` means them, `root` a
-/// position (unrooted kinds ignore it), `chunk` the ordinal whose parity picks the tree of the double binary tree.
+/// The plan of one collective of one chunk on one group: `bytes` per NPU as `graph::Op::Collective`
+/// means them, `root` a position (unrooted kinds ignore it), `chunk` the ordinal whose parity picks
+/// the tree of the double binary tree.
 ///
 /// # Errors
 /// [`PlanError`]: an empty group, a root outside, an algorithm that cannot run this kind or number.

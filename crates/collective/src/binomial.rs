@@ -1,10 +1,12 @@
 //! Binomial trees for broadcast, reduce, gather and scatter, on any number of positions.
 //!
-//! Relative to the root, position `v` has the parent `v - lowbit(v)` and the children `v + 2^k` for `2^k < lowbit(v)`, as far
-//! as they exist; below it (itself included) are `v .. v + size`, with `size = min(lowbit(v), n - v)`.
-//! `ceil(log2 n)` rounds. Broadcast and reduce send the whole buffer over `n-1` edges: `(n-1) m` bytes. Gather and scatter
-//! send over an edge the blocks below it: block v travels `popcount(v)` edges, `n/2 log2 n` blocks in all on a power of two.
-//! Source: Thakur, Rabenseifner, Gropp 2005, section 4; Chan et al. 2007, section 3 (minimum spanning trees).
+//! Relative to the root, position `v` has the parent `v - lowbit(v)` and the children `v + 2^k` for
+//! `2^k < lowbit(v)`, as far as they exist; below it (itself included) are `v .. v + size`, with
+//! `size = min(lowbit(v), n - v)`. `ceil(log2 n)` rounds. Broadcast and reduce send the whole
+//! buffer over `n-1` edges: `(n-1) m` bytes. Gather and scatter send over an edge the blocks below
+//! it: block v travels `popcount(v)` edges, `n/2 log2 n` blocks in all on a power of two. Source:
+//! Thakur, Rabenseifner, Gropp 2005, section 4; Chan et al. 2007, section 3 (minimum spanning
+//! trees).
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -18,12 +20,17 @@ use graph::CollectiveKind;
 pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
     if !crate::is_rooted(kind) {
         let allowed = "broadcast, reduce, gather and scatter";
-        return Err(PlanError::Unsupported { algorithm: Algorithm::HalvingDoubling, kind: kind.name(), allowed });
+        return Err(PlanError::Unsupported {
+            algorithm: Algorithm::HalvingDoubling,
+            kind: kind.name(),
+            allowed,
+        });
     }
     Request { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
 }
 
-/// A position's place in the tree: the bit to its parent (0 at the root) and how many positions are below it, with itself.
+/// A position's place in the tree: the bit to its parent (0 at the root) and how many positions are
+/// below it, with itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     up: u32,
@@ -59,7 +66,9 @@ pub(crate) fn make(request: &Request) -> Plan {
         CollectiveKind::Scatter => {
             Plan::by_role(n, place, |p| outwards(n, p, |count| blocks(request.fragment(), count)))
         }
-        CollectiveKind::Gather => Plan::by_role(n, place, |p| inwards(n, p, blocks(bytes, p.size), 0)),
+        CollectiveKind::Gather => {
+            Plan::by_role(n, place, |p| inwards(n, p, blocks(bytes, p.size), 0))
+        }
         _ => Plan::by_role(n, place, |p| inwards(n, p, bytes, bytes)),
     }
 }

@@ -1,9 +1,11 @@
-//! Algorithms read from files: a small operation graph for each position (Chakra custom collectives, MSCCL XML).
+//! Algorithms read from files: a small operation graph for each position (Chakra custom
+//! collectives, MSCCL XML).
 //!
-//! Here: the data, and the check that such an algorithm can run to its end. What it computes is the file's own affair.
-//! The sizes are the file's own for Chakra; for MSCCL they are fractions of the buffer and the reader makes bytes of them.
-//! Model of the check: a send ends when it is issued, a receive when the k-th receive of its channel has the k-th send; a channel
-//! is (source, destination, tag, bytes).
+//! Here: the data, and the check that such an algorithm can run to its end. What it computes is the
+//! file's own affair. The sizes are the file's own for Chakra; for MSCCL they are fractions of the
+//! buffer and the reader makes bytes of them. Model of the check: a send ends when it is issued, a
+//! receive when the k-th receive of its channel has the k-th send; a channel is (source,
+//! destination, tag, bytes).
 
 use graph::{Node, Op, Problem, Program};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,18 +16,23 @@ use std::sync::Arc;
 pub struct Custom {
     /// Name for people and errors.
     pub name: String,
-    /// One program a position; sends and receives use peer offsets in positions. Programs may be shared.
+    /// One program a position; sends and receives use peer offsets in positions. Programs may be
+    /// shared.
     pub positions: Vec<Arc<Program>>,
 }
 
 impl Custom {
-    /// Everything that keeps the algorithm from running to its end on any backend; empty when it does.
+    /// Everything that keeps the algorithm from running to its end on any backend; empty when it
+    /// does.
     ///
-    /// Looked for: no positions, operations that make no sense inside a collective, peers outside or oneself, sends and
-    /// receives that do not match, and circular waits over all positions.
+    /// Looked for: no positions, operations that make no sense inside a collective, peers outside
+    /// or oneself, sends and receives that do not match, and circular waits over all positions.
     pub fn check(&self) -> Vec<Problem> {
         if self.positions.is_empty() {
-            return vec![Problem::new(&self.name, "", "an algorithm for no position").help("at least one program")];
+            return vec![
+                Problem::new(&self.name, "", "an algorithm for no position")
+                    .help("at least one program"),
+            ];
         }
         let mut problems = self.misplaced();
         if problems.is_empty() {
@@ -36,7 +43,10 @@ impl Custom {
     }
 
     fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
-        self.positions.iter().enumerate().flat_map(|(p, program)| program.nodes().iter().map(move |node| (p, node)))
+        self.positions
+            .iter()
+            .enumerate()
+            .flat_map(|(p, program)| program.nodes().iter().map(move |node| (p, node)))
     }
 
     fn problem(&self, position: usize, node: &Node, message: String) -> Problem {
@@ -49,18 +59,25 @@ impl Custom {
         let fault = |(position, node): (usize, &Node)| match node.op {
             Op::Send { peer, .. } | Op::Recv { peer, .. } => {
                 let other = position as i64 + i64::from(peer);
-                let message = || format!("a message between position {position} and position {other}");
+                let message =
+                    || format!("a message between position {position} and position {other}");
                 let help = || format!("another position of 0 to {}", n - 1);
                 (peer == 0 || !(0..n as i64).contains(&other))
                     .then(|| self.problem(position, node, message()).help(help()))
             }
             Op::Collective { kind, .. } => {
                 let message = format!("{} inside a custom collective", kind.name());
-                Some(self.problem(position, node, message).help("send, receive, compute and metadata nodes"))
+                Some(
+                    self.problem(position, node, message)
+                        .help("send, receive, compute and metadata nodes"),
+                )
             }
             Op::Memory { .. } => {
                 let message = "a memory operation inside a custom collective".to_string();
-                Some(self.problem(position, node, message).help("send, receive, compute and metadata nodes"))
+                Some(
+                    self.problem(position, node, message)
+                        .help("send, receive, compute and metadata nodes"),
+                )
             }
             Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => None,
         };
@@ -76,7 +93,10 @@ impl Custom {
                 if sends { entry.0.push(node) } else { entry.1.push(node) }
             }
         }
-        channels.iter().filter_map(|(channel, (sends, receives))| self.surplus(channel, sends, receives)).collect()
+        channels
+            .iter()
+            .filter_map(|(channel, (sends, receives))| self.surplus(channel, sends, receives))
+            .collect()
     }
 
     fn surplus(&self, channel: &Channel, sends: &[&Node], receives: &[&Node]) -> Option<Problem> {
@@ -90,10 +110,15 @@ impl Custom {
             channel.from,
             channel.to
         );
-        let surplus =
-            sends[both..].iter().map(|&s| (channel.from, s)).chain(receives[both..].iter().map(|&r| (channel.to, r)));
+        let surplus = sends[both..]
+            .iter()
+            .map(|&s| (channel.from, s))
+            .chain(receives[both..].iter().map(|&r| (channel.to, r)));
         let help = "for every send one receive of the same tag and size";
-        surplus.take(1).map(|(position, node)| self.problem(position, node, message.clone()).help(help)).next()
+        surplus
+            .take(1)
+            .map(|(position, node)| self.problem(position, node, message.clone()).help(help))
+            .next()
     }
 }
 
@@ -141,7 +166,8 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(custom: &'a Custom) -> Walk<'a> {
-        let waits = |p: &Arc<Program>| (0..p.nodes().len()).map(|i| Some(p.deps(i).len() as u32)).collect();
+        let waits =
+            |p: &Arc<Program>| (0..p.nodes().len()).map(|i| Some(p.deps(i).len() as u32)).collect();
         let waits: Vec<Vec<Option<u32>>> = custom.positions.iter().map(waits).collect();
         let mut walk = Walk { custom, waits, ready: VecDeque::new(), pending: BTreeMap::new() };
         walk.ready = walk.all(|waits| waits == Some(0)).into();
@@ -209,11 +235,14 @@ impl<'a> Walk<'a> {
     fn waits_for(&self, at: At, sends: &BTreeMap<Channel, At>) -> Option<At> {
         let open = |&&dep: &&u32| self.waits[at.0][dep as usize].is_some();
         let dep = self.custom.positions[at.0].deps(at.1).iter().find(open);
-        let send = || Channel::of(at.0, self.node(at)).and_then(|(channel, _)| sends.get(&channel).copied());
+        let send = || {
+            Channel::of(at.0, self.node(at)).and_then(|(channel, _)| sends.get(&channel).copied())
+        };
         dep.map(|&dep| (at.0, dep as usize)).or_else(send)
     }
 
-    /// Follows the waits from `start` until they come round; `seen`: the search that met a node first, and how deep.
+    /// Follows the waits from `start` until they come round; `seen`: the search that met a node
+    /// first, and how deep.
     fn circle(
         &self,
         start: At,
@@ -241,7 +270,8 @@ impl<'a> Walk<'a> {
             names.push(format!("{} more", circle.len() - names.len()));
         }
         let message = format!("operations wait for each other in a circle: {}", names.join(" -> "));
-        Problem::new(&self.custom.name, name(&circle[0]), message).help("dependencies and messages without a circle")
+        Problem::new(&self.custom.name, name(&circle[0]), message)
+            .help("dependencies and messages without a circle")
     }
 }
 
@@ -269,7 +299,11 @@ mod tests {
     }
 
     fn check(positions: Vec<Arc<Program>>) -> Vec<String> {
-        Custom { name: "mine.et".into(), positions }.check().iter().map(Problem::to_string).collect()
+        Custom { name: "mine.et".into(), positions }
+            .check()
+            .iter()
+            .map(Problem::to_string)
+            .collect()
     }
 
     /// A ring all-gather in which each position forwards what it received.
@@ -280,7 +314,11 @@ mod tests {
             for k in 0..steps {
                 let node = |id, op| Node { id, duration: Span::ZERO, op };
                 builder.push(node(2 * k, send(next, 64, 0)), "", (k > 0).then(|| 2 * k - 1));
-                builder.push(node(2 * k + 1, recv(previous, 64, 0)), "", (k > 0).then(|| 2 * k - 1));
+                builder.push(
+                    node(2 * k + 1, recv(previous, 64, 0)),
+                    "",
+                    (k > 0).then(|| 2 * k - 1),
+                );
             }
             Arc::new(builder.build().unwrap())
         };
@@ -294,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_missing_receive_is_named() {
-        let problems = check(vec![program(&[(send(1, 8, 3), &[])]), program(&[(recv(-1, 9, 3), &[])])]);
+        let problems =
+            check(vec![program(&[(send(1, 8, 3), &[])]), program(&[(recv(-1, 9, 3), &[])])]);
         assert_eq!(
             problems,
             [
@@ -311,7 +350,8 @@ mod tests {
         let wait_first = |peer: i32| program(&[(recv(peer, 8, 0), &[]), (send(peer, 8, 0), &[0])]);
         let problems = check(vec![wait_first(1), wait_first(-1)]);
         assert_eq!(problems.len(), 1);
-        let circle = "position 0 node 0 -> position 1 node 1 -> position 1 node 0 -> position 0 node 1";
+        let circle =
+            "position 0 node 0 -> position 1 node 1 -> position 1 node 0 -> position 0 node 1";
         assert!(problems[0].contains(circle), "{problems:?}");
     }
 
@@ -324,11 +364,21 @@ mod tests {
     #[test]
     fn peers_outside_and_foreign_operations_are_named() {
         let memory = Op::Memory { store: false, bytes: Bytes(1), reach: graph::Reach::Remote };
-        let problems = check(vec![program(&[(send(2, 8, 0), &[]), (recv(0, 8, 0), &[]), (memory, &[])]), program(&[])]);
+        let problems = check(vec![
+            program(&[(send(2, 8, 0), &[]), (recv(0, 8, 0), &[]), (memory, &[])]),
+            program(&[]),
+        ]);
         assert_eq!(problems.len(), 3);
-        assert!(problems[0].contains("between position 0 and position 2 (allowed: another position of 0 to 1)"));
+        assert!(
+            problems[0].contains(
+                "between position 0 and position 2 (allowed: another position of 0 to 1)"
+            )
+        );
         assert!(problems[1].contains("position 0 and position 0"));
         assert!(problems[2].contains("memory operation"));
-        assert_eq!(check(vec![]), ["mine.et: an algorithm for no position (allowed: at least one program)"]);
+        assert_eq!(
+            check(vec![]),
+            ["mine.et: an algorithm for no position (allowed: at least one program)"]
+        );
     }
 }

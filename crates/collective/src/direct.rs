@@ -1,12 +1,15 @@
-//! Direct: every position sends to every other at once, in the order +1, +2, ...; with a window, that many at a time.
+//! Direct: every position sends to every other at once, in the order +1, +2, ...; with a window,
+//! that many at a time.
 //!
-//! With `f = ceil(m / n)` bytes a fragment: reduce-scatter and all-to-all send `(n-1) f` bytes an NPU in 1 round, all-gather
-//! `(n-1) m`, all-reduce `2 (n-1) f` in 2 rounds (reduce-scatter, then all-gather once all n-1 fragments are reduced),
-//! broadcast and reduce `(n-1) m` in all, gather `(n-1) m` and scatter `(n-1) f` in all, at the root's port.
+//! With `f = ceil(m / n)` bytes a fragment: reduce-scatter and all-to-all send `(n-1) f` bytes an
+//! NPU in 1 round, all-gather `(n-1) m`, all-reduce `2 (n-1) f` in 2 rounds (reduce-scatter, then
+//! all-gather once all n-1 fragments are reduced), broadcast and reduce `(n-1) m` in all, gather
+//! `(n-1) m` and scatter `(n-1) f` in all, at the root's port.
 //!
-//! Window W: send k waits for `k+1-W` usable receptions of its half. At the root of a gather or reduce it bounds the receives
-//! posted; a broadcast or scatter receives nothing it could count, so there it changes nothing.
-//! Source: Rashidi et al., HOTI 2020, Table II ("AllToAll"); Chan et al. 2007, section 4.
+//! Window W: send k waits for `k+1-W` usable receptions of its half. At the root of a gather or
+//! reduce it bounds the receives posted; a broadcast or scatter receives nothing it could count, so
+//! there it changes nothing. Source: Rashidi et al., HOTI 2020, Table II ("AllToAll"); Chan et al.
+//! 2007, section 4.
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -17,7 +20,13 @@ use graph::CollectiveKind;
 ///
 /// # Errors
 /// An empty group, a root outside the group, a window of 0.
-pub fn plan(kind: CollectiveKind, window: Option<u32>, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
+pub fn plan(
+    kind: CollectiveKind,
+    window: Option<u32>,
+    n: u32,
+    bytes: u64,
+    root: u32,
+) -> Result<Plan, PlanError> {
     Request { kind, algorithm: Algorithm::Direct { window }, n, bytes, root, chunk: 0 }.plan()
 }
 
@@ -31,9 +40,10 @@ pub(crate) fn make(request: &Request, window: Option<u32>) -> Plan {
             let steps = half(fragment, 0).chain(half(fragment, n - 1)).collect();
             Plan::uniform(n, Script { steps, charges: charges(n, fragment, 2) })
         }
-        CollectiveKind::ReduceScatter => {
-            Plan::uniform(n, Script { steps: half(fragment, 0).collect(), charges: charges(n, fragment, 1) })
-        }
+        CollectiveKind::ReduceScatter => Plan::uniform(
+            n,
+            Script { steps: half(fragment, 0).collect(), charges: charges(n, fragment, 1) },
+        ),
         CollectiveKind::AllGather => Plan::uniform(n, Script::plain(half(bytes, 0).collect())),
         CollectiveKind::AllToAll => Plan::uniform(n, Script::plain(half(fragment, 0).collect())),
         CollectiveKind::Barrier => Plan::uniform(n, Script::plain(half(0, 0).collect())),
@@ -44,7 +54,8 @@ pub(crate) fn make(request: &Request, window: Option<u32>) -> Plan {
     }
 }
 
-/// One exchange with every other position, the first of them being step (and receive) `first` of the script.
+/// One exchange with every other position, the first of them being step (and receive) `first` of
+/// the script.
 fn exchanges(n: u32, window: u32, bytes: u64, first: u32) -> impl Iterator<Item = Step> {
     (0..n - 1).map(move |k| {
         let after = first + (k + 1).saturating_sub(window);
@@ -73,7 +84,10 @@ fn inwards(n: u32, root: u32, window: u32, bytes: u64, charge: u64) -> Plan {
         n,
         |p| (p + n - root) % n,
         |v| match v {
-            0 => Script { steps: (0..n - 1).map(receive).collect(), charges: vec![charge; n as usize - 1] },
+            0 => Script {
+                steps: (0..n - 1).map(receive).collect(),
+                charges: vec![charge; n as usize - 1],
+            },
             _ => Script::plain(vec![Step::send(To::At(root), bytes, v - 1, 0)]),
         },
     )
@@ -87,7 +101,9 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
     match request.kind {
         CollectiveKind::ReduceScatter => Content::reduced(to),
         CollectiveKind::AllReduce if step < n - 1 => Content::reduced(to),
-        CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::Gather => Content::stored(own),
+        CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::Gather => {
+            Content::stored(own)
+        }
         CollectiveKind::AllToAll => Content::stored(own * u64::from(n) + to),
         CollectiveKind::Barrier => Content::Everything,
         CollectiveKind::Broadcast => Content::stored(0),
@@ -98,12 +114,17 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
 
 /// Blocks a message buffer is cut into.
 pub(crate) fn cut(request: &Request) -> u32 {
-    if crate::is_rooted(request.kind) && request.kind != CollectiveKind::Scatter { 1 } else { request.n }
+    if crate::is_rooted(request.kind) && request.kind != CollectiveKind::Scatter {
+        1
+    } else {
+        request.n
+    }
 }
 
 /// Bytes that all positions send together.
 pub(crate) fn volume(request: &Request) -> u128 {
-    let (n, m, f) = (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
+    let (n, m, f) =
+        (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     match request.kind {
         CollectiveKind::AllReduce => n * 2 * (n - 1) * f,
         CollectiveKind::ReduceScatter | CollectiveKind::AllToAll => n * (n - 1) * f,

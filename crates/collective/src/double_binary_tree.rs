@@ -1,15 +1,18 @@
-//! Double binary tree: even chunks run on one binary tree, odd chunks on another in which (nearly) all leaves are inner.
+//! Double binary tree: even chunks run on one binary tree, odd chunks on another in which (nearly)
+//! all leaves are inner.
 //!
-//! Each tree is numbered in order: over labels `0..n`, label 0 is the root with one child, an odd label is a leaf, and label
-//! v with lowest bit b has the children `v - b/2` and `v + b/2` (or, where that is outside, the nearest lower one that
-//! exists). The second tree relabels: mirrored when the number of tree nodes is even, shifted by one when it is odd.
-//! All-reduce, barrier: all positions take part in the relabelling, so the roots differ. Broadcast, reduce: the root is label
-//! 0 of both and only the others are relabelled. Any `n`.
+//! Each tree is numbered in order: over labels `0..n`, label 0 is the root with one child, an odd
+//! label is a leaf, and label v with lowest bit b has the children `v - b/2` and `v + b/2` (or,
+//! where that is outside, the nearest lower one that exists). The second tree relabels: mirrored
+//! when the number of tree nodes is even, shifted by one when it is odd. All-reduce, barrier: all
+//! positions take part in the relabelling, so the roots differ. Broadcast, reduce: the root is
+//! label 0 of both and only the others are relabelled. Any `n`.
 //!
-//! The whole chunk goes up and down: `2 (n-1) m` bytes for an all-reduce, `(n-1) m` for a broadcast or reduce; depth
-//! `floor(log2(n-1)) + 1` each way. Over two chunks of an all-reduce nobody sends or receives more than four chunks: with many
-//! chunks the bytes per NPU of a ring, in logarithmic rounds.
-//! Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL 2.4.
+//! The whole chunk goes up and down: `2 (n-1) m` bytes for an all-reduce, `(n-1) m` for a broadcast
+//! or reduce; depth `floor(log2(n-1)) + 1` each way. Over two chunks of an all-reduce nobody sends
+//! or receives more than four chunks: with many chunks the bytes per NPU of a ring, in logarithmic
+//! rounds. Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast,
+//! reduction and scan", 2009; NCCL 2.4.
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -20,7 +23,13 @@ use graph::CollectiveKind;
 ///
 /// # Errors
 /// A kind other than all-reduce, broadcast, reduce and barrier; an empty group; a root outside.
-pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32, chunk: u32) -> Result<Plan, PlanError> {
+pub fn plan(
+    kind: CollectiveKind,
+    n: u32,
+    bytes: u64,
+    root: u32,
+    chunk: u32,
+) -> Result<Plan, PlanError> {
     Request { kind, algorithm: Algorithm::DoubleBinaryTree, n, bytes, root, chunk }.plan()
 }
 
@@ -88,7 +97,8 @@ fn parent(v: u32, n: u32) -> Option<u32> {
     Some(if up < n { up } else { v - bit })
 }
 
-/// An edge seen from one end: how far on the other end is, and which of its receives takes a message of this end.
+/// An edge seen from one end: how far on the other end is, and which of its receives takes a
+/// message of this end.
 type Edge = (u32, u32);
 
 /// A position's place in the tree: the edge to its parent and those to its children.
@@ -104,7 +114,8 @@ impl Place {
         let n = tree.n;
         let v = tree.label(position);
         let shift = |label: u32| (tree.position(label) + n - position) % n;
-        let up = parent(v, n).map(|u| (shift(u), children(u, n).position(|c| c == v).unwrap_or(0) as u32));
+        let up = parent(v, n)
+            .map(|u| (shift(u), children(u, n).position(|c| c == v).unwrap_or(0) as u32));
         let slot = |label: u32| if answers { children(label, n).count() as u32 } else { 0 };
         let mut down = children(v, n).map(|c| (shift(c), slot(c)));
         Place { up, down: [down.next(), down.next()] }
@@ -121,11 +132,13 @@ pub(crate) fn make(request: &Request) -> Plan {
     let bytes = if request.kind == CollectiveKind::Barrier { 0 } else { request.bytes };
     let answers = !crate::is_rooted(request.kind);
     let place = |position| Place::of(tree, position, answers);
-    let (up, down) = (request.kind != CollectiveKind::Broadcast, request.kind != CollectiveKind::Reduce);
+    let (up, down) =
+        (request.kind != CollectiveKind::Broadcast, request.kind != CollectiveKind::Reduce);
     Plan::by_role(n, place, |place| script(place, bytes, up, down))
 }
 
-/// Receive from the children and send to the parent (`up`), receive from the parent and send to the children (`down`).
+/// Receive from the children and send to the parent (`up`), receive from the parent and send to the
+/// children (`down`).
 fn script(place: Place, bytes: u64, up: bool, down: bool) -> Script {
     let children = if up { place.children() } else { 0 };
     let edges = || place.down.iter().flatten();
@@ -140,7 +153,9 @@ fn script(place: Place, bytes: u64, up: bool, down: bool) -> Script {
     }
     let answered = children + u32::from(place.up.is_some());
     if down {
-        steps.extend(edges().map(|&(shift, slot)| Step::send(To::Shift(shift), bytes, slot, answered)));
+        steps.extend(
+            edges().map(|&(shift, slot)| Step::send(To::Shift(shift), bytes, slot, answered)),
+        );
     }
     let mut script = Script::plain(steps);
     script.charges[..children as usize].fill(bytes);
@@ -150,7 +165,8 @@ fn script(place: Place, bytes: u64, up: bool, down: bool) -> Script {
 /// What step `step` of `position` carries (blocks as in [`crate::prove`]).
 pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
     let place = Place::of(Tree::of(request), position, true);
-    let climbs = request.kind != CollectiveKind::Broadcast && place.up.is_some() && step == place.children();
+    let climbs =
+        request.kind != CollectiveKind::Broadcast && place.up.is_some() && step == place.children();
     match request.kind {
         CollectiveKind::Barrier => Content::Everything,
         _ if climbs => Content::reduced(0),

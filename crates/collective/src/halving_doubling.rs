@@ -9,9 +9,10 @@
 //! | all-reduce | the two in turn (Rabenseifner) | `2 (n-1) f` | `2 L` |
 //! | all-to-all | pairwise exchange: one block with partner 1, 2, 3, ..., n-1 | `(n-1) f` | `n-1` |
 //!
-//! The largest messages go to the nearest partner. Rooted kinds take a binomial tree (`binomial`), the barrier disseminates
-//! (`ceil(log2 n)` rounds of empty messages to +1, +2, +4, ...); both run on any number.
-//! Source: Thakur, Rabenseifner, Gropp 2005; Hensgen, Finkel, Manber 1988 (dissemination).
+//! The largest messages go to the nearest partner. Rooted kinds take a binomial tree (`binomial`),
+//! the barrier disseminates (`ceil(log2 n)` rounds of empty messages to +1, +2, +4, ...); both run
+//! on any number. Source: Thakur, Rabenseifner, Gropp 2005; Hensgen, Finkel, Manber 1988
+//! (dissemination).
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -21,7 +22,8 @@ use graph::CollectiveKind;
 /// The halving-doubling plan of one collective; `root` matters to rooted kinds only.
 ///
 /// # Errors
-/// A number that is no power of two (for kinds that are neither rooted nor barrier), an empty group, a root outside.
+/// A number that is no power of two (for kinds that are neither rooted nor barrier), an empty
+/// group, a root outside.
 pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
     Request { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
 }
@@ -38,8 +40,11 @@ pub(crate) fn make(request: &Request) -> Plan {
         CollectiveKind::AllReduce => {
             let mut steps: Vec<Step> = halving(n, fragment).collect();
             steps.extend(doubling(n, fragment, n.ilog2()));
-            let charges =
-                steps.iter().enumerate().map(|(k, s)| if k < n.ilog2() as usize { s.bytes } else { 0 }).collect();
+            let charges = steps
+                .iter()
+                .enumerate()
+                .map(|(k, s)| if k < n.ilog2() as usize { s.bytes } else { 0 })
+                .collect();
             Plan::uniform(n, Script { steps, charges })
         }
         CollectiveKind::ReduceScatter => {
@@ -47,7 +52,9 @@ pub(crate) fn make(request: &Request) -> Plan {
             let charges = steps.iter().map(|s| s.bytes).collect();
             Plan::uniform(n, Script { steps, charges })
         }
-        CollectiveKind::AllGather => Plan::uniform(n, Script::plain(doubling(n, bytes, 0).collect())),
+        CollectiveKind::AllGather => {
+            Plan::uniform(n, Script::plain(doubling(n, bytes, 0).collect()))
+        }
         CollectiveKind::AllToAll => {
             Plan::uniform(n, Script::plain((1..n).map(|k| exchange(k, fragment, k - 1)).collect()))
         }
@@ -62,7 +69,8 @@ fn exchange(mask: u32, bytes: u64, k: u32) -> Step {
 }
 
 fn halving(n: u32, fragment: u64) -> impl Iterator<Item = Step> {
-    (0..n.ilog2()).map(move |k| exchange(1 << k, fragment.saturating_mul(u64::from(n >> (k + 1))), k))
+    (0..n.ilog2())
+        .map(move |k| exchange(1 << k, fragment.saturating_mul(u64::from(n >> (k + 1))), k))
 }
 
 fn doubling(n: u32, block: u64, first: u32) -> impl Iterator<Item = Step> {
@@ -71,7 +79,8 @@ fn doubling(n: u32, block: u64, first: u32) -> impl Iterator<Item = Step> {
 
 fn dissemination(n: u32) -> impl Iterator<Item = Step> {
     let rounds = n.next_power_of_two().ilog2();
-    (0..rounds).map(move |k| Step::send(To::Shift(1 << k), 0, k, k).and_receive(To::Shift(n - (1 << k))))
+    (0..rounds)
+        .map(move |k| Step::send(To::Shift(1 << k), 0, k, k).and_receive(To::Shift(n - (1 << k))))
 }
 
 /// What step `step` of `position` carries (blocks as in [`crate::prove`]).
@@ -79,12 +88,18 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
     let n = request.n;
     let rounds = n.ilog2();
     match request.kind {
-        CollectiveKind::ReduceScatter => Content::Blocks { blocks: halved(n, position, step), reduce: true },
+        CollectiveKind::ReduceScatter => {
+            Content::Blocks { blocks: halved(n, position, step), reduce: true }
+        }
         CollectiveKind::AllReduce if step < rounds => {
             Content::Blocks { blocks: halved(n, position, step), reduce: true }
         }
-        CollectiveKind::AllReduce => Content::Blocks { blocks: doubled(n, position, step - rounds), reduce: false },
-        CollectiveKind::AllGather => Content::Blocks { blocks: doubled(n, position, step), reduce: false },
+        CollectiveKind::AllReduce => {
+            Content::Blocks { blocks: doubled(n, position, step - rounds), reduce: false }
+        }
+        CollectiveKind::AllGather => {
+            Content::Blocks { blocks: doubled(n, position, step), reduce: false }
+        }
         CollectiveKind::AllToAll => {
             Content::stored(u64::from(position) * u64::from(n) + u64::from(position ^ (step + 1)))
         }
@@ -93,15 +108,16 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
     }
 }
 
-/// Before round `k` of the halving a position holds the blocks that share its k low bits; it sends those whose bit k is the
-/// partner's.
+/// Before round `k` of the halving a position holds the blocks that share its k low bits; it sends
+/// those whose bit k is the partner's.
 fn halved(n: u32, position: u32, k: u32) -> Vec<u64> {
     let low = (1u32 << (k + 1)) - 1;
     let partner = position ^ (1 << k);
     (0..n).filter(|b| (b ^ partner) & low == 0).map(u64::from).collect()
 }
 
-/// Before round `k` of the doubling a position holds the blocks that differ from it in the k high bits only.
+/// Before round `k` of the doubling a position holds the blocks that differ from it in the k high
+/// bits only.
 fn doubled(n: u32, position: u32, k: u32) -> Vec<u64> {
     let low = (n >> k) - 1;
     (0..n).filter(|b| (b ^ position) & low == 0).map(u64::from).collect()
@@ -114,7 +130,8 @@ pub(crate) fn cut(request: &Request) -> u32 {
 
 /// Bytes that all positions send together.
 pub(crate) fn volume(request: &Request) -> u128 {
-    let (n, m, f) = (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
+    let (n, m, f) =
+        (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     match request.kind {
         CollectiveKind::AllReduce => n * 2 * (n - 1) * f,
         CollectiveKind::ReduceScatter | CollectiveKind::AllToAll => n * (n - 1) * f,

@@ -1,11 +1,14 @@
-//! In-network: the switch reduces. Every position hands it its buffer once and gets the sum once (SHARP and its like).
+//! In-network: the switch reduces. Every position hands it its buffer once and gets the sum once
+//! (SHARP and its like).
 //!
-//! All-reduce of m bytes: m up and m down at every port, whatever the number of positions, against `2 (n-1) / n m` both ways for the
-//! best algorithm at the ends. A plan names positions only, so a port's m bytes up and down are one message to the next position; that
-//! the switch waits for everybody is n-1 messages without bytes, one from each other position, over the same two links. Each of the n
-//! messages that a position gets brings the contribution of its sender; the reduction costs the NPU nothing. Barrier: m = 0.
-//! Only on Switch dimensions, which is for whoever lays a collective out to see to (`sim`).
-//! Source: Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016; Klenk et al., ISCA 2020.
+//! All-reduce of m bytes: m up and m down at every port, whatever the number of positions, against
+//! `2 (n-1) / n m` both ways for the best algorithm at the ends. A plan names positions only, so a
+//! port's m bytes up and down are one message to the next position; that the switch waits for
+//! everybody is n-1 messages without bytes, one from each other position, over the same two links.
+//! Each of the n messages that a position gets brings the contribution of its sender; the reduction
+//! costs the NPU nothing. Barrier: m = 0. Only on Switch dimensions, which is for whoever lays a
+//! collective out to see to (`sim`). Source: Graham et al., "Scalable Hierarchical Aggregation
+//! Protocol (SHArP)", COMHPC 2016; Klenk et al., ISCA 2020.
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -19,7 +22,9 @@ pub(crate) fn fits(kind: CollectiveKind) -> bool {
 
 pub(crate) fn make(request: &Request) -> Plan {
     let n = request.n;
-    let step = |k: u32| Step::send(To::Shift(k + 1), bytes(request, k), k, 0).and_receive(To::Shift(n - 1 - k));
+    let step = |k: u32| {
+        Step::send(To::Shift(k + 1), bytes(request, k), k, 0).and_receive(To::Shift(n - 1 - k))
+    };
     Plan::uniform(n, Script::plain((0..n - 1).map(step).collect()))
 }
 
@@ -28,7 +33,8 @@ pub(crate) fn bytes(request: &Request, step: u32) -> u64 {
     if step == 0 && request.kind != CollectiveKind::Barrier { request.bytes } else { 0 }
 }
 
-/// What every step of `position` carries: what the position came with, which the switch has had from it.
+/// What every step of `position` carries: what the position came with, which the switch has had
+/// from it.
 pub(crate) fn content(request: &Request, position: u32) -> Content {
     match request.kind {
         CollectiveKind::Barrier => Content::Everything,

@@ -1,11 +1,12 @@
 //! A collective over several dimensions as phases, each on one dimension.
 //!
 //! With sizes `s_1 .. s_D` (dimension 1 innermost) and `m` bytes per NPU, the input of each phase:
-//! reduce-scatter ascending, `m, m/s_1, m/(s_1 s_2), ...`; all-gather descending, `m, m s_D, ...`; all-to-all ascending, always
-//! `m`; broadcast descending and reduce ascending, always `m`; scatter descending, `m, m/s_D, ...`; gather ascending, `m, m s_1,
-//! ...`; barrier ascending, nothing. Every division rounds up. All-reduce: see [`Hierarchy`].
-//! Not here: the algorithm of a phase (one file each) and when it starts (`sim`).
-//! Source: Rashidi et al., ISPASS 2020, section III-D; Rashidi et al., HOTI 2020, Table II.
+//! reduce-scatter ascending, `m, m/s_1, m/(s_1 s_2), ...`; all-gather descending, `m, m s_D, ...`;
+//! all-to-all ascending, always `m`; broadcast descending and reduce ascending, always `m`; scatter
+//! descending, `m, m/s_D, ...`; gather ascending, `m, m s_1, ...`; barrier ascending, nothing.
+//! Every division rounds up. All-reduce: see [`Hierarchy`]. Not here: the algorithm of a phase (one
+//! file each) and when it starts (`sim`). Source: Rashidi et al., ISPASS 2020, section III-D;
+//! Rashidi et al., HOTI 2020, Table II.
 
 use graph::CollectiveKind;
 
@@ -14,15 +15,17 @@ use graph::CollectiveKind;
 pub enum Hierarchy {
     /// A whole all-reduce in each dimension in turn (ISPASS 2020, section III-D, "baseline").
     Baseline,
-    /// Multi-rail: reduce-scatter on all dimensions but the last, all-reduce on the last, all-gather back. `2D-1` phases, and
-    /// each dimension carries only what the ones inside it left (ISPASS 2020 "enhanced" on two dimensions; ASTRA-sim
-    /// "localBWAware" on any number).
+    /// Multi-rail: reduce-scatter on all dimensions but the last, all-reduce on the last,
+    /// all-gather back. `2D-1` phases, and each dimension carries only what the ones inside it left
+    /// (ISPASS 2020 "enhanced" on two dimensions; ASTRA-sim "localBWAware" on any number).
     Enhanced,
-    /// HOTI 2020, Table II, "hierarchical all-reduce": a full all-reduce within the super-node (dimension 1), then one among
-    /// the i-th nodes of all super-nodes, dimension by dimension. The phases of `Baseline`.
+    /// HOTI 2020, Table II, "hierarchical all-reduce": a full all-reduce within the super-node
+    /// (dimension 1), then one among the i-th nodes of all super-nodes, dimension by dimension. The
+    /// phases of `Baseline`.
     Hierarchical,
-    /// HOTI 2020, Table II, "hierarchical optimal" (3-phase): reduce-scatter on dimension 1, a full all-reduce in each of
-    /// the others, all-gather on dimension 1. On three dimensions the 4-phase "enhanced" of ISPASS 2020, section III-D.
+    /// HOTI 2020, Table II, "hierarchical optimal" (3-phase): reduce-scatter on dimension 1, a full
+    /// all-reduce in each of the others, all-gather on dimension 1. On three dimensions the 4-phase
+    /// "enhanced" of ISPASS 2020, section III-D.
     HierarchicalOptimal,
 }
 
@@ -44,11 +47,18 @@ impl Phase {
     }
 }
 
-/// The phases of one collective over `dims`, pairs of dimension index and size, innermost first; size 1 takes no part.
-/// `bytes` per NPU as `graph::Op::Collective` means them. Empty when there is nothing to do.
+/// The phases of one collective over `dims`, pairs of dimension index and size, innermost first;
+/// size 1 takes no part. `bytes` per NPU as `graph::Op::Collective` means them. Empty when there is
+/// nothing to do.
 ///
-/// The root of a phase is the root's coordinate in its dimension; who enters a phase of a rooted kind: [`takes_part`].
-pub fn phases(kind: CollectiveKind, bytes: u64, dims: &[(u32, u32)], hierarchy: Hierarchy) -> Vec<Phase> {
+/// The root of a phase is the root's coordinate in its dimension; who enters a phase of a rooted
+/// kind: [`takes_part`].
+pub fn phases(
+    kind: CollectiveKind,
+    bytes: u64,
+    dims: &[(u32, u32)],
+    hierarchy: Hierarchy,
+) -> Vec<Phase> {
     let dims: Vec<(u32, u32)> = dims.iter().copied().filter(|&(_, size)| size > 1).collect();
     let up = || dims.iter();
     let down = || dims.iter().rev();
@@ -64,10 +74,12 @@ pub fn phases(kind: CollectiveKind, bytes: u64, dims: &[(u32, u32)], hierarchy: 
     }
 }
 
-/// Whether an NPU enters phase `index` of `phases`; `at_root(d)`: its coordinate in dimension `d` is the root's.
+/// Whether an NPU enters phase `index` of `phases`; `at_root(d)`: its coordinate in dimension `d`
+/// is the root's.
 ///
-/// Broadcast and scatter spread from the root: an NPU enters once its lines hold something, so it must share the root's
-/// coordinate in the dimensions still to come. Reduce and gather close in: it must share those already done.
+/// Broadcast and scatter spread from the root: an NPU enters once its lines hold something, so it
+/// must share the root's coordinate in the dimensions still to come. Reduce and gather close in: it
+/// must share those already done.
 pub fn takes_part(phases: &[Phase], index: usize, at_root: impl Fn(u32) -> bool) -> bool {
     let others = match phases[index].kind {
         CollectiveKind::Broadcast | CollectiveKind::Scatter => &phases[index + 1..],
@@ -117,7 +129,8 @@ fn all_reduce(bytes: u64, dims: &[(u32, u32)], hierarchy: Hierarchy) -> Vec<Phas
     phases.extend(sweep(CollectiveKind::AllReduce, left, outer.iter(), keep));
     let mut back: Vec<Phase> = phases[..scattered].to_vec();
     for (phase, &(_, size)) in back.iter_mut().zip(inner) {
-        *phase = Phase { kind: CollectiveKind::AllGather, bytes: divide(phase.bytes, size), ..*phase };
+        *phase =
+            Phase { kind: CollectiveKind::AllGather, bytes: divide(phase.bytes, size), ..*phase };
     }
     phases.extend(back.into_iter().rev());
     phases
@@ -156,7 +169,8 @@ mod tests {
         assert_eq!(list(CollectiveKind::AllReduce, 800, &dims, Hierarchy::Hierarchical), whole);
     }
 
-    /// ASTRA-sim 2.0, Table IV: megabytes (2^20) per dimension and NPU of a 1 GiB all-reduce on 2_8_8_32, both ways together.
+    /// ASTRA-sim 2.0, Table IV: megabytes (2^20) per dimension and NPU of a 1 GiB all-reduce on
+    /// 2_8_8_32, both ways together.
     #[test]
     fn table_iv_message_sizes() {
         let dims = [(0, 2), (1, 8), (2, 8), (3, 32)];
@@ -180,11 +194,23 @@ mod tests {
             list(CollectiveKind::ReduceScatter, 7, &DIMS, h),
             [(0, "reduce_scatter", 7), (2, "reduce_scatter", 4)]
         );
-        assert_eq!(list(CollectiveKind::AllGather, 3, &DIMS, h), [(2, "all_gather", 3), (0, "all_gather", 24)]);
-        assert_eq!(list(CollectiveKind::AllToAll, 5, &DIMS, h), [(0, "all_to_all", 5), (2, "all_to_all", 5)]);
-        assert_eq!(list(CollectiveKind::Scatter, 33, &DIMS, h), [(2, "scatter", 33), (0, "scatter", 5)]);
+        assert_eq!(
+            list(CollectiveKind::AllGather, 3, &DIMS, h),
+            [(2, "all_gather", 3), (0, "all_gather", 24)]
+        );
+        assert_eq!(
+            list(CollectiveKind::AllToAll, 5, &DIMS, h),
+            [(0, "all_to_all", 5), (2, "all_to_all", 5)]
+        );
+        assert_eq!(
+            list(CollectiveKind::Scatter, 33, &DIMS, h),
+            [(2, "scatter", 33), (0, "scatter", 5)]
+        );
         assert_eq!(list(CollectiveKind::Gather, 3, &DIMS, h), [(0, "gather", 3), (2, "gather", 6)]);
-        assert_eq!(list(CollectiveKind::Barrier, 9, &DIMS, h), [(0, "barrier", 0), (2, "barrier", 0)]);
+        assert_eq!(
+            list(CollectiveKind::Barrier, 9, &DIMS, h),
+            [(0, "barrier", 0), (2, "barrier", 0)]
+        );
         for h in [h, Hierarchy::Baseline, Hierarchy::Hierarchical, Hierarchy::HierarchicalOptimal] {
             assert_eq!(list(CollectiveKind::AllReduce, 9, &[(0, 1)], h), []);
             assert_eq!(list(CollectiveKind::AllReduce, 9, &[(3, 5)], h), [(3, "all_reduce", 9)]);
@@ -193,7 +219,9 @@ mod tests {
 
     #[test]
     fn sizes_saturate_instead_of_wrapping() {
-        let last = phases(CollectiveKind::AllGather, u64::MAX / 2, &[(0, 8), (1, 8)], Hierarchy::Enhanced).pop();
+        let last =
+            phases(CollectiveKind::AllGather, u64::MAX / 2, &[(0, 8), (1, 8)], Hierarchy::Enhanced)
+                .pop();
         assert_eq!(last.map(|p| p.bytes), Some(u64::MAX));
     }
 

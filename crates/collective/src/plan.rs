@@ -1,9 +1,10 @@
 //! One phase on one group of `n` positions: for each position an ordered script of steps.
 //!
-//! A step *fires* when enough receptions are done (`after_usable`, `after_received`) and every earlier step has fired; it then
-//! issues its send and posts its receive. A reception is *received* when the message is there and its receive is posted, and
-//! *usable* after the endpoint delay and the reduction it is charged. A position ends when all its steps have fired and all
-//! its posted receives are usable. Counting receptions is enough because a receive is posted only by its step.
+//! A step *fires* when enough receptions are done (`after_usable`, `after_received`) and every
+//! earlier step has fired; it then issues its send and posts its receive. A reception is *received*
+//! when the message is there and its receive is posted, and *usable* after the endpoint delay and
+//! the reduction it is charged. A position ends when all its steps have fired and all its posted
+//! receives are usable. Counting receptions is enough because a receive is posted only by its step.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -49,7 +50,8 @@ pub struct Step {
     pub to: Option<To>,
     /// Bytes of the send.
     pub bytes: u64,
-    /// Which receive of the destination takes the message: the index among the destination script's receives, in step order.
+    /// Which receive of the destination takes the message: the index among the destination script's
+    /// receives, in step order.
     pub slot: u32,
     /// Post one receive when firing (the next one in order), from this position.
     pub from: Option<To>,
@@ -67,7 +69,14 @@ impl Step {
 
     /// A receive from `from` posted once `after` receptions are usable.
     pub fn receive(from: To, after: u32) -> Step {
-        Step { to: None, bytes: 0, slot: 0, from: Some(from), after_usable: after, after_received: 0 }
+        Step {
+            to: None,
+            bytes: 0,
+            slot: 0,
+            from: Some(from),
+            after_usable: after,
+            after_received: 0,
+        }
     }
 
     /// The same step that posts a receive from `from`, too.
@@ -81,7 +90,8 @@ impl Step {
 pub struct Script {
     /// In firing order.
     pub steps: Vec<Step>,
-    /// For the j-th reception in order of arrival: bytes reduced into the local buffer (0 for none). As long as the receives.
+    /// For the j-th reception in order of arrival: bytes reduced into the local buffer (0 for
+    /// none). As long as the receives.
     pub charges: Vec<u64>,
 }
 
@@ -92,7 +102,8 @@ pub struct Plan {
     pub n: u32,
     /// Distinct scripts.
     pub scripts: Vec<Script>,
-    /// Script of each position; empty when all run script 0 (then the plan looks the same from every position).
+    /// Script of each position; empty when all run script 0 (then the plan looks the same from
+    /// every position).
     pub roles: Vec<u32>,
 }
 
@@ -110,8 +121,13 @@ impl Script {
 }
 
 impl Plan {
-    /// A plan in which positions of equal `key` run the same script, numbered in order of first appearance.
-    pub fn by_role<K: Copy + Eq + Hash>(n: u32, key: impl Fn(u32) -> K, build: impl Fn(K) -> Script) -> Plan {
+    /// A plan in which positions of equal `key` run the same script, numbered in order of first
+    /// appearance.
+    pub fn by_role<K: Copy + Eq + Hash>(
+        n: u32,
+        key: impl Fn(u32) -> K,
+        build: impl Fn(K) -> Script,
+    ) -> Plan {
         let mut known = FxHashMap::default();
         let mut plan = Plan { n, scripts: Vec::new(), roles: Vec::with_capacity(n as usize) };
         for position in 0..n {
@@ -142,16 +158,20 @@ impl Plan {
         if self.roles.is_empty() { 0 } else { self.roles[position as usize] }
     }
 
-    /// The same plan with left and right exchanged: what position p did, `2 * root - p` does. The root keeps its place.
+    /// The same plan with left and right exchanged: what position p did, `2 * root - p` does. The
+    /// root keeps its place.
     pub fn mirrored(&self, root: u32) -> Plan {
         let n = self.n;
-        let reflect = |p: u32| ((2 * u64::from(root) + u64::from(n) - u64::from(p)) % u64::from(n.max(1))) as u32;
+        let reflect = |p: u32| {
+            ((2 * u64::from(root) + u64::from(n) - u64::from(p)) % u64::from(n.max(1))) as u32
+        };
         let turn = |to: To| if let To::At(p) = to { To::At(reflect(p)) } else { to.inverse(n) };
         let mut plan = self.clone();
         for step in plan.scripts.iter_mut().flat_map(|s| &mut s.steps) {
             (step.to, step.from) = (step.to.map(turn), step.from.map(turn));
         }
-        plan.roles = (0..self.roles.len() as u32).map(|p| self.roles[reflect(p) as usize]).collect();
+        plan.roles =
+            (0..self.roles.len() as u32).map(|p| self.roles[reflect(p) as usize]).collect();
         plan
     }
 
@@ -167,11 +187,15 @@ mod tests {
     use crate::{Algorithm, Request};
     use graph::CollectiveKind;
 
-    /// Who sends to whom in a mirrored plan is the reflection of who sent to whom, with unchanged scripts otherwise.
+    /// Who sends to whom in a mirrored plan is the reflection of who sent to whom, with unchanged
+    /// scripts otherwise.
     #[test]
     fn mirroring_reflects_every_send_and_receive() {
-        let algorithms = [Algorithm::Ring, Algorithm::Direct { window: None }, Algorithm::DoubleBinaryTree];
-        for (kind, algorithm) in CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a))) {
+        let algorithms =
+            [Algorithm::Ring, Algorithm::Direct { window: None }, Algorithm::DoubleBinaryTree];
+        for (kind, algorithm) in
+            CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a)))
+        {
             let request = Request { kind, algorithm, n: 7, bytes: 70, root: 2, chunk: 1 };
             let Ok(plan) = request.plan() else { continue };
             let mirror = plan.mirrored(2);
@@ -183,7 +207,10 @@ mod tests {
                     let other = |to: Option<To>, at: u32| to.map(|to| to.position(at, 7));
                     assert_eq!(other(a.to, p), other(b.to, reflect(p)).map(reflect));
                     assert_eq!(other(a.from, p), other(b.from, reflect(p)).map(reflect));
-                    assert_eq!((a.slot, a.bytes, a.after_usable), (b.slot, b.bytes, b.after_usable));
+                    assert_eq!(
+                        (a.slot, a.bytes, a.after_usable),
+                        (b.slot, b.bytes, b.after_usable)
+                    );
                 }
             }
             assert_eq!(mirror.mirrored(2), plan);

@@ -1,17 +1,22 @@
-//! The symbolic checker: runs a plan on sets instead of numbers and says whether it keeps the collective's promise.
+//! The symbolic checker: runs a plan on sets instead of numbers and says whether it keeps the
+//! collective's promise.
 //!
-//! A *block* is the unit of an algorithm; what a position holds of it is the set of positions whose contribution is in it.
-//! Blocks: the `n` (or the single) pieces of the buffer for all-reduce, reduce-scatter, broadcast, reduce and scatter; the
-//! contribution of NPU b for all-gather and gather; `source * n + destination` for all-to-all; "b has arrived" for a barrier.
-//! Equation: reducing joins two sets, which must not share a member; storing replaces a set by one that contains it.
+//! A *block* is the unit of an algorithm; what a position holds of it is the set of positions whose
+//! contribution is in it. Blocks: the `n` (or the single) pieces of the buffer for all-reduce,
+//! reduce-scatter, broadcast, reduce and scatter; the contribution of NPU b for all-gather and
+//! gather; `source * n + destination` for all-to-all; "b has arrived" for a barrier. Equation:
+//! reducing joins two sets, which must not share a member; storing replaces a set by one that
+//! contains it.
 //!
-//! Each algorithm says beside its plan what every send carries (`Content`). The checker fires steps, lets messages arrive
-//! and receptions become usable one at a time, in several orders: oldest first, newest first, each of some positions starved,
-//! and random ones. In each it verifies that a sender holds what it sends, that every send meets exactly one posted
-//! receive, its right one, that charges and sizes fit, that nothing is reduced twice or sent without need, that the plan ends,
-//! and that all positions then hold what was promised. The bytes of all sends must be the algorithm's known volume.
-//! On three positions the tests go through every order there is. Over several dimensions: [`prove_phases`].
-//! Not here: algorithms from files (`custom`), which need only run to their end.
+//! Each algorithm says beside its plan what every send carries (`Content`). The checker fires
+//! steps, lets messages arrive and receptions become usable one at a time, in several orders:
+//! oldest first, newest first, each of some positions starved, and random ones. In each it verifies
+//! that a sender holds what it sends, that every send meets exactly one posted receive, its right
+//! one, that charges and sizes fit, that nothing is reduced twice or sent without need, that the
+//! plan ends, and that all positions then hold what was promised. The bytes of all sends must be
+//! the algorithm's known volume. On three positions the tests go through every order there is. Over
+//! several dimensions: [`prove_phases`]. Not here: algorithms from files (`custom`), which need
+//! only run to their end.
 
 use crate::algorithm::Request;
 use crate::{Algorithm, Plan, direct, double_binary_tree, halving_doubling, in_network, ring};
@@ -42,7 +47,8 @@ pub(crate) enum Content {
     Blocks { blocks: Vec<u64>, reduce: bool },
     /// All the sender knows (barriers).
     Everything,
-    /// What position `of` came with of a block, to be joined with the receiver's; a switch has reduced it, so nobody is charged.
+    /// What position `of` came with of a block, to be joined with the receiver's; a switch has
+    /// reduced it, so nobody is charged.
     Contribution { block: u64, of: u32 },
 }
 
@@ -84,9 +90,11 @@ pub struct Proof {
 /// Proves that `plan` does what `request` promises.
 ///
 /// # Errors
-/// What is wrong and where: the position and step at fault, or the promise that was broken; more than [`MAX_POSITIONS`].
+/// What is wrong and where: the position and step at fault, or the promise that was broken; more
+/// than [`MAX_POSITIONS`].
 pub fn prove(plan: &Plan, request: &Request) -> Result<Proof, String> {
-    let mut orders = vec![Order::Oldest, Order::Newest, Order::Random(1), Order::Random(2), Order::Random(3)];
+    let mut orders =
+        vec![Order::Oldest, Order::Newest, Order::Random(1), Order::Random(2), Order::Random(3)];
     orders.extend([0, plan.n / 2, plan.n.saturating_sub(1)].map(Order::Starve));
     let mut proof = None;
     for &order in &orders {
@@ -162,7 +170,9 @@ fn inputs(request: &Request, position: u32) -> Held {
     let own: Set = 1 << position;
     let (p, is_root) = (u64::from(position), position == request.root);
     let blocks = match request.kind {
-        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => 0..cut(request),
+        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => {
+            0..cut(request)
+        }
         CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p..p + 1,
         CollectiveKind::AllToAll => p * n..(p + 1) * n,
         CollectiveKind::Broadcast | CollectiveKind::Scatter if is_root => 0..cut(request),
@@ -196,7 +206,9 @@ fn promise_kept(request: &Request, held: &[Held]) -> Result<(), String> {
         for (block, wanted) in promise(request, position as u32) {
             let got = held.get(&block).copied().unwrap_or(0);
             if got != wanted {
-                return Err(format!("position {position} ends with {got:#b} of block {block}, promised {wanted:#b}"));
+                return Err(format!(
+                    "position {position} ends with {got:#b} of block {block}, promised {wanted:#b}"
+                ));
             }
         }
     }

@@ -12,10 +12,11 @@
 //! | gather, scatter | `n (n-1) / 2` blocks over all links | `n-1` |
 //! | barrier | 0 | `n-1` |
 //!
-//! One message at a time leaves each NPU of the unrooted kinds: step k waits for k usable receptions. The first position of
-//! a chain receives nothing, so its fragments leave all at once and the link puts them in line.
-//! Not here: rings over several dimensions (`phases`).
-//! Source: Thakur, Rabenseifner, Gropp 2005; Chan, Heimlich, Purkayastha, van de Geijn 2007; Patarasuk and Yuan 2009.
+//! One message at a time leaves each NPU of the unrooted kinds: step k waits for k usable
+//! receptions. The first position of a chain receives nothing, so its fragments leave all at once
+//! and the link puts them in line. Not here: rings over several dimensions (`phases`). Source:
+//! Thakur, Rabenseifner, Gropp 2005; Chan, Heimlich, Purkayastha, van de Geijn 2007; Patarasuk and
+//! Yuan 2009.
 
 use crate::algorithm::Request;
 use crate::prove::Content;
@@ -51,11 +52,12 @@ fn uniform(n: u32, steps: u32, bytes: u64, reduced: u32) -> Plan {
     Plan::uniform(n, Script { steps: (0..steps).map(step).collect(), charges })
 }
 
-/// A chain from `first` round to its predecessor. `counts(v)`: how many messages of `bytes` the v-th position receives and
-/// sends, and what it is charged for each reception.
+/// A chain from `first` round to its predecessor. `counts(v)`: how many messages of `bytes` the
+/// v-th position receives and sends, and what it is charged for each reception.
 ///
-/// A position that sends more than it receives starts with its own message; the others forward the k-th reception as their
-/// k-th send. A receive is posted only after the one before it is usable, so receptions come in order.
+/// A position that sends more than it receives starts with its own message; the others forward the
+/// k-th reception as their k-th send. A receive is posted only after the one before it is usable,
+/// so receptions come in order.
 fn chain(n: u32, first: u32, bytes: u64, counts: impl Fn(u32) -> (u32, u32, u64)) -> Plan {
     let key = |position: u32| counts((position + n - first) % n);
     Plan::by_role(n, key, |(receives, sends, charge)| {
@@ -63,10 +65,15 @@ fn chain(n: u32, first: u32, bytes: u64, counts: impl Fn(u32) -> (u32, u32, u64)
         let step = |k: u32| {
             let after = k.min(receives);
             let from = (k < receives).then_some(To::Shift(n - 1));
-            let send = (lead..lead + sends).contains(&k).then(|| Step::send(To::Shift(1), bytes, k - lead, after));
+            let send = (lead..lead + sends)
+                .contains(&k)
+                .then(|| Step::send(To::Shift(1), bytes, k - lead, after));
             Step { from, ..send.unwrap_or(Step::receive(To::Shift(n - 1), after)) }
         };
-        Script { steps: (0..receives.max(sends + lead)).map(step).collect(), charges: vec![charge; receives as usize] }
+        Script {
+            steps: (0..receives.max(sends + lead)).map(step).collect(),
+            charges: vec![charge; receives as usize],
+        }
     })
 }
 
@@ -116,7 +123,9 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
         CollectiveKind::Broadcast => Content::stored(u64::from(message())),
         CollectiveKind::Reduce => Content::reduced(u64::from(message())),
         CollectiveKind::Gather => Content::stored(before(message())),
-        CollectiveKind::Scatter => Content::stored(u64::from((request.root + n - 1 - message()) % n)),
+        CollectiveKind::Scatter => {
+            Content::stored(u64::from((request.root + n - 1 - message()) % n))
+        }
     }
 }
 
@@ -137,7 +146,8 @@ pub(crate) fn cut(request: &Request) -> u32 {
 
 /// Bytes that all positions send together.
 pub(crate) fn volume(request: &Request) -> u128 {
-    let (n, m, f) = (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
+    let (n, m, f) =
+        (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     let pairs = n * (n - 1) / 2;
     match request.kind {
         CollectiveKind::AllReduce => n * 2 * (n - 1) * f,

@@ -1,8 +1,8 @@
 //! The event queue and the total event order.
 //!
-//! Here: [`EventQueue`], which hands events back by (time, order), and [`Digest`].
-//! Not here: what an event means (`sim`, `net-*`).
-//! Events of one instant leave in the order in which they were scheduled; there is no other tie-break, so a run is reproducible.
+//! Here: [`EventQueue`], which hands events back by (time, order), and [`Digest`]. Not here: what
+//! an event means (`sim`, `net-*`). Events of one instant leave in the order in which they were
+//! scheduled; there is no other tie-break, so a run is reproducible.
 
 mod digest;
 mod queue;

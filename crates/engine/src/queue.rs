@@ -1,8 +1,9 @@
 //! Events in buckets of equal time; a binary heap over the buckets.
 //!
-//! Symmetric workloads schedule thousands of events for one instant: those share a bucket and cost an append each. Irregular
-//! ones cost one heap operation an event. A direct-mapped table finds the open bucket of an instant; a bucket that loses its
-//! place in the table is closed, later events of that instant open another, and the heap orders both by their first event.
+//! Symmetric workloads schedule thousands of events for one instant: those share a bucket and cost
+//! an append each. Irregular ones cost one heap operation an event. A direct-mapped table finds the
+//! open bucket of an instant; a bucket that loses its place in the table is closed, later events of
+//! that instant open another, and the heap orders both by their first event.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +26,8 @@ struct Bucket {
     tail: u32,
 }
 
-/// A queue of events ordered by (time, order). Memory is reused; nothing is allocated once it is warm.
+/// A queue of events ordered by (time, order). Memory is reused; nothing is allocated once it is
+/// warm.
 pub struct EventQueue<E> {
     slots: Vec<Slot<E>>,
     free_slot: u32,
@@ -77,7 +79,8 @@ impl<E: Copy> EventQueue<E> {
     pub fn peek(&self) -> Option<(Time, u64)> {
         if self.current != NONE {
             let bucket = &self.buckets[self.current as usize];
-            // A later-opened bucket of the same instant holds later orders only, so `current` is first.
+            // A later-opened bucket of the same instant holds later orders only, so `current` is
+            // first.
             return Some((bucket.time, self.slots[bucket.head as usize].order));
         }
         self.heap.peek().map(|&Reverse((time, order, _))| (time, order))
@@ -129,7 +132,10 @@ impl<E: Copy> EventQueue<E> {
     }
 
     fn open_bucket(&mut self, entry: usize, time: Time, order: u64, slot: u32) {
-        debug_assert!(self.current == NONE || self.buckets[self.current as usize].time <= time, "event in the past");
+        debug_assert!(
+            self.current == NONE || self.buckets[self.current as usize].time <= time,
+            "event in the past"
+        );
         let bucket = Bucket { time, head: slot, tail: slot };
         let at = match self.free_buckets.pop() {
             Some(at) => {

@@ -1,10 +1,10 @@
 //! Checks of a workload that need no platform: what can't run, said before anything runs.
 //!
-//! Found: programs with nothing to run, dependency cycles, groups with wrong members, ranks outside the groups they use,
-//! members that disagree about a collective, and sends and receives without counterpart.
-//! Not found: deadlocks that depend on time (the executor names those).
-//! The checks look at programs, slots and peer offsets instead of ranks wherever ranks share them; only membership and the
-//! program at the other end of a message are looked up rank by rank.
+//! Found: programs with nothing to run, dependency cycles, groups with wrong members, ranks outside
+//! the groups they use, members that disagree about a collective, and sends and receives without
+//! counterpart. Not found: deadlocks that depend on time (the executor names those). The checks
+//! look at programs, slots and peer offsets instead of ranks wherever ranks share them; only
+//! membership and the program at the other end of a message are looked up rank by rank.
 
 #[path = "check_collectives.rs"]
 mod collectives;
@@ -21,15 +21,17 @@ use std::collections::BinaryHeap;
 /// Problems of one kind that are listed one by one.
 const MOST: usize = 200;
 
-/// Every problem of `workload` on a platform of `npus` ranks, in a fixed order; empty when it can run.
+/// Every problem of `workload` on a platform of `npus` ranks, in a fixed order; empty when it can
+/// run.
 pub fn check(workload: &Workload, npus: u32) -> Vec<Problem> {
     let mut problems = Vec::new();
     if workload.ranks.len() as u64 != u64::from(npus) {
-        let message = format!("the workload has {} ranks and the platform {npus} NPUs", workload.ranks.len());
-        problems.push(
-            Problem::new("", "", message)
-                .help(format!("one rank for each NPU; --npus {} resizes a platform", workload.ranks.len())),
-        );
+        let message =
+            format!("the workload has {} ranks and the platform {npus} NPUs", workload.ranks.len());
+        problems.push(Problem::new("", "", message).help(format!(
+            "one rank for each NPU; --npus {} resizes a platform",
+            workload.ranks.len()
+        )));
     }
     if workload.ranks.is_empty() {
         return problems;
@@ -60,8 +62,11 @@ struct Classes {
 impl Classes {
     fn new(workload: &Workload) -> Classes {
         let mut found: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        let mut classes =
-            Classes { all: Vec::new(), of_rank: Vec::new(), first_rank: vec![None; workload.programs.len()] };
+        let mut classes = Classes {
+            all: Vec::new(),
+            of_rank: Vec::new(),
+            first_rank: vec![None; workload.programs.len()],
+        };
         classes.of_rank.reserve_exact(workload.ranks.len());
         let mut last = None;
         for (rank, &binding) in workload.ranks.iter().enumerate() {
@@ -92,9 +97,13 @@ fn more(count: u64, noun: &str) -> String {
 
 fn nothing_to_run(workload: &Workload, classes: &Classes, problems: &mut Vec<Problem>) {
     let mut idle: Vec<u64> = vec![0; workload.programs.len()];
-    classes.all.iter().for_each(|class| idle[class.binding.program as usize] += u64::from(class.ranks));
+    classes
+        .all
+        .iter()
+        .for_each(|class| idle[class.binding.program as usize] += u64::from(class.ranks));
     for (i, program) in workload.programs.iter().enumerate() {
-        let acts = program.nodes().iter().any(|node| !matches!(node.op, Op::Metadata | Op::Invalid));
+        let acts =
+            program.nodes().iter().any(|node| !matches!(node.op, Op::Metadata | Op::Invalid));
         let Some(rank) = classes.first_rank[i].filter(|_| !acts) else { continue };
         let what = match program.nodes().len() {
             0 => "the trace holds no nodes".to_string(),
@@ -118,14 +127,21 @@ fn groups(workload: &Workload, problems: &mut Vec<Problem>) -> Vec<bool> {
             wrong += 1;
             if wrong <= MOST {
                 let place = format!("group {}", group.name);
-                problems.push(Problem::new("", place, message).help(format!("ranks 0 to {}, each once", world - 1)));
+                problems.push(
+                    Problem::new("", place, message)
+                        .help(format!("ranks 0 to {}, each once", world - 1)),
+                );
             }
             false
         }
     });
     let sound = sound.collect();
     if wrong > MOST {
-        problems.push(Problem::new("", "", format!("{} more groups have wrong members", wrong - MOST)));
+        problems.push(Problem::new(
+            "",
+            "",
+            format!("{} more groups have wrong members", wrong - MOST),
+        ));
     }
     sound
 }
@@ -136,10 +152,13 @@ impl Members {
         match self {
             Members::All => None,
             Members::Strided { count: 0, .. } => Some("the group has no members".into()),
-            Members::Strided { first, step: 0, count } => (*count > 1).then(|| format!("rank {first} is in it twice")),
+            Members::Strided { first, step: 0, count } => {
+                (*count > 1).then(|| format!("rank {first} is in it twice"))
+            }
             Members::Strided { first, count, step } => {
                 let last = u64::from(*first) + u64::from(*step) * u64::from(count - 1);
-                (last >= u64::from(world)).then(|| format!("rank {last} is outside the {world} ranks"))
+                (last >= u64::from(world))
+                    .then(|| format!("rank {last} is outside the {world} ranks"))
             }
             Members::List(list) => {
                 if let Some(rank) = list.iter().find(|&&rank| rank >= world) {
@@ -156,14 +175,16 @@ impl Members {
     }
 }
 
-/// Nodes in an order in which they may run, lower ids first; those in or behind a cycle are left out.
+/// Nodes in an order in which they may run, lower ids first; those in or behind a cycle are left
+/// out.
 pub fn order(program: &Program) -> Vec<u32> {
     let n = program.nodes().len();
     if (0..n).all(|i| program.deps(i).iter().all(|&dep| (dep as usize) < i)) {
         return (0..n as u32).collect();
     }
     let mut waits: Vec<u32> = (0..n).map(|i| program.deps(i).len() as u32).collect();
-    let mut ready: BinaryHeap<Reverse<u32>> = (0..n as u32).filter(|&i| waits[i as usize] == 0).map(Reverse).collect();
+    let mut ready: BinaryHeap<Reverse<u32>> =
+        (0..n as u32).filter(|&i| waits[i as usize] == 0).map(Reverse).collect();
     let mut order = Vec::with_capacity(n);
     while let Some(Reverse(node)) = ready.pop() {
         order.push(node);

@@ -39,7 +39,8 @@ struct Checker<'w> {
     uses: Vec<Vec<Use>>,
 }
 
-/// Reports ranks that use a group they are not in, roots outside a group, and members that disagree.
+/// Reports ranks that use a group they are not in, roots outside a group, and members that
+/// disagree.
 pub(super) fn check(
     workload: &Workload,
     classes: &Classes,
@@ -105,10 +106,15 @@ impl Checker<'_> {
                 // Two names of one group: what counts is the order over both.
                 Some(at) => {
                     let merged = self.merged(class, group);
-                    uses[at].hash = hash(&self.workload.programs[binding.program as usize], &merged);
+                    uses[at].hash =
+                        hash(&self.workload.programs[binding.program as usize], &merged);
                     uses[at].count = merged.len() as u32;
                 }
-                None => uses.push(Use { group, hash: sequence.hash, count: sequence.nodes.len() as u32 }),
+                None => uses.push(Use {
+                    group,
+                    hash: sequence.hash,
+                    count: sequence.nodes.len() as u32,
+                }),
             }
         }
         uses
@@ -125,7 +131,9 @@ impl Checker<'_> {
             [slot] => slots[slot].nodes.clone(),
             _ => {
                 let program = &self.workload.programs[binding.program as usize];
-                let in_group = |node: &u32| entry(program, *node).is_some_and(|e| using.contains(&(e.0 as usize)));
+                let in_group = |node: &u32| {
+                    entry(program, *node).is_some_and(|e| using.contains(&(e.0 as usize)))
+                };
                 order(program).into_iter().filter(in_group).collect()
             }
         }
@@ -138,16 +146,22 @@ impl Checker<'_> {
     /// Every rank must be in the groups it uses.
     fn membership(&self, sound: &[bool], problems: &mut Vec<Problem>) {
         let world = self.workload.ranks.len() as u32;
-        let sorted: Vec<Option<Vec<u32>>> = self.workload.groups.iter().map(|g| sorted_list(&g.members)).collect();
+        let sorted: Vec<Option<Vec<u32>>> =
+            self.workload.groups.iter().map(|g| sorted_list(&g.members)).collect();
         let is_member = |group: u32, rank: u32| match &sorted[group as usize] {
             Some(list) => list.binary_search(&rank).is_ok(),
             None => self.workload.groups[group as usize].members.position(rank, world).is_some(),
         };
         let partial = |u: &&Use| {
-            sound[u.group as usize] && u.count > 0 && self.workload.groups[u.group as usize].members != Members::All
+            sound[u.group as usize]
+                && u.count > 0
+                && self.workload.groups[u.group as usize].members != Members::All
         };
-        let to_check: Vec<Vec<u32>> =
-            self.uses.iter().map(|uses| uses.iter().filter(partial).map(|u| u.group).collect()).collect();
+        let to_check: Vec<Vec<u32>> = self
+            .uses
+            .iter()
+            .map(|uses| uses.iter().filter(partial).map(|u| u.group).collect())
+            .collect();
         let mut wrong = 0usize;
         for (rank, &class) in self.classes.of_rank.iter().enumerate() {
             for &group in &to_check[class as usize] {
@@ -161,16 +175,22 @@ impl Checker<'_> {
             }
         }
         if wrong > MOST {
-            let message = format!("{} more uses of a group by a rank that is not in it", wrong - MOST);
+            let message =
+                format!("{} more uses of a group by a rank that is not in it", wrong - MOST);
             problems.push(Problem::new("", "", message));
         }
     }
 
     fn outsider(&self, rank: u32, class: usize, group: u32) -> Problem {
         let program = self.workload.program(rank);
-        let node = self.merged(class, group).first().map_or(0, |&node| program.nodes()[node as usize].id);
-        let message = format!("the collective uses group {}, in which rank {rank} is not", self.name(group));
-        let help = format!("a member of the group: {}", members(&self.workload.groups[group as usize].members));
+        let node =
+            self.merged(class, group).first().map_or(0, |&node| program.nodes()[node as usize].id);
+        let message =
+            format!("the collective uses group {}, in which rank {rank} is not", self.name(group));
+        let help = format!(
+            "a member of the group: {}",
+            members(&self.workload.groups[group as usize].members)
+        );
         Problem::new("", format!("rank {rank} node {node}"), message).help(help)
     }
 
@@ -185,15 +205,21 @@ impl Checker<'_> {
                 let wrong = |node: &u32| entry(program, *node).is_some_and(|e| e.1.root >= size);
                 let slots = &self.sequences[self.classes.all[class].binding.program as usize];
                 let has_wrong = slots.iter().any(|s| s.root >= size);
-                let Some(node) = has_wrong.then(|| self.merged(class, u.group).into_iter().find(wrong)).flatten()
+                let Some(node) = has_wrong
+                    .then(|| self.merged(class, u.group).into_iter().find(wrong))
+                    .flatten()
                 else {
                     continue;
                 };
                 let root = entry(program, node).map_or(0, |e| e.1.root);
                 let place = format!("rank {rank} node {}", program.nodes()[node as usize].id);
-                let message = format!("root {root} is no position in group {} of {size} ranks", self.name(u.group));
+                let message = format!(
+                    "root {root} is no position in group {} of {size} ranks",
+                    self.name(u.group)
+                );
                 if problems.len() < MOST {
-                    problems.push(Problem::new("", place, message).help(format!("0 to {}", size - 1)));
+                    problems
+                        .push(Problem::new("", place, message).help(format!("0 to {}", size - 1)));
                 }
             }
         }
@@ -202,7 +228,11 @@ impl Checker<'_> {
     /// All members of a group must do the same in it.
     fn agreement(&self, sound: &[bool], problems: &mut Vec<Problem>) {
         let mut used = vec![false; self.workload.groups.len()];
-        self.uses.iter().flatten().filter(|u| u.count > 0).for_each(|u| used[u.group as usize] = true);
+        self.uses
+            .iter()
+            .flatten()
+            .filter(|u| u.count > 0)
+            .for_each(|u| used[u.group as usize] = true);
         let mut wrong = 0usize;
         for group in (0..used.len()).filter(|&g| used[g] && sound[g]) {
             if let Some(problem) = self.disagreement(group as u32) {
@@ -213,7 +243,11 @@ impl Checker<'_> {
             }
         }
         if wrong > MOST {
-            problems.push(Problem::new("", "", format!("the members of {} more groups disagree", wrong - MOST)));
+            problems.push(Problem::new(
+                "",
+                "",
+                format!("the members of {} more groups disagree", wrong - MOST),
+            ));
         }
     }
 
@@ -226,7 +260,9 @@ impl Checker<'_> {
         };
         // Everybody: one look a class. Other groups: one a member.
         let classes: Vec<(u32, u32, u32)> = match members {
-            Members::All => (0u32..).zip(&self.classes.all).map(|(i, c)| (i, c.first_rank, c.ranks)).collect(),
+            Members::All => {
+                (0u32..).zip(&self.classes.all).map(|(i, c)| (i, c.first_rank, c.ranks)).collect()
+            }
             some => {
                 let ranks = (0..some.len(0)).map(|position| some.rank(position));
                 ranks.map(|rank| (self.classes.of_rank[rank as usize], rank, 1)).collect()
@@ -250,7 +286,8 @@ impl Checker<'_> {
         let side = |(class, rank): (u32, u32)| {
             let nodes = self.merged(class as usize, group);
             let program = self.workload.program(rank);
-            let entries: Vec<_> = nodes.iter().filter_map(|&n| Some((n, entry(program, n)?.1))).collect();
+            let entries: Vec<_> =
+                nodes.iter().filter_map(|&n| Some((n, entry(program, n)?.1))).collect();
             entries
         };
         let (left, right) = (side(a), side(b));
@@ -264,9 +301,11 @@ impl Checker<'_> {
                 format!("rank {rank} has {} (node {id})", describe(e))
             }
         };
-        let more = if others > 0 { format!("; {others} more members differ") } else { String::new() };
+        let more =
+            if others > 0 { format!("; {others} more members differ") } else { String::new() };
         let sides = format!("{}, {}", show(a, left.get(at)), show(b, right.get(at)));
-        let message = format!("its members disagree about collective {} of it: {sides}{more}", at + 1);
+        let message =
+            format!("its members disagree about collective {} of it: {sides}{more}", at + 1);
         Problem::new("", format!("group {}", self.name(group)), message)
             .help("the same kind and size in the same order for every member")
     }
@@ -292,7 +331,8 @@ fn sorted_list(members: &Members) -> Option<Vec<u32>> {
 
 fn members(members: &Members) -> String {
     let count = members.len(0);
-    let shown: Vec<String> = (0..count.min(8)).map(|position| members.rank(position).to_string()).collect();
+    let shown: Vec<String> =
+        (0..count.min(8)).map(|position| members.rank(position).to_string()).collect();
     let more = if count > 8 { format!(" and {} more", count - 8) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }

@@ -7,15 +7,27 @@ use crate::{Problem, Program, Workload};
 const SHOWN: usize = 12;
 
 /// Reports one cycle for each program that has any, and says which programs those are.
-pub(super) fn check(workload: &Workload, classes: &Classes, problems: &mut Vec<Problem>) -> Vec<bool> {
+pub(super) fn check(
+    workload: &Workload,
+    classes: &Classes,
+    problems: &mut Vec<Problem>,
+) -> Vec<bool> {
     let mut cyclic = vec![false; workload.programs.len()];
     let mut users: Vec<u64> = vec![0; workload.programs.len()];
-    classes.all.iter().for_each(|class| users[class.binding.program as usize] += u64::from(class.ranks));
+    classes
+        .all
+        .iter()
+        .for_each(|class| users[class.binding.program as usize] += u64::from(class.ranks));
     for (i, program) in workload.programs.iter().enumerate() {
         let Some(cycle) = find(program) else { continue };
         cyclic[i] = true;
         if problems.len() < MOST {
-            problems.push(explain(program, &cycle, classes.first_rank[i].unwrap_or(0), users[i].saturating_sub(1)));
+            problems.push(explain(
+                program,
+                &cycle,
+                classes.first_rank[i].unwrap_or(0),
+                users[i].saturating_sub(1),
+            ));
         }
     }
     cyclic
@@ -45,12 +57,17 @@ fn find(program: &Program) -> Option<Vec<u32>> {
 
 fn explain(program: &Program, cycle: &[u32], rank: u32, others: u64) -> Problem {
     let id = |&node: &u32| program.nodes()[node as usize].id;
-    let mut shown: Vec<String> = cycle.iter().take(SHOWN).map(|node| id(node).to_string()).collect();
+    let mut shown: Vec<String> =
+        cycle.iter().take(SHOWN).map(|node| id(node).to_string()).collect();
     if cycle.len() > SHOWN {
         shown.push(format!("({} more)", cycle.len() - SHOWN));
     }
     shown.push(id(&cycle[0]).to_string());
-    let message = format!("nodes wait for each other in a cycle: {}{}", shown.join(" -> "), more(others, "rank"));
+    let message = format!(
+        "nodes wait for each other in a cycle: {}{}",
+        shown.join(" -> "),
+        more(others, "rank")
+    );
     let place = format!("rank {rank} node {}", id(&cycle[0]));
     Problem::new("", place, message).help("dependencies without a cycle")
 }

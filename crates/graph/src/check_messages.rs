@@ -1,6 +1,7 @@
 //! Sends and receives: for each pair of ranks and tag the same number of them with the same sizes.
 //!
-//! Matching is by (source, destination, tag); messages of equal size are interchangeable, so multisets are compared.
+//! Matching is by (source, destination, tag); messages of equal size are interchangeable, so
+//! multisets are compared.
 
 use super::{MOST, more};
 use crate::{Op, Problem, Program, Workload};
@@ -36,9 +37,11 @@ pub(super) fn check(workload: &Workload, problems: &mut Vec<Problem>) {
         return;
     }
     let mut findings: Vec<Finding> = Vec::new();
-    // (program, peer, program at the peer) to the finding, and for each program and peer the last one found sound.
+    // (program, peer, program at the peer) to the finding, and for each program and peer the last
+    // one found sound.
     let mut judged: FxHashMap<(u32, u32, u32), Option<usize>> = FxHashMap::default();
-    let mut last_sound: Vec<Vec<u32>> = traffic.iter().map(|peers| vec![u32::MAX; peers.len()]).collect();
+    let mut last_sound: Vec<Vec<u32>> =
+        traffic.iter().map(|peers| vec![u32::MAX; peers.len()]).collect();
     for (rank, binding) in workload.ranks.iter().enumerate() {
         let program = binding.program;
         for (i, peer) in traffic[program as usize].iter().enumerate() {
@@ -70,7 +73,11 @@ fn report(findings: Vec<Finding>, problems: &mut Vec<Problem>) {
         finding.problem
     }));
     if left_out > 0 {
-        problems.push(Problem::new("", "", format!("{left_out} more pairs of programs have unmatched messages")));
+        problems.push(Problem::new(
+            "",
+            "",
+            format!("{left_out} more pairs of programs have unmatched messages"),
+        ));
     }
 }
 
@@ -93,9 +100,18 @@ fn peers(program: &Program) -> Vec<Peer> {
     peers
 }
 
-/// What is wrong between `rank` and its peer, `there` being the other's traffic when there is such a rank.
-fn judge(workload: &Workload, rank: usize, other: i64, peer: &Peer, there: Option<&Vec<Peer>>) -> Option<Problem> {
-    let place = |node: u32| format!("rank {rank} node {}", workload.program(rank as u32).nodes()[node as usize].id);
+/// What is wrong between `rank` and its peer, `there` being the other's traffic when there is such
+/// a rank.
+fn judge(
+    workload: &Workload,
+    rank: usize,
+    other: i64,
+    peer: &Peer,
+    there: Option<&Vec<Peer>>,
+) -> Option<Problem> {
+    let place = |node: u32| {
+        format!("rank {rank} node {}", workload.program(rank as u32).nodes()[node as usize].id)
+    };
     let Some(there) = there else {
         let (verb, message) = match peer.sends.first() {
             Some(message) => ("sends to", message),
@@ -107,13 +123,18 @@ fn judge(workload: &Workload, rank: usize, other: i64, peer: &Peer, there: Optio
     };
     if peer.offset == 0 {
         let message = peer.sends.first().or(peer.recvs.first())?;
-        return Some(Problem::new("", place(message.node), "it sends to or receives from itself").help("another rank"));
+        return Some(
+            Problem::new("", place(message.node), "it sends to or receives from itself")
+                .help("another rank"),
+        );
     }
     let nothing = Peer::default();
     let back = peer.offset.checked_neg();
     let counterpart = there.iter().find(|p| Some(p.offset) == back).unwrap_or(&nothing);
     let (me, other) = (rank as i64, other);
-    if let Some(found) = mismatch(&peer.sends, &counterpart.recvs).filter(|_| !peer.sends.is_empty()) {
+    if let Some(found) =
+        mismatch(&peer.sends, &counterpart.recvs).filter(|_| !peer.sends.is_empty())
+    {
         return Some(explain(workload, me, other, &found));
     }
     // Whoever sends answers for that direction; without any send the receiver must.
@@ -130,7 +151,11 @@ struct Mismatch {
 
 fn mismatch(sends: &[Message], recvs: &[Message]) -> Option<Mismatch> {
     let key = |m: &Message| (m.tag, m.bytes);
-    let at = sends.iter().zip(recvs).position(|(s, r)| key(s) != key(r)).unwrap_or(sends.len().min(recvs.len()));
+    let at = sends
+        .iter()
+        .zip(recvs)
+        .position(|(s, r)| key(s) != key(r))
+        .unwrap_or(sends.len().min(recvs.len()));
     let tag = match (sends.get(at), recvs.get(at)) {
         (None, None) => return None,
         (Some(s), Some(r)) => s.tag.min(r.tag),

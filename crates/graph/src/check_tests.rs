@@ -35,7 +35,8 @@ fn program(nodes: &[(u64, Op, &[u64])]) -> Program {
 /// Ranks with a program each (equal ones not shared), every slot bound to `group`.
 fn workload(programs: Vec<Program>, groups: Vec<Members>) -> Workload {
     let most = programs.iter().map(Program::slots).max().unwrap_or(0);
-    let ranks = (0..programs.len() as u32).map(|program| RankBinding { program, slots: 0 }).collect();
+    let ranks =
+        (0..programs.len() as u32).map(|program| RankBinding { program, slots: 0 }).collect();
     let name = |(i, members): (usize, Members)| Group { name: format!("g{i}"), members };
     Workload {
         programs: programs.into_iter().map(Arc::new).collect(),
@@ -67,7 +68,8 @@ fn a_pipeline_of_shared_programs_passes_and_its_open_end_does_not() {
     let last = program(&[(1, recv(-1, 8), &[])]);
     let mut stages = workload(vec![first, middle, last], vec![]);
     let stage = |program| RankBinding { program, slots: 0 };
-    stages.ranks = std::iter::once(stage(0)).chain((0..1000).map(|_| stage(1))).chain([stage(2)]).collect();
+    stages.ranks =
+        std::iter::once(stage(0)).chain((0..1000).map(|_| stage(1))).chain([stage(2)]).collect();
     assert_eq!(check(&stages, 1002), []);
     stages.ranks.pop();
     let text = only(&stages);
@@ -76,14 +78,22 @@ fn a_pipeline_of_shared_programs_passes_and_its_open_end_does_not() {
 
 #[test]
 fn unmatched_messages_are_named_with_their_counts_and_sizes() {
-    let pair = |a: &[(u64, Op, &[u64])], b: &[(u64, Op, &[u64])]| only(&workload(vec![program(a), program(b)], vec![]));
+    let pair = |a: &[(u64, Op, &[u64])], b: &[(u64, Op, &[u64])]| {
+        only(&workload(vec![program(a), program(b)], vec![]))
+    };
     let compute = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
     let text = pair(&[(4, send(1, 8), &[])], &[(1, compute, &[])]);
-    assert!(text.contains("rank 0 node 4") && text.contains("sends 1 messages with tag 7 to rank 1, which receives 0"));
+    assert!(
+        text.contains("rank 0 node 4")
+            && text.contains("sends 1 messages with tag 7 to rank 1, which receives 0")
+    );
     let text = pair(&[(1, compute, &[])], &[(5, recv(-1, 8), &[])]);
     assert!(text.contains("rank 1 node 5") && text.contains("rank 0 sends 0 messages"), "{text}");
     let text = pair(&[(4, send(1, 8), &[])], &[(5, recv(-1, 16), &[])]);
-    assert!(text.contains("sends 8 bytes with tag 7 (node 4) and rank 1 receives 16 (node 5)"), "{text}");
+    assert!(
+        text.contains("sends 8 bytes with tag 7 (node 4) and rank 1 receives 16 (node 5)"),
+        "{text}"
+    );
     let text = pair(&[(4, send(0, 8), &[])], &[(1, compute, &[])]);
     assert!(text.contains("itself"), "{text}");
 }
@@ -112,7 +122,12 @@ fn members_that_disagree_are_named_with_ordinal_and_values() {
     let same = || vec![(1, all_reduce(8, 0), &[][..]), (2, all_gather(8), &[1])];
     let size = text(same(), vec![(1, all_reduce(8, 0), &[]), (2, all_gather(16), &[])]);
     assert!(size.contains("collective 2 of it"), "{size}");
-    assert!(size.contains("rank 0 has all_gather of 8 bytes (node 2), rank 2 has all_gather of 16 bytes"), "{size}");
+    assert!(
+        size.contains(
+            "rank 0 has all_gather of 8 bytes (node 2), rank 2 has all_gather of 16 bytes"
+        ),
+        "{size}"
+    );
     let fewer = text(same(), vec![(1, all_reduce(8, 0), &[])]);
     assert!(fewer.contains("rank 2 has none"), "{fewer}");
     let order = text(same(), vec![(1, all_gather(8), &[]), (2, all_reduce(8, 0), &[])]);
@@ -137,7 +152,9 @@ fn groups_with_wrong_members_and_outsiders_are_named() {
     assert!(text(Members::List(vec![0, 1, 1])).contains("rank 1 is in it twice"));
     assert!(text(Members::List(vec![])).contains("no members"));
     assert!(text(Members::Strided { first: 0, count: 3, step: 2 }).contains("rank 4 is outside"));
-    assert!(text(Members::Strided { first: 2, count: 2, step: 0 }).contains("rank 2 is in it twice"));
+    assert!(
+        text(Members::Strided { first: 2, count: 2, step: 0 }).contains("rank 2 is in it twice")
+    );
     let outsider = text(Members::List(vec![1, 0]));
     assert!(outsider.contains("rank 2 node 3") && outsider.contains("group g0"), "{outsider}");
 }
@@ -154,16 +171,23 @@ fn two_names_of_one_group_count_as_one() {
 #[test]
 fn a_root_outside_the_group_is_named() {
     let kind = CollectiveKind::Broadcast;
-    let op = Op::Collective { kind, bytes: Bytes(8), slot: 0, priority: 0, dims: u32::MAX, root: 2 };
+    let op =
+        Op::Collective { kind, bytes: Bytes(8), slot: 0, priority: 0, dims: u32::MAX, root: 2 };
     let user = || program(&[(3, op, &[])]);
     let problems = check(&workload(vec![user(), user()], vec![Members::All]), 2);
-    assert!(problems[0].to_string().contains("root 2 is no position in group g0 of 2 ranks"), "{problems:?}");
+    assert!(
+        problems[0].to_string().contains("root 2 is no position in group g0 of 2 ranks"),
+        "{problems:?}"
+    );
 }
 
 #[test]
 fn empty_programs_have_nothing_to_run() {
     assert!(only(&workload(vec![program(&[])], vec![])).contains("holds no nodes"));
-    assert!(only(&workload(vec![program(&[(1, Op::Metadata, &[])])], vec![])).contains("none of the trace's 1 nodes"));
+    assert!(
+        only(&workload(vec![program(&[(1, Op::Metadata, &[])])], vec![]))
+            .contains("none of the trace's 1 nodes")
+    );
     assert_eq!(check(&Workload::default(), 4).len(), 1);
 }
 
@@ -171,8 +195,16 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         Just(Op::Metadata),
         Just(Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other }),
-        (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
-        (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),
+        (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Send {
+            peer,
+            bytes: Bytes(b),
+            tag
+        }),
+        (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Recv {
+            peer,
+            bytes: Bytes(b),
+            tag
+        }),
         (0u64..3, 0u32..2).prop_map(|(bytes, slot)| all_reduce(bytes, slot)),
     ]
 }
@@ -187,7 +219,10 @@ fn balanced(workload: &Workload) -> bool {
                 Op::Recv { peer, bytes, tag } => ((rank + i64::from(peer), rank, tag, bytes), -1),
                 _ => continue,
             };
-            if key.0 == key.1 || key.0.min(key.1) < 0 || key.0.max(key.1) >= workload.ranks.len() as i64 {
+            if key.0 == key.1
+                || key.0.min(key.1) < 0
+                || key.0.max(key.1) >= workload.ranks.len() as i64
+            {
                 return false;
             }
             *open.entry(key).or_insert(0) += change;

@@ -1,8 +1,8 @@
 //! Workloads: programs (operation graphs), which rank runs which, and communicator groups.
 //!
-//! Here: the data types every reader produces and the executor consumes, and the checks that need no platform.
-//! Not here: file formats (`trace`), time and networks (`sim`).
-//! A program is written from its rank's point of view (peers are offsets, groups are slots), so ranks that do the same
+//! Here: the data types every reader produces and the executor consumes, and the checks that need
+//! no platform. Not here: file formats (`trace`), time and networks (`sim`). A program is written
+//! from its rank's point of view (peers are offsets, groups are slots), so ranks that do the same
 //! thing share one program and a million-rank workload stays small.
 
 mod check;
@@ -14,5 +14,7 @@ mod workload;
 pub use check::{check, order};
 pub use mesh::{Axis, Family, Mesh, NamedProgram};
 pub use problem::Problem;
-pub use program::{CollectiveKind, Gemm, Held, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach};
+pub use program::{
+    CollectiveKind, Gemm, Held, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach,
+};
 pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Reading, Workload};

@@ -1,7 +1,9 @@
-//! Ranks as the points of a mesh: the workload of a parallelised model, said in a few lines whatever its size.
+//! Ranks as the points of a mesh: the workload of a parallelised model, said in a few lines
+//! whatever its size.
 //!
-//! Here: which program a point runs, and the groups along the axes. Not here: what the programs do (`python/armillary/workload`).
-//! `rank = sum(coordinate * stride)`, the first axis having stride 1.
+//! Here: which program a point runs, and the groups along the axes. Not here: what the programs do
+//! (`python/armillary/workload`). `rank = sum(coordinate * stride)`, the first axis having stride
+//! 1.
 
 use crate::{Footprint, Group, Members, Problem, Program, RankBinding, Workload};
 use rustc_hash::FxHashMap;
@@ -60,15 +62,18 @@ impl Mesh {
     pub fn ranks(&self) -> Result<u32, Problem> {
         let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
         if let Some(twice) = repeated(&names) {
-            return Err(Problem::new("", "axes", format!("axis {twice:?} is there twice")).help("names that differ"));
+            return Err(Problem::new("", "axes", format!("axis {twice:?} is there twice"))
+                .help("names that differ"));
         }
         let mut ranks = 1u64;
         for axis in &self.axes {
             ranks = ranks.saturating_mul(u64::from(axis.size));
             if axis.size == 0 || ranks > MOST_RANKS {
-                let sizes: Vec<String> = self.axes.iter().map(|a| format!("{}={}", a.name, a.size)).collect();
+                let sizes: Vec<String> =
+                    self.axes.iter().map(|a| format!("{}={}", a.name, a.size)).collect();
                 let message = format!("the mesh {} has no rank or too many", sizes.join(" "));
-                return Err(Problem::new("", "axes", message).help("sizes from 1, of product 1 to 16,777,216"));
+                return Err(Problem::new("", "axes", message)
+                    .help("sizes from 1, of product 1 to 16,777,216"));
             }
         }
         Ok(ranks as u32)
@@ -85,7 +90,8 @@ impl Mesh {
 
     /// Points of the axes `by`; 0 for a mesh that does not hold together.
     pub fn points(&self) -> usize {
-        self.along("by", &self.by).map_or(0, |by| by.iter().map(|axis| axis.size as usize).product())
+        self.along("by", &self.by)
+            .map_or(0, |by| by.iter().map(|axis| axis.size as usize).product())
     }
 
     /// The point of the axes `by` that a rank lies at, which is the index of its program.
@@ -93,16 +99,23 @@ impl Mesh {
         self.along("by", &self.by).map_or(0, |by| position(&by, rank) as usize)
     }
 
-    /// Binds one program a point of the axes `by` to the ranks. Groups are named `family.0`, `family.1`, ... by their first rank.
+    /// Binds one program a point of the axes `by` to the ranks. Groups are named `family.0`,
+    /// `family.1`, ... by their first rank.
     ///
     /// # Errors
-    /// A mesh that does not hold together, a number of programs that is not that of the points, a group family nobody declared.
-    pub fn bind(&self, programs: &[NamedProgram], footprints: Vec<Footprint>) -> Result<Workload, Problem> {
+    /// A mesh that does not hold together, a number of programs that is not that of the points, a
+    /// group family nobody declared.
+    pub fn bind(
+        &self,
+        programs: &[NamedProgram],
+        footprints: Vec<Footprint>,
+    ) -> Result<Workload, Problem> {
         let ranks = self.ranks()?;
         let by = self.along("by", &self.by)?;
         let expected = by.iter().map(|a| a.size).product::<u32>();
         if programs.len() != expected as usize {
-            let message = format!("{} programs for {expected} points along {:?}", programs.len(), self.by);
+            let message =
+                format!("{} programs for {expected} points along {:?}", programs.len(), self.by);
             return Err(Problem::new("", "programs", message).help(format!("{expected}")));
         }
         let mut groups = Groups::new(self, ranks);
@@ -111,8 +124,11 @@ impl Mesh {
         let number: FxHashMap<_, _> =
             workload.programs.iter().enumerate().map(|(i, p)| (Arc::as_ptr(p), i as u32)).collect();
         if !workload.footprints.is_empty() {
-            let of = |p: &Arc<Program>| programs.iter().position(|(q, _)| Arc::ptr_eq(p, q)).expect("one of them");
-            workload.footprints = workload.programs.iter().map(|p| workload.footprints[of(p)]).collect();
+            let of = |p: &Arc<Program>| {
+                programs.iter().position(|(q, _)| Arc::ptr_eq(p, q)).expect("one of them")
+            };
+            workload.footprints =
+                workload.programs.iter().map(|p| workload.footprints[of(p)]).collect();
         }
         for rank in 0..ranks {
             let (program, names) = &programs[position(&by, rank) as usize];
@@ -128,14 +144,18 @@ impl Mesh {
 
     fn along(&self, place: &str, names: &[String]) -> Result<Vec<Along>, Problem> {
         if let Some(twice) = repeated(names) {
-            return Err(Problem::new("", place, format!("axis {twice:?} is named twice")).help("each axis once"));
+            return Err(Problem::new("", place, format!("axis {twice:?} is named twice"))
+                .help("each axis once"));
         }
         let find = |name: &String| {
             let at = self.axes.iter().position(|a| a.name == *name).ok_or_else(|| {
                 let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
                 Problem::new("", place, format!("there is no axis {name:?}")).help(known.join(", "))
             })?;
-            Ok(Along { stride: self.axes[..at].iter().map(|a| a.size).product(), size: self.axes[at].size })
+            Ok(Along {
+                stride: self.axes[..at].iter().map(|a| a.size).product(),
+                size: self.axes[at].size,
+            })
         };
         names.iter().map(find).collect()
     }
@@ -163,8 +183,9 @@ fn position(axes: &[Along], rank: u32) -> u32 {
 
 /// The ranks of all points of `axes` in order, the other coordinates being 0.
 fn points(axes: &[Along]) -> Vec<u32> {
-    axes.iter()
-        .fold(vec![0], |points, a| (0..a.size).flat_map(|i| points.iter().map(move |p| p + i * a.stride)).collect())
+    axes.iter().fold(vec![0], |points, a| {
+        (0..a.size).flat_map(|i| points.iter().map(move |p| p + i * a.stride)).collect()
+    })
 }
 
 /// The groups that are used.
@@ -206,15 +227,23 @@ impl<'m> Groups<'m> {
     fn family(&mut self, name: &str) -> Result<(Vec<Along>, Vec<u32>), Problem> {
         let family = self.mesh.groups.iter().find(|f| f.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.mesh.groups.iter().map(|f| f.name.as_str()).collect();
-            Problem::new("", "groups", format!("a program uses group {name:?}, which is not declared"))
-                .help(known.join(", "))
+            Problem::new(
+                "",
+                "groups",
+                format!("a program uses group {name:?}, which is not declared"),
+            )
+            .help(known.join(", "))
         })?;
         let axes = self.mesh.along(&format!("groups.{name}"), &family.axes)?;
         let mut first = vec![u32::MAX; self.ranks as usize];
-        let bases = (0..self.ranks).filter(|rank| axes.iter().all(|a| rank / a.stride % a.size == 0));
+        let bases =
+            (0..self.ranks).filter(|rank| axes.iter().all(|a| rank / a.stride % a.size == 0));
         for (number, base) in bases.enumerate() {
             first[base as usize] = self.list.len() as u32;
-            self.list.push(Group { name: format!("{name}.{number}"), members: members(&axes, base, self.ranks) });
+            self.list.push(Group {
+                name: format!("{name}.{number}"),
+                members: members(&axes, base, self.ranks),
+            });
         }
         Ok((axes, first))
     }
@@ -227,7 +256,11 @@ fn members(axes: &[Along], base: u32, world: u32) -> Members {
     match long.first() {
         Some(first) if even => {
             let count = long.iter().map(|a| a.size).product();
-            if count == world { Members::All } else { Members::Strided { first: base, count, step: first.stride } }
+            if count == world {
+                Members::All
+            } else {
+                Members::Strided { first: base, count, step: first.stride }
+            }
         }
         None if world == 1 => Members::All,
         None => Members::Strided { first: base, count: 1, step: 1 },

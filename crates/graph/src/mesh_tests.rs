@@ -1,4 +1,5 @@
-//! Groups along axes hold the ranks that differ only there; everything that does not hold together is named.
+//! Groups along axes hold the ranks that differ only there; everything that does not hold together
+//! is named.
 
 use super::*;
 use crate::{CollectiveKind, Node, Op, ProgramBuilder};
@@ -8,8 +9,14 @@ use units::{Bytes, Span};
 fn mesh(axes: &[(&str, u32)], groups: &[(&str, &[&str])], by: &[&str]) -> Mesh {
     let names = |list: &[&str]| list.iter().map(|s| s.to_string()).collect();
     Mesh {
-        axes: axes.iter().map(|(name, size)| Axis { name: name.to_string(), size: *size }).collect(),
-        groups: groups.iter().map(|(name, axes)| Family { name: name.to_string(), axes: names(axes) }).collect(),
+        axes: axes
+            .iter()
+            .map(|(name, size)| Axis { name: name.to_string(), size: *size })
+            .collect(),
+        groups: groups
+            .iter()
+            .map(|(name, axes)| Family { name: name.to_string(), axes: names(axes) })
+            .collect(),
         by: names(by),
     }
 }
@@ -19,7 +26,8 @@ fn program(slots: u32) -> Arc<Program> {
     let mut builder = ProgramBuilder::default();
     for slot in 0..slots {
         let kind = CollectiveKind::AllReduce;
-        let op = Op::Collective { kind, bytes: Bytes(1), slot, priority: 0, dims: u32::MAX, root: 0 };
+        let op =
+            Op::Collective { kind, bytes: Bytes(1), slot, priority: 0, dims: u32::MAX, root: 0 };
         builder.push(Node { id: u64::from(slot), duration: Span::ZERO, op }, "", []);
     }
     Arc::new(builder.build().unwrap())
@@ -33,12 +41,18 @@ fn ranks(workload: &Workload, rank: u32, slot: u32) -> Vec<u32> {
 
 #[test]
 fn megatron_order() {
-    let mesh =
-        mesh(&[("tp", 2), ("dp", 2), ("pp", 2)], &[("tp", &["tp"]), ("dp", &["dp"]), ("ends", &["pp", "tp"])], &["pp"]);
+    let mesh = mesh(
+        &[("tp", 2), ("dp", 2), ("pp", 2)],
+        &[("tp", &["tp"]), ("dp", &["dp"]), ("ends", &["pp", "tp"])],
+        &["pp"],
+    );
     let names = ["tp", "dp", "ends", ""].map(String::from).to_vec();
     let (first, last) = (program(4), program(4));
     let workload = mesh.bind(&[(first, names.clone()), (last, names)], Vec::new()).unwrap();
-    assert_eq!(workload.ranks.iter().map(|r| r.program).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(
+        workload.ranks.iter().map(|r| r.program).collect::<Vec<_>>(),
+        [0, 0, 0, 0, 1, 1, 1, 1]
+    );
     assert_eq!(ranks(&workload, 5, 0), [4, 5]);
     assert_eq!(ranks(&workload, 5, 1), [5, 7]);
     assert_eq!(ranks(&workload, 5, 2), [0, 4, 1, 5]);
@@ -51,7 +65,8 @@ fn shared_programs_are_stored_once() {
     let (outer, inner) = (program(0), program(0));
     let footprint = |weights| Footprint { weights, ..Footprint::default() };
     let list = [&outer, &inner, &inner, &outer].map(|p| (p.clone(), Vec::new()));
-    let workload = mesh(&[("pp", 4)], &[], &["pp"]).bind(&list, [7, 5, 5, 7].map(footprint).to_vec()).unwrap();
+    let workload =
+        mesh(&[("pp", 4)], &[], &["pp"]).bind(&list, [7, 5, 5, 7].map(footprint).to_vec()).unwrap();
     assert_eq!(workload.programs.len(), 2);
     assert_eq!(workload.ranks.iter().map(|r| r.program).collect::<Vec<_>>(), [0, 1, 1, 0]);
     assert_eq!(workload.footprints, [footprint(7), footprint(5)]);
@@ -64,7 +79,11 @@ fn what_does_not_hold_together_is_named() {
         (mesh(&[("tp", 1 << 13), ("dp", 1 << 13)], &[], &[]), vec![], "dp=8192"),
         (mesh(&[("tp", 2), ("tp", 2)], &[], &[]), vec![], "\"tp\" is there twice"),
         (mesh(&[("tp", 2)], &[], &["tp", "tp"]), vec![], "\"tp\" is named twice"),
-        (mesh(&[("tp", 2)], &[("g", &["tp", "tp"])], &[]), vec!["g".to_string()], "\"tp\" is named twice"),
+        (
+            mesh(&[("tp", 2)], &[("g", &["tp", "tp"])], &[]),
+            vec!["g".to_string()],
+            "\"tp\" is named twice",
+        ),
         (mesh(&[("tp", 2)], &[], &["pp"]), vec![], "no axis \"pp\""),
         (mesh(&[("tp", 2)], &[("tp", &["dp"])], &[]), vec!["tp".to_string()], "no axis \"dp\""),
         (mesh(&[("tp", 2)], &[], &[]), vec!["tp".to_string()], "not declared"),

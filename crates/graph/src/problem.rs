@@ -9,14 +9,24 @@ pub struct Problem {
     pub place: String,
     /// What is wrong, with the value: `bandwidth -5 GB/s is negative`.
     pub message: String,
-    /// What is allowed: `a bandwidth above zero with a unit, such as "50 GB/s"`; empty when the message says it all.
+    /// What is allowed: `a bandwidth above zero with a unit, such as "50 GB/s"`; empty when the
+    /// message says it all.
     pub help: String,
 }
 
 impl Problem {
     /// A problem in `file` at `place`.
-    pub fn new(file: impl Into<String>, place: impl Into<String>, message: impl Into<String>) -> Problem {
-        Problem { file: file.into(), place: place.into(), message: message.into(), help: String::new() }
+    pub fn new(
+        file: impl Into<String>,
+        place: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            file: file.into(),
+            place: place.into(),
+            message: message.into(),
+            help: String::new(),
+        }
     }
 
     /// Adds what is allowed.

@@ -4,7 +4,9 @@ use indexmap::IndexSet;
 use units::{Bytes, Span};
 
 /// What a collective promises (nccl-tests and MPI meanings).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum CollectiveKind {
@@ -50,7 +52,19 @@ impl CollectiveKind {
 }
 
 /// What kind of kernel a compute node is; platforms give efficiencies by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Kernel {
@@ -124,7 +138,8 @@ pub enum Reach {
     /// Memory outside the NPU.
     #[default]
     Remote,
-    /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load, reduced and scattered on a store.
+    /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load,
+    /// reduced and scattered on a store.
     InSwitch,
 }
 
@@ -147,7 +162,8 @@ impl Reach {
     }
 }
 
-/// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of `width` bytes.
+/// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of
+/// `width` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Gemm {
@@ -181,7 +197,8 @@ pub enum Op {
     Metadata,
     /// A node whose type the trace leaves invalid; takes no time.
     Invalid,
-    /// Computation: `operations` floating-point operations over `bytes` of tensors (for the roofline), on the host when `cpu`.
+    /// Computation: `operations` floating-point operations over `bytes` of tensors (for the
+    /// roofline), on the host when `cpu`.
     Compute {
         /// Floating-point operations; `None` when the trace does not say.
         operations: Option<u64>,
@@ -225,8 +242,9 @@ pub enum Op {
     },
     /// A collective over the group in slot `slot` of the rank's group table.
     ///
-    /// `bytes` per NPU: the input buffer of all-reduce, reduce-scatter, all-to-all, reduce, broadcast and scatter (at the root);
-    /// the contribution of one NPU for all-gather and gather; 0 for barrier.
+    /// `bytes` per NPU: the input buffer of all-reduce, reduce-scatter, all-to-all, reduce,
+    /// broadcast and scatter (at the root); the contribution of one NPU for all-gather and gather;
+    /// 0 for barrier.
     Collective {
         /// Kind.
         kind: CollectiveKind,
@@ -247,9 +265,9 @@ impl Op {
     /// Floating-point operations and bytes of a computation on the NPU, where both are known.
     pub fn work(&self) -> Option<(u128, Bytes)> {
         match self {
-            Op::Compute { operations: Some(operations), bytes: Some(bytes), cpu: false, .. } => {
-                Some((u128::from(*operations), *bytes))
-            }
+            Op::Compute {
+                operations: Some(operations), bytes: Some(bytes), cpu: false, ..
+            } => Some((u128::from(*operations), *bytes)),
             Op::Gemm(gemm) | Op::Grouped(gemm) => Some((gemm.operations(), gemm.bytes())),
             _ => None,
         }
@@ -277,11 +295,13 @@ pub struct Program {
     children: Vec<u32>,
     names: String,
     name_start: Vec<u32>,
-    /// For each node an index into `layer_names`, or [`UNLABELLED`]; empty where no node has a label.
+    /// For each node an index into `layer_names`, or [`UNLABELLED`]; empty where no node has a
+    /// label.
     layers: Vec<u32>,
     /// In the order of their first nodes, so that equal programs are equal.
     layer_names: Vec<String>,
-    /// Nodes that change what the NPU's memory holds, ascending; and a bit for each node, set for those, or nothing where there are none.
+    /// Nodes that change what the NPU's memory holds, ascending; and a bit for each node, set for
+    /// those, or nothing where there are none.
     held: Vec<(u32, Held)>,
     holds: Vec<u64>,
     slots: u32,
@@ -320,7 +340,8 @@ impl Program {
         &self.names[self.name_start[i] as usize..self.name_start[i + 1] as usize]
     }
 
-    /// The layer of the model that node `i` belongs to: what it was labelled with, else what its name begins with.
+    /// The layer of the model that node `i` belongs to: what it was labelled with, else what its
+    /// name begins with.
     pub fn layer(&self, i: usize) -> &str {
         self.label(i).unwrap_or_else(|| named_layer(self.name(i)))
     }
@@ -337,7 +358,10 @@ impl Program {
         if word >> (i % 64) & 1 == 0 {
             return None;
         }
-        self.held.binary_search_by_key(&(i as u32), |&(node, _)| node).ok().map(|at| self.held[at].1)
+        self.held
+            .binary_search_by_key(&(i as u32), |&(node, _)| node)
+            .ok()
+            .map(|at| self.held[at].1)
     }
 
     /// Whether nodes say what they change in the memory of their NPU.
@@ -395,14 +419,18 @@ impl ProgramBuilder {
         self.name_end.push(self.names.len() as u32);
     }
 
-    /// Says which layer of the model the last node belongs to, once a node. A label that the node's name begins with is not kept.
+    /// Says which layer of the model the last node belongs to, once a node. A label that the node's
+    /// name begins with is not kept.
     pub fn label(&mut self, layer: &str) {
         let Some(last) = self.nodes.len().checked_sub(1) else { return };
         if layer.is_empty() || layer == named_layer(&self.names[range(&self.name_end, last)]) {
             return;
         }
         // Neighbours share layers, as a rule: they are found without a hash.
-        let known = self.layers.last().filter(|&&i| self.layer_names.get_index(i as usize).is_some_and(|n| n == layer));
+        let known = self
+            .layers
+            .last()
+            .filter(|&&i| self.layer_names.get_index(i as usize).is_some_and(|n| n == layer));
         let label = match known {
             Some(&label) => label,
             None => match self.layer_names.get_index_of(layer) {
@@ -414,7 +442,8 @@ impl ProgramBuilder {
         self.layers.push(label);
     }
 
-    /// Says that node `index`, in order of definition, allocates bytes of its NPU's memory at its start and frees some at its end.
+    /// Says that node `index`, in order of definition, allocates bytes of its NPU's memory at its
+    /// start and frees some at its end.
     pub fn hold(&mut self, index: usize, held: Held) {
         if held != Held::default() {
             self.held.push((index as u32, held));
@@ -455,7 +484,10 @@ impl ProgramBuilder {
         if dangling > 0 {
             let all = std::mem::take(self);
             for (i, &node) in all.nodes.iter().enumerate() {
-                let deps = all.deps[range(&all.dep_end, i)].iter().copied().filter(|&id| find(id).is_some());
+                let deps = all.deps[range(&all.dep_end, i)]
+                    .iter()
+                    .copied()
+                    .filter(|&id| find(id).is_some());
                 self.push(node, &all.names[range(&all.name_end, i)], deps);
                 self.label(all.label_of(i));
             }
@@ -487,14 +519,18 @@ impl ProgramBuilder {
     /// One or more [`ProgramError`]s.
     pub fn build_or_explain(mut self) -> Result<Program, Vec<ProgramError>> {
         let n = self.nodes.len();
-        if n >= u32::MAX as usize || self.deps.len() >= u32::MAX as usize || self.names.len() >= u32::MAX as usize {
+        if n >= u32::MAX as usize
+            || self.deps.len() >= u32::MAX as usize
+            || self.names.len() >= u32::MAX as usize
+        {
             return Err(vec![ProgramError::TooLarge]);
         }
         if !self.nodes.is_sorted_by(|a, b| a.id < b.id) {
             self = self.sorted();
         }
         let twice = self.nodes.windows(2).filter(|w| w[0].id == w[1].id).map(|w| w[0].id);
-        let mut faults: Vec<ProgramError> = twice.take(MOST_FAULTS).map(ProgramError::DuplicateId).collect();
+        let mut faults: Vec<ProgramError> =
+            twice.take(MOST_FAULTS).map(ProgramError::DuplicateId).collect();
         let mut program = Program::default();
         if faults.is_empty() {
             self.resolve(&mut program, &mut faults);
@@ -534,11 +570,13 @@ impl ProgramBuilder {
 
     /// The label of node `i`, empty where it has none.
     fn label_of(&self, i: usize) -> &str {
-        let label = self.layers.get(i).and_then(|&label| self.layer_names.get_index(label as usize));
+        let label =
+            self.layers.get(i).and_then(|&label| self.layer_names.get_index(label as usize));
         label.map_or("", String::as_str)
     }
 
-    /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes twice.
+    /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes
+    /// twice.
     fn resolve(&self, program: &mut Program, faults: &mut Vec<ProgramError>) {
         let nodes = &self.nodes;
         let ids: Vec<u64> = nodes.iter().map(|node| node.id).collect();
@@ -592,7 +630,8 @@ impl Program {
     }
 }
 
-/// Looks an id up in ascending `ids`: by subtraction where they have no gaps, by bisection otherwise.
+/// Looks an id up in ascending `ids`: by subtraction where they have no gaps, by bisection
+/// otherwise.
 fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
     let first = ids.first().copied().unwrap_or(0);
     let dense = ids.last().is_none_or(|last| last - first == ids.len() as u64 - 1);
@@ -602,8 +641,8 @@ fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
     }
 }
 
-/// The layer that a name begins with: its first word, with the number that follows it (`transformer.3`), a micro-batch
-/// before it (`mb0.`, `shadow_mb0.`) left out. Words end at dots.
+/// The layer that a name begins with: its first word, with the number that follows it
+/// (`transformer.3`), a micro-batch before it (`mb0.`, `shadow_mb0.`) left out. Words end at dots.
 fn named_layer(name: &str) -> &str {
     let word = |text: &str| text.find('.').unwrap_or(text.len());
     let name = match name.get(..word(name)).filter(|first| is_micro_batch(first)) {
@@ -624,7 +663,8 @@ fn named_layer(name: &str) -> &str {
 /// Whether a word of a name counts micro-batches, as the traces of STG do.
 fn is_micro_batch(word: &str) -> bool {
     let word = word.strip_prefix("shadow_").unwrap_or(word);
-    word.strip_prefix("mb").is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
+    word.strip_prefix("mb")
+        .is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A bit for each of `n` nodes, set for those that are held; nothing where none is.
@@ -646,7 +686,9 @@ fn starts(mut ends: Vec<u32>) -> Vec<u32> {
 }
 
 fn slots(nodes: &[Node]) -> u32 {
-    let used = nodes.iter().filter_map(|n| if let Op::Collective { slot, .. } = n.op { Some(slot + 1) } else { None });
+    let used = nodes
+        .iter()
+        .filter_map(|n| if let Op::Collective { slot, .. } = n.op { Some(slot + 1) } else { None });
     used.max().unwrap_or(0)
 }
 

@@ -9,7 +9,11 @@ fn program(nodes: &[(u64, &str, &str, &[u64])]) -> Program {
 fn builder(nodes: &[(u64, &str, &str, &[u64])]) -> ProgramBuilder {
     let mut builder = ProgramBuilder::default();
     for &(id, name, layer, deps) in nodes {
-        builder.push(Node { id, duration: Span::ZERO, op: Op::Metadata }, name, deps.iter().copied());
+        builder.push(
+            Node { id, duration: Span::ZERO, op: Op::Metadata },
+            name,
+            deps.iter().copied(),
+        );
         builder.label(layer);
     }
     builder
@@ -21,7 +25,8 @@ fn layers(program: &Program) -> Vec<&str> {
 
 #[test]
 fn a_layer_is_the_label_or_the_first_word() {
-    let found = program(&[(0, "embed.lookup", "", &[]), (1, "0.qkv", "layer3", &[]), (2, "", "", &[])]);
+    let found =
+        program(&[(0, "embed.lookup", "", &[]), (1, "0.qkv", "layer3", &[]), (2, "", "", &[])]);
     assert_eq!(layers(&found), ["embed", "layer3", ""]);
     assert_eq!([0, 1, 2].map(|i| found.label(i)), [None, Some("layer3"), None]);
 }
@@ -49,9 +54,13 @@ fn a_label_that_the_name_says_is_none() {
 
 #[test]
 fn labels_follow_their_nodes_whatever_the_order() {
-    let sorted = program(&[(1, "a", "x", &[]), (2, "b", "", &[]), (3, "c", "y", &[]), (4, "d", "x", &[])]);
+    let sorted =
+        program(&[(1, "a", "x", &[]), (2, "b", "", &[]), (3, "c", "y", &[]), (4, "d", "x", &[])]);
     assert_eq!(layers(&sorted), ["x", "b", "y", "x"]);
-    assert_eq!(sorted, program(&[(4, "d", "x", &[]), (3, "c", "y", &[]), (2, "b", "", &[]), (1, "a", "x", &[])]));
+    assert_eq!(
+        sorted,
+        program(&[(4, "d", "x", &[]), (3, "c", "y", &[]), (2, "b", "", &[]), (1, "a", "x", &[])])
+    );
 }
 
 #[test]

@@ -56,11 +56,14 @@ pub struct Footprint {
 impl Footprint {
     /// All of it.
     pub fn total(&self) -> u64 {
-        [self.weights, self.gradients, self.optimizer, self.activations].into_iter().fold(0, u64::saturating_add)
+        [self.weights, self.gradients, self.optimizer, self.activations]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 }
 
-/// What the generator of a workload says of it beyond what the ranks do; carried along, never interpreted by a simulation.
+/// What the generator of a workload says of it beyond what the ranks do; carried along, never
+/// interpreted by a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declaration {
     /// Name for people.
@@ -84,13 +87,16 @@ pub struct Workload {
     pub slots: Vec<u32>,
     /// Communicator groups.
     pub groups: Vec<Group>,
-    /// What each program keeps in the memory of its NPU at its peak, where it is known: as many as programs, or none.
+    /// What each program keeps in the memory of its NPU at its peak, where it is known: as many as
+    /// programs, or none.
     pub footprints: Vec<Footprint>,
     /// What its generator says of it.
     pub declaration: Option<Box<Declaration>>,
-    /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in the report.
+    /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in
+    /// the report.
     pub notes: Vec<(String, u64)>,
-    /// Where it was read from, as the user named it: what problems and reports call it. Empty when a program made it.
+    /// Where it was read from, as the user named it: what problems and reports call it. Empty when
+    /// a program made it.
     pub origin: String,
     /// What else it takes to read it again.
     pub reading: Reading,
@@ -114,7 +120,8 @@ impl Default for Reading {
 }
 
 impl Workload {
-    /// A workload in which `ranks` ranks run one program whose only group (slot 0, if used) is everybody.
+    /// A workload in which `ranks` ranks run one program whose only group (slot 0, if used) is
+    /// everybody.
     pub fn uniform(program: Program, ranks: u32) -> Workload {
         Workload {
             slots: vec![0; program.slots() as usize],
@@ -177,7 +184,9 @@ impl Members {
     /// The shortest form of a list of ranks.
     pub fn from_list(list: Vec<u32>, world: u32) -> Members {
         let step = if list.len() > 1 { list[1].wrapping_sub(list[0]) } else { 1 };
-        let strided = step > 0 && step < u32::MAX / 2 && list.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step);
+        let strided = step > 0
+            && step < u32::MAX / 2
+            && list.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step);
         match list.first() {
             Some(0) if strided && step == 1 && list.len() as u32 == world => Members::All,
             Some(&first) if strided => Members::Strided { first, count: list.len() as u32, step },

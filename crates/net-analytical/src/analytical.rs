@@ -1,12 +1,13 @@
 //! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
-//! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency + bytes / bandwidth`; hops along a
-//! dimension: Ring the shorter way round, FullyConnected 1, Switch 2. On an explicit graph it takes the sum of the latencies of
-//! its route plus `bytes / bandwidth` of the slowest link.
-//! An NPU sends one message at a time on a link: the next one starts when the last has left, `bytes / bandwidth` later. Without
-//! that, messages sent at once would add up to more than the NPU's bandwidth. The peer does without ([`Ports::Unlimited`]).
-//! Not modelled: links shared by messages of different NPUs (`link.rs`), packets (`net-packet`).
-//! Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, but for the links out of an NPU, and that a message pays for every
+//! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency +
+//! bytes / bandwidth`; hops along a dimension: Ring the shorter way round, FullyConnected 1,
+//! Switch 2. On an explicit graph it takes the sum of the latencies of its route plus `bytes / bandwidth`
+//! of the slowest link. An NPU sends one message at a time on a link: the next one starts when the
+//! last has left, `bytes / bandwidth` later. Without that, messages sent at once would add up to
+//! more than the NPU's bandwidth. The peer does without ([`Ports::Unlimited`]). Not modelled: links
+//! shared by messages of different NPUs (`link.rs`), packets (`net-packet`). Source: ASTRA-sim 2.0
+//! (ISPASS 2023) section IV-C, but for the links out of an NPU, and that a message pays for every
 //! dimension it crosses.
 
 use engine::EventQueue;
@@ -42,7 +43,8 @@ struct Departures {
 }
 
 impl Departures {
-    /// When a message ready at `now` on link `port` of `src` starts; the link is then busy for `occupancy`.
+    /// When a message ready at `now` on link `port` of `src` starts; the link is then busy for
+    /// `occupancy`.
     #[inline]
     fn depart(&mut self, now: Time, src: u32, port: usize, occupancy: Span) -> Time {
         if self.ports == Ports::Unlimited {
@@ -76,7 +78,8 @@ impl Departures {
 struct Axis {
     block: Block,
     size: u32,
-    /// `rank & mask` instead of `rank % size` where the size is a power of two, and the shift that goes with it.
+    /// `rank & mask` instead of `rank % size` where the size is a power of two, and the shift that
+    /// goes with it.
     mask: u32,
     shift: u32,
     /// Where its links start among those that leave an NPU.
@@ -110,10 +113,18 @@ pub struct Analytical {
 
 impl Analytical {
     /// A network of stacked blocks, innermost first: block, size and cost of one link.
-    pub fn stacked(dims: &[(Block, u32, LinkCost)], crossing: Crossing, ports: Ports) -> Analytical {
+    pub fn stacked(
+        dims: &[(Block, u32, LinkCost)],
+        crossing: Crossing,
+        ports: Ports,
+    ) -> Analytical {
         let mut width = 0;
         let axis = |&(block, size, cost): &(Block, u32, LinkCost)| {
-            let (mask, shift) = if size.is_power_of_two() { (size - 1, size.trailing_zeros()) } else { (0, u32::MAX) };
+            let (mask, shift) = if size.is_power_of_two() {
+                (size - 1, size.trailing_zeros())
+            } else {
+                (0, u32::MAX)
+            };
             let first_port = width;
             width += match block {
                 Block::Ring => 2,
@@ -131,13 +142,18 @@ impl Analytical {
         };
         let npus = dims.iter().map(|d| d.1).product();
         let departures = Departures { ports, width, row_of: rows(npus, ports), free: Vec::new() };
-        Analytical::new(Paths::Stack { axes, crossing }, dims.iter().map(memo).collect(), departures)
+        Analytical::new(
+            Paths::Stack { axes, crossing },
+            dims.iter().map(memo).collect(),
+            departures,
+        )
     }
 
     /// A network on an explicit graph, with the cost of each link.
     pub fn graph(graph: LinkGraph, costs: Vec<LinkCost>) -> Analytical {
         let free = vec![Time::ZERO; costs.len()];
-        let departures = Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
+        let departures =
+            Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
         Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures)
     }
 
@@ -152,9 +168,16 @@ fn rows(npus: u32, ports: Ports) -> Vec<u32> {
 }
 
 impl Paths {
-    /// Calls `each` with (dimension, axis, hops, link out of the first NPU) of every dimension paid for.
+    /// Calls `each` with (dimension, axis, hops, link out of the first NPU) of every dimension paid
+    /// for.
     #[inline]
-    fn cross(axes: &[Axis], crossing: Crossing, src: u32, dst: u32, mut each: impl FnMut(usize, &Axis, u32, usize)) {
+    fn cross(
+        axes: &[Axis],
+        crossing: Crossing,
+        src: u32,
+        dst: u32,
+        mut each: impl FnMut(usize, &Axis, u32, usize),
+    ) {
         let (mut a, mut b) = (src, dst);
         for (dim, axis) in axes.iter().enumerate() {
             if a == b {
@@ -175,20 +198,28 @@ impl Paths {
         match self {
             Paths::Stack { axes, crossing } => {
                 let mut total = Span::ZERO;
-                Paths::cross(axes, *crossing, src, dst, |_, axis, hops, _| total += axis.cost.transit(hops, bytes));
+                Paths::cross(axes, *crossing, src, dst, |_, axis, hops, _| {
+                    total += axis.cost.transit(hops, bytes)
+                });
                 total
             }
             Paths::Graph { graph, costs } => {
                 let cost = |hop: topology::Hop| costs[hop.link as usize];
                 let latency: Span = graph.route(src, dst).map(|hop| cost(hop).transit(1, 0)).sum();
-                latency + graph.route(src, dst).map(|hop| cost(hop).occupancy(bytes)).max().unwrap_or_default()
+                latency
+                    + graph
+                        .route(src, dst)
+                        .map(|hop| cost(hop).occupancy(bytes))
+                        .max()
+                        .unwrap_or_default()
             }
         }
     }
 }
 
 impl Paths {
-    /// The link by which a message leaves `src`, as [`Departures`] counts them; `None` when it goes nowhere.
+    /// The link by which a message leaves `src`, as [`Departures`] counts them; `None` when it goes
+    /// nowhere.
     fn port(&self, src: u32, dst: u32) -> Option<usize> {
         match self {
             Paths::Stack { axes, crossing } => {
@@ -212,9 +243,9 @@ impl Paths {
                 });
                 first.unwrap_or_default()
             }
-            Paths::Graph { graph, costs } => {
-                graph.next(src, dst).map_or(Span::ZERO, |hop| costs[hop.link as usize].occupancy(bytes))
-            }
+            Paths::Graph { graph, costs } => graph
+                .next(src, dst)
+                .map_or(Span::ZERO, |hop| costs[hop.link as usize].occupancy(bytes)),
         }
     }
 }
@@ -242,7 +273,8 @@ impl Axis {
         }
     }
 
-    /// The link by which a message leaves coordinate `x` for `y`: on a ring the shorter way round, upwards when both are equal.
+    /// The link by which a message leaves coordinate `x` for `y`: on a ring the shorter way round,
+    /// upwards when both are equal.
     #[inline]
     fn port(&self, x: u32, y: u32) -> usize {
         let within = match self.block {
@@ -280,11 +312,13 @@ impl Backend for Analytical {
         let volume = u128::from(bytes) * u128::from(weight);
         match &self.paths {
             Paths::Stack { axes, crossing } => {
-                let (memo, carried, departures) = (&mut self.memo, &mut self.bytes, &mut self.departures);
+                let (memo, carried, departures) =
+                    (&mut self.memo, &mut self.bytes, &mut self.departures);
                 Paths::cross(axes, *crossing, src, dst, |dim, axis, hops, port| {
                     let memo = &mut memo[dim];
                     if memo.hops != hops || memo.bytes != bytes {
-                        let (span, occupancy) = (axis.cost.transit(hops, bytes), axis.cost.occupancy(bytes));
+                        let (span, occupancy) =
+                            (axis.cost.transit(hops, bytes), axis.cost.occupancy(bytes));
                         *memo = Memo { hops, bytes, span, occupancy };
                     }
                     start.get_or_insert_with(|| departures.depart(now, src, port, memo.occupancy));

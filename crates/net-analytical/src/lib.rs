@@ -1,6 +1,8 @@
-//! Two backends without packets: [`Analytical`] (contention only where messages leave an NPU) and [`LinkQueues`] (first-order contention).
+//! Two backends without packets: [`Analytical`] (contention only where messages leave an NPU) and
+//! [`LinkQueues`] (first-order contention).
 //!
-//! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent (`sim`).
+//! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent
+//! (`sim`).
 
 mod analytical;
 mod link;

@@ -1,9 +1,10 @@
-//! The link-queue backend: first-order contention. Every link sends one message at a time, first come first served; a message is
-//! stored whole at each node before it goes on.
+//! The link-queue backend: first-order contention. Every link sends one message at a time, first
+//! come first served; a message is stored whole at each node before it goes on.
 //!
-//! Model, a hop that starts at t: arrives at `t + latency + bytes / bandwidth`, link free at `t + bytes / bandwidth`.
-//! Not modelled: packets, finite buffers, loss, routing around congestion (`net-packet`, `net-flit`).
-//! Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any stack and any explicit graph.
+//! Model, a hop that starts at t: arrives at `t + latency + bytes / bandwidth`, link free at `t +
+//! bytes / bandwidth`. Not modelled: packets, finite buffers, loss, routing around congestion
+//! (`net-packet`, `net-flit`). Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any
+//! stack and any explicit graph.
 
 use engine::EventQueue;
 use network::{Alone, Backend, Delivery, LinkCost, LinkUsage, Sequence, Stamp, Transfer, Usage};
@@ -63,7 +64,8 @@ pub struct LinkQueues {
     by_link: bool,
     /// Links that only one NPU ever sends over; empty when nothing is known.
     private: Vec<bool>,
-    /// States of the links used so far, and for each link which of them is its own (`NONE` while unused).
+    /// States of the links used so far, and for each link which of them is its own (`NONE` while
+    /// unused).
     states: Vec<LinkState>,
     state_of: Vec<u32>,
     messages: Vec<Message>,
@@ -148,11 +150,19 @@ impl LinkQueues {
         }
         let queued = link.queued + 1;
         let head = if link.head == NONE { message } else { link.head };
-        *self.state(hop.link) = LinkState { head, tail: message, queued, longest: link.longest.max(queued), ..link };
+        *self.state(hop.link) =
+            LinkState { head, tail: message, queued, longest: link.longest.max(queued), ..link };
     }
 
     #[inline]
-    fn serve(&mut self, now: Time, message: u32, link: u32, ends: (u32, u32), sequence: &mut Sequence) {
+    fn serve(
+        &mut self,
+        now: Time,
+        message: u32,
+        link: u32,
+        ends: (u32, u32),
+        sequence: &mut Sequence,
+    ) {
         let (from, to) = ends;
         let from_npu = from < self.graph.npus();
         let Transfer { src, bytes, weight, .. } = self.messages[message as usize].transfer;
@@ -240,7 +250,8 @@ impl Backend for LinkQueues {
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
         let Some(link) = self.private_link(src, dst) else { return false };
         let state = self.state_of[link as usize];
-        state == NONE || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
+        state == NONE
+            || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {
@@ -262,7 +273,9 @@ impl Backend for LinkQueues {
     }
 
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let cost = |hop: topology::Hop| self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0;
+        let cost = |hop: topology::Hop| {
+            self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
+        };
         self.graph.next(src, dst).map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
     }
 

@@ -1,14 +1,17 @@
-//! Both backends keep the contract of `network` on random traffic over random shapes, and take the time of their equation alone.
+//! Both backends keep the contract of `network` on random traffic over random shapes, and take the
+//! time of their equation alone.
 //!
-//! Bound of one message alone: analytical `sum over dimensions (hops * latency + bytes / bandwidth)`, link queues `sum over hops
-//! (latency + bytes / bandwidth)`, both from the topology's own count of hops.
+//! Bound of one message alone: analytical `sum over dimensions (hops * latency + bytes /
+//! bandwidth)`, link queues `sum over hops (latency + bytes / bandwidth)`, both from the topology's
+//! own count of hops.
 
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::{Backend, LinkCost, Sequence, Stamp, Transfer, conformance};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, LinkGraph, Topology};
 use units::{Bandwidth, Span, Time};
 
-/// A small generator of our own (Steele, Lea, Flood 2014, SplitMix64): the cases are the same on every machine.
+/// A small generator of our own (Steele, Lea, Flood 2014, SplitMix64): the cases are the same on
+/// every machine.
 struct Random(u64);
 
 impl Random {
@@ -20,8 +23,16 @@ impl Random {
     }
 }
 
-const SHAPES: [&str; 8] =
-    ["R(2)", "R(7)", "FC(6)", "SW(5)", "R(4)_R(4)", "R(3)_FC(4)_SW(2)", "SW(4)_R(5)", "FC(3)_FC(3)"];
+const SHAPES: [&str; 8] = [
+    "R(2)",
+    "R(7)",
+    "FC(6)",
+    "SW(5)",
+    "R(4)_R(4)",
+    "R(3)_FC(4)_SW(2)",
+    "SW(4)_R(5)",
+    "FC(3)_FC(3)",
+];
 
 fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
     let shape: Topology = shape.parse().expect("a shape");
@@ -82,16 +93,21 @@ fn stacks_keep_the_contract() {
             dims.iter().zip(hops(&graph, dims.len(), transfer.src, transfer.dst)).map(part).sum()
         };
         for ports in [Ports::OneAtATime, Ports::Unlimited] {
-            let result = conformance::check(|| analytical(&dims, ports), &transfers, |_, t| alone(t, false));
+            let result =
+                conformance::check(|| analytical(&dims, ports), &transfers, |_, t| alone(t, false));
             assert_eq!(result, Ok(()), "analytical, {ports:?}, on {shape}");
         }
         let queues = || LinkQueues::new(links(&fabric), dims.iter().map(cost).collect(), false);
-        assert_eq!(conformance::check(queues, &transfers, |_, t| alone(t, true)), Ok(()), "link queues on {shape}");
+        assert_eq!(
+            conformance::check(queues, &transfers, |_, t| alone(t, true)),
+            Ok(()),
+            "link queues on {shape}"
+        );
     }
 }
 
-/// Where a backend says how long a message keeps the next one waiting, the second of two at once comes that much later, and the link is
-/// idle from then on.
+/// Where a backend says how long a message keeps the next one waiting, the second of two at once
+/// comes that much later, and the link is idle from then on.
 fn keeps_the_next_one<B: Backend>(make: impl Fn() -> B, transfer: Transfer) {
     let Transfer { src, dst, bytes, .. } = transfer;
     let (mut backend, mut sequence, mut finished) = (make(), Sequence::default(), Vec::new());
@@ -122,9 +138,13 @@ fn links_are_kept_as_long_as_said() {
         }
     }
     let fabric = Fabric::Graph(tree(&mut random));
-    let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else { unreachable!("it was just made") };
-    let costs: Vec<LinkCost> =
-        list.iter().map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency }).collect();
+    let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else {
+        unreachable!("it was just made")
+    };
+    let costs: Vec<LinkCost> = list
+        .iter()
+        .map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency })
+        .collect();
     for (_, transfer) in traffic(4, &mut random) {
         keeps_the_next_one(|| Analytical::graph(links(&fabric), costs.clone()), transfer);
     }
@@ -135,10 +155,15 @@ fn tree(random: &mut Random) -> GraphFabric {
     let ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5), (1, 2)];
     let both = ends.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]);
     let link = |(from, to)| {
-        let (bandwidth, latency) = (Bandwidth(1_000_000_000 + random.below(1 << 38)), Span(random.below(2_000_000)));
+        let (bandwidth, latency) =
+            (Bandwidth(1_000_000_000 + random.below(1 << 38)), Span(random.below(2_000_000)));
         GraphLink { from, to, bandwidth, latency }
     };
-    GraphFabric { npus: 4, nodes: (0..6).map(|n| format!("n{n}")).collect(), links: both.map(link).collect() }
+    GraphFabric {
+        npus: 4,
+        nodes: (0..6).map(|n| format!("n{n}")).collect(),
+        links: both.map(link).collect(),
+    }
 }
 
 #[test]
@@ -147,10 +172,16 @@ fn graphs_keep_the_contract() {
     for _ in 0..16 {
         let fabric = Fabric::Graph(tree(&mut random));
         let transfers = traffic(4, &mut random);
-        let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else { unreachable!("it was just made") };
-        let costs: Vec<LinkCost> =
-            list.iter().map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency }).collect();
-        let route = |t: &Transfer| links(&fabric).route(t.src, t.dst).map(|hop| hop.link as usize).collect::<Vec<_>>();
+        let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else {
+            unreachable!("it was just made")
+        };
+        let costs: Vec<LinkCost> = list
+            .iter()
+            .map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency })
+            .collect();
+        let route = |t: &Transfer| {
+            links(&fabric).route(t.src, t.dst).map(|hop| hop.link as usize).collect::<Vec<_>>()
+        };
         let busy = |t: &Transfer, link: usize| list[link].bandwidth.span(units::Bytes(t.bytes));
         let slowest = |_: &Analytical, t: &Transfer| -> Span {
             let latency: Span = route(t).into_iter().map(|l| list[l].latency).sum();
@@ -158,7 +189,9 @@ fn graphs_keep_the_contract() {
         };
         let make = || Analytical::graph(links(&fabric), costs.clone());
         assert_eq!(conformance::check(make, &transfers, slowest), Ok(()), "analytical");
-        let every = |_: &LinkQueues, t: &Transfer| route(t).into_iter().map(|l| list[l].latency + busy(t, l)).sum();
+        let every = |_: &LinkQueues, t: &Transfer| {
+            route(t).into_iter().map(|l| list[l].latency + busy(t, l)).sum()
+        };
         let make = || LinkQueues::new(links(&fabric), costs.clone(), true);
         assert_eq!(conformance::check(make, &transfers, every), Ok(()), "link queues");
     }

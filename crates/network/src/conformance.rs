@@ -1,4 +1,5 @@
-//! What every backend must do, as checks that return what they found wrong. A backend's tests call [`check`].
+//! What every backend must do, as checks that return what they found wrong. A backend's tests call
+//! [`check`].
 
 use crate::{Backend, Delivery, Sequence, Stamp, Transfer};
 use units::{Span, Time};
@@ -25,9 +26,9 @@ pub fn run<B: Backend>(backend: &mut B, transfers: &[(Time, Transfer)]) -> Vec<D
     }
 }
 
-/// Checks the contract on `transfers`: each is delivered exactly once, none before its start plus the physical minimum, deliveries
-/// never go back in time, a second backend of the same make gives the same deliveries, and one transfer alone takes no longer
-/// than `bound` allows.
+/// Checks the contract on `transfers`: each is delivered exactly once, none before its start plus
+/// the physical minimum, deliveries never go back in time, a second backend of the same make gives
+/// the same deliveries, and one transfer alone takes no longer than `bound` allows.
 ///
 /// # Errors
 /// One sentence saying what was violated, with numbers.
@@ -51,15 +52,23 @@ pub fn check<B: Backend>(
         };
         let minimum = backend.physical_minimum(transfer.src, transfer.dst, transfer.bytes);
         if arrival.time < *start + minimum {
-            return Err(format!("{transfer:?} started {start:?} arrived {:?}, minimum {minimum:?}", arrival.time));
+            return Err(format!(
+                "{transfer:?} started {start:?} arrived {:?}, minimum {minimum:?}",
+                arrival.time
+            ));
         }
         let alone = run(&mut make(), &[(*start, *transfer)])[0].time.since(*start);
         let most = bound(&backend, transfer);
         if alone > most {
             return Err(format!("{transfer:?} alone took {alone:?}, bound {most:?}"));
         }
-        if backend.uncontended(transfer.src, transfer.dst, transfer.bytes).is_some_and(|a| a.transit != alone) {
-            return Err(format!("{transfer:?} alone took {alone:?}, not what the closed form says"));
+        if backend
+            .uncontended(transfer.src, transfer.dst, transfer.bytes)
+            .is_some_and(|a| a.transit != alone)
+        {
+            return Err(format!(
+                "{transfer:?} alone took {alone:?}, not what the closed form says"
+            ));
         }
     }
     bytes_conserved(&make, transfers, done.len())
@@ -77,7 +86,10 @@ fn bytes_conserved<B: Backend>(
     let started: u128 = transfers.iter().map(|t| u128::from(t.1.weight)).sum();
     let carried: u128 = usage.bytes.iter().sum();
     if usage.transfers != started || carried < sent {
-        return Err(format!("{sent} bytes were sent in {done} transfers, {carried} carried in {}", usage.transfers));
+        return Err(format!(
+            "{sent} bytes were sent in {done} transfers, {carried} carried in {}",
+            usage.transfers
+        ));
     }
     Ok(())
 }

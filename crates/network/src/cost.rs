@@ -1,4 +1,5 @@
-//! What one link asks for one message: `latency + bytes / bandwidth`, in exact integers or as the peer computes it.
+//! What one link asks for one message: `latency + bytes / bandwidth`, in exact integers or as the
+//! peer computes it.
 
 use units::{Bandwidth, Bytes, Span};
 
@@ -25,8 +26,12 @@ impl LinkCost {
     /// `hops * latency + bytes / bandwidth`, rounded once.
     pub fn transit(&self, hops: u32, bytes: u64) -> Span {
         match *self {
-            LinkCost::Exact { bandwidth, latency } => latency * u64::from(hops) + bandwidth.span(Bytes(bytes)),
-            LinkCost::Nanoseconds { bandwidth, latency } => whole(f64::from(hops) * latency + bytes as f64 / bandwidth),
+            LinkCost::Exact { bandwidth, latency } => {
+                latency * u64::from(hops) + bandwidth.span(Bytes(bytes))
+            }
+            LinkCost::Nanoseconds { bandwidth, latency } => {
+                whole(f64::from(hops) * latency + bytes as f64 / bandwidth)
+            }
         }
     }
 

@@ -1,8 +1,10 @@
-//! The Backend contract: what the executor may ask of a network, whatever its fidelity. No implementation is here.
+//! The Backend contract: what the executor may ask of a network, whatever its fidelity. No
+//! implementation is here.
 //!
-//! Here: [`Backend`], [`Transfer`], [`Delivery`], [`Stamp`] and [`Sequence`] (the total order of events across components),
-//! [`LinkCost`] (what one link asks for a message), [`Usage`], and the [`conformance`] suite every backend runs.
-//! Not here: queues, routes in time, packets (`net-*`), and anything about graphs or collectives (`sim`).
+//! Here: [`Backend`], [`Transfer`], [`Delivery`], [`Stamp`] and [`Sequence`] (the total order of
+//! events across components), [`LinkCost`] (what one link asks for a message), [`Usage`], and the
+//! [`conformance`] suite every backend runs. Not here: queues, routes in time, packets (`net-*`),
+//! and anything about graphs or collectives (`sim`).
 
 pub mod conformance;
 mod cost;
@@ -24,8 +26,8 @@ impl Stamp {
     pub const MAX: Stamp = Stamp { time: Time::MAX, order: u64::MAX };
 }
 
-/// Gives out orders. One run has one, shared by the executor and its backend, so that events of one instant are handled in the
-/// order in which they were scheduled, whoever scheduled them.
+/// Gives out orders. One run has one, shared by the executor and its backend, so that events of one
+/// instant are handled in the order in which they were scheduled, whoever scheduled them.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence(u64);
 
@@ -71,9 +73,11 @@ pub struct Alone {
     pub occupancy: Span,
 }
 
-/// A network. It sees transfers, never a graph, a collective or another backend; a query changes nothing.
+/// A network. It sees transfers, never a graph, a collective or another backend; a query changes
+/// nothing.
 ///
-/// The caller starts transfers with times that never decrease, and advances to `next_event` before starting anything later.
+/// The caller starts transfers with times that never decrease, and advances to `next_event` before
+/// starting anything later.
 pub trait Backend {
     /// Starts `transfer` at `now`. It comes back through [`Backend::advance`] exactly once.
     fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence);
@@ -81,17 +85,20 @@ pub trait Backend {
     /// When the backend next has something to do; `None` when nothing is under way.
     fn next_event(&self) -> Option<Stamp>;
 
-    /// Handles events up to and including `until`, in order, and stops after the first one that delivers.
+    /// Handles events up to and including `until`, in order, and stops after the first one that
+    /// delivers.
     fn advance(&mut self, until: Stamp, sequence: &mut Sequence, finished: &mut Vec<Delivery>);
 
-    /// What a transfer takes when no other NPU's can hold it up; `None` when one can (the closed form of DESIGN 4 stands on this).
+    /// What a transfer takes when no other NPU's can hold it up; `None` when one can (the closed
+    /// form of DESIGN 4 stands on this).
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone>;
 
-    /// True when a transfer from `src` to `dst` started at `at` would wait for none of `src`'s own. Asked where
-    /// [`Backend::uncontended`] answers.
+    /// True when a transfer from `src` to `dst` started at `at` would wait for none of `src`'s own.
+    /// Asked where [`Backend::uncontended`] answers.
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool;
 
-    /// Accounts for `times` transfers, none waiting for another, that the caller timed by [`Backend::uncontended`].
+    /// Accounts for `times` transfers, none waiting for another, that the caller timed by
+    /// [`Backend::uncontended`].
     fn carry(&mut self, transfer: Transfer, times: u64);
 
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
@@ -102,8 +109,9 @@ pub trait Backend {
         self.physical_minimum(src, dst, bytes).saturating_sub(self.physical_minimum(src, dst, 0))
     }
 
-    /// Which of the links out of `src` a transfer to `dst` leaves by: transfers of one NPU with equal numbers may wait for each other. On
-    /// stacked blocks NPUs number a link alike that leads the same way; elsewhere the number says no more than that.
+    /// Which of the links out of `src` a transfer to `dst` leaves by: transfers of one NPU with
+    /// equal numbers may wait for each other. On stacked blocks NPUs number a link alike that leads
+    /// the same way; elsewhere the number says no more than that.
     fn departure(&self, src: u32, dst: u32) -> u32;
 
     /// What has been carried so far.
@@ -113,11 +121,13 @@ pub trait Backend {
 /// What a backend has carried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes by dimension on links that leave an NPU (a ring counts every hop). One dimension where the fabric has none.
+    /// Bytes by dimension on links that leave an NPU (a ring counts every hop). One dimension where
+    /// the fabric has none.
     pub bytes: Vec<u128>,
     /// Transfers started, by weight.
     pub transfers: u128,
-    /// Time for which messages were sent on by what they had been stored in on their way, ps, by weight.
+    /// Time for which messages were sent on by what they had been stored in on their way, ps, by
+    /// weight.
     pub stored: u128,
     /// Per link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,

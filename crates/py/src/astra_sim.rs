@@ -1,8 +1,9 @@
 //! `armillary astra-sim`: the peer's flags in, the peer's lines out.
 //!
-//! Ours beside the peer's flags: `--backend analytical|link`, `--json FILE`, `--no-fold`. Lines are the peer's without date and
-//! time, so that the same input prints the same bytes: `[workload] [info] sys[R] finished, C cycles, exposed communication E
-//! cycles.`, in the order in which ranks finish, lower ranks first among equals. A cycle is a nanosecond.
+//! Ours beside the peer's flags: `--backend analytical|link`, `--json FILE`, `--no-fold`. Lines are
+//! the peer's without date and time, so that the same input prints the same bytes: `[workload]
+//! [info] sys[R] finished, C cycles, exposed communication E cycles.`, in the order in which ranks
+//! finish, lower ranks first among equals. A cycle is a nanosecond.
 
 use crate::errors;
 use crate::simulate::{backend_kind, foreseen};
@@ -98,7 +99,9 @@ impl Ours {
             };
             *slot = given.or_else(|| words.next_if(|next| !next.starts_with("--")));
             if slot.is_none() {
-                ours.problems.push(Problem::new("", flag, "the flag has no value").help(format!("{flag}=VALUE")));
+                ours.problems.push(
+                    Problem::new("", flag, "the flag has no value").help(format!("{flag}=VALUE")),
+                );
             }
         }
         (ours, theirs)
@@ -114,11 +117,20 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
             BackendKind::Analytical
         }
     };
-    let read = AstraSimArgs::parse(theirs).and_then(|args| files::read(&args).map(|inputs| (args, inputs)));
+    let read = AstraSimArgs::parse(theirs)
+        .and_then(|args| files::read(&args).map(|inputs| (args, inputs)));
     match read {
         Ok((args, (platform, groups))) if problems.is_empty() => {
             let workload = Source::Traces(args.workload.into());
-            Ok(Config { workload, groups, platform, backend, fold: !ours.no_fold, seed: 0, watch: Watch::default() })
+            Ok(Config {
+                workload,
+                groups,
+                platform,
+                backend,
+                fold: !ours.no_fold,
+                seed: 0,
+                watch: Watch::default(),
+            })
         }
         Ok(_) => Err(problems),
         Err(more) => {

@@ -11,13 +11,16 @@ pub fn input(py: Python<'_>, problems: &[Problem]) -> PyErr {
     raise(py, "InputError", problems)
 }
 
-/// The exception for `error`; the user's own stop is the exception that the signal or the hook raised.
+/// The exception for `error`; the user's own stop is the exception that the signal or the hook
+/// raised.
 pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
     match error {
         Error::Input(problems) => input(py, &problems),
         Error::Stalled(stall) => raise(py, "StalledError", &stalled(&stall)),
         Error::Output(error) => output(&error),
-        Error::Cancelled => stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
+        Error::Cancelled => {
+            stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(()))
+        }
     }
 }
 
@@ -52,15 +55,22 @@ pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
 /// A stall as one problem for the run, one for each operation that waits, and one for the circle.
 fn stalled(stall: &Stall) -> Vec<Problem> {
     let unfinished = format!("{} operations are unfinished", stall.unfinished);
-    let mut all =
-        vec![Problem::new("", "", format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()))];
+    let mut all = vec![Problem::new(
+        "",
+        "",
+        format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()),
+    )];
     for waiting in &stall.waiting {
         let whom = match waiting.on.as_slice() {
             [] => "its dependencies".to_string(),
             ranks => format!("rank {}", list(ranks, ", ", 8)),
         };
         let message = format!("{} \"{}\" waits for {whom}", waiting.what, waiting.name);
-        all.push(Problem::new(&stall.origin, format!("rank {} node {}", waiting.rank, waiting.node), message));
+        all.push(Problem::new(
+            &stall.origin,
+            format!("rank {} node {}", waiting.rank, waiting.node),
+            message,
+        ));
     }
     if let [first, ..] = stall.cycle[..] {
         let circle = format!("{} -> {first}", list(&stall.cycle, " -> ", usize::MAX));
@@ -71,6 +81,10 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
 
 fn list(ranks: &[u32], between: &str, most: usize) -> String {
     let shown: Vec<String> = ranks.iter().take(most).map(u32::to_string).collect();
-    let more = if ranks.len() > most { format!(" and {} more", ranks.len() - most) } else { String::new() };
+    let more = if ranks.len() > most {
+        format!(" and {} more", ranks.len() - most)
+    } else {
+        String::new()
+    };
     shown.join(between) + &more
 }

@@ -1,8 +1,8 @@
 //! The Python face of the simulator: `armillary._core`. The only crate that knows PyO3.
 //!
-//! Here: conversions, exceptions, the GIL and signals (`signals.rs`), and ASTRA-sim's command line (`astra_sim.rs`).
-//! Not here: anything a number depends on (`sim`), and what people see (`python/armillary`). Signatures and their documentation
-//! are in `python/armillary/_core.pyi`.
+//! Here: conversions, exceptions, the GIL and signals (`signals.rs`), and ASTRA-sim's command line
+//! (`astra_sim.rs`). Not here: anything a number depends on (`sim`), and what people see
+//! (`python/armillary`). Signatures and their documentation are in `python/armillary/_core.pyi`.
 
 mod astra_sim;
 mod errors;

@@ -12,7 +12,8 @@ type Pairs = Vec<(String, String)>;
 #[pyclass(frozen)]
 pub struct Platform(pub sim::platform::Platform);
 
-/// Presets that have what a platform may leave out: those of the first folders that are asked about, for a process has only one set of them.
+/// Presets that have what a platform may leave out: those of the first folders that are asked
+/// about, for a process has only one set of them.
 static DONORS: OnceLock<Vec<Donor>> = OnceLock::new();
 
 fn platform(
@@ -30,12 +31,23 @@ fn platform(
 #[pymethods]
 impl Platform {
     #[staticmethod]
-    fn load(py: Python<'_>, name: &str, search: Vec<PathBuf>, settings: Pairs) -> PyResult<Platform> {
+    fn load(
+        py: Python<'_>,
+        name: &str,
+        search: Vec<PathBuf>,
+        settings: Pairs,
+    ) -> PyResult<Platform> {
         platform(py, &search, native::load_with(name, &search, &settings))
     }
 
     #[staticmethod]
-    fn parse(py: Python<'_>, text: &str, name: &str, search: Vec<PathBuf>, settings: Pairs) -> PyResult<Platform> {
+    fn parse(
+        py: Python<'_>,
+        text: &str,
+        name: &str,
+        search: Vec<PathBuf>,
+        settings: Pairs,
+    ) -> PyResult<Platform> {
         platform(py, &search, native::from_yaml(text, name, &settings))
     }
 
@@ -49,7 +61,11 @@ impl Platform {
         search: Vec<PathBuf>,
         settings: Pairs,
     ) -> PyResult<Platform> {
-        platform(py, &search, native::inline(&InlinePlatform { topology, bandwidth, latency, per, set: settings }))
+        platform(
+            py,
+            &search,
+            native::inline(&InlinePlatform { topology, bandwidth, latency, per, set: settings }),
+        )
     }
 
     #[getter]
@@ -77,8 +93,14 @@ impl Platform {
         self.0.warnings.clone()
     }
 
-    fn library_choice(&self, py: Python<'_>, kind: &str, bytes: u64) -> PyResult<Option<(&str, &str, u64)>> {
-        let kind = crate::simulate::collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
+    fn library_choice(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        bytes: u64,
+    ) -> PyResult<Option<(&str, &str, u64)>> {
+        let kind = crate::simulate::collective_kind(kind)
+            .map_err(|problem| errors::input(py, &[problem]))?;
         let found = self.0.library_choice(kind, bytes);
         Ok(found.map(|p| (p.algorithm.name(), p.protocol.name(), p.time.0)))
     }
@@ -94,9 +116,11 @@ impl Platform {
         kind: &str,
         bytes: Vec<u64>,
     ) -> PyResult<Option<Vec<f64>>> {
-        let kind = crate::simulate::collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
+        let kind = crate::simulate::collective_kind(kind)
+            .map_err(|problem| errors::input(py, &[problem]))?;
         self.0.library_times(&changes, kind, &bytes).map_err(|key| {
-            let problem = Problem::new("", format!("library.{key}"), "the library has no such parameter");
+            let problem =
+                Problem::new("", format!("library.{key}"), "the library has no such parameter");
             errors::input(py, &[problem])
         })
     }

@@ -1,7 +1,8 @@
-//! `_core.Script`: a sequence of operations that a program plays again and again, with other names and after other nodes.
+//! `_core.Script`: a sequence of operations that a program plays again and again, with other names
+//! and after other nodes.
 //!
-//! A workload's layers do the same in each micro-batch: a script is read once, and played without Python. What its steps mean is in
-//! `armillary/workload/script.py`.
+//! A workload's layers do the same in each micro-batch: a script is read once, and played without
+//! Python. What its steps mean is in `armillary/workload/script.py`.
 
 use crate::workload::Program;
 use graph::{CollectiveKind, Gemm, Kernel, Op};
@@ -36,7 +37,16 @@ impl Script {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn gemm(&mut self, name: String, m: u32, n: u32, k: u32, batch: u32, width: u8, grouped: bool) -> PyResult<()> {
+    fn gemm(
+        &mut self,
+        name: String,
+        m: u32,
+        n: u32,
+        k: u32,
+        batch: u32,
+        width: u8,
+        grouped: bool,
+    ) -> PyResult<()> {
         let op = gemm(&name, Gemm { batch, m, n, k, width }, grouped)?;
         self.steps.push(Step::Kernel(name, op));
         Ok(())
@@ -44,12 +54,24 @@ impl Script {
 
     fn compute(&mut self, name: String, kernel: &str, operations: u64, bytes: u64) -> PyResult<()> {
         let kernel = self::kernel(kernel)?;
-        let op = Op::Compute { operations: Some(operations), bytes: Some(Bytes(bytes)), cpu: false, kernel };
+        let op = Op::Compute {
+            operations: Some(operations),
+            bytes: Some(Bytes(bytes)),
+            cpu: false,
+            kernel,
+        };
         self.steps.push(Step::Kernel(name, op));
         Ok(())
     }
 
-    fn collective(&mut self, name: String, kind: &str, bytes: u64, group: String, waited: bool) -> PyResult<()> {
+    fn collective(
+        &mut self,
+        name: String,
+        kind: &str,
+        bytes: u64,
+        group: String,
+        waited: bool,
+    ) -> PyResult<()> {
         self.steps.push(Step::Collective(name, collective(kind)?, bytes, group, waited));
         Ok(())
     }
@@ -114,7 +136,10 @@ impl Script {
                     place.started.set_item(name, id)?;
                 }
                 Step::Wait(name) => {
-                    let found = place.started.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.clone()))?;
+                    let found = place
+                        .started
+                        .get_item(name)?
+                        .ok_or_else(|| PyKeyError::new_err(name.clone()))?;
                     place.after.push(found.extract()?);
                     place.started.del_item(name)?;
                 }
@@ -133,11 +158,15 @@ fn call(
     group: &str,
 ) -> PyResult<u64> {
     place.named([name, ""]);
-    let full: std::borrow::Cow<str> =
-        if place.suffix.is_empty() { group.into() } else { format!("{group}{}", place.suffix).into() };
+    let full: std::borrow::Cow<str> = if place.suffix.is_empty() {
+        group.into()
+    } else {
+        format!("{group}{}", place.suffix).into()
+    };
     let slot = program.slot(&full);
     program.count(&full, kind.name(), bytes);
-    let op = Op::Collective { kind, bytes: Bytes(bytes), slot, priority: 0, dims: u32::MAX, root: 0 };
+    let op =
+        Op::Collective { kind, bytes: Bytes(bytes), slot, priority: 0, dims: u32::MAX, root: 0 };
     program.push(&place.name, &place.after, 0, op)
 }
 
@@ -156,8 +185,9 @@ fn exchange(program: &mut Program, place: &mut Place, name: &str, bytes: Bytes) 
 pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
     let Gemm { batch, m, n, k, width } = gemm;
     if [m, n, k, batch, u32::from(width)].contains(&0) {
-        let message =
-            format!("{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1");
+        let message = format!(
+            "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
+        );
         return Err(PyValueError::new_err(message));
     }
     Ok(if grouped { Op::Grouped(gemm) } else { Op::Gemm(gemm) })
@@ -166,7 +196,8 @@ pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
 /// The kind of kernel called `name`.
 pub fn kernel(name: &str) -> PyResult<Kernel> {
     let known = || Kernel::ALL.map(Kernel::name).join(", ");
-    Kernel::from_name(name).ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kernel kind: {}", known())))
+    Kernel::from_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kernel kind: {}", known())))
 }
 
 /// The collective called `name`.

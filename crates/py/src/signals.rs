@@ -15,8 +15,12 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// Runs `work`, which has no hook of its own, on a thread while this one minds signals.
 ///
 /// # Errors
-/// What a signal handler raises (the work is then left to end by itself), or that the work panicked.
-pub fn minded<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+/// What a signal handler raises (the work is then left to end by itself), or that the work
+/// panicked.
+pub fn minded<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
     let (send, receive) = channel();
     std::thread::spawn(move || send.send(work()));
     let receive = Mutex::new(receive);
@@ -29,7 +33,9 @@ pub fn minded<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send
         match got {
             Ok(value) => return Ok(value),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(RecvTimeoutError::Disconnected) => return Err(PanicException::new_err("the reader broke off")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PanicException::new_err("the reader broke off"));
+            }
         }
     }
 }

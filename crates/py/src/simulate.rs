@@ -138,18 +138,26 @@ pub fn check(
 /// Runs without the GIL, minding signals.
 fn run(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
     let outcome = foreseen(py, config, progress)?;
-    let json = serde_json::to_string_pretty(&outcome.report).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let json = serde_json::to_string_pretty(&outcome.report)
+        .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     Ok(Outcome { outcome, json })
 }
 
 /// Runs what this machine's memory can hold, after a warning where it will take long.
-pub fn foreseen(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<sim::run::Outcome> {
-    let available: Option<u64> = py.import("armillary.machine")?.call_method0("available")?.extract()?;
+pub fn foreseen(
+    py: Python<'_>,
+    config: &Config,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<sim::run::Outcome> {
+    let available: Option<u64> =
+        py.import("armillary.machine")?.call_method0("available")?.extract()?;
     let mut hook = Hook::new(progress);
     let raised = Mutex::new(None);
     let ended = py.detach(|| {
         let mut foresee = |estimate: &Estimate| {
-            if let Some(problem) = available.and_then(|bytes| estimate.refusal(bytes, config.backend)) {
+            if let Some(problem) =
+                available.and_then(|bytes| estimate.refusal(bytes, config.backend))
+            {
                 return Err(Error::Input(vec![problem]));
             }
             warn(estimate).map_err(|error| {
@@ -182,7 +190,8 @@ pub fn backend_kind(name: &str) -> Result<BackendKind, Problem> {
     match name {
         "analytical" => Ok(BackendKind::Analytical),
         "link" => Ok(BackendKind::Link),
-        _ => Err(Problem::new("", "backend", format!("\"{name}\" is not a backend")).help("analytical, link")),
+        _ => Err(Problem::new("", "backend", format!("\"{name}\" is not a backend"))
+            .help("analytical, link")),
     }
 }
 
@@ -191,17 +200,25 @@ pub fn collective_kind(name: &str) -> Result<CollectiveKind, Problem> {
     let found = CollectiveKind::ALL.into_iter().find(|k| k.name() == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = CollectiveKind::ALL.iter().map(|k| k.name()).collect();
-        Problem::new("", "collective", format!("\"{name}\" is not a collective")).help(names.join(", "))
+        Problem::new("", "collective", format!("\"{name}\" is not a collective"))
+            .help(names.join(", "))
     })
 }
 
 /// A workload in which everybody takes part in one collective.
-fn one_collective(kind: &str, bytes: u64, root: u32, npus: u32) -> Result<graph::Workload, Problem> {
+fn one_collective(
+    kind: &str,
+    bytes: u64,
+    root: u32,
+    npus: u32,
+) -> Result<graph::Workload, Problem> {
     let kind = collective_kind(kind)?;
     if root >= npus {
-        return Err(Problem::new("", "root", format!("rank {root} does not exist")).help(format!("0 to {}", npus - 1)));
+        return Err(Problem::new("", "root", format!("rank {root} does not exist"))
+            .help(format!("0 to {}", npus - 1)));
     }
-    let op = Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root };
+    let op =
+        Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root };
     let mut program = ProgramBuilder::default();
     program.push(Node { id: 0, duration: Span::ZERO, op }, kind.name(), []);
     let program = program.build().map_err(|e| Problem::new("", "collective", e.to_string()))?;

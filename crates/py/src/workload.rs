@@ -5,8 +5,8 @@ use crate::platform::Platform;
 use crate::script::{self, Place, Script};
 use crate::signals::minded;
 use graph::{
-    Axis, Declaration, Family, Footprint, Gemm, Group, Held, Members, Mesh, NamedProgram, Node, Op, Problem,
-    ProgramBuilder, RankBinding, Reach, Reading,
+    Axis, Declaration, Family, Footprint, Gemm, Group, Held, Members, Mesh, NamedProgram, Node, Op,
+    Problem, ProgramBuilder, RankBinding, Reach, Reading,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,13 +34,21 @@ pub struct Program {
 }
 
 impl Program {
-    pub(crate) fn push(&mut self, name: &str, deps: &[u64], duration: u64, op: Op) -> PyResult<u64> {
+    pub(crate) fn push(
+        &mut self,
+        name: &str,
+        deps: &[u64],
+        duration: u64,
+        op: Op,
+    ) -> PyResult<u64> {
         if self.built.is_some() {
             return Err(PyValueError::new_err("the program is part of a workload already"));
         }
         let id = self.builder.len() as u64;
         if let Some(dep) = deps.iter().find(|&&dep| dep >= id) {
-            return Err(PyValueError::new_err(format!("node {id} depends on {dep}, which is not before it")));
+            return Err(PyValueError::new_err(format!(
+                "node {id} depends on {dep}, which is not before it"
+            )));
         }
         self.operations += op.work().map_or(0, |(operations, _)| operations);
         self.builder.push(Node { id, duration: Span(duration), op }, name, deps.iter().copied());
@@ -65,7 +73,9 @@ impl Program {
     fn build(&mut self) -> Result<NamedProgram, Problem> {
         if self.built.is_none() {
             let built = std::mem::take(&mut self.builder).build();
-            self.built = Some(Arc::new(built.map_err(|error| Problem::new("", "program", error.to_string()))?));
+            self.built = Some(Arc::new(
+                built.map_err(|error| Problem::new("", "program", error.to_string()))?,
+            ));
         }
         Ok((self.built.clone().expect("just built"), self.slots.clone()))
     }
@@ -90,7 +100,12 @@ impl Program {
         duration_ps: u64,
         host: bool,
     ) -> PyResult<u64> {
-        let op = Op::Compute { operations, bytes: bytes.map(Bytes), cpu: host, kernel: script::kernel(kernel)? };
+        let op = Op::Compute {
+            operations,
+            bytes: bytes.map(Bytes),
+            cpu: host,
+            kernel: script::kernel(kernel)?,
+        };
         self.push(name, &deps, duration_ps, op)
     }
 
@@ -132,13 +147,29 @@ impl Program {
     }
 
     #[pyo3(signature = (name, deps, peer, bytes, tag = 0, *, duration_ps = 0))]
-    fn send(&mut self, name: &str, deps: Vec<u64>, peer: i32, bytes: u64, tag: u32, duration_ps: u64) -> PyResult<u64> {
+    fn send(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        peer: i32,
+        bytes: u64,
+        tag: u32,
+        duration_ps: u64,
+    ) -> PyResult<u64> {
         self.count("", "send", bytes);
         self.push(name, &deps, duration_ps, Op::Send { peer, bytes: Bytes(bytes), tag })
     }
 
     #[pyo3(signature = (name, deps, peer, bytes, tag = 0, *, duration_ps = 0))]
-    fn recv(&mut self, name: &str, deps: Vec<u64>, peer: i32, bytes: u64, tag: u32, duration_ps: u64) -> PyResult<u64> {
+    fn recv(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        peer: i32,
+        bytes: u64,
+        tag: u32,
+        duration_ps: u64,
+    ) -> PyResult<u64> {
         self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
     }
 
@@ -159,7 +190,8 @@ impl Program {
         self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes), reach })
     }
 
-    /// What node `node` takes of the NPU's memory at its start and gives back at its end; several add up.
+    /// What node `node` takes of the NPU's memory at its start and gives back at its end; several
+    /// add up.
     #[pyo3(signature = (node, *, allocates = 0, frees = 0))]
     fn hold(&mut self, node: u64, allocates: u64, frees: u64) -> PyResult<()> {
         if self.built.is_some() || node >= self.builder.len() as u64 {
@@ -242,7 +274,8 @@ impl Workload {
         let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
         let reading = Reading { groups: groups.clone(), passes, model: None };
         let read = minded(py, move || {
-            let groups = groups.map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
+            let groups = groups
+                .map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
             trace::read(&path, sizes.as_deref(), &groups, passes, &options)
         })?;
         let workload = read.map_err(|problems| errors::input(py, &problems))?;
@@ -265,9 +298,11 @@ impl Workload {
         let axes = axes.into_iter().map(|(name, size)| Axis { name, size }).collect();
         let groups = groups.into_iter().map(|(name, axes)| Family { name, axes }).collect();
         let mesh = Mesh { axes, groups, by };
-        let bound = build(py, &programs).and_then(|programs| mesh.bind(&programs, read_footprints(footprints)));
+        let bound = build(py, &programs)
+            .and_then(|programs| mesh.bind(&programs, read_footprints(footprints)));
         let mut workload = bound.map_err(|problem| errors::input(py, &[problem]))?;
-        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), summary, warnings }));
+        workload.declaration =
+            Some(Box::new(Declaration { name, mesh: Some(mesh), summary, warnings }));
         Ok(Workload(workload))
     }
 
@@ -290,7 +325,8 @@ impl Workload {
         Ok(Workload(workload))
     }
 
-    /// Writes into the directory `path`, which is made; `chakra` is one trace a rank, else the compact form.
+    /// Writes into the directory `path`, which is made; `chakra` is one trace a rank, else the
+    /// compact form.
     fn write(&self, py: Python<'_>, path: PathBuf, chakra: bool) -> PyResult<()> {
         let form = if chakra { trace::chakra::write_ranks } else { trace::chakra::write_compact };
         let wrote = py.detach(|| fs::create_dir_all(&path).and_then(|()| form(&self.0, &path)));
@@ -331,14 +367,16 @@ impl Workload {
         self.0.operations()
     }
 
-    /// What the collectives and messages of each program amount to, by members of their group and kind.
+    /// What the collectives and messages of each program amount to, by members of their group and
+    /// kind.
     fn volumes(&self) -> Vec<Volume> {
-        let volume = |row: Row| (row.program, row.ranks, row.members, row.kind, row.count, row.bytes);
+        let volume =
+            |row: Row| (row.program, row.ranks, row.members, row.kind, row.count, row.bytes);
         rows(&self.0).into_iter().map(volume).collect()
     }
 
-    /// The longest chain of operations if a byte of the collectives of each of `volumes` takes so many seconds: picoseconds of its
-    /// computations, and bytes of its collectives by volume.
+    /// The longest chain of operations if a byte of the collectives of each of `volumes` takes so
+    /// many seconds: picoseconds of its computations, and bytes of its collectives by volume.
     fn chain(&self, py: Python<'_>, platform: &Platform, rates: Vec<f64>) -> (u64, Vec<u128>) {
         py.detach(|| {
             let rows = rows(&self.0);
@@ -441,7 +479,12 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Problem {
 }
 
 fn read_footprints(list: Footprints) -> Vec<Footprint> {
-    let read = |(weights, gradients, optimizer, activations)| Footprint { weights, gradients, optimizer, activations };
+    let read = |(weights, gradients, optimizer, activations)| Footprint {
+        weights,
+        gradients,
+        optimizer,
+        activations,
+    };
     list.into_iter().map(read).collect()
 }
 
@@ -450,18 +493,24 @@ fn build(py: Python<'_>, programs: &[Py<Program>]) -> Result<Vec<NamedProgram>, 
 }
 
 /// Binds programs to listed ranks; a program's group names are those of `groups`.
-fn list(programs: &[NamedProgram], ranks: &[u32], groups: Named<Vec<u32>>) -> Result<graph::Workload, Problem> {
+fn list(
+    programs: &[NamedProgram],
+    ranks: &[u32],
+    groups: Named<Vec<u32>>,
+) -> Result<graph::Workload, Problem> {
     let world = ranks.len() as u32;
-    let mut workload =
-        graph::Workload { programs: programs.iter().map(|p| p.0.clone()).collect(), ..Default::default() };
+    let mut workload = graph::Workload {
+        programs: programs.iter().map(|p| p.0.clone()).collect(),
+        ..Default::default()
+    };
     workload.groups.push(Group { name: "world".into(), members: Members::All });
     let mut number = BTreeMap::from([(String::new(), 0)]);
     for (name, members) in groups {
         if members.is_empty() || members.iter().any(|&rank| rank >= world) {
-            let message = format!("the members {members:?} of group {name:?} are not ranks of {world}");
-            return Err(
-                Problem::new("", "groups", message).help(format!("ranks from 0 to {}", world.saturating_sub(1)))
-            );
+            let message =
+                format!("the members {members:?} of group {name:?} are not ranks of {world}");
+            return Err(Problem::new("", "groups", message)
+                .help(format!("ranks from 0 to {}", world.saturating_sub(1))));
         }
         number.insert(name.clone(), workload.groups.len() as u32);
         workload.groups.push(Group { name, members: Members::from_list(members, world) });
@@ -473,8 +522,12 @@ fn list(programs: &[NamedProgram], ranks: &[u32], groups: Named<Vec<u32>>) -> Re
         for name in names {
             let known = number.get(name).ok_or_else(|| {
                 let names: Vec<&str> = number.keys().map(String::as_str).collect();
-                Problem::new("", "groups", format!("a program uses group {name:?}, which is not there"))
-                    .help(names.join(", "))
+                Problem::new(
+                    "",
+                    "groups",
+                    format!("a program uses group {name:?}, which is not there"),
+                )
+                .help(names.join(", "))
             })?;
             workload.slots.push(*known);
         }

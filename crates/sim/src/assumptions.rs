@@ -1,6 +1,8 @@
-//! What a result assumes because the platform leaves it out: kernels at full speed, small messages without a library, messages stored whole on their way.
+//! What a result assumes because the platform leaves it out: kernels at full speed, small messages
+//! without a library, messages stored whole on their way.
 //!
-//! Each is said only where it matters to this run, with the preset that has what is missing (`config::native::like`).
+//! Each is said only where it matters to this run, with the preset that has what is missing
+//! (`config::native::like`).
 
 use crate::profile::Profile;
 use crate::run::{BackendKind, Parts};
@@ -10,7 +12,8 @@ use network::Usage;
 use stats::Operation;
 use units::{Span, Time};
 
-/// Collectives with up to as many bytes a rank are small: what a library does beside sending bytes shows.
+/// Collectives with up to as many bytes a rank are small: what a library does beside sending bytes
+/// shows.
 const SMALL: u128 = 1 << 20;
 /// Part of the time of all ranks from which something matters.
 const MATTERS: f64 = 0.01;
@@ -28,7 +31,13 @@ pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec
 /// Kernels reach the peak of a roofline without efficiencies.
 fn full_speed(parts: &Parts) -> Option<String> {
     let Compute::Roofline(roofline) = &parts.platform.npu.compute else { return None };
-    let computes = || parts.workload.programs.iter().any(|p| p.nodes().iter().any(|node| node.op.work().is_some()));
+    let computes = || {
+        parts
+            .workload
+            .programs
+            .iter()
+            .any(|p| p.nodes().iter().any(|node| node.op.work().is_some()))
+    };
     if roofline.efficiency != Efficiency::default() || !computes() {
         return None;
     }
@@ -46,7 +55,8 @@ fn full_speed(parts: &Parts) -> Option<String> {
 fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option<String> {
     let platform = parts.platform;
     let chosen = |kind: &CollectiveKind| platform.collectives.choices[*kind as usize].is_some();
-    let open = |name: &str| CollectiveKind::ALL.iter().any(|kind| kind.name() == name && !chosen(kind));
+    let open =
+        |name: &str| CollectiveKind::ALL.iter().any(|kind| kind.name() == name && !chosen(kind));
     let small = |operation: &&Operation| {
         operation.bytes > 0 && operation.bytes <= SMALL * operation.count && open(&operation.kind)
     };
@@ -72,13 +82,21 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
     })
 }
 
-/// Warns of messages that are stored whole before they go on, where that is what the step waits for.
-pub(crate) fn stored(parts: &Parts, backend: BackendKind, usage: &Usage, step: Time) -> Option<String> {
+/// Warns of messages that are stored whole before they go on, where that is what the step waits
+/// for.
+pub(crate) fn stored(
+    parts: &Parts,
+    backend: BackendKind,
+    usage: &Usage,
+    step: Time,
+) -> Option<String> {
     let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
     if backend != BackendKind::Link || parts.platform.profile != Profile::Native || !one_at_a_time {
         return None;
     }
-    let mean = Span(u64::try_from(usage.stored / u128::from(parts.settings.ranks.max(1))).unwrap_or(u64::MAX));
+    let mean = Span(
+        u64::try_from(usage.stored / u128::from(parts.settings.ranks.max(1))).unwrap_or(u64::MAX),
+    );
     let share = mean.as_ns() / step.as_ns().max(1e-3);
     (share >= STORED).then(|| {
         format!(

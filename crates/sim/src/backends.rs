@@ -11,13 +11,21 @@ use topology::{Fabric, LinkGraph};
 /// Cost of one link of each dimension of a stack, or of each link of a graph.
 fn costs(platform: &Platform) -> Vec<LinkCost> {
     match (&platform.astra_sim, &platform.fabric) {
-        (Some(raw), _) => raw.bandwidth.iter().zip(&raw.latency).map(|(&b, &latency)| peer_cost(b, latency)).collect(),
-        (None, Fabric::Stacked(dims)) => {
-            dims.iter().map(|d| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency }).collect()
-        }
-        (None, Fabric::Graph(graph)) => {
-            graph.links.iter().map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency }).collect()
-        }
+        (Some(raw), _) => raw
+            .bandwidth
+            .iter()
+            .zip(&raw.latency)
+            .map(|(&b, &latency)| peer_cost(b, latency))
+            .collect(),
+        (None, Fabric::Stacked(dims)) => dims
+            .iter()
+            .map(|d| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency })
+            .collect(),
+        (None, Fabric::Graph(graph)) => graph
+            .links
+            .iter()
+            .map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency })
+            .collect(),
     }
 }
 
@@ -27,16 +35,21 @@ fn peer_cost(gb_per_s: f64, latency: f64) -> LinkCost {
 }
 
 fn links(platform: &Platform) -> Result<LinkGraph, Error> {
-    LinkGraph::new(&platform.fabric).map_err(|e| Problem::new(&platform.name, "topology", e.to_string()).into())
+    LinkGraph::new(&platform.fabric)
+        .map_err(|e| Problem::new(&platform.name, "topology", e.to_string()).into())
 }
 
-/// Why a backend cannot take the platform's network. Explicit graphs were looked at when their file was read.
+/// Why a backend cannot take the platform's network. Explicit graphs were looked at when their file
+/// was read.
 pub fn refusal(platform: &Platform, kind: BackendKind) -> Option<Problem> {
     if kind == BackendKind::Analytical || matches!(platform.fabric, Fabric::Graph(_)) {
         return None;
     }
     let error = LinkGraph::new(&platform.fabric).err()?;
-    Some(Problem::new(&platform.name, "topology", error.to_string()).help("a smaller network, or --backend analytical"))
+    Some(
+        Problem::new(&platform.name, "topology", error.to_string())
+            .help("a smaller network, or --backend analytical"),
+    )
 }
 
 /// The analytical backend.
@@ -45,11 +58,15 @@ pub fn refusal(platform: &Platform, kind: BackendKind) -> Option<Problem> {
 /// An explicit graph with broken links.
 pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
     let peer = platform.astra_sim.is_some();
-    let (crossing, ports) =
-        if peer { (Crossing::Innermost, Ports::Unlimited) } else { (Crossing::Every, Ports::OneAtATime) };
+    let (crossing, ports) = if peer {
+        (Crossing::Innermost, Ports::Unlimited)
+    } else {
+        (Crossing::Every, Ports::OneAtATime)
+    };
     match &platform.fabric {
         Fabric::Stacked(dims) => {
-            let axes: Vec<_> = dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
+            let axes: Vec<_> =
+                dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
             Ok(Analytical::stacked(&axes, crossing, ports))
         }
         Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
@@ -61,5 +78,9 @@ pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
 /// # Errors
 /// An explicit graph with broken links, or more than 2^32 links.
 pub fn link(platform: &Platform) -> Result<LinkQueues, Error> {
-    Ok(LinkQueues::new(links(platform)?, costs(platform), matches!(platform.fabric, Fabric::Graph(_))))
+    Ok(LinkQueues::new(
+        links(platform)?,
+        costs(platform),
+        matches!(platform.fabric, Fabric::Graph(_)),
+    ))
 }

@@ -1,9 +1,13 @@
-//! How fast a step could be at best on its network: each dimension busy all the time, or all of them.
+//! How fast a step could be at best on its network: each dimension busy all the time, or all of
+//! them.
 //!
-//! `bound(d) = bytes(d) / (usable(d) * NPUs)`, `network = sum of bytes / (sum of usable * NPUs)`. Usable of a dimension is what its NPU's links carry for
-//! the algorithms of the run: `min(all links, slots * rate of the fastest phase by itself, rate of the links in the directions taken)`, so that a
-//! ring run one way counts one of its two links. All links where messages, announcements, algorithms from files, groups that are no lines or plans that
-//! look different from each position use the network. Not here: bytes (the backend counts them), what a phase takes (`scheduler/predict.rs`).
+//! `bound(d) = bytes(d) / (usable(d) * NPUs)`, `network = sum of bytes / (sum of usable * NPUs)`.
+//! Usable of a dimension is what its NPU's links carry for the algorithms of the run: `min(all
+//! links, slots * rate of the fastest phase by itself, rate of the links in the directions taken)`,
+//! so that a ring run one way counts one of its two links. All links where messages, announcements,
+//! algorithms from files, groups that are no lines or plans that look different from each position
+//! use the network. Not here: bytes (the backend counts them), what a phase takes
+//! (`scheduler/predict.rs`).
 
 use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec};
 use crate::run::Parts;
@@ -13,13 +17,16 @@ use stats::{Bounds, Dimension};
 use std::sync::Arc;
 use topology::Fabric;
 
-/// GB/s that an NPU's links carry in each dimension for the algorithms of a run; `all` is what they carry at most.
+/// GB/s that an NPU's links carry in each dimension for the algorithms of a run; `all` is what they
+/// carry at most.
 pub(crate) fn usable(parts: &Parts, lowered: &[Arc<Lowered>], all: &[f64]) -> Vec<f64> {
     let Fabric::Stacked(dims) = &parts.platform.fabric else { return all.to_vec() };
     let mut used = vec![Used::default(); dims.len()];
     for phase in lowered.iter().flat_map(|l| &l.shapes).flatten() {
         let Some((dim, rates)) = rates(dims, phase) else { return all.to_vec() };
-        rates.into_iter().for_each(|rate| used[dim].add(rate, phase.lane, parts.settings.queues_per_dim));
+        rates
+            .into_iter()
+            .for_each(|rate| used[dim].add(rate, phase.lane, parts.settings.queues_per_dim));
     }
     let slots = f64::from(parts.settings.queues_per_dim) * f64::from(parts.settings.per_queue);
     let sends = |p: &Arc<graph::Program>| p.nodes().iter().any(|n| matches!(n.op, Op::Send { .. }));
@@ -45,7 +52,8 @@ fn rates(dims: &[topology::Dim], phase: &PhaseSpec) -> Option<(usize, Vec<Rate>)
     if phase.plans.is_empty() {
         return None;
     }
-    let rates: Option<Vec<Rate>> = phase.plans.iter().map(|d| predict::rate(&d.forward, &wire)).collect();
+    let rates: Option<Vec<Rate>> =
+        phase.plans.iter().map(|d| predict::rate(&d.forward, &wire)).collect();
     Some((wire.index, rates?))
 }
 

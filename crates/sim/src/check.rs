@@ -1,8 +1,10 @@
 //! Everything a run would refuse, found without running, so that all of it can be listed.
 //!
-//! Here: what takes the platform to tell: algorithms from files, collectives that no algorithm can run, memory that is not there, a
-//! network too large for its backend. Not here: the workload by itself (`graph::check`), files (`config`, `trace`), and what only
-//! time brings to light: standstills, members whose collectives change places under way, steps of more than 213 days (`executor`).
+//! Here: what takes the platform to tell: algorithms from files, collectives that no algorithm can
+//! run, memory that is not there, a network too large for its backend. Not here: the workload by
+//! itself (`graph::check`), files (`config`, `trace`), and what only time brings to light:
+//! standstills, members whose collectives change places under way, steps of more than 213 days
+//! (`executor`).
 
 use crate::error::Error;
 use crate::executor::{Lowering, Settings};
@@ -92,7 +94,10 @@ impl<'a> Calls<'a> {
         let left_out = self.found.len().saturating_sub(MOST);
         let listed = self.found.into_values().take(MOST);
         let mut problems: Vec<Problem> = listed
-            .map(|(problem, calls)| Problem { message: problem.message + &more(calls - 1, "call"), ..problem })
+            .map(|(problem, calls)| Problem {
+                message: problem.message + &more(calls - 1, "call"),
+                ..problem
+            })
             .collect();
         if left_out > 0 {
             problems.push(Problem::new("", "", format!("{left_out} more collectives cannot run")));
@@ -110,7 +115,8 @@ impl<'a> Calls<'a> {
         }
         for node in program.nodes() {
             let Op::Collective { slot, .. } = node.op else { continue };
-            let request = shapes[slot as usize].and_then(|shape| Request::of(node, shape, self.settings));
+            let request =
+                shapes[slot as usize].and_then(|shape| Request::of(node, shape, self.settings));
             if let Some(request) = request
                 && self.asked.insert(request)
             {
@@ -128,8 +134,10 @@ impl<'a> Calls<'a> {
 
     fn ask(&mut self, request: &Request, rank: u32, node: &Node) {
         let shape = self.shapes.get(request.shape);
-        // Of a root outside its group `graph::check` has told, of a file that cannot be read its reader.
-        let rootless = is_rooted(request.kind) && u64::from(request.root) >= shape.members(&self.settings.sizes);
+        // Of a root outside its group `graph::check` has told, of a file that cannot be read its
+        // reader.
+        let rootless = is_rooted(request.kind)
+            && u64::from(request.root) >= shape.members(&self.settings.sizes);
         if rootless || self.unread(request, node) {
             return;
         }
@@ -173,8 +181,13 @@ fn own_algorithms(workload: &Workload, settings: &Settings) -> Vec<Problem> {
         for (group, calls) in calls_by_group(workload, rank) {
             let (other, theirs) = first.entry(group).or_insert_with(|| (rank, calls.clone()));
             let own = |node: &Node| settings.custom_nodes.contains(&node.id).then_some(node.id);
-            if let Some((mine, node)) = calls.iter().zip(theirs.iter()).find(|(a, b)| own(a) != own(b)) {
-                let text = format!("is the same collective as {}, whose algorithm is another", place(*other, node));
+            if let Some((mine, node)) =
+                calls.iter().zip(theirs.iter()).find(|(a, b)| own(a) != own(b))
+            {
+                let text = format!(
+                    "is the same collective as {}, whose algorithm is another",
+                    place(*other, node)
+                );
                 let problem = Problem::new("", place(rank, mine), text)
                     .help("one node id on every member, or no algorithm of its own");
                 problems.entry(group).or_insert(problem);

@@ -1,8 +1,9 @@
 //! How long every node takes that takes a set time, and what the report must say about that.
 //!
-//! A computation on the NPU takes what the platform's model makes of its work, else its recorded duration, divided by the
-//! platform's factor on compute; the host keeps its recorded durations. Not here: accesses to memory (`memory`), the models (`device::compute`), and what
-//! ASTRA-sim does instead (`astra_sim::duration`).
+//! A computation on the NPU takes what the platform's model makes of its work, else its recorded
+//! duration, divided by the platform's factor on compute; the host keeps its recorded durations.
+//! Not here: accesses to memory (`memory`), the models (`device::compute`), and what ASTRA-sim does
+//! instead (`astra_sim::duration`).
 
 use crate::astra_sim;
 use crate::memory::{self, Accesses};
@@ -16,10 +17,15 @@ use units::{Ratio, Span};
 /// Durations by program and node.
 pub(crate) fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let mut clock = Clock::new(platform);
-    workload.programs.iter().map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect()).collect()
+    workload
+        .programs
+        .iter()
+        .map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect())
+        .collect()
 }
 
-/// Durations of computations whose NPU communicates all the time; nothing where that makes no difference.
+/// Durations of computations whose NPU communicates all the time; nothing where that makes no
+/// difference.
 pub(crate) fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
     let kept = platform.npu.compute_beside;
@@ -35,7 +41,8 @@ pub(crate) fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>>
     workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
 }
 
-/// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded duration would have to be.
+/// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded
+/// duration would have to be.
 pub(crate) fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
     let clock = RefCell::new(Clock::new(platform));
     move |node| clock.borrow_mut().unscaled(node)
@@ -51,8 +58,9 @@ pub(crate) fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> 
     for program in &workload.programs {
         for (i, node) in program.nodes().iter().enumerate() {
             if let Some(doubt) = clock.doubt(node) {
-                let (count, _) = found[doubt as usize]
-                    .get_or_insert_with(|| (0, format!("first: \"{}\", node {}", program.name(i), node.id)));
+                let (count, _) = found[doubt as usize].get_or_insert_with(|| {
+                    (0, format!("first: \"{}\", node {}", program.name(i), node.id))
+                });
                 *count += 1;
             }
         }
@@ -76,7 +84,8 @@ enum Doubt {
     Sparse,
 }
 
-const DOUBTS: [Doubt; 5] = [Doubt::Nothing, Doubt::NotRecorded, Doubt::OtherWidth, Doubt::Outside, Doubt::Sparse];
+const DOUBTS: [Doubt; 5] =
+    [Doubt::Nothing, Doubt::NotRecorded, Doubt::OtherWidth, Doubt::Outside, Doubt::Sparse];
 
 impl Doubt {
     fn text(self, platform: &Platform) -> String {
@@ -135,13 +144,17 @@ impl<'a> Clock<'a> {
         let compute = &self.platform.npu.compute;
         match compute {
             // Quicker than looking it up.
-            Compute::Recorded | Compute::Roofline(Roofline { tiles: None, .. }) => compute.estimate(&work),
+            Compute::Recorded | Compute::Roofline(Roofline { tiles: None, .. }) => {
+                compute.estimate(&work)
+            }
             _ => *self.known.entry(work).or_insert_with(|| compute.estimate(&work)),
         }
     }
 
     fn duration(&mut self, node: &Node) -> Span {
-        if let (Op::Memory { bytes, reach, .. }, false) = (node.op, self.platform.scheduler.replay_only) {
+        if let (Op::Memory { bytes, reach, .. }, false) =
+            (node.op, self.platform.scheduler.replay_only)
+        {
             return self.memory.span(bytes, reach).unwrap_or(Span::ZERO);
         }
         if let Some(parameters) = &self.platform.astra_sim {

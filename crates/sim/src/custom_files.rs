@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use trace::chakra::ReadOptions;
 
-/// The platform with the algorithms its paths name, as far as `workload` needs them; and what is wrong with the files that cannot
-/// be read or hold no algorithm that can run.
+/// The platform with the algorithms its paths name, as far as `workload` needs them; and what is
+/// wrong with the files that cannot be read or hold no algorithm that can run.
 pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>) {
     let mut loaded = platform.clone();
     let mut problems = Vec::new();
@@ -28,8 +28,8 @@ pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>
     (loaded, problems)
 }
 
-/// What is wrong with the algorithms that a platform names, whatever a workload calls: files that can't be read, and those of
-/// another kind than they are for.
+/// What is wrong with the algorithms that a platform names, whatever a workload calls: files that
+/// can't be read, and those of another kind than they are for.
 pub fn problems(platform: &Platform) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
@@ -37,7 +37,10 @@ pub fn problems(platform: &Platform) -> Vec<Problem> {
         match keep(read(path), &mut problems) {
             Some(CustomAlgorithm::Msccl(found)) if found.kind.is_some_and(|k| k != kind) => {
                 let text = format!("{} is not an algorithm for {}", found.name, kind.name());
-                problems.push(Problem::new(path, "", text).help(format!("coll=\"{}\"", kind.name().replace('_', ""))));
+                problems.push(
+                    Problem::new(path, "", text)
+                        .help(format!("coll=\"{}\"", kind.name().replace('_', ""))),
+                );
             }
             _ => {}
         }
@@ -48,7 +51,10 @@ pub fn problems(platform: &Platform) -> Vec<Problem> {
     problems
 }
 
-fn keep(result: Result<CustomAlgorithm, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<CustomAlgorithm> {
+fn keep(
+    result: Result<CustomAlgorithm, Vec<Problem>>,
+    problems: &mut Vec<Problem>,
+) -> Option<CustomAlgorithm> {
     result.map_err(|found| problems.extend(found)).ok()
 }
 

@@ -22,7 +22,9 @@ impl Error {
     pub(crate) fn named(self, file: &str) -> Error {
         match self {
             Error::Input(problems) => {
-                let named = |p: Problem| if p.file.is_empty() { Problem { file: file.to_string(), ..p } } else { p };
+                let named = |p: Problem| {
+                    if p.file.is_empty() { Problem { file: file.to_string(), ..p } } else { p }
+                };
                 Error::Input(problems.into_iter().map(named).collect())
             }
             other => other,

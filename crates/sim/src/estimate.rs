@@ -1,11 +1,13 @@
 //! What a run will take, known before it is given any memory: bytes by what holds them, and events.
 //!
-//! Model. A run holds, all the time: a state of each link (link queues), of each simulated rank and of each of its operations; and of
-//! its largest collective, for each simulated rank: a state of each chunk, and the messages that a step of its algorithm sends at
-//! once in as many chunks as may be active. With a log, what is kept of each operation and chunk. Counted is what must be there at the
-//! same time, so the estimate is low where many collectives overlap. Sizes of single states are those of the structures, rounded up
-//! for what grows by doubling; docs/limits.md holds measured runs against them.
-//! Not here: what the limit is (the caller knows), the workload and its lowering, which are there already.
+//! Model. A run holds, all the time: a state of each link (link queues), of each simulated rank and
+//! of each of its operations; and of its largest collective, for each simulated rank: a state of
+//! each chunk, and the messages that a step of its algorithm sends at once in as many chunks as may
+//! be active. With a log, what is kept of each operation and chunk. Counted is what must be there
+//! at the same time, so the estimate is low where many collectives overlap. Sizes of single states
+//! are those of the structures, rounded up for what grows by doubling; docs/limits.md holds
+//! measured runs against them. Not here: what the limit is (the caller knows), the workload and its
+//! lowering, which are there already.
 
 use crate::executor::{Lowering, Settings};
 use crate::lowering::{Geometry, Lowered, PhaseSpec, Request};
@@ -15,7 +17,8 @@ use graph::{Node, Problem, RankBinding};
 use rustc_hash::FxHashMap;
 use topology::LinkGraph;
 
-/// Bytes of what a run keeps one of for each link of the network, each link in use, simulated rank, queue, operation, chunk, message.
+/// Bytes of what a run keeps one of for each link of the network, each link in use, simulated rank,
+/// queue, operation, chunk, message.
 const LINK: u64 = 4;
 const USED_LINK: u64 = 96;
 const RANK: u64 = 500;
@@ -165,7 +168,8 @@ impl<'a> Sums<'a> {
             };
         }
         // In closed form a phase is over in one event, whatever it sends.
-        let events = if self.parts.settings.runs_alone() { nodes.len() as u128 + phases } else { events };
+        let events =
+            if self.parts.settings.runs_alone() { nodes.len() as u128 + phases } else { events };
         self.rank = (nodes.len() as u64, phases, events, most);
     }
 
@@ -202,9 +206,15 @@ impl<'a> Sums<'a> {
         let steps: u64 = self.known.values().map(|found| found.steps).sum();
         let mut held = vec![
             (format!("{ranks} simulated ranks"), of_rank),
-            (format!("their {} operations", self.operations), self.operations * u128::from(OPERATION)),
+            (
+                format!("their {} operations", self.operations),
+                self.operations * u128::from(OPERATION),
+            ),
             (format!("{} chunks of collectives", self.chunks), self.chunks * u128::from(CHUNK)),
-            (format!("{} messages that are under way at once", self.flying), self.flying * u128::from(message)),
+            (
+                format!("{} messages that are under way at once", self.flying),
+                self.flying * u128::from(message),
+            ),
             (
                 format!("{} pairs of ranks that begin a phase together", self.invited),
                 self.invited * u128::from(INVITED),
@@ -216,22 +226,34 @@ impl<'a> Sums<'a> {
         {
             let links = u128::from(graph.len());
             let used = links.min(self.flying * 2 + u128::from(ranks));
-            held.push((format!("{links} links"), links * u128::from(LINK) + used * u128::from(USED_LINK)));
+            held.push((
+                format!("{links} links"),
+                links * u128::from(LINK) + used * u128::from(USED_LINK),
+            ));
         }
         if logged {
-            let log = self.operations * u128::from(LOGGED_OPERATION) + self.phases * u128::from(LOGGED_PHASE);
+            let log = self.operations * u128::from(LOGGED_OPERATION)
+                + self.phases * u128::from(LOGGED_PHASE);
             held.push(("what is logged for the report's details".to_string(), log));
         }
         Estimate { ranks, events: self.events, held }
     }
 }
 
-fn of(lowering: &dyn Lowering, request: &Request, shapes: &Shapes<'_>, settings: &Settings) -> Footprint {
+fn of(
+    lowering: &dyn Lowering,
+    request: &Request,
+    shapes: &Shapes<'_>,
+    settings: &Settings,
+) -> Footprint {
     // What can't be lowered was refused before.
-    let Ok(lowered) = lowering.lower(request, shapes.get(request.shape)) else { return Footprint::default() };
+    let Ok(lowered) = lowering.lower(request, shapes.get(request.shape)) else {
+        return Footprint::default();
+    };
     let Lowered { chunks, .. } = lowered;
     let mut found = Footprint { chunks: u64::from(chunks), ..Footprint::default() };
-    let active = u64::from(chunks).min(u64::from(settings.per_queue) * u64::from(settings.queues_per_dim));
+    let active =
+        u64::from(chunks).min(u64::from(settings.per_queue) * u64::from(settings.queues_per_dim));
     if lowered.shapes.is_empty() {
         return Footprint::default();
     }
@@ -254,7 +276,8 @@ fn of(lowering: &dyn Lowering, request: &Request, shapes: &Shapes<'_>, settings:
     found
 }
 
-/// Sends of the longest script of a phase, how many of them go out at once, and steps of all scripts.
+/// Sends of the longest script of a phase, how many of them go out at once, and steps of all
+/// scripts.
 fn script(phase: &PhaseSpec) -> (u64, u64, u64) {
     let scripts = phase.plans.iter().flat_map(|directed| &directed.forward.plan.scripts);
     scripts.fold((0, 0, 0), |(sends, at_once, steps), script| {
@@ -273,7 +296,11 @@ mod tests {
     use super::*;
 
     fn of(bytes: u128) -> Estimate {
-        Estimate { ranks: 8, events: 5, held: vec![("8 simulated ranks".into(), 10), ("70 links".into(), bytes)] }
+        Estimate {
+            ranks: 8,
+            events: 5,
+            held: vec![("8 simulated ranks".into(), 10), ("70 links".into(), bytes)],
+        }
     }
 
     #[test]
@@ -283,11 +310,16 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_takes_most_and_what_to_change() {
-        let problem = of(17_200_000_000).refusal(8_000_000_000, BackendKind::Link).expect("it is too much");
+        let problem =
+            of(17_200_000_000).refusal(8_000_000_000, BackendKind::Link).expect("it is too much");
         assert!(problem.message.contains("about 17.2 GB"), "{problem}");
-        assert!(problem.message.contains("8.0 GB are free: 17.2 GB of it for 70 links"), "{problem}");
+        assert!(
+            problem.message.contains("8.0 GB are free: 17.2 GB of it for 70 links"),
+            "{problem}"
+        );
         assert!(problem.help.contains("--backend analytical"), "{problem}");
-        let problem = of(u128::MAX / 2).refusal(1, BackendKind::Analytical).expect("it is too much");
+        let problem =
+            of(u128::MAX / 2).refusal(1, BackendKind::Analytical).expect("it is too much");
         assert!(!problem.help.contains("--backend"), "{problem}");
     }
 }

@@ -1,8 +1,9 @@
 //! Chains of operations that a step can't be shorter than, whatever its network does.
 //!
-//! An operation starts when those it depends on have ended, and a receive ends after its send has started. So a step takes at least what
-//! the operations of any chain take one after another. Found here: the chain that is the longest if a byte of each collective took so many
-//! seconds. Messages count as nothing. Not here: what a byte takes at least on some network (the asker's).
+//! An operation starts when those it depends on have ended, and a receive ends after its send has
+//! started. So a step takes at least what the operations of any chain take one after another. Found
+//! here: the chain that is the longest if a byte of each collective took so many seconds. Messages
+//! count as nothing. Not here: what a byte takes at least on some network (the asker's).
 
 use crate::compute;
 use crate::platform::Platform;
@@ -11,7 +12,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use units::Span;
 
-/// By slot and kind of a program's collectives: the row they are counted in, and the seconds that a byte takes.
+/// By slot and kind of a program's collectives: the row they are counted in, and the seconds that a
+/// byte takes.
 pub type Rates = BTreeMap<(u32, &'static str), (usize, f64)>;
 
 /// A chain of operations.
@@ -63,7 +65,9 @@ impl<'a> Joined<'a> {
     fn of(workload: &'a Workload) -> Joined<'a> {
         let programs: Vec<&Program> = workload.programs.iter().map(|program| &**program).collect();
         let mut first = vec![0];
-        programs.iter().for_each(|program| first.push(first[first.len() - 1] + program.nodes().len()));
+        programs
+            .iter()
+            .for_each(|program| first.push(first[first.len() - 1] + program.nodes().len()));
         let mut joined = Joined { programs, first, send: FxHashMap::default() };
         for (program, peer) in partners(workload) {
             joined.match_messages(program, peer);
@@ -77,7 +81,8 @@ impl<'a> Joined<'a> {
         (program, node - self.first[program])
     }
 
-    /// Pairs the receives that `program` has from `distance` ranks on with the sends of the program there, in order by tag.
+    /// Pairs the receives that `program` has from `distance` ranks on with the sends of the program
+    /// there, in order by tag.
     fn match_messages(&mut self, program: usize, (distance, other): (i32, usize)) {
         let mut sends: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (i, node) in self.programs[other].nodes().iter().enumerate().rev() {
@@ -103,8 +108,11 @@ impl<'a> Joined<'a> {
         let count = self.first[self.programs.len()];
         let mut receives: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         self.send.iter().for_each(|(&recv, &send)| receives.entry(send).or_default().push(recv));
-        let mut waits: Vec<u32> =
-            self.programs.iter().flat_map(|p| (0..p.nodes().len()).map(|i| p.deps(i).len() as u32)).collect();
+        let mut waits: Vec<u32> = self
+            .programs
+            .iter()
+            .flat_map(|p| (0..p.nodes().len()).map(|i| p.deps(i).len() as u32))
+            .collect();
         self.send.keys().for_each(|&recv| waits[recv] += 1);
         let mut ends = vec![0.0; count];
         let mut before = vec![NONE; count];
@@ -116,7 +124,10 @@ impl<'a> Joined<'a> {
             if last == NONE || ends[node] > ends[last] {
                 last = node;
             }
-            let own = self.programs[program].children(i).iter().map(|&child| self.first[program] + child as usize);
+            let own = self.programs[program]
+                .children(i)
+                .iter()
+                .map(|&child| self.first[program] + child as usize);
             for child in own.chain(receives.get(&node).into_iter().flatten().copied()) {
                 if before[child] == NONE || ends[node] > ends[child] {
                     (ends[child], before[child]) = (ends[node], node);
@@ -127,12 +138,15 @@ impl<'a> Joined<'a> {
                 }
             }
         }
-        std::iter::successors((last != NONE).then_some(last), |&node| (before[node] != NONE).then(|| before[node]))
-            .collect()
+        std::iter::successors((last != NONE).then_some(last), |&node| {
+            (before[node] != NONE).then(|| before[node])
+        })
+        .collect()
     }
 }
 
-/// By program, how far away those are that it receives from, and their program; only where it is the same for all its ranks.
+/// By program, how far away those are that it receives from, and their program; only where it is
+/// the same for all its ranks.
 fn partners(workload: &Workload) -> Vec<(usize, (i32, usize))> {
     let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); workload.programs.len()];
     for (rank, binding) in workload.ranks.iter().enumerate() {
@@ -148,7 +162,9 @@ fn partners(workload: &Workload) -> Vec<(usize, (i32, usize))> {
         peers.sort_unstable();
         peers.dedup();
         for peer in peers {
-            let other = |rank: u32| Some(workload.ranks.get(rank.checked_add_signed(peer)? as usize)?.program);
+            let other = |rank: u32| {
+                Some(workload.ranks.get(rank.checked_add_signed(peer)? as usize)?.program)
+            };
             let mut all = ranks.iter().map(|&rank| other(rank));
             if let Some(Some(one)) = all.next()
                 && all.all(|each| each == Some(one))

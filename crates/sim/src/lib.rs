@@ -1,4 +1,5 @@
-//! The simulator: configuration, choice of parts, executor, scheduler, symmetry classes and the main path.
+//! The simulator: configuration, choice of parts, executor, scheduler, symmetry classes and the
+//! main path.
 //!
 //! Start at [`run::run`].
 

@@ -1,4 +1,5 @@
-//! From one collective to what the executor runs: chunks, each a list of phases, each with its plan, queue and delays.
+//! From one collective to what the executor runs: chunks, each a list of phases, each with its
+//! plan, queue and delays.
 //!
 //! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
 
@@ -24,7 +25,8 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Of `queues` of a dimension the one that the `nth` chunk dealt to this lane waits in, and whether chunks in it run backwards.
+    /// Of `queues` of a dimension the one that the `nth` chunk dealt to this lane waits in, and
+    /// whether chunks in it run backwards.
     #[inline]
     pub fn queue(self, queues: u32, nth: u32) -> (u32, bool) {
         if queues == 1 {
@@ -85,8 +87,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// What `node` asks for on a group of this shape; `None` for a node that is no collective, or takes a set time. Members that
-    /// mean the same ask for the same: a barrier has no size, and only some kinds have a root.
+    /// What `node` asks for on a group of this shape; `None` for a node that is no collective, or
+    /// takes a set time. Members that mean the same ask for the same: a barrier has no size, and
+    /// only some kinds have a root.
     pub fn of(node: &Node, shape: u32, settings: &Settings) -> Option<Request> {
         let Op::Collective { kind, bytes, dims, root, .. } = node.op else { return None };
         if settings.replays(kind) {
@@ -113,21 +116,25 @@ pub struct ReadyPlan {
 impl ReadyPlan {
     /// Prices `plan` with `charge` (bytes reduced to time).
     pub fn new(plan: Plan, charge: impl Fn(u64) -> Span) -> ReadyPlan {
-        let priced =
-            plan.scripts.iter().map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
+        let priced = plan
+            .scripts
+            .iter()
+            .map(|s| s.charges.iter().map(|&b| if b == 0 { Span::ZERO } else { charge(b) }));
         let charges = priced.map(Iterator::collect).collect();
         let count = |steps: &[Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
         let receives = plan.scripts.iter().map(|s| count(&s.steps)).collect();
         ReadyPlan { plan, charges, receives }
     }
 
-    /// The step of the script at position `from` whose message goes to receive `slot` of position `to`.
+    /// The step of the script at position `from` whose message goes to receive `slot` of position
+    /// `to`.
     ///
     /// # Panics
     /// When there is none: every receive has its send (`collective::prove`).
     pub fn sender_step(&self, from: u32, to: u32, slot: u32) -> u32 {
         let steps = &self.plan.script(from).steps;
-        let sends = |s: &Step| s.slot == slot && s.to.is_some_and(|t| t.position(from, self.plan.n) == to);
+        let sends =
+            |s: &Step| s.slot == slot && s.to.is_some_and(|t| t.position(from, self.plan.n) == to);
         if steps.get(slot as usize).is_some_and(sends) {
             return slot;
         }
@@ -159,7 +166,8 @@ impl Directed {
     pub fn new(plan: ReadyPlan) -> Directed {
         // A plan with roles is bound to its positions: turned round it would be another collective.
         let turns = |step: &Step| matches!(step.to, Some(To::Shift(_)));
-        let directed = plan.plan.is_uniform() && plan.plan.scripts.iter().any(|s| s.steps.iter().any(turns));
+        let directed =
+            plan.plan.is_uniform() && plan.plan.scripts.iter().any(|s| s.steps.iter().any(turns));
         let backward = directed.then(|| Arc::new(plan.mirrored()));
         let forward = Arc::new(plan);
         Directed { backward: backward.unwrap_or_else(|| forward.clone()), forward }
@@ -200,7 +208,8 @@ pub struct PhaseSpec {
     pub bytes: u64,
     /// How, for people.
     pub algorithm: Arc<str>,
-    /// Every position sees the same paths at the same steps, on any line of this geometry; see [`regular`].
+    /// Every position sees the same paths at the same steps, on any line of this geometry; see
+    /// [`regular`].
     pub regular: bool,
 }
 
@@ -212,8 +221,9 @@ pub fn buffer(kind: CollectiveKind, bytes: u64, n: u32) -> u64 {
     }
 }
 
-/// True when every position of a line runs the same script over paths whose length depends on the step alone: in a physical
-/// dimension any step over a switch or full connection does; on a whole ring a shift, or an exchange at a power of two.
+/// True when every position of a line runs the same script over paths whose length depends on the
+/// step alone: in a physical dimension any step over a switch or full connection does; on a whole
+/// ring a shift, or an exchange at a power of two.
 pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool {
     let Geometry::Line { stride, size } = geometry else { return false };
     let Some((block, full)) = physical(fabric, stride, size) else { return false };
@@ -230,7 +240,8 @@ pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool 
 /// One collective, lowered.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
-    /// Phase lists: one for full chunks and, where the last chunk is smaller, one for it; with chunks of different orders one for each.
+    /// Phase lists: one for full chunks and, where the last chunk is smaller, one for it; with
+    /// chunks of different orders one for each.
     pub shapes: Vec<Vec<PhaseSpec>>,
     /// Number of chunks. Zero: the collective is over at once.
     pub chunks: u32,
@@ -260,7 +271,12 @@ impl Lowered {
 ///
 /// # Errors
 /// When the file is for another number of members or another kind, or cannot run.
-pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, members: u64) -> Result<Lowered, Problem> {
+pub fn custom(
+    algorithm: &CustomAlgorithm,
+    request: &Request,
+    shape: &Shape,
+    members: u64,
+) -> Result<Lowered, Problem> {
     let all = if request.kind == CollectiveKind::AllGather { members } else { 1 };
     let sized = algorithm.sized(Bytes(request.bytes.saturating_mul(all)));
     if let CustomAlgorithm::Msccl(msccl) = algorithm {
@@ -274,7 +290,8 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
     }
     if sized.positions.len() as u64 != members {
         let have = sized.positions.len();
-        let text = format!("algorithm {} is for {have} members, the group has {members}", sized.name);
+        let text =
+            format!("algorithm {} is for {have} members, the group has {members}", sized.name);
         return Err(Problem::new("", "", text).help(format!("an algorithm for {members} members")));
     }
     let size = members as u32;
@@ -282,7 +299,11 @@ pub fn custom(algorithm: &CustomAlgorithm, request: &Request, shape: &Shape, mem
     let phase = PhaseSpec {
         dim: 0,
         lane: Lane::All,
-        geometry: if *shape == Shape::World { Geometry::Line { stride: 1, size } } else { Geometry::Group },
+        geometry: if *shape == Shape::World {
+            Geometry::Line { stride: 1, size }
+        } else {
+            Geometry::Group
+        },
         plans: Vec::new(),
         custom: Some(sized),
         only: Vec::new(),

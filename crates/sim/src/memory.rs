@@ -1,4 +1,5 @@
-//! What an access to memory takes on a platform, and which ones are impossible. Not here: the models (`device::memory`), whose turn it is (`executor`).
+//! What an access to memory takes on a platform, and which ones are impossible. Not here: the
+//! models (`device::memory`), whose turn it is (`executor`).
 
 use crate::check::{more, place};
 use crate::platform::{Exceeded, Platform};
@@ -22,10 +23,13 @@ pub(crate) fn remote(platform: &Platform) -> Option<Access> {
 
 /// What moving something out or back takes, where what doesn't fit is moved.
 pub(crate) fn spill(platform: &Platform) -> Option<Pipeline> {
-    remote(platform).filter(|_| platform.npu.memory_exceeded == Exceeded::Spill).map(|access| access.own)
+    remote(platform)
+        .filter(|_| platform.npu.memory_exceeded == Exceeded::Spill)
+        .map(|access| access.own)
 }
 
-/// Bytes that each program holds from the beginning to the end: all, or what its nodes don't allocate.
+/// Bytes that each program holds from the beginning to the end: all, or what its nodes don't
+/// allocate.
 pub(crate) fn resident(workload: &Workload) -> Vec<u64> {
     let of = |(i, program): (usize, &Arc<Program>)| {
         let kept = workload.footprints.get(i).copied().unwrap_or_default();
@@ -41,7 +45,8 @@ pub(crate) fn beside(platform: &Platform) -> Option<Bandwidth> {
     local.beside(sent(&platform.fabric))
 }
 
-/// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has most.
+/// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has
+/// most.
 fn sent(fabric: &Fabric) -> Bandwidth {
     let links = |dim: &topology::Dim| match dim.block {
         Block::Ring => dim.size.saturating_sub(1).min(2),
@@ -49,9 +54,9 @@ fn sent(fabric: &Fabric) -> Bandwidth {
         Block::Switch => 1,
     };
     Bandwidth(match fabric {
-        Fabric::Stacked(dims) => {
-            dims.iter().fold(0, |sum: u64, dim| sum.saturating_add(dim.bandwidth.0.saturating_mul(links(dim).into())))
-        }
+        Fabric::Stacked(dims) => dims.iter().fold(0, |sum: u64, dim| {
+            sum.saturating_add(dim.bandwidth.0.saturating_mul(links(dim).into()))
+        }),
         Fabric::Graph(graph) => {
             let mut out = vec![0u64; graph.npus as usize];
             for link in graph.links.iter().filter(|link| link.from < graph.npus) {
@@ -87,21 +92,24 @@ impl<'a> Accesses<'a> {
     fn find(&self, bytes: Bytes, reach: Reach) -> Option<Span> {
         let npu = &self.platform.npu;
         match (reach, &self.platform.astra_sim, &self.remote) {
-            (Reach::Local, ..) => {
-                Some(Local { latency: npu.memory_latency, bandwidth: npu.memory_bandwidth }.span(bytes))
-            }
+            (Reach::Local, ..) => Some(
+                Local { latency: npu.memory_latency, bandwidth: npu.memory_bandwidth }.span(bytes),
+            ),
             (_, Some(raw), Some(_)) => {
                 let (bandwidth, latency) = (raw.remote_bandwidth as f64, raw.remote_latency as f64);
                 Some(LinkCost::Nanoseconds { bandwidth, latency }.transit(1, bytes.0))
             }
             (Reach::Remote, None, Some(remote)) => Some(remote.own.span(bytes)),
-            (Reach::InSwitch, None, Some(remote)) => remote.in_switch.as_ref().map(|pool| pool.span(bytes)),
+            (Reach::InSwitch, None, Some(remote)) => {
+                remote.in_switch.as_ref().map(|pool| pool.span(bytes))
+            }
             (_, _, None) => None,
         }
     }
 }
 
-/// Accesses that can't be: to memory outside the NPUs where there is none, over switches where there are none, of more than there is.
+/// Accesses that can't be: to memory outside the NPUs where there is none, over switches where
+/// there are none, of more than there is.
 pub(crate) fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
     if platform.scheduler.replay_only {
         return Vec::new();
@@ -109,13 +117,17 @@ pub(crate) fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem>
     let npus = platform.fabric.npus();
     let access = match platform.remote_memory.as_ref().map(|memory| memory.access(npus)) {
         Some(Err(fault)) => {
-            return vec![Problem::new("", format!("remote_memory.{}", fault.key), fault.message).help(fault.allowed)];
+            return vec![
+                Problem::new("", format!("remote_memory.{}", fault.key), fault.message)
+                    .help(fault.allowed),
+            ];
         }
         Some(Ok(access)) => Some(access),
         None => None,
     };
     let told = |fault: &Fault| {
-        let (rank, node, others) = first(workload, &|node| (fault.holds)(node, access.as_ref(), npus))?;
+        let (rank, node, others) =
+            first(workload, &|node| (fault.holds)(node, access.as_ref(), npus))?;
         let message = (fault.text)(node, access.as_ref(), npus) + &more(others, "operation");
         Some(Problem::new("", place(rank, node), message).help(fault.help))
     };
@@ -128,14 +140,23 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
     let mut problems = Vec::new();
     if npu.memory_contention && npu.memory_bandwidth.is_some() && beside(platform).is_none() {
         let (sent, bandwidth) = (sent(&platform.fabric), npu.memory_bandwidth.unwrap_or_default());
-        let message = format!("communication at {sent} moves twice that in memory of {bandwidth} and leaves nothing");
-        problems.push(Problem::new("", "npu.memory.contention", message).help("more memory bandwidth, or false"));
+        let message = format!(
+            "communication at {sent} moves twice that in memory of {bandwidth} and leaves nothing"
+        );
+        problems.push(
+            Problem::new("", "npu.memory.contention", message)
+                .help("more memory bandwidth, or false"),
+        );
     }
-    let Some(capacity) = npu.memory_capacity.filter(|_| npu.memory_exceeded != Exceeded::Warn) else { return problems };
+    let Some(capacity) = npu.memory_capacity.filter(|_| npu.memory_exceeded != Exceeded::Warn)
+    else {
+        return problems;
+    };
     if npu.memory_exceeded == Exceeded::Spill && !outside {
         let message = "spill, and there is no memory outside the NPUs to spill to";
         problems.push(
-            Problem::new("", "npu.memory.exceeded", message).help("a platform with remote_memory, warn or refuse"),
+            Problem::new("", "npu.memory.exceeded", message)
+                .help("a platform with remote_memory, warn or refuse"),
         );
     }
     let kept = resident(workload);
@@ -144,11 +165,13 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
         _ => kept[i],
     };
     let refuse = npu.memory_exceeded == Exceeded::Refuse;
-    let over = (0..kept.len()).map(|i| (most(refuse, i), i)).filter(|(bytes, _)| *bytes > capacity.0);
+    let over =
+        (0..kept.len()).map(|i| (most(refuse, i), i)).filter(|(bytes, _)| *bytes > capacity.0);
     if let Some((bytes, program)) = over.max_by_key(|&(bytes, i)| (bytes, usize::MAX - i)) {
         let rank = workload.ranks.iter().position(|r| r.program as usize == program).unwrap_or(0);
         let what = if refuse { "at its peak" } else { "all along, which can't be moved out" };
-        let message = format!("holds {} {what}, more than the {capacity} of its NPU's memory", Bytes(bytes));
+        let message =
+            format!("holds {} {what}, more than the {capacity} of its NPU's memory", Bytes(bytes));
         let help = "more parallelism, ZeRO or recomputation, or a larger npu.memory.capacity";
         problems.push(Problem::new("", format!("rank {rank}"), message).help(help));
     }
@@ -173,7 +196,9 @@ const FAULTS: [Fault; 3] = [
             outside(node).is_some_and(|(_, reach)| reach == Reach::InSwitch)
                 && access.is_some_and(|access| access.in_switch.is_none())
         },
-        text: |_, _, _| "gathers or scatters in the switches of remote memory, which has none".into(),
+        text: |_, _, _| {
+            "gathers or scatters in the switches of remote memory, which has none".into()
+        },
         help: "remote_memory.model: hierarchical or switches",
     },
     Fault {
@@ -200,9 +225,15 @@ fn excess(node: &Node, access: Option<&Access>, npus: u32) -> Option<String> {
 }
 
 /// The first access for which it holds, with its rank, and how many more there are.
-fn first<'w>(workload: &'w Workload, holds: &dyn Fn(&Node) -> bool) -> Option<(u32, &'w Node, u64)> {
-    let of_program: Vec<u64> =
-        workload.programs.iter().map(|p| p.nodes().iter().filter(|node| holds(node)).count() as u64).collect();
+fn first<'w>(
+    workload: &'w Workload,
+    holds: &dyn Fn(&Node) -> bool,
+) -> Option<(u32, &'w Node, u64)> {
+    let of_program: Vec<u64> = workload
+        .programs
+        .iter()
+        .map(|p| p.nodes().iter().filter(|node| holds(node)).count() as u64)
+        .collect();
     let count: u64 = workload.ranks.iter().map(|r| of_program[r.program as usize]).sum();
     let rank = workload.ranks.iter().position(|r| of_program[r.program as usize] > 0)?;
     let node = workload.program(rank as u32).nodes().iter().find(|node| holds(node))?;

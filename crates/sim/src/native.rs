@@ -1,14 +1,17 @@
 //! Our own semantics: how a collective becomes chunks and phases.
 //!
-//! A collective of `m` bytes is cut into chunks of `ceil(m / chunks)` (at least one byte a member); the last has what is left. Over
-//! several dimensions a chunk goes through the phases of `collective::phases`; every reduction is charged
-//! `3 * bytes / memory bandwidth` (two reads, one write). A group that fills lines of the network is treated as a machine of its
-//! own; any other group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
+//! A collective of `m` bytes is cut into chunks of `ceil(m / chunks)` (at least one byte a member);
+//! the last has what is left. Over several dimensions a chunk goes through the phases of
+//! `collective::phases`; every reduction is charged `3 * bytes / memory bandwidth` (two reads, one
+//! write). A group that fills lines of the network is treated as a machine of its own; any other
+//! group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
 
 mod orders;
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
+use crate::lowering::{
+    Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular,
+};
 use crate::platform::{Algorithm, Choice, Platform};
 use crate::scheduler::Order;
 use crate::shape::{Line, Shape};
@@ -35,17 +38,24 @@ impl<'a> NativeLowering<'a> {
         if kind == CollectiveKind::Barrier || bytes == 0 {
             return Ok(Chunks { full: 0, count: 1, last: 0 });
         }
-        let chunk = bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
+        let chunk =
+            bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
         let count = bytes.div_ceil(chunk);
         let count32 = u32::try_from(count).map_err(|_| {
-            Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"))
+            Problem::new(
+                "",
+                "",
+                format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"),
+            )
         })?;
         Ok(Chunks { full: chunk, count: count32, last: bytes - chunk * (count - 1) })
     }
 
     fn block(&self, dim: u32) -> Option<Block> {
         match &self.platform.fabric {
-            Fabric::Stacked(dims) if self.platform.logical.is_none() => dims.get(dim as usize).map(|d| d.block),
+            Fabric::Stacked(dims) if self.platform.logical.is_none() => {
+                dims.get(dim as usize).map(|d| d.block)
+            }
             _ => None,
         }
     }
@@ -53,11 +63,15 @@ impl<'a> NativeLowering<'a> {
     /// The algorithm chosen for a kind on a dimension, or the one that suits the block.
     fn algorithm(&self, kind: CollectiveKind, dim: u32, size: u32) -> Algorithm {
         let choice = self.platform.collectives.choices[kind as usize].as_ref();
-        let chosen = choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
+        let chosen =
+            choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
         chosen.unwrap_or(match self.block(dim) {
             Some(Block::Ring) | None => Algorithm::Ring,
-            // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd the root's port.
-            Some(Block::Switch) if is_rooted(kind) || kind == CollectiveKind::Barrier => Algorithm::HalvingDoubling,
+            // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
+            // the root's port.
+            Some(Block::Switch) if is_rooted(kind) || kind == CollectiveKind::Barrier => {
+                Algorithm::HalvingDoubling
+            }
             Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
                 Algorithm::HalvingDoubling
             }
@@ -80,7 +94,8 @@ impl<'a> NativeLowering<'a> {
         let turns = if algorithm == Algorithm::DoubleBinaryTree { 2 } else { 1 };
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
-            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b)))).map_err(|e| refusal(&e.to_string()))
+            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
+                .map_err(|e| refusal(&e.to_string()))
         };
         (0..turns).map(plan).collect()
     }
@@ -158,14 +173,25 @@ impl<'a> NativeLowering<'a> {
     ) -> Result<Vec<PhaseSpec>, Problem> {
         let algorithm = self.algorithm(request.kind, dim, count);
         let (kind, root) = (request.kind, request.root);
-        let named =
-            Named { dim, kind, bytes, algorithm, geometry, size: count, root, lane: Lane::All, only: Vec::new() };
+        let named = Named {
+            dim,
+            kind,
+            bytes,
+            algorithm,
+            geometry,
+            size: count,
+            root,
+            lane: Lane::All,
+            only: Vec::new(),
+        };
         Ok(vec![self.phase(&named)?])
     }
 
     /// The lines that a collective runs over, innermost first; `None`: it is one phase, or nothing.
     fn lines(&self, request: &Request, shape: &Shape) -> Option<Vec<Line>> {
-        let flat = self.platform.collectives.choices[request.kind as usize].as_ref().is_some_and(|c| c.flat);
+        let flat = self.platform.collectives.choices[request.kind as usize]
+            .as_ref()
+            .is_some_and(|c| c.flat);
         let lines = match shape {
             Shape::World if flat => return None,
             Shape::World => self.all_lines(),
@@ -187,10 +213,17 @@ impl<'a> NativeLowering<'a> {
     }
 
     /// The phases of a chunk of a collective that runs over no lines.
-    fn undivided(&self, request: &Request, shape: &Shape, bytes: u64) -> Result<Vec<PhaseSpec>, Problem> {
+    fn undivided(
+        &self,
+        request: &Request,
+        shape: &Shape,
+        bytes: u64,
+    ) -> Result<Vec<PhaseSpec>, Problem> {
         match shape {
             Shape::List { count: 1, .. } => Ok(Vec::new()),
-            Shape::List { count, dim } => self.one_phase(request, bytes, *count, *dim, Geometry::Group),
+            Shape::List { count, dim } => {
+                self.one_phase(request, bytes, *count, *dim, Geometry::Group)
+            }
             Shape::World | Shape::Lines(_) => {
                 let size = self.sizes.iter().product();
                 self.one_phase(request, bytes, size, 0, Geometry::Line { stride: 1, size })
@@ -236,9 +269,13 @@ impl Lowering for NativeLowering<'_> {
     fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem> {
         let members = shape.members(&self.sizes);
         if is_rooted(request.kind) && u64::from(request.root) >= members {
-            let text =
-                format!("{} has root {}, and the group has {members} members", request.kind.name(), request.root);
-            return Err(Problem::new("", "", text).help(format!("a position from 0 to {}", members.saturating_sub(1))));
+            let text = format!(
+                "{} has root {}, and the group has {members} members",
+                request.kind.name(),
+                request.root
+            );
+            return Err(Problem::new("", "", text)
+                .help(format!("a position from 0 to {}", members.saturating_sub(1))));
         }
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
             return crate::lowering::custom(custom, request, shape, members);
@@ -248,7 +285,11 @@ impl Lowering for NativeLowering<'_> {
             return crate::library::lower(library, &self.platform.fabric, request, shape);
         }
         let chunks = self.chunks(request.kind, request.bytes, members)?;
-        let sizes = if chunks.last == chunks.full { vec![chunks.full] } else { vec![chunks.full, chunks.last] };
+        let sizes = if chunks.last == chunks.full {
+            vec![chunks.full]
+        } else {
+            vec![chunks.full, chunks.last]
+        };
         let alike = |shapes| Lowered { shapes, chunks: chunks.count, shape_of: Vec::new() };
         let Some(lines) = self.lines(request, shape) else {
             let shapes = sizes.iter().map(|&bytes| self.undivided(request, shape, bytes));

@@ -1,4 +1,5 @@
-//! The platform as the simulator uses it: every choice made, every number in integers. Files become this in `config/`.
+//! The platform as the simulator uses it: every choice made, every number in integers. Files become
+//! this in `config/`.
 
 use crate::library::{Library, Place, Prediction, message, predict};
 use crate::profile::Profile;
@@ -17,17 +18,19 @@ pub use collective::{Algorithm, Hierarchy};
 /// The algorithms of one collective kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// One algorithm a dimension, innermost first. Shorter than the dimensions: the outer ones take no part (ASTRA-sim).
+    /// One algorithm a dimension, innermost first. Shorter than the dimensions: the outer ones take
+    /// no part (ASTRA-sim).
     pub per_dim: Vec<Algorithm>,
-    /// One flat group over all ranks with the first algorithm (`oneRing`, ...) instead of dimension by dimension.
+    /// One flat group over all ranks with the first algorithm (`oneRing`, ...) instead of dimension
+    /// by dimension.
     pub flat: bool,
 }
 
 /// Collective settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Collectives {
-    /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: ring; FullyConnected: direct; Switch: halving-doubling
-    /// for powers of two, rooted kinds and the barrier, else direct).
+    /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: ring; FullyConnected: direct;
+    /// Switch: halving-doubling for powers of two, rooted kinds and the barrier, else direct).
     pub choices: [Option<Choice>; CollectiveKind::ALL.len()],
     /// All-reduce over several dimensions.
     pub hierarchy: Hierarchy,
@@ -97,7 +100,8 @@ pub struct Scheduler {
     pub queues_per_dim: u32,
     /// Delay before the first send of a phase and after every reception.
     pub endpoint_delay: Span,
-    /// Communication operations (collectives, sends) that may run at once on an NPU; 0 for no limit.
+    /// Communication operations (collectives, sends) that may run at once on an NPU; 0 for no
+    /// limit.
     pub comm_streams: u32,
     /// Receivers announce themselves before a transfer starts.
     pub rendezvous: bool,
@@ -162,11 +166,13 @@ pub struct Npu {
     pub memory_capacity: Option<Bytes>,
     /// What happens where more is held than that.
     pub memory_exceeded: Exceeded,
-    /// While their NPU communicates, kernels have what communication leaves of its memory's bandwidth.
+    /// While their NPU communicates, kernels have what communication leaves of its memory's
+    /// bandwidth.
     pub memory_contention: bool,
 }
 
-/// Files of algorithms that override the built-in ones; readers leave the paths here, loading them fills `Collectives::custom`.
+/// Files of algorithms that override the built-in ones; readers leave the paths here, loading them
+/// fills `Collectives::custom`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CustomPaths {
     /// By `CollectiveKind as usize`: a path, or a prefix of `PREFIX.<position>.et`.
@@ -190,7 +196,8 @@ pub struct SharedBus {
     pub local_reduction_delay: i64,
 }
 
-/// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its arithmetic.
+/// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its
+/// arithmetic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AstraSimParameters {
     /// The system file, to be named when a workload needs an implementation it does not give.
@@ -228,7 +235,8 @@ pub struct Platform {
     pub source: String,
     /// Network.
     pub fabric: Fabric,
-    /// Sizes of the logical dimensions collectives run over, when they differ from the physical ones; product = NPUs.
+    /// Sizes of the logical dimensions collectives run over, when they differ from the physical
+    /// ones; product = NPUs.
     pub logical: Option<Vec<u32>>,
     /// NPU.
     pub npu: Npu,
@@ -262,10 +270,12 @@ pub struct Like {
 }
 
 impl Platform {
-    /// What the library does with a collective of all NPUs, `bytes` as a workload counts them; `None` where it has no part in it.
+    /// What the library does with a collective of all NPUs, `bytes` as a workload counts them;
+    /// `None` where it has no part in it.
     pub fn library_choice(&self, kind: CollectiveKind, bytes: u64) -> Option<Prediction> {
         let collectives = &self.collectives;
-        let own = collectives.choices[kind as usize].is_some() || self.custom_paths.kinds[kind as usize].is_some();
+        let own = collectives.choices[kind as usize].is_some()
+            || self.custom_paths.kinds[kind as usize].is_some();
         let library = self.library.as_ref().filter(|_| !own)?;
         predict(library, &Place::of(&self.fabric, &Shape::World, |_| true), kind, bytes)
     }
@@ -276,8 +286,8 @@ impl Platform {
         message(self.library.as_ref()?, &self.fabric, dim as u32, bytes)
     }
 
-    /// What the library would take, us, for each of `bytes` (as a workload counts them) with parameters changed by key; `None` where it has no
-    /// part in it.
+    /// What the library would take, us, for each of `bytes` (as a workload counts them) with
+    /// parameters changed by key; `None` where it has no part in it.
     ///
     /// # Errors
     /// The first key that it has no parameter for.
@@ -292,11 +302,13 @@ impl Platform {
             library.change(key, *value)?;
         }
         let place = Place::of(&self.fabric, &Shape::World, |_| true);
-        let time = |&bytes: &u64| predict(&library, &place, kind, bytes).map(|p| p.time.as_ns() / 1e3);
+        let time =
+            |&bytes: &u64| predict(&library, &place, kind, bytes).map(|p| p.time.as_ns() / 1e3);
         Ok(bytes.iter().map(time).collect())
     }
 
-    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is one.
+    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is
+    /// one.
     pub fn sizes(&self) -> Vec<u32> {
         self.logical.clone().unwrap_or_else(|| self.fabric.sizes())
     }

@@ -1,4 +1,5 @@
-//! Whose semantics a run follows. Everything in which ASTRA-sim differs from us is here or in `astra_sim/`.
+//! Whose semantics a run follows. Everything in which ASTRA-sim differs from us is here or in
+//! `astra_sim/`.
 
 /// The semantics of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,5 @@
-//! From what the executor recorded to the Report: numbers only, the same whether the run was folded or not.
+//! From what the executor recorded to the Report: numbers only, the same whether the run was folded
+//! or not.
 
 use crate::assumptions;
 use crate::bounds;
@@ -41,9 +42,17 @@ pub(crate) fn outcome(
     let classes: Vec<Class> =
         alike.iter().map(|members| class(parts, &labels, &finished.ranks, members, step)).collect();
     let named: Vec<String> = classes.iter().map(|class| class.label.clone()).collect();
-    let dims: Vec<String> = (0..parts.settings.sizes.len() as u32).map(|dim| dimension_name(parts, dim)).collect();
-    let source =
-        Source { workload, folding, symmetry: &symmetry.folding, classes: &first, labels: &named, dims: &dims, step };
+    let dims: Vec<String> =
+        (0..parts.settings.sizes.len() as u32).map(|dim| dimension_name(parts, dim)).collect();
+    let source = Source {
+        workload,
+        folding,
+        symmetry: &symmetry.folding,
+        classes: &first,
+        labels: &named,
+        dims: &dims,
+        step,
+    };
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -55,13 +64,19 @@ pub(crate) fn outcome(
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
         classes,
-        symmetry: Symmetry { classes: symmetry.folding.representatives.len() as u64, reason: symmetry.reason.clone() },
+        symmetry: Symmetry {
+            classes: symmetry.folding.representatives.len() as u64,
+            reason: symmetry.reason.clone(),
+        },
         bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
         dimensions,
         phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
         operations,
         links: links(parts, &finished.usage.links),
-        counts: Counts { operations: parts.workload.operations(), transfers: finished.usage.transfers },
+        counts: Counts {
+            operations: parts.workload.operations(),
+            transfers: finished.usage.transfers,
+        },
         detail: log.map(|log| observe::detail(&source, log)),
     };
     Outcome {
@@ -103,7 +118,8 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
 /// Over every rank's completions, in order of ranks.
 fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
     let mut digest = Digest::default();
-    (0..parts.settings.ranks).for_each(|r| digest.add(ranks[parts.folding.local(r) as usize].digest));
+    (0..parts.settings.ranks)
+        .for_each(|r| digest.add(ranks[parts.folding.local(r) as usize].digest));
     format!("{:016x}", digest.value())
 }
 
@@ -111,11 +127,18 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
     let beyond = |d: &&Dimension| d.utilisation > 1.0;
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
-        format!("{name} carried {times:.2} times what its links can: messages share links, which --backend link models")
+        format!(
+            "{name} carried {times:.2} times what its links can: messages share links, which --backend link models"
+        )
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
-    let notes = parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
-    let declared = parts.workload.declaration.iter().flat_map(|declaration| declaration.warnings.iter().cloned());
+    let notes =
+        parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
+    let declared = parts
+        .workload
+        .declaration
+        .iter()
+        .flat_map(|declaration| declaration.warnings.iter().cloned());
     let shared = declared.chain(shared).chain(too_large(parts, ranks));
     let compute = crate::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
@@ -123,8 +146,11 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
 
 /// The program that needs the most memory, where that is more than an NPU has.
 fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
-    let capacity =
-        parts.platform.npu.memory_capacity.filter(|_| parts.platform.npu.memory_exceeded == Exceeded::Warn)?;
+    let capacity = parts
+        .platform
+        .npu
+        .memory_capacity
+        .filter(|_| parts.platform.npu.memory_exceeded == Exceeded::Warn)?;
     declared_too_large(parts, capacity).or_else(|| {
         let rank = (0..parts.settings.ranks).find(|&r| ranks[parts.folding.local(r) as usize].peak > capacity.0)?;
         let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / 1e9;
@@ -137,8 +163,12 @@ fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
 
 /// By what the generator of the workload says.
 fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
-    let (program, most) =
-        parts.workload.footprints.iter().enumerate().max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
+    let (program, most) = parts
+        .workload
+        .footprints
+        .iter()
+        .enumerate()
+        .max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
     let rank = parts.workload.ranks.iter().position(|r| r.program as usize == program)?;
     let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let (need, available) = (gb(most.total()), gb(capacity.0));
@@ -155,18 +185,30 @@ fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
 /// `22,528 times`.
 fn times(count: u64) -> String {
     let digits = count.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or_default()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|g| std::str::from_utf8(g).unwrap_or_default())
+        .collect();
     if count == 1 { "once".into() } else { format!("{} times", groups.join(",")) }
 }
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 8]), Vec<u32>> = indexmap::IndexMap::new();
+    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 8]), Vec<u32>> =
+        indexmap::IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
         let RankTotals {
-            compute, comm, exposed_comm, exposed_remote, exposed_local, exposed_launch, exposed_host, ..
+            compute,
+            comm,
+            exposed_comm,
+            exposed_remote,
+            exposed_local,
+            exposed_launch,
+            exposed_host,
+            ..
         } = *totals;
         let exposed = [exposed_comm, exposed_remote, exposed_local, exposed_launch, exposed_host];
         let [a, b, c, d, e] = exposed.map(|span| span.0);
@@ -177,10 +219,17 @@ fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
     found.into_values().collect()
 }
 
-fn class(parts: &Parts, labels: &Labels, ranks: &[RankTotals], members: &[u32], step: Time) -> Class {
+fn class(
+    parts: &Parts,
+    labels: &Labels,
+    ranks: &[RankTotals],
+    members: &[u32],
+    step: Time,
+) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
     let memory = totals.exposed_remote + totals.exposed_local;
-    let busy = totals.compute + totals.exposed_comm + memory + totals.exposed_launch + totals.exposed_host;
+    let busy =
+        totals.compute + totals.exposed_comm + memory + totals.exposed_launch + totals.exposed_host;
     Class {
         label: labels.of(members[0]),
         ranks: ranges(members),
@@ -196,7 +245,11 @@ fn class(parts: &Parts, labels: &Labels, ranks: &[RankTotals], members: &[u32], 
         idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,
-        finish_minus_compute_ns: totals.finish.since(Time::ZERO).saturating_sub(totals.device).as_ns(),
+        finish_minus_compute_ns: totals
+            .finish
+            .since(Time::ZERO)
+            .saturating_sub(totals.device)
+            .as_ns(),
     }
 }
 
@@ -227,10 +280,12 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
     let usable = bounds::usable(parts, &finished.lowered, &all);
     let npus = f64::from(parts.settings.ranks);
     let seconds = step.as_ns() / 1e9;
-    // Queues follow the logical dimensions; they say how busy a physical one is only when both are the same.
+    // Queues follow the logical dimensions; they say how busy a physical one is only when both are
+    // the same.
     let busy = |dim: usize| -> f64 {
         let sum = |i: usize| {
-            u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0)) * u128::from(parts.folding.multiplicity[i])
+            u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0))
+                * u128::from(parts.folding.multiplicity[i])
         };
         (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / 1e3
     };
@@ -266,7 +321,12 @@ fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
             dims.iter().map(row).collect()
         }
         Fabric::Graph(graph) => {
-            let out: f64 = graph.links.iter().filter(|l| l.from < graph.npus).map(|l| l.bandwidth.as_gb_per_s()).sum();
+            let out: f64 = graph
+                .links
+                .iter()
+                .filter(|l| l.from < graph.npus)
+                .map(|l| l.bandwidth.as_gb_per_s())
+                .sum();
             let links = graph.links.iter().filter(|l| l.from < graph.npus).count().max(1);
             vec![("graph".into(), out / links as f64, out / f64::from(graph.npus.max(1)))]
         }
@@ -293,19 +353,40 @@ fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
     }
 }
 
-/// Links used, equal ones together, the busiest first; a representative's links count for every rank it stands for.
+/// Links used, equal ones together, the busiest first; a representative's links count for every
+/// rank it stands for.
 fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
     type Key = (std::cmp::Reverse<Span>, u32, u64, u64, Span, u32);
-    let mut alike: std::collections::BTreeMap<Key, ((u32, u32), u64)> = std::collections::BTreeMap::new();
+    let mut alike: std::collections::BTreeMap<Key, ((u32, u32), u64)> =
+        std::collections::BTreeMap::new();
     for link in usage.iter().filter(|l| l.messages > 0) {
-        let key = (std::cmp::Reverse(link.busy), link.dim, link.bytes, link.messages, link.waited, link.longest_queue);
-        let owner = if link.from < parts.settings.ranks { Some(parts.folding.local(link.from)) } else { None };
+        let key = (
+            std::cmp::Reverse(link.busy),
+            link.dim,
+            link.bytes,
+            link.messages,
+            link.waited,
+            link.longest_queue,
+        );
+        let owner = if link.from < parts.settings.ranks {
+            Some(parts.folding.local(link.from))
+        } else {
+            None
+        };
         let entry = alike.entry(key).or_insert(((link.from, link.to), 0));
         entry.0 = entry.0.min((link.from, link.to));
         entry.1 += owner.map_or(1, |o| parts.folding.multiplicity[o as usize]);
     }
-    let row = |((busy, dim, bytes, messages, waited, longest), (ends, count)): (Key, ((u32, u32), u64))| Link {
-        name: format!("{} -> {} (dimension {})", node_name(parts, ends.0), node_name(parts, ends.1), dim + 1),
+    let row = |((busy, dim, bytes, messages, waited, longest), (ends, count)): (
+        Key,
+        ((u32, u32), u64),
+    )| Link {
+        name: format!(
+            "{} -> {} (dimension {})",
+            node_name(parts, ends.0),
+            node_name(parts, ends.1),
+            dim + 1
+        ),
         count,
         bytes,
         busy_ns: busy.0.as_ns(),
@@ -318,7 +399,9 @@ fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
 
 fn node_name(parts: &Parts, node: u32) -> String {
     match &parts.platform.fabric {
-        Fabric::Graph(graph) => graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}")),
+        Fabric::Graph(graph) => {
+            graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}"))
+        }
         Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
         Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
     }

@@ -1,7 +1,8 @@
 //! The main path: configuration in, report out. One call a stage.
 //!
-//! read workload -> load algorithms -> check -> fold ranks into classes -> execute (scheduler, plans, network) -> report.
-//! Not here: files (`config`, `trace`), what a stage does (the module named by its call).
+//! read workload -> load algorithms -> check -> fold ranks into classes -> execute (scheduler,
+//! plans, network) -> report. Not here: files (`config`, `trace`), what a stage does (the module
+//! named by its call).
 
 use crate::error::Error;
 use crate::estimate::{Estimate, estimate};
@@ -85,7 +86,8 @@ impl Outcome {
         self.classes[self.class(rank)].0
     }
 
-    /// Finish of `rank` minus the durations of what its NPU did itself: what ASTRA-sim calls exposed communication.
+    /// Finish of `rank` minus the durations of what its NPU did itself: what ASTRA-sim calls
+    /// exposed communication.
     pub fn exposed(&self, rank: u32) -> Span {
         let (finish, device) = self.classes[self.class(rank)];
         finish.since(Time::ZERO).saturating_sub(device)
@@ -99,7 +101,8 @@ impl Outcome {
 /// Runs `config`; `progress` is called now and then and stops the run by returning false.
 ///
 /// # Errors
-/// [`Error`]: wrong input (every problem found), a stalled run, a timeline that can't be written, or the hook's wish.
+/// [`Error`]: wrong input (every problem found), a stalled run, a timeline that can't be written,
+/// or the hook's wish.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
     run_with(config, true, progress)
 }
@@ -141,7 +144,8 @@ fn start(
     if let Some(request) = &config.watch.timeline {
         request.check(workload.ranks.len() as u32)?;
     }
-    simulate(&workload, config, closed_form, foresee, progress).map_err(|error| error.named(&workload.origin))
+    simulate(&workload, config, closed_form, foresee, progress)
+        .map_err(|error| error.named(&workload.origin))
 }
 
 fn simulate(
@@ -157,29 +161,49 @@ fn simulate(
     // What a phase is made of is seen only step by step; the closed form takes as long.
     let closed_form = closed_form && !config.watch.detail;
     let departures_only = config.backend == BackendKind::Analytical && platform.astra_sim.is_none();
-    let settings =
-        Settings { closed_form, contention_free, departures_only, ..settings::settings(&platform, workload) };
+    let settings = Settings {
+        closed_form,
+        contention_free,
+        departures_only,
+        ..settings::settings(&platform, workload)
+    };
     check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), config.backend)?;
     let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
-    let parts =
-        Parts { workload, platform: &platform, settings: &settings, folding: &folding, lowering: lowering.as_ref() };
+    let parts = Parts {
+        workload,
+        platform: &platform,
+        settings: &settings,
+        folding: &folding,
+        lowering: lowering.as_ref(),
+    };
     foresee(&estimate(&parts, config.backend, config.watch.detail))?;
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
     let mut timeline = parts.timeline(config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);
     let progress = &mut |now| failed.as_ref().is_none_or(|failed| !failed.get()) && progress(now);
     let observers = log.iter_mut().map(|log| log as &mut dyn Observer);
-    let observers = observers.chain(timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer)).collect();
+    let observers = observers
+        .chain(timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer))
+        .collect();
     let ended = match config.backend {
-        BackendKind::Analytical => parts.execute(backends::analytical(&platform)?, observers, progress),
+        BackendKind::Analytical => {
+            parts.execute(backends::analytical(&platform)?, observers, progress)
+        }
         BackendKind::Link => {
-            let private = symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
-            parts.execute(backends::link(&platform)?.with_private_links(private), observers, progress)
+            let private =
+                symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
+            parts.execute(
+                backends::link(&platform)?.with_private_links(private),
+                observers,
+                progress,
+            )
         }
     };
     // Whether the run was stopped because it can't be written is for the timeline to say.
-    let timeline = timeline.map(|timeline| timeline.finish(ended.as_ref().ok().map(Finished::step))).transpose()?;
+    let timeline = timeline
+        .map(|timeline| timeline.finish(ended.as_ref().ok().map(Finished::step)))
+        .transpose()?;
     Ok(Outcome { timeline, ..report::outcome(config, &parts, &classes, ended?, log) })
 }
 
@@ -200,7 +224,12 @@ impl Parts<'_> {
                 None => format!("dim {} {}", dim + 1, report::dimension_name(self, dim)),
                 Some(_) => format!("dim {}", dim + 1),
             };
-            Timeline::new(request, self.workload, (self.folding, symmetry), dims.map(name).collect())
+            Timeline::new(
+                request,
+                self.workload,
+                (self.folding, symmetry),
+                dims.map(name).collect(),
+            )
         };
         config.watch.timeline.as_ref().map(begin).transpose()
     }
@@ -211,7 +240,14 @@ impl Parts<'_> {
         observers: Vec<&'s mut dyn Observer>,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Finished, Error> {
-        let executor = Executor::new(self.workload, self.settings, self.folding, self.lowering, backend, observers);
+        let executor = Executor::new(
+            self.workload,
+            self.settings,
+            self.folding,
+            self.lowering,
+            backend,
+            observers,
+        );
         executor.run(progress).map_err(|halt| match halt {
             Halt::Stalled(stall) => Error::Stalled(stall),
             Halt::Input(problem) => Error::Input(vec![problem]),
@@ -229,7 +265,8 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
         Source::Built(workload) => Ok((**workload).clone()),
         Source::Traces(path) => {
             let options = settings::read_options(&config.platform);
-            let read = trace::read(path, Some(&config.platform.sizes()), &config.groups, 1, &options);
+            let read =
+                trace::read(path, Some(&config.platform.sizes()), &config.groups, 1, &options);
             read.map_err(|problems| Error::from(problems).named(&path.display().to_string()))
         }
     }
@@ -241,6 +278,7 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
 /// Every problem found.
 pub fn check(workload: &Workload, platform: &Platform, backend: BackendKind) -> Result<(), Error> {
     let (platform, unreadable) = custom_files::load(platform, workload);
-    let (lowering, settings) = (settings::lowering(&platform), settings::settings(&platform, workload));
+    let (lowering, settings) =
+        (settings::lowering(&platform), settings::settings(&platform, workload));
     check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), backend)
 }

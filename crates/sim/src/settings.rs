@@ -46,10 +46,17 @@ pub fn settings(platform: &Platform, workload: &Workload) -> Settings {
         local_memory: platform.npu.memory_bandwidth,
         remote_memory: memory::sharing(platform),
         spill: memory::spill(platform),
-        memory_limit: platform.npu.memory_capacity.map(|capacity| (capacity, platform.npu.memory_exceeded)),
+        memory_limit: platform
+            .npu
+            .memory_capacity
+            .map(|capacity| (capacity, platform.npu.memory_exceeded)),
         resident: memory::resident(workload),
         durations: compute::durations(workload, platform),
-        launch: if platform.scheduler.replay_only { Launch::default() } else { platform.npu.launch },
+        launch: if platform.scheduler.replay_only {
+            Launch::default()
+        } else {
+            platform.npu.launch
+        },
         beside: compute::beside(workload, platform),
     }
 }

@@ -1,7 +1,8 @@
-//! The shape of a communicator group on the network: the whole machine, a block of lines, or a list of ranks.
+//! The shape of a communicator group on the network: the whole machine, a block of lines, or a list
+//! of ranks.
 //!
-//! A strided group that fills (an aligned part of) consecutive dimensions is a small machine of its own and runs collectives
-//! dimension by dimension; any other group is one ring-ordered list.
+//! A strided group that fills (an aligned part of) consecutive dimensions is a small machine of its
+//! own and runs collectives dimension by dimension; any other group is one ring-ordered list.
 
 use graph::{Members, Workload};
 use rustc_hash::FxHashMap;
@@ -35,8 +36,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of `members` on a machine with dimensions of `sizes`. With `aligned` false, groups smaller than the machine are
-    /// always lists (ASTRA-sim).
+    /// The shape of `members` on a machine with dimensions of `sizes`. With `aligned` false, groups
+    /// smaller than the machine are always lists (ASTRA-sim).
     pub fn of(members: &Members, sizes: &[u32], aligned: bool) -> Shape {
         let world = sizes.iter().product();
         let count = members.len(world);
@@ -50,7 +51,10 @@ impl Shape {
             Members::Strided { first, count, step } => lines(*first, *count, *step, sizes),
             _ => None,
         };
-        lines.map_or_else(|| Shape::List { count, dim: innermost(members, count, sizes) }, Shape::Lines)
+        lines.map_or_else(
+            || Shape::List { count, dim: innermost(members, count, sizes) },
+            Shape::Lines,
+        )
     }
 
     /// Ranks in a group of this shape.
@@ -97,7 +101,8 @@ impl<'a> Shapes<'a> {
     }
 }
 
-/// The block of the physical dimension that the line `stride`, `size` lies in, and whether it fills it.
+/// The block of the physical dimension that the line `stride`, `size` lies in, and whether it fills
+/// it.
 pub fn physical(fabric: &Fabric, stride: u32, size: u32) -> Option<(Block, bool)> {
     let Fabric::Stacked(dims) = fabric else { return None };
     let mut inner = 1;
@@ -126,7 +131,10 @@ fn lines(first: u32, count: u32, step: u32, sizes: &[u32]) -> Option<Vec<Line>> 
             }
             let available = size / (step / stride);
             let here = available.min(left);
-            if !left.is_multiple_of(here) || !available.is_multiple_of(here) || !(first / step).is_multiple_of(here) {
+            if !left.is_multiple_of(here)
+                || !available.is_multiple_of(here)
+                || !(first / step).is_multiple_of(here)
+            {
                 return None;
             }
             lines.push(Line { dim: dim as u32, stride: step, size: here });
@@ -165,11 +173,17 @@ mod tests {
     #[test]
     fn tensor_and_data_groups_are_lines() {
         let line = |dim, stride, size| Line { dim, stride, size };
-        assert_eq!(shape(&[8, 9, 10, 11, 12, 13, 14, 15], &[8, 4]), Shape::Lines(vec![line(0, 1, 8)]));
+        assert_eq!(
+            shape(&[8, 9, 10, 11, 12, 13, 14, 15], &[8, 4]),
+            Shape::Lines(vec![line(0, 1, 8)])
+        );
         assert_eq!(shape(&[3, 11, 19, 27], &[8, 4]), Shape::Lines(vec![line(1, 8, 4)]));
         assert_eq!(shape(&[4, 5, 6, 7], &[8, 4]), Shape::Lines(vec![line(0, 1, 4)]));
         assert_eq!(shape(&[1, 3, 5, 7], &[8, 4]), Shape::Lines(vec![line(0, 2, 4)]));
-        assert_eq!(shape(&(0..16).collect::<Vec<_>>(), &[8, 4]), Shape::Lines(vec![line(0, 1, 8), line(1, 8, 2)]));
+        assert_eq!(
+            shape(&(0..16).collect::<Vec<_>>(), &[8, 4]),
+            Shape::Lines(vec![line(0, 1, 8), line(1, 8, 2)])
+        );
         assert_eq!(shape(&(0..32).collect::<Vec<_>>(), &[8, 4]), Shape::World);
     }
 
@@ -186,8 +200,8 @@ mod tests {
     fn lines_number_the_members_in_order() {
         for sizes in [vec![4, 2, 3], vec![6, 4], vec![12]] {
             let world: u32 = sizes.iter().product();
-            for (first, step, count) in
-                (0..world).flat_map(|f| (1..world).flat_map(move |s| (2..=world).map(move |c| (f, s, c))))
+            for (first, step, count) in (0..world)
+                .flat_map(|f| (1..world).flat_map(move |s| (2..=world).map(move |c| (f, s, c))))
             {
                 if first + step * (count - 1) >= world || count == world {
                     continue;

@@ -1,11 +1,12 @@
 //! Symmetry classes: which ranks must behave alike, so that one of each class stands for all.
 //!
-//! Ranks are alike when they run the same program, and step by step talk to ranks that are alike over paths that take the same time.
-//! The coarsest such partition is found by colour refinement (Weisfeiler and Leman 1968): start with a colour for each program and
-//! shape of groups, then split colours whose members see different colours at some port, until nothing splits. A run over one rank
-//! of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna, Discrete Math. 243, 2002).
-//! On link queues ranks must also not share links: every transfer takes one link from NPU to NPU.
-//! Not here: how a folded run delivers a message (`executor`).
+//! Ranks are alike when they run the same program, and step by step talk to ranks that are alike
+//! over paths that take the same time. The coarsest such partition is found by colour refinement
+//! (Weisfeiler and Leman 1968): start with a colour for each program and shape of groups, then
+//! split colours whose members see different colours at some port, until nothing splits. A run over
+//! one rank of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna,
+//! Discrete Math. 243, 2002). On link queues ranks must also not share links: every transfer takes
+//! one link from NPU to NPU. Not here: how a folded run delivers a message (`executor`).
 
 mod private_links;
 
@@ -46,10 +47,14 @@ pub fn find(
     if ranks <= 1 {
         return none(String::new());
     }
-    if settings.remote_memory.is_some_and(|sharing| sharing != Sharing::PerNpu) && uses_memory(workload) {
+    if settings.remote_memory.is_some_and(|sharing| sharing != Sharing::PerNpu)
+        && uses_memory(workload)
+    {
         return none("ranks share remote memory and take turns".into());
     }
-    let Ok(network) = crate::backends::analytical(platform) else { return none("the network has no routes".into()) };
+    let Ok(network) = crate::backends::analytical(platform) else {
+        return none("the network has no routes".into());
+    };
     let mut finder = Finder::new(workload, platform, settings, lowering, &network, kind);
     if let Err(reason) = finder.look_at_collectives() {
         return none(reason);
@@ -65,16 +70,19 @@ pub fn find(
 }
 
 fn uses_memory(workload: &Workload) -> bool {
-    workload
-        .programs
-        .iter()
-        .any(|p| p.nodes().iter().any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. })))
+    workload.programs.iter().any(|p| {
+        p.nodes()
+            .iter()
+            .any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. }))
+    })
 }
 
-/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to them.
+/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to
+/// them.
 type Sight = (u64, Vec<(To, u64)>);
 
-/// The phases of calls on one slot that see the same as long as the colours on their lines are equal, or one phase.
+/// The phases of calls on one slot that see the same as long as the colours on their lines are
+/// equal, or one phase.
 struct Ports {
     slot: u32,
     shape: u32,
@@ -88,7 +96,8 @@ struct Ports {
 /// A phase and whom it names.
 struct Peers {
     phase: PhaseSpec,
-    /// By plan and script: what the script is but for whom it names, and the distinct peers with the bytes sent to them.
+    /// By plan and script: what the script is but for whom it names, and the distinct peers with
+    /// the bytes sent to them.
     scripts: Vec<Vec<Sight>>,
 }
 
@@ -99,7 +108,8 @@ struct Finder<'a> {
     lowering: &'a dyn Lowering,
     network: &'a dyn Backend,
     kind: BackendKind,
-    /// Phases that see the same on lines of one colour are kept together, although their peers differ.
+    /// Phases that see the same on lines of one colour are kept together, although their peers
+    /// differ.
     merge: bool,
     shapes: Shapes<'a>,
     /// Ports of each first colour.
@@ -110,9 +120,11 @@ struct Finder<'a> {
     count: u32,
     /// Distinct (offset, bytes) of sends and receives of each program.
     messages: Vec<Vec<(i32, u64)>>,
-    /// Lines of the whole machine, by (stride, size, slot): the colour of a line of one colour plus one, else 0; by rank.
+    /// Lines of the whole machine, by (stride, size, slot): the colour of a line of one colour plus
+    /// one, else 0; by rank.
     lines: FxHashMap<(u32, u32, u32), Vec<u32>>,
-    /// Groups whose members are all of one colour, and the paths between them alike, by (group, slot, ports).
+    /// Groups whose members are all of one colour, and the paths between them alike, by (group,
+    /// slot, ports).
     alike: FxHashMap<(u32, usize, usize), bool>,
     groups: FxHashMap<(u32, u32), u32>,
 }
@@ -146,7 +158,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Gives every rank its first colour (program and shapes of its groups) and collects the ports of each.
+    /// Gives every rank its first colour (program and shapes of its groups) and collects the ports
+    /// of each.
     fn look_at_collectives(&mut self) -> Result<(), String> {
         let mut known: FxHashMap<(u32, Vec<u32>), u32> = FxHashMap::default();
         let mut last: Option<(graph::RankBinding, u32)> = None;
@@ -159,8 +172,9 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let slots = self.workload.programs[binding.program as usize].slots();
-            let shapes: Vec<u32> =
-                (0..slots).map(|s| self.shapes.index(self.workload, self.workload.group_of(rank, s))).collect();
+            let shapes: Vec<u32> = (0..slots)
+                .map(|s| self.shapes.index(self.workload, self.workload.group_of(rank, s)))
+                .collect();
             let next = known.len() as u32;
             let colour = *known.entry((binding.program, shapes.clone())).or_insert(next);
             if colour == next {
@@ -200,25 +214,38 @@ impl<'a> Finder<'a> {
     /// Adds a phase unless one with the same peers is there.
     fn add(&self, ports: &mut Vec<Ports>, slot: u32, shape: u32, phase: PhaseSpec) {
         let scripts: Vec<Vec<_>> = phase.plans.iter().map(|d| scripts(&d.forward)).collect();
-        // Exchanges on a ring leave by one way or the other, and wait for different ones of the NPU's own.
+        // Exchanges on a ring leave by one way or the other, and wait for different ones of the
+        // NPU's own.
         let exchange = |s: &collective::Step| matches!(s.to, Some(To::Xor(_)));
-        let steps = || phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
+        let steps =
+            || phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
         let ring = match phase.geometry {
             Geometry::Line { stride, size } => {
                 physical(&self.platform.fabric, stride, size).is_some_and(|p| p.0 == Block::Ring)
             }
             Geometry::Group => false,
         };
-        let homogeneous = phase.regular && !(self.settings.canonical && ring && steps().any(exchange));
+        let homogeneous =
+            phase.regular && !(self.settings.canonical && ring && steps().any(exchange));
         let (geometry, merge) = (phase.geometry, self.merge);
-        let alike = |p: &Ports| p.slot == slot && p.geometry == geometry && p.phases[0].phase.only == phase.only;
+        let alike = |p: &Ports| {
+            p.slot == slot && p.geometry == geometry && p.phases[0].phase.only == phase.only
+        };
         let found = ports.iter_mut().find(|p| {
-            alike(p) && (homogeneous && p.homogeneous && merge || p.phases.iter().any(|peers| peers.scripts == scripts))
+            alike(p)
+                && (homogeneous && p.homogeneous && merge
+                    || p.phases.iter().any(|peers| peers.scripts == scripts))
         });
         match found {
             Some(there) if there.phases.iter().any(|peers| peers.scripts == scripts) => {}
             Some(there) => there.phases.push(Peers { phase, scripts }),
-            None => ports.push(Ports { slot, shape, geometry, homogeneous, phases: vec![Peers { phase, scripts }] }),
+            None => ports.push(Ports {
+                slot,
+                shape,
+                geometry,
+                homogeneous,
+                phases: vec![Peers { phase, scripts }],
+            }),
         }
     }
 
@@ -235,12 +262,16 @@ impl<'a> Finder<'a> {
         }
         for ports in self.ports.iter().flat_map(|p| p.iter()) {
             let Geometry::Line { stride, size } = ports.geometry else {
-                return Err("a communicator group that is no line of the network may share links".into());
+                return Err(
+                    "a communicator group that is no line of the network may share links".into()
+                );
             };
             let (block, full) = physical(&self.platform.fabric, stride, size)
                 .ok_or("a collective crosses several dimensions and shares links")?;
-            let peers = || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
-            let neighbour = |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
+            let peers =
+                || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
+            let neighbour =
+                |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
             let single = match block {
                 Block::FullyConnected => true,
                 Block::Switch => false,
@@ -259,7 +290,8 @@ impl<'a> Finder<'a> {
     fn check_message_links(&self, dims: &[topology::Dim]) -> Result<(), String> {
         for (rank, binding) in self.workload.ranks.iter().enumerate() {
             for &(peer, _) in &self.messages[binding.program as usize] {
-                let (mut a, mut b, mut hops) = (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
+                let (mut a, mut b, mut hops) =
+                    (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
                 for dim in dims {
                     let d = (a % dim.size).abs_diff(b % dim.size);
                     hops += match dim.block {
@@ -303,9 +335,12 @@ impl<'a> Finder<'a> {
     }
 
     fn first_reason(&self) -> String {
-        let Some(other) = self.first.iter().position(|&c| c != self.first[0]) else { return String::new() };
+        let Some(other) = self.first.iter().position(|&c| c != self.first[0]) else {
+            return String::new();
+        };
         let differs = self.workload.ranks[other].program != self.workload.ranks[0].program;
-        let what = if differs { "run different programs" } else { "have groups of different shapes" };
+        let what =
+            if differs { "run different programs" } else { "have groups of different shapes" };
         format!("ranks 0 and {other} {what}")
     }
 
@@ -320,7 +355,9 @@ impl<'a> Finder<'a> {
             let ports = self.ports[self.first[rank as usize] as usize].clone();
             for port in ports.iter() {
                 if self.port_view(first, port, 0) != self.port_view(rank, port, 0) {
-                    let name = |r| &self.workload.groups[self.workload.group_of(r, port.slot) as usize].name;
+                    let name = |r| {
+                        &self.workload.groups[self.workload.group_of(r, port.slot) as usize].name
+                    };
                     return format!(
                         "ranks {first} and {rank} see different neighbours in groups {:?} and {:?}",
                         name(first),
@@ -353,7 +390,8 @@ impl<'a> Finder<'a> {
         hash.value()
     }
 
-    /// By which of its links a rank sends to another: which of its messages wait for each other hangs on it.
+    /// By which of its links a rank sends to another: which of its messages wait for each other
+    /// hangs on it.
     fn departure(&self, src: u32, dst: u32) -> u64 {
         let there = (dst as usize) < self.colours.len();
         u64::from(if there { self.network.departure(src, dst) } else { u32::MAX })
@@ -387,7 +425,9 @@ impl<'a> Finder<'a> {
             Geometry::Group => (self.position(rank, group), 0, 0),
         };
         let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
-        for (directed, scripts) in port.phases.iter().flat_map(|p| p.phase.plans.iter().zip(&p.scripts)) {
+        for (directed, scripts) in
+            port.phases.iter().flat_map(|p| p.phase.plans.iter().zip(&p.scripts))
+        {
             let plan = &directed.forward.plan;
             let (content, peers) = &scripts[plan.role(position) as usize];
             hash.add(*content);
@@ -398,11 +438,16 @@ impl<'a> Finder<'a> {
                 for (src, dst, other) in [(rank, peer, peer), (back, rank, back)] {
                     hash.add(u64::from(self.colours[other as usize]));
                     hash.add(u64::from(self.slot(other, group)));
-                    hash.add(if other < world && other != rank { self.path(src, dst, bytes) } else { 0 });
+                    hash.add(if other < world && other != rank {
+                        self.path(src, dst, bytes)
+                    } else {
+                        0
+                    });
                 }
             }
             if !plan.is_uniform() {
-                // Two messages of one sender leave one after the other: which of them is ours tells us from the others.
+                // Two messages of one sender leave one after the other: which of them is ours tells
+                // us from the others.
                 for (slot, from) in (0..).zip(plan.script(position).receives()) {
                     let sender = from.position(position, plan.n);
                     hash.add(u64::from(directed.forward.sender_step(sender, position, slot)));
@@ -428,7 +473,8 @@ impl<'a> Finder<'a> {
         slot_of(self.workload, rank, group).unwrap_or(u32::MAX)
     }
 
-    /// The colour of the rank's line, when all of it has one colour and every position sees the same.
+    /// The colour of the rank's line, when all of it has one colour and every position sees the
+    /// same.
     fn line_of_one_colour(&mut self, rank: u32, port: &Ports, index: usize) -> Option<u32> {
         let colour = self.colours[rank as usize];
         let group = self.workload.group_of(rank, port.slot);
@@ -440,7 +486,11 @@ impl<'a> Finder<'a> {
                 let base = rank - rank / stride % size * stride;
                 let first = self.first[rank as usize] as usize;
                 let same = |k: u32| self.same(base + k * stride, colour, port.slot, group);
-                let alike = self.alike.get(&(base, first, index)).copied().unwrap_or_else(|| (0..size).all(same));
+                let alike = self
+                    .alike
+                    .get(&(base, first, index))
+                    .copied()
+                    .unwrap_or_else(|| (0..size).all(same));
                 self.alike.insert((base, first, index), alike);
                 alike.then_some(colour)
             }
@@ -459,7 +509,9 @@ impl<'a> Finder<'a> {
             for base in (0..found.len() as u32).filter(|r| (r / stride).is_multiple_of(size)) {
                 let (colour, group) = (self.colours[base as usize], self.slot_group(base, slot));
                 let members = || (0..size).map(|k| base + k * stride);
-                let same = |r: u32| self.colours[r as usize] == colour && self.slot_group(r, slot) == group;
+                let same = |r: u32| {
+                    self.colours[r as usize] == colour && self.slot_group(r, slot) == group
+                };
                 if group.is_some() && members().all(same) {
                     members().for_each(|r| found[r as usize] = colour + 1);
                 }
@@ -482,12 +534,20 @@ impl<'a> Finder<'a> {
             multiplicity[colour as usize] += 1;
         }
         let (slots, components) = self.components(&representatives);
-        Folding { representatives, class_of: Some(self.colours.clone()), multiplicity, slots, components }
+        Folding {
+            representatives,
+            class_of: Some(self.colours.clone()),
+            multiplicity,
+            slots,
+            components,
+        }
     }
 
-    /// Joins the (class, slot) pairs that meet in a group; each component is one communicator of the folded run.
+    /// Joins the (class, slot) pairs that meet in a group; each component is one communicator of
+    /// the folded run.
     fn components(&self, representatives: &[u32]) -> (Vec<Vec<SlotClass>>, Vec<u32>) {
-        let slots: Vec<u32> = representatives.iter().map(|&r| self.workload.program(r).slots()).collect();
+        let slots: Vec<u32> =
+            representatives.iter().map(|&r| self.workload.program(r).slots()).collect();
         let first: Vec<u32> = slots
             .iter()
             .scan(0, |at, &n| {
@@ -509,7 +569,10 @@ impl<'a> Finder<'a> {
                 for position in 0..members.len(self.settings.ranks) {
                     let other = members.rank(position);
                     let theirs = self.colours[other as usize];
-                    if theirs == last && theirs as usize == class && self.workload.group_of(other, slot) == group {
+                    if theirs == last
+                        && theirs as usize == class
+                        && self.workload.group_of(other, slot) == group
+                    {
                         continue;
                     }
                     last = theirs;
@@ -530,7 +593,11 @@ impl<'a> Finder<'a> {
             sizes[component as usize] += 1;
             SlotClass { component, member: sizes[component as usize] - 1 }
         };
-        let classes = slots.iter().zip(&first).map(|(&n, &at)| (0..n).map(|s| place(at + s)).collect()).collect();
+        let classes = slots
+            .iter()
+            .zip(&first)
+            .map(|(&n, &at)| (0..n).map(|s| place(at + s)).collect())
+            .collect();
         (classes, sizes)
     }
 }
@@ -559,22 +626,33 @@ fn messages(program: &graph::Program) -> Vec<(i32, u64)> {
         Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer, bytes.0)),
         _ => None,
     };
-    let found: std::collections::BTreeSet<(i32, u64)> = program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
+    let found: std::collections::BTreeSet<(i32, u64)> =
+        program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
     found.into_iter().collect()
 }
 
-/// For each script: its content but for whom it names, and the distinct peers with the bytes sent to them.
+/// For each script: its content but for whom it names, and the distinct peers with the bytes sent
+/// to them.
 fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
     let describe = |(script, charges): (&collective::Script, &Vec<units::Span>)| {
         let mut hash = Hash::default();
         let mut peers: Vec<(To, u64)> = Vec::new();
         let mut seen: FxHashMap<(To, u64), ()> = FxHashMap::default();
         for step in &script.steps {
-            [step.bytes, u64::from(step.slot), u64::from(step.after_usable), u64::from(step.after_received)]
-                .into_iter()
-                .for_each(|w| hash.add(w));
+            [
+                step.bytes,
+                u64::from(step.slot),
+                u64::from(step.after_usable),
+                u64::from(step.after_received),
+            ]
+            .into_iter()
+            .for_each(|w| hash.add(w));
             hash.add(u64::from(step.to.is_some()) << 1 | u64::from(step.from.is_some()));
-            let own = step.to.map(|to| (to, step.bytes)).into_iter().chain(step.from.map(|from| (from, step.bytes)));
+            let own = step
+                .to
+                .map(|to| (to, step.bytes))
+                .into_iter()
+                .chain(step.from.map(|from| (from, step.bytes)));
             own.for_each(|p| {
                 if seen.insert(p, ()).is_none() {
                     peers.push(p)

@@ -1,7 +1,8 @@
 //! A workload as a text of ASTRA-sim 1.0, with the times that a platform gives its computations.
 //!
-//! A text has recorded times only, and a platform divides those by its factor on compute as it does any; so they are the times without that
-//! factor. Not here: which workloads have that form (`trace::text::recover`).
+//! A text has recorded times only, and a platform divides those by its factor on compute as it does
+//! any; so they are the times without that factor. Not here: which workloads have that form
+//! (`trace::text::recover`).
 
 use crate::compute;
 use crate::platform::Platform;
@@ -19,10 +20,12 @@ pub struct Text {
     pub warnings: Vec<String>,
 }
 
-/// `workload` as layers that take on `platform` what it takes there; the time of each layer and pass is rounded up to ns.
+/// `workload` as layers that take on `platform` what it takes there; the time of each layer and
+/// pass is rounded up to ns.
 ///
 /// # Errors
-/// Another number of ranks than the platform has NPUs, `scheduler.replay_only`, and why it is no loop that a text can say.
+/// Another number of ranks than the platform has NPUs, `scheduler.replay_only`, and why it is no
+/// loop that a text can say.
 pub fn text(workload: &Workload, platform: &Platform) -> Result<Text, Vec<Problem>> {
     let faults = faults(workload, platform);
     if !faults.is_empty() {
@@ -40,7 +43,10 @@ fn faults(workload: &Workload, platform: &Platform) -> Vec<Problem> {
     let (ranks, npus) = (workload.ranks.len(), platform.fabric.npus());
     if ranks != npus as usize {
         let message = format!("has {npus} NPUs, the workload {ranks} ranks");
-        faults.push(Problem::new(&platform.name, "topology", message).help(format!("a platform of {ranks} NPUs")));
+        faults.push(
+            Problem::new(&platform.name, "topology", message)
+                .help(format!("a platform of {ranks} NPUs")),
+        );
     }
     if platform.scheduler.replay_only {
         let message = "a text workload can't be replayed: it holds no durations of collectives";

@@ -1,4 +1,5 @@
-//! Wrong inputs: each gets one problem that names file, place, value and what is allowed; none panics, hangs or passes.
+//! Wrong inputs: each gets one problem that names file, place, value and what is allowed; none
+//! panics, hangs or passes.
 
 #[path = "common/built.rs"]
 mod built;
@@ -60,7 +61,11 @@ impl Files {
         for (rank, bytes) in self.traces.iter().enumerate() {
             bytes.iter().for_each(|bytes| drop(folder.write(&format!("trace.{rank}.et"), bytes)));
         }
-        let named = [("system.json", &self.system), ("network.yml", &self.network), ("memory.json", &self.memory)];
+        let named = [
+            ("system.json", &self.system),
+            ("network.yml", &self.network),
+            ("memory.json", &self.memory),
+        ];
         for (name, text) in named.into_iter().chain([("groups.json", &self.groups)]) {
             text.iter().for_each(|text| drop(folder.write(name, text)));
         }
@@ -70,7 +75,11 @@ impl Files {
             format!("--network-configuration={}", folder.file("network.yml")),
             format!("--remote-memory-configuration={}", folder.file("memory.json")),
         ];
-        flags.extend(self.groups.iter().map(|_| format!("--comm-group-configuration={}", folder.file("groups.json"))));
+        flags.extend(
+            self.groups
+                .iter()
+                .map(|_| format!("--comm-group-configuration={}", folder.file("groups.json"))),
+        );
         flags.extend(self.args.iter().cloned());
         let args = AstraSimArgs::parse(&flags)?;
         let (platform, groups) = astra_sim::read(&args)?;
@@ -90,8 +99,11 @@ impl Files {
 /// Runs; what the run refuses the check refuses, too, in the same words, and nothing else.
 fn run_and_check(config: &Config) -> Result<Outcome, Error> {
     let outcome = run(config, &mut |_| true);
-    let checked = read(config).and_then(|workload| check(&workload, &config.platform, config.backend));
-    let refused = |error: &Error| if let Error::Input(problems) = error { problems.clone() } else { Vec::new() };
+    let checked =
+        read(config).and_then(|workload| check(&workload, &config.platform, config.backend));
+    let refused = |error: &Error| {
+        if let Error::Input(problems) = error { problems.clone() } else { Vec::new() }
+    };
     assert_eq!(
         outcome.as_ref().err().map(refused).unwrap_or_default(),
         checked.as_ref().err().map(refused).unwrap_or_default()
@@ -101,7 +113,8 @@ fn run_and_check(config: &Config) -> Result<Outcome, Error> {
 
 type Spoil = fn(&mut Files);
 
-/// What is spoiled, how, and what must be said: file (its end), place, message, allowed (a part of each).
+/// What is spoiled, how, and what must be said: file (its end), place, message, allowed (a part of
+/// each).
 type Bad = (&'static str, Spoil, [&'static str; 4]);
 
 const ASTRA_SIM: &[Bad] = &[
@@ -121,14 +134,26 @@ const ASTRA_SIM: &[Bad] = &[
         |f| f.memory = None,
         ["memory.json", "", "there is no such file", "a readable remote memory file"],
     ),
-    ("missing_network", |f| f.network = None, ["network.yml", "", "there is no such file", "a readable network file"]),
-    ("missing_system", |f| f.system = None, ["system.json", "", "there is no such file", "a readable system file"]),
+    (
+        "missing_network",
+        |f| f.network = None,
+        ["network.yml", "", "there is no such file", "a readable network file"],
+    ),
+    (
+        "missing_system",
+        |f| f.system = None,
+        ["system.json", "", "there is no such file", "a readable system file"],
+    ),
     (
         "empty network",
         |f| f.network = Some(String::new()),
         ["network.yml", "line 1", "holds nothing", "a YAML mapping"],
     ),
-    ("system is a list", |f| f.system = Some("[]".into()), ["system.json", "", "holds a list", "a JSON object"]),
+    (
+        "system is a list",
+        |f| f.system = Some("[]".into()),
+        ["system.json", "", "holds a list", "a JSON object"],
+    ),
     // Traces.
     (
         "trunc_half",
@@ -169,7 +194,11 @@ const ASTRA_SIM: &[Bad] = &[
         ["trace.2.et", "", "can't be read: incomplete", "read to its end"],
     ),
     ("missing rank", |f| f.traces[2] = None, ["trace", "", "no trace for rank 2", "ranks 0 to 3"]),
-    ("no trace", |f| f.traces = vec![None; 4], ["trace", "", "no trace of this name", "PREFIX.<rank>.et"]),
+    (
+        "no trace",
+        |f| f.traces = vec![None; 4],
+        ["trace", "", "no trace of this name", "PREFIX.<rank>.et"],
+    ),
     (
         "more_npus_than_traces",
         |f| f.network = Some(NETWORK.replace("[ 4 ]", "[ 8 ]")),
@@ -188,16 +217,35 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "dangling_dep",
         |f| f.traces[2] = Some(trace(&[compute(0, &[]), compute(1, &[99])])),
-        ["trace.2.et", "rank 2 node 1", "node 99, which is not in the trace", "ids of nodes in this trace"],
+        [
+            "trace.2.et",
+            "rank 2 node 1",
+            "node 99, which is not in the trace",
+            "ids of nodes in this trace",
+        ],
     ),
     (
         "barrier",
-        |f| f.traces = vec![Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 9), ("comm_size", 8)])])); 4],
+        |f| {
+            f.traces = vec![
+                Some(trace(&[node(
+                    0,
+                    COLLECTIVE,
+                    &[],
+                    0,
+                    &[("comm_type", 9), ("comm_size", 8)]
+                )]));
+                4
+            ]
+        },
         ["", "rank 0 node 0", "ASTRA-sim does not run barrier", "`armillary run`"],
     ),
     (
         "unknown_comm_type",
-        |f| f.traces[2] = Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 42), ("comm_size", 8)])])),
+        |f| {
+            f.traces[2] =
+                Some(trace(&[node(0, COLLECTIVE, &[], 0, &[("comm_type", 42), ("comm_size", 8)])]))
+        },
         ["trace.2.et", "rank 2 node 0", "comm_type is 42", "9 barrier"],
     ),
     (
@@ -230,7 +278,13 @@ const ASTRA_SIM: &[Bad] = &[
         |f| {
             f.traces[0] = Some(trace(&[
                 all_reduce(0, 1 << 20),
-                node(1, SEND, &[], 0, &[("comm_src", 0), ("comm_dst", 0), ("comm_tag", 1), ("comm_size", 8)]),
+                node(
+                    1,
+                    SEND,
+                    &[],
+                    0,
+                    &[("comm_src", 0), ("comm_dst", 0), ("comm_tag", 1), ("comm_size", 8)],
+                ),
             ]))
         },
         ["trace.0.et", "rank 0 node 1", "rank 0 sends to itself", "another rank"],
@@ -240,10 +294,21 @@ const ASTRA_SIM: &[Bad] = &[
         |f| {
             f.traces[0] = Some(trace(&[
                 all_reduce(0, 1 << 20),
-                node(1, SEND, &[], 0, &[("comm_src", 1), ("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)]),
+                node(
+                    1,
+                    SEND,
+                    &[],
+                    0,
+                    &[("comm_src", 1), ("comm_dst", 2), ("comm_tag", 1), ("comm_size", 8)],
+                ),
             ]))
         },
-        ["trace.0.et", "rank 0 node 1", "comm_src is 1 in the trace of rank 0", "the rank whose trace this is"],
+        [
+            "trace.0.et",
+            "rank 0 node 1",
+            "comm_src is 1 in the trace of rank 0",
+            "the rank whose trace this is",
+        ],
     ),
     (
         "send to nobody",
@@ -335,7 +400,12 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "impl_string_not_list",
         |f| f.system = Some(SYSTEM.replace("[\"ring\"]", "\"ring\"")),
-        ["system.json", "all-reduce-implementation", "\"ring\" is not allowed", "a list with one algorithm"],
+        [
+            "system.json",
+            "all-reduce-implementation",
+            "\"ring\" is not allowed",
+            "a list with one algorithm",
+        ],
     ),
     (
         "unknown_alg",
@@ -350,7 +420,12 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "no_impl_key",
         |f| f.system = Some(SYSTEM.replace("all-reduce", "all-gather")),
-        ["system.json", "all-reduce-implementation", "calls all_reduce (rank 0 node 0)", "a list of one algorithm"],
+        [
+            "system.json",
+            "all-reduce-implementation",
+            "calls all_reduce (rank 0 node 0)",
+            "a list of one algorithm",
+        ],
     ),
     (
         "unknown policy",
@@ -369,7 +444,12 @@ const ASTRA_SIM: &[Bad] = &[
             f.system = Some(SYSTEM.replace("\"ring\"", "\"halvingDoubling\""));
             f.traces = vec![f.traces[0].clone(); 6];
         },
-        ["", "rank 0 node 0", "halvingDoubling cannot run all_reduce over 6 NPUs", "a power of two"],
+        [
+            "",
+            "rank 0 node 0",
+            "halvingDoubling cannot run all_reduce over 6 NPUs",
+            "a power of two",
+        ],
     ),
     // Memory file.
     (
@@ -455,7 +535,9 @@ fn one_problem(name: &str, answer: Result<Outcome, Error>, parts: [&str; 4]) {
     assert_eq!(problems.len(), 1, "{name}: {shown:#?}");
     let problem = &problems[0];
     assert!(problem.file.ends_with(parts[0]), "{name}: file {}", problem.file);
-    for (said, wanted) in [&problem.place, &problem.message, &problem.help].into_iter().zip(&parts[1..]) {
+    for (said, wanted) in
+        [&problem.place, &problem.message, &problem.help].into_iter().zip(&parts[1..])
+    {
         assert!(said.contains(wanted), "{name}: {said:?} has no {wanted:?} in {shown:#?}");
     }
 }
@@ -464,24 +546,34 @@ fn one_problem(name: &str, answer: Result<Outcome, Error>, parts: [&str; 4]) {
 #[test]
 fn what_astra_sim_passes_over_is_said() {
     let cases: [(Spoil, f64, &str); 2] = [
-        (|f| f.system = Some(SYSTEM.replace('{', r#"{"endpoint-dely": 99, "#)), 43_000.0, "endpoint-dely"),
+        (
+            |f| f.system = Some(SYSTEM.replace('{', r#"{"endpoint-dely": 99, "#)),
+            43_000.0,
+            "endpoint-dely",
+        ),
         (|f| f.args = vec!["--comm-scale=2".into()], 43_000.0, "--comm-scale"),
     ];
     for (spoil, step, said) in cases {
         let mut files = Files::sound();
         spoil(&mut files);
-        let outcome = files.run(&Scratch::new("passed-over")).unwrap_or_else(|error| panic!("{said}: {error}"));
+        let outcome = files
+            .run(&Scratch::new("passed-over"))
+            .unwrap_or_else(|error| panic!("{said}: {error}"));
         assert_eq!(outcome.report.step_time_ns, step, "{said}");
         let warnings = &outcome.report.warnings;
         assert!(warnings.iter().any(|w| w.contains(said)), "{said}: {warnings:?}");
     }
 }
 
-/// What ASTRA-sim passes over and hides a mistake: the last of nodes with one id, and traces beyond the NPUs.
+/// What ASTRA-sim passes over and hides a mistake: the last of nodes with one id, and traces beyond
+/// the NPUs.
 #[test]
 fn what_hides_a_mistake_is_refused() {
     let cases: [(Spoil, &str); 2] = [
-        (|f| f.traces[0] = Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])), "defined"),
+        (
+            |f| f.traces[0] = Some(trace(&[compute(0, &[]), node(0, COMPUTE, &[], 5, &[])])),
+            "defined",
+        ),
         (|f| f.traces.push(Some(trace(&[compute(0, &[])]))), "5 traces"),
     ];
     for (spoil, said) in cases {
@@ -495,7 +587,8 @@ fn what_hides_a_mistake_is_refused() {
     }
 }
 
-/// A file or folder that may not be read. The administrator may read everything: then only the folder is tried.
+/// A file or folder that may not be read. The administrator may read everything: then only the
+/// folder is tried.
 #[cfg(unix)]
 #[test]
 fn unreadable_files() {
@@ -518,7 +611,8 @@ fn unreadable_files() {
     }
 }
 
-/// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the exact words of many more.
+/// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the
+/// exact words of many more.
 const NATIVE: &[(&str, &str, [&str; 3])] = &[
     (
         "unknown key",
@@ -530,13 +624,41 @@ const NATIVE: &[(&str, &str, [&str; 3])] = &[
         "topology: Rung(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n",
         ["line 1, topology", "Rung", "Ring"],
     ),
-    ("no unit", "topology: Ring(4)\nlinks: {bandwidth: 50, latency: 1 ns}\n", ["line 2", "50", "GB/s"]),
-    ("wrong unit", "topology: Ring(4)\nlinks: {bandwidth: 50 ns, latency: 1 ns}\n", ["line 2", "50 ns", "GB/s"]),
-    ("negative", "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: -1 ns}\n", ["line 2", "-1 ns", "ns"]),
-    ("zero", "topology: Ring(4)\nlinks: {bandwidth: 0 GB/s, latency: 1 ns}\n", ["line 2", "0 GB/s", "GB/s"]),
-    ("not a number", "topology: Ring(4)\nlinks: {bandwidth: .nan, latency: 1 ns}\n", ["line 2", "nan", "GB/s"]),
-    ("infinite", "topology: Ring(4)\nlinks: {bandwidth: inf GB/s, latency: 1 ns}\n", ["line 2", "inf", "GB/s"]),
-    ("one NPU", "topology: Ring(0)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n", ["line 1, topology", "0", ""]),
+    (
+        "no unit",
+        "topology: Ring(4)\nlinks: {bandwidth: 50, latency: 1 ns}\n",
+        ["line 2", "50", "GB/s"],
+    ),
+    (
+        "wrong unit",
+        "topology: Ring(4)\nlinks: {bandwidth: 50 ns, latency: 1 ns}\n",
+        ["line 2", "50 ns", "GB/s"],
+    ),
+    (
+        "negative",
+        "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: -1 ns}\n",
+        ["line 2", "-1 ns", "ns"],
+    ),
+    (
+        "zero",
+        "topology: Ring(4)\nlinks: {bandwidth: 0 GB/s, latency: 1 ns}\n",
+        ["line 2", "0 GB/s", "GB/s"],
+    ),
+    (
+        "not a number",
+        "topology: Ring(4)\nlinks: {bandwidth: .nan, latency: 1 ns}\n",
+        ["line 2", "nan", "GB/s"],
+    ),
+    (
+        "infinite",
+        "topology: Ring(4)\nlinks: {bandwidth: inf GB/s, latency: 1 ns}\n",
+        ["line 2", "inf", "GB/s"],
+    ),
+    (
+        "one NPU",
+        "topology: Ring(0)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n",
+        ["line 1, topology", "0", ""],
+    ),
     (
         "algorithm on the wrong size",
         "topology: Ring(6)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\ncollectives: {all_reduce: halving_doubling}\n",
@@ -557,7 +679,9 @@ const NATIVE: &[(&str, &str, [&str; 3])] = &[
 #[test]
 fn native_platforms() {
     for (name, text, [place, message, allowed]) in NATIVE {
-        let answer = native::from_yaml(text, "p.yml", &[]).map_err(Error::Input).map(|_| panic!("{name}: it is taken"));
+        let answer = native::from_yaml(text, "p.yml", &[])
+            .map_err(Error::Input)
+            .map(|_| panic!("{name}: it is taken"));
         one_problem(name, answer, ["p.yml", place, message, allowed]);
     }
 }
@@ -569,7 +693,9 @@ fn simulate(platform: &str, workload: Workload, backend: BackendKind) -> Result<
 /// Place and message of every problem.
 fn told(answer: Result<Outcome, Error>) -> Vec<String> {
     match answer {
-        Err(Error::Input(problems)) => problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect(),
+        Err(Error::Input(problems)) => {
+            problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect()
+        }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it runs"),
     }
@@ -577,10 +703,17 @@ fn told(answer: Result<Outcome, Error>) -> Vec<String> {
 
 #[test]
 fn all_that_astra_sims_files_lack_is_told_at_once() {
-    let collective =
-        |id, kind, bytes| node(id, COLLECTIVE, &[], 0, &[("comm_type", kind), ("comm_size", bytes), ("is_cpu_op", 0)]);
+    let collective = |id, kind, bytes| {
+        node(id, COLLECTIVE, &[], 0, &[("comm_type", kind), ("comm_size", bytes), ("is_cpu_op", 0)])
+    };
     let load = node(4, 2, &[], 0, &[("tensor_size", 8)]);
-    let rank = trace(&[collective(0, 0, 64), collective(1, 2, 64), collective(2, 6, 64), collective(3, 6, 128), load]);
+    let rank = trace(&[
+        collective(0, 0, 64),
+        collective(1, 2, 64),
+        collective(2, 6, 64),
+        collective(3, 6, 128),
+        load,
+    ]);
     let files = Files { traces: vec![Some(rank); 4], ..Files::sound() };
     assert_eq!(
         told(files.run(&Scratch::new("all-at-once"))),
@@ -611,7 +744,8 @@ fn a_plan_of_too_many_steps_under_astra_sims_files() {
 #[test]
 fn members_with_different_algorithms_of_their_own() {
     let folder = Scratch::new("own-algorithm");
-    (0..4).for_each(|rank| drop(folder.write(&format!("own.{rank}.et"), trace(&[compute(0, &[])]))));
+    (0..4)
+        .for_each(|rank| drop(folder.write(&format!("own.{rank}.et"), trace(&[compute(0, &[])]))));
     folder.write("nodes.yml", format!("7: {}\n", folder.file("own")).as_bytes());
     let key = format!("{{\"per-node-custom-implementation\": \"{}\", ", folder.file("nodes.yml"));
     let mut files = Files { system: Some(SYSTEM.replacen('{', &key, 1)), ..Files::sound() };
@@ -638,7 +772,12 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
     let platform = "topology: Ring(5000)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n\
                     collectives: {all_reduce: {custom: nothing.xml}}\n";
     let load = Op::Memory { store: false, bytes: Bytes(8), reach: graph::Reach::Remote };
-    let calls = [collective(AllReduce, 8, 0), collective(AllToAll, 8, 0), load, collective(AllToAll, 1 << 20, 0)];
+    let calls = [
+        collective(AllReduce, 8, 0),
+        collective(AllToAll, 8, 0),
+        load,
+        collective(AllToAll, 1 << 20, 0),
+    ];
     for backend in [BackendKind::Analytical, BackendKind::Link] {
         assert_eq!(
             told(simulate(platform, everywhere(&calls, 5000), backend)),
@@ -654,7 +793,8 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
 #[test]
 fn a_network_with_too_many_links_for_queues() {
     let platform = "topology: FullyConnected(70000)\nlinks: {bandwidth: 50 GB/s, per: link, latency: 500 ns}\n";
-    simulate(platform, everywhere(&[WORK], 70_000), BackendKind::Analytical).expect("no links, no limit");
+    simulate(platform, everywhere(&[WORK], 70_000), BackendKind::Analytical)
+        .expect("no links, no limit");
     one_problem(
         "links",
         simulate(platform, everywhere(&[WORK], 70_000), BackendKind::Link),
@@ -665,13 +805,23 @@ fn a_network_with_too_many_links_for_queues() {
 /// What means nothing to a collective need not be the same on its members.
 #[test]
 fn members_may_differ_in_what_means_nothing() {
-    let call =
-        |kind, bytes, root| Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root };
+    let call = |kind, bytes, root| Op::Collective {
+        kind,
+        bytes: Bytes(bytes),
+        slot: 0,
+        priority: 0,
+        dims: u32::MAX,
+        root,
+    };
     let rank = |n| {
-        [(call(CollectiveKind::Barrier, n, 0), &[] as &[u64]), (call(CollectiveKind::AllReduce, 8, n as u32), &[0])]
+        [
+            (call(CollectiveKind::Barrier, n, 0), &[] as &[u64]),
+            (call(CollectiveKind::AllReduce, 8, n as u32), &[0]),
+        ]
     };
     for backend in [BackendKind::Analytical, BackendKind::Link] {
-        simulate(PAIR, workload(&[&rank(0), &rank(1)], &[]), backend).expect("they agree in all that counts");
+        simulate(PAIR, workload(&[&rank(0), &rank(1)], &[]), backend)
+            .expect("they agree in all that counts");
     }
 }
 
@@ -680,9 +830,20 @@ const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 
 #[test]
 fn workloads_that_cannot_run() {
     use CollectiveKind::{AllGather, AllReduce, Broadcast};
-    let rooted = Op::Collective { kind: Broadcast, bytes: Bytes(64), slot: 0, priority: 0, dims: u32::MAX, root: 2 };
+    let rooted = Op::Collective {
+        kind: Broadcast,
+        bytes: Bytes(64),
+        slot: 0,
+        priority: 0,
+        dims: u32::MAX,
+        root: 2,
+    };
     let cases: Vec<(&str, Workload, [&str; 4])> = vec![
-        ("too few ranks", workload(&[&[(WORK, &[])]], &[]), ["", "", "1 rank", "one rank for each NPU"]),
+        (
+            "too few ranks",
+            workload(&[&[(WORK, &[])]], &[]),
+            ["", "", "1 rank", "one rank for each NPU"],
+        ),
         (
             "order differs",
             workload(
@@ -701,14 +862,26 @@ fn workloads_that_cannot_run() {
         ),
         (
             "kind differs",
-            workload(&[&[(collective(AllReduce, 8, 0), &[])], &[(collective(AllGather, 8, 0), &[])]], &[]),
+            workload(
+                &[&[(collective(AllReduce, 8, 0), &[])], &[(collective(AllGather, 8, 0), &[])]],
+                &[],
+            ),
             ["", "group world", "all_gather of 8 bytes", "same kind"],
         ),
-        ("root", workload(&[&[(rooted, &[])], &[(rooted, &[])]], &[]), ["", "node 0", "root 2", "0 to 1"]),
+        (
+            "root",
+            workload(&[&[(rooted, &[])], &[(rooted, &[])]], &[]),
+            ["", "node 0", "root 2", "0 to 1"],
+        ),
         (
             "sizes differ",
             workload(&[&[(send(1, 8), &[])], &[(recv(-1, 16), &[])]], &[]),
-            ["", "rank 0 node 0", "sends 8 bytes with tag 0 (node 0) and rank 1 receives 16", "same sizes"],
+            [
+                "",
+                "rank 0 node 0",
+                "sends 8 bytes with tag 0 (node 0) and rank 1 receives 16",
+                "same sizes",
+            ],
         ),
         (
             "no receive",
@@ -727,7 +900,10 @@ fn workloads_that_cannot_run() {
         ),
         (
             "group out of range",
-            workload(&[&[(collective(AllReduce, 8, 1), &[])], &[(collective(AllReduce, 8, 1), &[])]], &[&[0, 1, 7]]),
+            workload(
+                &[&[(collective(AllReduce, 8, 1), &[])], &[(collective(AllReduce, 8, 1), &[])]],
+                &[&[0, 1, 7]],
+            ),
             ["", "group g0", "7", "ranks 0 to 1"],
         ),
     ];

@@ -20,7 +20,8 @@ proptest! {
             let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch };
             let Ok(outcome) = run(&config, &mut |_| true) else { continue };
             let report = outcome.report;
-            // Behind the first link the analytical network carries more than there is room for, and says so.
+            // Behind the first link the analytical network carries more than there is room for, and
+            // says so.
             if report.dimensions.iter().any(|d| d.utilisation > 1.0) {
                 prop_assert!(backend == BackendKind::Analytical && !report.warnings.is_empty());
                 continue;

@@ -1,4 +1,5 @@
-//! What collectives take their time for: the terms sum to what the run took, are the same folded or not, and are those of the formulas.
+//! What collectives take their time for: the terms sum to what the run took, are the same folded or
+//! not, and are those of the formulas.
 
 #[path = "common/built.rs"]
 mod built;
@@ -83,15 +84,15 @@ fn by_hand(programs: &[&[(Op, &[u64])]], more: &str, backend: BackendKind) -> Re
 #[test]
 fn a_late_member_is_waited_for() {
     let sum = collective(CollectiveKind::AllReduce, 2, 0);
-    let text =
-        "topology: Switch(2)\nlinks: [{ bandwidth: 1 GB/s, latency: 1 ns }]\nscheduler: { endpoint_delay: 0 ns }\n";
+    let text = "topology: Switch(2)\nlinks: [{ bandwidth: 1 GB/s, latency: 1 ns }]\nscheduler: { endpoint_delay: 0 ns }\n";
     let programs: [&[(Op, &[u64])]; 2] = [&[(sum, &[])], &[(WORK, &[]), (sum, &[0])]];
     let mut config = built::config(text, built::workload(&programs, &[]), BackendKind::Analytical);
     config.watch = Watch { detail: true, ..Watch::default() };
     let report = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report;
     let row = &rows(&report)[0];
-    // The second rank comes at 10 ns and sends two messages (3 ns each, the second 1 ns behind the first): the first rank ends at 14.
-    // Its answer to the first one leaves at 13 and ends the second rank at 16.
+    // The second rank comes at 10 ns and sends two messages (3 ns each, the second 1 ns behind the
+    // first): the first rank ends at 14. Its answer to the first one leaves at 13 and ends the
+    // second rank at 16.
     assert_eq!((row.late_ns, row.ahead_ns, row.max_ns, row.mean_ns), (5.0, 0.0, 14.0, 10.0));
     let terms = &row.terms[0];
     assert_eq!((terms.latency_ns, terms.transfer_ns, terms.port_ns), (3.0, 1.5, 0.5));
@@ -99,7 +100,8 @@ fn a_late_member_is_waited_for() {
 
 #[test]
 fn a_root_that_is_crowded_congests_the_network() {
-    // Three NPUs send 1000 bytes to the first at once: each crosses to the switch in 1 us, then one after the other.
+    // Three NPUs send 1000 bytes to the first at once: each crosses to the switch in 1 us, then one
+    // after the other.
     let gather: &[(Op, &[u64])] = &[(collective(CollectiveKind::Gather, 1000, 0), &[])];
     let more = "collectives: { gather: direct }\n";
     let report = by_hand(&[gather; 4], more, BackendKind::Link);
@@ -117,12 +119,16 @@ fn direct_messages_share_the_port() {
     let report = by_hand(&[program; 4], "", BackendKind::Analytical);
     let terms = &rows(&report)[0].terms[0];
     // Three messages of 1000 bytes through one port: the last waits for two of them.
-    assert_eq!((terms.messages, terms.port_ns, terms.transfer_ns, terms.latency_ns), (1.0, 2000.0, 1000.0, 1000.0));
+    assert_eq!(
+        (terms.messages, terms.port_ns, terms.transfer_ns, terms.latency_ns),
+        (1.0, 2000.0, 1000.0, 1000.0)
+    );
 }
 
 #[test]
 fn messages_of_others_contend_for_the_port() {
-    let to_all: &[(Op, &[u64])] = &[(send(1, 3000), &[]), (collective(CollectiveKind::AllGather, 1000, 0), &[])];
+    let to_all: &[(Op, &[u64])] =
+        &[(send(1, 3000), &[]), (collective(CollectiveKind::AllGather, 1000, 0), &[])];
     let receiver: &[(Op, &[u64])] =
         &[(built::recv(-1, 3000), &[]), (collective(CollectiveKind::AllGather, 1000, 0), &[])];
     let report = by_hand(&[to_all, receiver], "", BackendKind::Analytical);
@@ -131,5 +137,8 @@ fn messages_of_others_contend_for_the_port() {
     assert_eq!(row.terms[0].contention_ns, 3000.0 / 2.0);
     assert_eq!(row.behind[0].name, "n*");
     let sent = rows(&report).iter().find(|row| row.kind == "send").expect("it is there");
-    assert_eq!((sent.mean_ns, sent.terms[0].transfer_ns, sent.terms[0].latency_ns), (4000.0, 3000.0, 1000.0));
+    assert_eq!(
+        (sent.mean_ns, sent.terms[0].transfer_ns, sent.terms[0].latency_ns),
+        (4000.0, 3000.0, 1000.0)
+    );
 }

@@ -1,7 +1,8 @@
-//! The closed form of a phase gives what simulating every transfer gives: the same report, byte for byte.
+//! The closed form of a phase gives what simulating every transfer gives: the same report, byte for
+//! byte.
 //!
-//! The random platforms run under the peer's semantics, where all ranks of a line must enter a phase together, and under ours,
-//! where one simulated rank must stand for them.
+//! The random platforms run under the peer's semantics, where all ranks of a line must enter a
+//! phase together, and under ours, where one simulated rank must stand for them.
 
 #[path = "common/random.rs"]
 mod random;
@@ -20,14 +21,18 @@ use units::Ratio;
 /// The random platform under the peer's semantics.
 fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     let mut parsed = native(platform);
-    let Fabric::Stacked(dims) = &parsed.fabric else { unreachable!("random platforms are stacked") };
+    let Fabric::Stacked(dims) = &parsed.fabric else {
+        unreachable!("random platforms are stacked")
+    };
     let algorithm = |d: &topology::Dim| match d.block {
         Block::Ring => Algorithm::Ring,
         Block::Switch if d.size.is_power_of_two() => Algorithm::HalvingDoubling,
         _ => Algorithm::Direct { window: None },
     };
     let choice = |all_to_all: bool| {
-        let fits = |a: Algorithm| if all_to_all && a == Algorithm::HalvingDoubling { Algorithm::Ring } else { a };
+        let fits = |a: Algorithm| {
+            if all_to_all && a == Algorithm::HalvingDoubling { Algorithm::Ring } else { a }
+        };
         Choice { per_dim: dims.iter().map(|d| fits(algorithm(d))).collect(), flat: false }
     };
     parsed.astra_sim = Some(AstraSimParameters {
@@ -39,7 +44,8 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
         remote_bandwidth: 20,
         ..AstraSimParameters::default()
     });
-    parsed.collectives.choices = CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
+    parsed.collectives.choices =
+        CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
     parsed.profile = Profile::AstraSim;
     // It has neither launches nor kernels that communication slows.
     parsed.npu.launch = Launch::default();
@@ -47,7 +53,8 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     parsed
 }
 
-/// The report and the events it took; `None` where the peer's semantics refuse the workload or let it stall.
+/// The report and the events it took; `None` where the peer's semantics refuse the workload or let
+/// it stall.
 fn report(
     platform: &Platform,
     workload: &graph::Workload,
@@ -57,9 +64,20 @@ fn report(
 ) -> Option<(String, u64)> {
     let workload = Source::Built(Box::new(workload.clone()));
     let platform = platform.clone();
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch: Watch::default() };
+    let config = Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch::default(),
+    };
     match run_with(&config, closed_form, &mut |_| true) {
-        Ok(outcome) => Some((serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"), outcome.events)),
+        Ok(outcome) => Some((
+            serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"),
+            outcome.events,
+        )),
         Err(Error::Input(_) | Error::Stalled(_)) => None,
         Err(error) => panic!("{error}"),
     }
@@ -99,14 +117,21 @@ fn native(platform: &RandomPlatform) -> Platform {
     parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text))
 }
 
-/// Three queues, and a middle group that has dealt more chunks than its peers: its first chunk runs the way theirs does, its second
-/// against them. The peer hangs; taking the messages of both neighbours for one another's would be worse.
+/// Three queues, and a middle group that has dealt more chunks than its peers: its first chunk runs
+/// the way theirs does, its second against them. The peer hangs; taking the messages of both
+/// neighbours for one another's would be worse.
 #[test]
 fn refuses_rings_that_run_against_each_other() {
     let text = "topology: Ring(3)_Ring(4)\nlinks:\n  - {bandwidth: 50 GB/s, latency: 0 ns}\n  - {bandwidth: 50 GB/s, latency: 0 ns}\n\
         scheduler: {policy: fifo, chunks: 2, queues_per_dim: 3}\n";
     let platform = RandomPlatform { text: text.into(), sizes: vec![3, 4] };
-    let odd = Step::Odd { kind: CollectiveKind::AllReduce, bytes: 1 << 20, first: 3, step: 3, backward: false };
+    let odd = Step::Odd {
+        kind: CollectiveKind::AllReduce,
+        bytes: 1 << 20,
+        first: 3,
+        step: 3,
+        backward: false,
+    };
     let lines = Step::Lines { kind: CollectiveKind::AllGather, bytes: 2, dim: 1 };
     let world = Step::World { kind: CollectiveKind::ReduceScatter, bytes: 0, priority: 0, root: 0 };
     let workload = workload(&platform.sizes, &[(world, false), (odd, false), (lines, false)]);
@@ -119,14 +144,21 @@ fn refuses_rings_that_run_against_each_other() {
         seed: 0,
         watch: Watch::default(),
     };
-    let Err(Error::Input(problems)) = run_with(&config, false, &mut |_| true) else { panic!("it ran") };
-    assert!(problems.iter().all(|p| p.message.contains("runs in another direction")), "{problems:#?}");
+    let Err(Error::Input(problems)) = run_with(&config, false, &mut |_| true) else {
+        panic!("it ran")
+    };
+    assert!(
+        problems.iter().all(|p| p.message.contains("runs in another direction")),
+        "{problems:#?}"
+    );
 }
 
-/// The closed form is taken at all: a plain ring all-reduce on 64 ranks needs far fewer events than transfers.
+/// The closed form is taken at all: a plain ring all-reduce on 64 ranks needs far fewer events than
+/// transfers.
 #[test]
 fn saves_events() {
-    let text = "topology: Ring(64)\nlinks:\n  - {bandwidth: 50 GB/s, latency: 500 ns}\n".to_string();
+    let text =
+        "topology: Ring(64)\nlinks:\n  - {bandwidth: 50 GB/s, latency: 500 ns}\n".to_string();
     let platform = RandomPlatform { text, sizes: vec![64] };
     let kind = CollectiveKind::AllReduce;
     let steps = [(Step::World { kind, bytes: 1 << 20, priority: 0, root: 0 }, false)];
@@ -139,7 +171,8 @@ fn saves_events() {
     }
 }
 
-/// The native closed form is taken at all: chunk by chunk on the one simulated rank, in two dimensions at once.
+/// The native closed form is taken at all: chunk by chunk on the one simulated rank, in two
+/// dimensions at once.
 #[test]
 fn saves_events_natively() {
     let links = "  - {bandwidth: 50 GB/s, latency: 500 ns}\n".repeat(2);
@@ -149,9 +182,11 @@ fn saves_events_natively() {
     let lines = |dim| (Step::Lines { kind, bytes: 1 << 24, dim }, true);
     let events = |steps: &[(Step, bool)], closed_form| {
         let workload = workload(&platform.sizes, steps);
-        report(&native(&platform), &workload, BackendKind::Analytical, true, closed_form).expect("it runs")
+        report(&native(&platform), &workload, BackendKind::Analytical, true, closed_form)
+            .expect("it runs")
     };
-    let ((closed, few), (stepwise, many)) = (events(&[lines(0), lines(1)], true), events(&[lines(0), lines(1)], false));
+    let ((closed, few), (stepwise, many)) =
+        (events(&[lines(0), lines(1)], true), events(&[lines(0), lines(1)], false));
     assert_eq!(closed, stepwise);
     assert!(few * 8 < many, "{few} events in closed form, {many} without");
 }

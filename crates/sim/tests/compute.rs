@@ -1,4 +1,5 @@
-//! Durations of compute nodes in whole runs: models, the factor on compute, and what the report warns of.
+//! Durations of compute nodes in whole runs: models, the factor on compute, and what the report
+//! warns of.
 
 use graph::{Gemm, Kernel, Node, Op, ProgramBuilder, Workload};
 use sim::config::native::from_yaml;
@@ -9,7 +10,8 @@ fn counted(operations: u64, bytes: u64, kernel: Kernel) -> Op {
     Op::Compute { operations: Some(operations), bytes: Some(Bytes(bytes)), cpu: false, kernel }
 }
 
-const UNKNOWN: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
+const UNKNOWN: Op =
+    Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 const HOST: Op = Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other };
 
 /// One NPU that runs the operations (with recorded durations in ns) one after the other.
@@ -17,10 +19,15 @@ fn simulate(ops: &[(Op, u64)], npu: &str, set: &[(&str, &str)]) -> Outcome {
     let mut program = ProgramBuilder::default();
     for (id, &(op, ns)) in ops.iter().enumerate() {
         let id = id as u64;
-        program.push(Node { id, duration: Span::from_ns(ns), op }, &format!("op{id}"), id.checked_sub(1));
+        program.push(
+            Node { id, duration: Span::from_ns(ns), op },
+            &format!("op{id}"),
+            id.checked_sub(1),
+        );
     }
     let workload = Workload::uniform(program.build().unwrap(), 2);
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let set: Vec<(String, String)> =
+        set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let text = format!("topology: R(2)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nnpu: {npu}\n");
     let platform = from_yaml(&text, "p.yml", &set).unwrap();
     let workload = Source::Built(Box::new(workload));
@@ -72,7 +79,10 @@ fn an_array_multiplies_and_the_roofline_does_the_rest() {
     let npu = "{compute: {model: systolic, rows: 4, columns: 8, dataflow: output_stationary, clock: 1 GHz}}";
     let gemm = Op::Gemm(Gemm { batch: 2, m: 10, n: 20, k: 30, width: 2 });
     // 2 * 9 folds of 2*4 + 8 + 30 - 2 cycles; 640 operations at 2 * 4 * 8 a cycle
-    assert_eq!(step(&[(gemm, 0), (counted(640, 0, Kernel::Other), 0)], npu, &[]), 2 * 9 * 44_000 + 10_000);
+    assert_eq!(
+        step(&[(gemm, 0), (counted(640, 0, Kernel::Other), 0)], npu, &[]),
+        2 * 9 * 44_000 + 10_000
+    );
 }
 
 #[test]
@@ -93,8 +103,7 @@ fn compute_without_time_is_warned_about() {
         warnings(&[(UNKNOWN, 1), (UNKNOWN, 0), (UNKNOWN, 0), (HOST, 0), (gemm, 0)], ROOFLINE),
         [format!("compute, 2 nodes (first: \"op1\", node 1): {nothing}")]
     );
-    let recorded =
-        "no recorded duration, so they take no time; npu.compute: roofline would use their operations and bytes";
+    let recorded = "no recorded duration, so they take no time; npu.compute: roofline would use their operations and bytes";
     assert_eq!(
         warnings(&[(UNKNOWN, 0), (gemm, 0), (gemm, 5)], "{compute: recorded}"),
         [
@@ -108,10 +117,18 @@ fn compute_without_time_is_warned_about() {
 #[test]
 fn a_table_warns_of_what_it_does_not_cover() {
     let table = std::env::temp_dir().join(format!("armillary-warnings-{}.csv", std::process::id()));
-    std::fs::write(&table, "m,n,k,width,time\n64,64,64,2,10 us\n4096,4096,4096,2,200 us\n").unwrap();
-    let npu = format!("{{peak: 1 PFLOPS, compute: {{model: measured, table: {}}}}}", table.display());
+    std::fs::write(&table, "m,n,k,width,time\n64,64,64,2,10 us\n4096,4096,4096,2,200 us\n")
+        .unwrap();
+    let npu =
+        format!("{{peak: 1 PFLOPS, compute: {{model: measured, table: {}}}}}", table.display());
     let square = |size, width| (Op::Gemm(Gemm { batch: 1, m: size, n: size, k: size, width }), 0);
-    let ops = [square(64, 2), square(64, 4), square(8192, 2), square(1024, 2), (counted(1_000, 1, Kernel::Gemm), 0)];
+    let ops = [
+        square(64, 2),
+        square(64, 4),
+        square(8192, 2),
+        square(1024, 2),
+        (counted(1_000, 1, Kernel::Gemm), 0),
+    ];
     let found = warnings(&ops, &npu);
     std::fs::remove_file(&table).unwrap();
     assert_eq!(

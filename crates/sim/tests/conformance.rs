@@ -1,7 +1,8 @@
-//! ASTRA-sim's numbers, rank by rank: the recorded cases, every one written to files, read back by ASTRA-sim's flags and run
-//! on both backends, folded and not.
+//! ASTRA-sim's numbers, rank by rank: the recorded cases, every one written to files, read back by
+//! ASTRA-sim's flags and run on both backends, folded and not.
 //!
-//! Not here: native semantics (`cross_fidelity.rs`, `paper_targets.rs`), wrong inputs (`bad_input.rs`).
+//! Not here: native semantics (`cross_fidelity.rs`, `paper_targets.rs`), wrong inputs
+//! (`bad_input.rs`).
 
 #[path = "common/cases.rs"]
 mod cases;
@@ -19,8 +20,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The cases that differ from ASTRA-sim, on every backend, and why. `COMPARE.md` has the same list.
 const DIFFERENT: [(&str, &str); 2] = [
-    ("D_FC4_a2a_sharedbus", "the LogGP memory bus (model-shared-bus) is not modelled; the run warns of it"),
-    ("D_Ring8_ar_sharedbus", "the LogGP memory bus (model-shared-bus) is not modelled; the run warns of it"),
+    (
+        "D_FC4_a2a_sharedbus",
+        "the LogGP memory bus (model-shared-bus) is not modelled; the run warns of it",
+    ),
+    (
+        "D_Ring8_ar_sharedbus",
+        "the LogGP memory bus (model-shared-bus) is not modelled; the run warns of it",
+    ),
 ];
 
 /// One run: its case, how it was run, and what is wrong with it.
@@ -33,19 +40,32 @@ struct Verdict {
     warned: bool,
 }
 
-fn verdict(config: &Result<Config, Error>, case: &str, peer: &str, fold: bool, expected: &[Stretch]) -> Verdict {
+fn verdict(
+    config: &Result<Config, Error>,
+    case: &str,
+    peer: &str,
+    fold: bool,
+    expected: &[Stretch],
+) -> Verdict {
     let mut warned = false;
     let fault = match config {
-        Ok(config) => match run(&Config { backend: backend(peer), fold, ..config.clone() }, &mut |_| true) {
-            Ok(outcome) => {
-                warned = outcome.report.warnings.iter().any(|w| w.contains("model-shared-bus"));
-                difference(expected, &times(&outcome))
+        Ok(config) => {
+            match run(&Config { backend: backend(peer), fold, ..config.clone() }, &mut |_| true) {
+                Ok(outcome) => {
+                    warned = outcome.report.warnings.iter().any(|w| w.contains("model-shared-bus"));
+                    difference(expected, &times(&outcome))
+                }
+                Err(error) => Some(error.to_string()),
             }
-            Err(error) => Some(error.to_string()),
-        },
+        }
         Err(error) => Some(error.to_string()),
     };
-    Verdict { case: case.to_string(), how: format!("{peer}{}", if fold { ", folded" } else { "" }), fault, warned }
+    Verdict {
+        case: case.to_string(),
+        how: format!("{peer}{}", if fold { ", folded" } else { "" }),
+        fault,
+        warned,
+    }
 }
 
 fn all_runs(case: &Case) -> Vec<Verdict> {
@@ -53,7 +73,11 @@ fn all_runs(case: &Case) -> Vec<Verdict> {
     case.write(&folder);
     let config = case.read(&folder);
     let peers = case.expected.iter();
-    peers.flat_map(|(peer, wanted)| [false, true].map(|fold| verdict(&config, &case.id, peer, fold, wanted))).collect()
+    peers
+        .flat_map(|(peer, wanted)| {
+            [false, true].map(|fold| verdict(&config, &case.id, peer, fold, wanted))
+        })
+        .collect()
 }
 
 /// The results of `work` for every item, on as many threads as there are cores.
@@ -83,9 +107,15 @@ fn judge(mut verdicts: Vec<Verdict>) {
     for v in &verdicts {
         match (&v.fault, known.contains(v.case.as_str())) {
             (Some(fault), false) => wrong.push(format!("{} ({}): {fault}", v.case, v.how)),
-            (None, true) => wrong.push(format!("{} ({}) is listed as different and is equal", v.case, v.how)),
-            (Some(fault), true) if v.warned => println!("  differs as known: {} ({}): {fault}", v.case, v.how),
-            (Some(fault), true) => wrong.push(format!("{} ({}) differs without a warning: {fault}", v.case, v.how)),
+            (None, true) => {
+                wrong.push(format!("{} ({}) is listed as different and is equal", v.case, v.how))
+            }
+            (Some(fault), true) if v.warned => {
+                println!("  differs as known: {} ({}): {fault}", v.case, v.how)
+            }
+            (Some(fault), true) => {
+                wrong.push(format!("{} ({}) differs without a warning: {fault}", v.case, v.how))
+            }
             (None, false) => {}
         }
     }
@@ -99,14 +129,19 @@ fn every_rank_ends_when_it_ends_in_astra_sim() {
     let cases = cases::all();
     let runs: usize = cases.iter().map(|c| 2 * c.expected.len()).sum();
     let verdicts = in_parallel(&cases, all_runs);
-    assert_eq!((cases.len(), runs, verdicts.len()), (280, 1430, 1430), "cases, runs expected, runs made");
+    assert_eq!(
+        (cases.len(), runs, verdicts.len()),
+        (280, 1430, 1430),
+        "cases, runs expected, runs made"
+    );
     judge(verdicts);
 }
 
 /// The same on the recorded files themselves, where they are at hand.
 #[test]
 fn the_recorded_files_run_as_they_are() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/astra-sim");
+    let corpus =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/astra-sim");
     let Ok(text) = std::fs::read_to_string(corpus.join("index.json")) else {
         println!("skipped: the recorded corpus is not at {}", corpus.display());
         return;
@@ -136,7 +171,8 @@ fn answer_of(answer: &serde_json::Value, npus: usize) -> Vec<Stretch> {
     let one = |value: &serde_json::Value| value.as_u64().map(|t| vec![t; npus]);
     let list = |key: &str| serde_json::from_value::<Vec<u64>>(answer[key].clone()).ok();
     let finish = list("finish").or(one(&answer["finish_all_equal"])).expect("finish times");
-    let exposed = list("exposed").map(|e| e.into_iter().map(Some).collect()).unwrap_or(vec![None; npus]);
+    let exposed =
+        list("exposed").map(|e| e.into_iter().map(Some).collect()).unwrap_or(vec![None; npus]);
     finish.into_iter().zip(exposed).map(|(finish, exposed)| (1, finish, exposed)).collect()
 }
 
@@ -153,12 +189,14 @@ use Answer::{Finishes, Refused};
 const UNDEFINED: [(&str, Answer); 12] = [
     // 5 us, nothing, 3 us: a node of invalid type wakes its children.
     ("N_Ring4_chain_invalid", Finishes([8_000; 4])),
-    // The same beside an all-reduce of 4 chunks, e + 2(n-1)(d + e) + (n-1)R = 10 + 6 (1720 + 10) + 3 * 120 ns each.
+    // The same beside an all-reduce of 4 chunks, e + 2(n-1)(d + e) + (n-1)R = 10 + 6 (1720 + 10) +
+    // 3 * 120 ns each.
     ("N_Ring4_chain_invalid_other", Finishes([43_000; 4])),
     ("N_Ring4_metadata_pg", Finishes([43_000; 4])),
     // A group of one has nothing to send: its member goes on to compute for 2 us.
     ("N_Ring4_grp_single", Finishes([1_000, 1_000, 2_000, 1_000])),
-    // Two roofline nodes of floor(1e9 / 900e12 * 1e9) = 1,111 ns, and one without a tensor between them.
+    // Two roofline nodes of floor(1e9 / 900e12 * 1e9) = 1,111 ns, and one without a tensor between
+    // them.
     ("N_Ring4_roofline_tensor0_chain", Finishes([2_222; 4])),
     ("N_Ring4_pg_unknown", Refused("pg_name \"9\" names no communicator group")),
     ("N_Ring4_size_mismatch", Refused("rank 0 sends")),
@@ -174,11 +212,14 @@ fn what_astra_sim_leaves_undefined_has_an_answer() {
     let cases: Vec<Case> = cases::all().into_iter().filter(|c| c.expected.is_empty()).collect();
     for case in &cases {
         let expected = UNDEFINED.iter().find(|u| u.0 == case.id);
-        let (_, expected) = expected.unwrap_or_else(|| panic!("{}: {:?}", case.id, case.nothing_to_compare));
+        let (_, expected) =
+            expected.unwrap_or_else(|| panic!("{}: {:?}", case.id, case.nothing_to_compare));
         let folder = Scratch::new(&format!("undefined-{}", case.id));
         case.write(&folder);
         for backend in [BackendKind::Analytical, BackendKind::Link] {
-            let answer = case.read(&folder).and_then(|config| run(&Config { backend, ..config }, &mut |_| true));
+            let answer = case
+                .read(&folder)
+                .and_then(|config| run(&Config { backend, ..config }, &mut |_| true));
             match (answer, expected) {
                 (Ok(outcome), Finishes(ns)) => {
                     let finish: Vec<f64> = times(&outcome).iter().map(|t| t.0).collect();
@@ -186,9 +227,15 @@ fn what_astra_sim_leaves_undefined_has_an_answer() {
                 }
                 (Err(Error::Input(problems)), Refused(text)) => {
                     let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                    assert!(said.iter().any(|p| p.contains(text)), "{} on {backend:?}: {said:#?}", case.id);
+                    assert!(
+                        said.iter().any(|p| p.contains(text)),
+                        "{} on {backend:?}: {said:#?}",
+                        case.id
+                    );
                 }
-                (Ok(outcome), Refused(_)) => panic!("{} on {backend:?} ended: {:?}", case.id, times(&outcome)),
+                (Ok(outcome), Refused(_)) => {
+                    panic!("{} on {backend:?} ended: {:?}", case.id, times(&outcome))
+                }
                 (Err(error), _) => panic!("{} on {backend:?}: {error}", case.id),
             }
         }
@@ -196,18 +243,22 @@ fn what_astra_sim_leaves_undefined_has_an_answer() {
     assert_eq!(cases.len(), UNDEFINED.len(), "every answer has its case");
 }
 
-/// `COMPARE.md` names every case that differs or has nothing to compare with, and the numbers this file asserts.
+/// `COMPARE.md` names every case that differs or has nothing to compare with, and the numbers this
+/// file asserts.
 #[test]
 fn the_comparison_page_names_every_case() {
-    let page =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPARE.md")).expect("the page is there");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPARE.md"))
+        .expect("the page is there");
     let named = DIFFERENT.iter().map(|d| d.0).chain(UNDEFINED.iter().map(|u| u.0));
     let missing: Vec<&str> = named.filter(|id| !page.contains(&format!("`{id}`"))).collect();
     assert!(missing.is_empty(), "COMPARE.md does not name {missing:?}");
     let cases = cases::all();
     let runs: usize = cases.iter().map(|c| c.expected.len()).sum();
-    let different =
-        cases.iter().filter(|c| DIFFERENT.iter().any(|d| d.0 == c.id)).map(|c| c.expected.len()).sum::<usize>();
+    let different = cases
+        .iter()
+        .filter(|c| DIFFERENT.iter().any(|d| d.0 == c.id))
+        .map(|c| c.expected.len())
+        .sum::<usize>();
     assert!(
         page.contains(&format!("**{} of {runs} ", runs - different)),
         "the page counts {} of {runs}",
@@ -215,7 +266,8 @@ fn the_comparison_page_names_every_case() {
     );
 }
 
-/// Watched, a phase has no closed form: the run is the same, and the terms of its collectives sum to their durations.
+/// Watched, a phase has no closed form: the run is the same, and the terms of its collectives sum
+/// to their durations.
 #[test]
 fn watched_runs_are_the_same_and_sum() {
     let mut watched = 0;
@@ -225,15 +277,25 @@ fn watched_runs_are_the_same_and_sum() {
         let Ok(config) = case.read(&folder) else { continue };
         for peer in case.expected.keys() {
             let [plain, told] = [false, true].map(|detail| {
-                let config =
-                    Config { backend: backend(peer), watch: Watch { detail, ..Watch::default() }, ..config.clone() };
-                run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{}: {error}", case.id)).report
+                let config = Config {
+                    backend: backend(peer),
+                    watch: Watch { detail, ..Watch::default() },
+                    ..config.clone()
+                };
+                run(&config, &mut |_| true)
+                    .unwrap_or_else(|error| panic!("{}: {error}", case.id))
+                    .report
             });
             assert_eq!(plain.digest, told.digest, "{}", case.id);
             for row in &told.detail.expect("it was asked for").collectives {
                 let waits = row.late_ns - row.ahead_ns;
-                let sum = waits + row.terms.iter().map(stats::CollectiveTerms::total_ns).sum::<f64>();
-                assert!((sum - row.mean_ns).abs() <= 1e-9 * row.mean_ns, "{}: {sum} is not {row:?}", case.id);
+                let sum =
+                    waits + row.terms.iter().map(stats::CollectiveTerms::total_ns).sum::<f64>();
+                assert!(
+                    (sum - row.mean_ns).abs() <= 1e-9 * row.mean_ns,
+                    "{}: {sum} is not {row:?}",
+                    case.id
+                );
             }
             watched += 1;
         }

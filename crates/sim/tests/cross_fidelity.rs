@@ -1,13 +1,18 @@
-//! Where the backends must agree they do, to the picosecond; where they must differ the difference is the stated one.
+//! Where the backends must agree they do, to the picosecond; where they must differ the difference
+//! is the stated one.
 //!
 //! Everything is checked against formulas in integer picoseconds, `span(b) = ceil(b / bandwidth)`:
-//! - a message over hops h_d in each dimension d: analytical `sum h_d l_d + span_d(b)` over the dimensions crossed, link
-//!   `sum h_d (l_d + span_d(b))`, store and forward;
-//! - a collective of one chunk on the block its algorithm suits: the alpha-beta formula of the algorithm, on both.
+//! - a message over hops h_d in each dimension d: analytical `sum h_d l_d + span_d(b)` over the
+//!   dimensions crossed, link `sum h_d (l_d + span_d(b))`, store and forward;
+//! - a collective of one chunk on the block its algorithm suits: the alpha-beta formula of the
+//!   algorithm, on both.
 //!
 //! Native semantics throughout; ASTRA-sim's own are held by `conformance.rs`.
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
+    Workload,
+};
 use proptest::prelude::*;
 use sim::config::native;
 use sim::run::{BackendKind, Config, Source, Watch, run};
@@ -19,17 +24,30 @@ type Dim = (&'static str, u32, u64, u64);
 
 fn platform_text(dims: &[Dim], more: &str) -> String {
     let blocks: Vec<String> = dims.iter().map(|d| format!("{}({})", d.0, d.1)).collect();
-    let link = |d: &Dim| format!("  - {{bandwidth: {} GB/s, per: link, latency: {} ns}}\n", d.2, d.3);
-    format!("topology: {}\nlinks:\n{}{more}", blocks.join("_"), dims.iter().map(link).collect::<String>())
+    let link =
+        |d: &Dim| format!("  - {{bandwidth: {} GB/s, per: link, latency: {} ns}}\n", d.2, d.3);
+    format!(
+        "topology: {}\nlinks:\n{}{more}",
+        blocks.join("_"),
+        dims.iter().map(link).collect::<String>()
+    )
 }
 
 /// The end of the last rank in ps.
 fn step_time(text: &str, workload: &Workload, backend: BackendKind) -> u64 {
-    let platform = native::from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
+    let platform = native::from_yaml(text, "p.yml", &[])
+        .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let ranks = platform.fabric.npus();
     let workload = Source::Built(Box::new(workload.clone()));
-    let config =
-        Config { workload, groups: Vec::new(), platform, backend, fold: false, seed: 0, watch: Watch::default() };
+    let config = Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold: false,
+        seed: 0,
+        watch: Watch::default(),
+    };
     let outcome = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"));
     (0..ranks).map(|r| outcome.finish(r).0).max().unwrap_or(0)
 }
@@ -88,8 +106,8 @@ fn dim() -> impl Strategy<Value = Dim> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One flow: each backend follows its formula, so they agree wherever a dimension takes one hop, and differ by one more
-    /// transmission for each further hop.
+    /// One flow: each backend follows its formula, so they agree wherever a dimension takes one
+    /// hop, and differ by one more transmission for each further hop.
     #[test]
     fn one_message(dims in prop::collection::vec(dim(), 1..4), src in any::<u32>(), dst in any::<u32>(), bytes in 0u64..3_000_000) {
         let npus: u32 = dims.iter().map(|d| d.1).product();
@@ -127,7 +145,8 @@ proptest! {
 }
 
 fn collective(kind: CollectiveKind, npus: u32, bytes: u64) -> Workload {
-    let op = Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+    let op =
+        Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
     Workload::uniform(program(op), npus)
 }
 
@@ -173,7 +192,8 @@ fn round_sizes(kind: CollectiveKind, algorithm: &str, n: u64, bytes: u64) -> Vec
     }
 }
 
-/// Every reduction of a ring is charged: two reads and one write of a fragment, on n-1 of the receptions.
+/// Every reduction of a ring is charged: two reads and one write of a fragment, on n-1 of the
+/// receptions.
 #[test]
 fn reductions_are_charged() {
     let more = "npu: {memory: {bandwidth: 10 GB/s}}\ncollectives: {all_reduce: ring}\nscheduler: {chunks: 1, endpoint_delay: 10 ns}\n";
@@ -181,23 +201,28 @@ fn reductions_are_charged() {
     for n in [2u32, 3, 5, 8, 16] {
         let text = platform_text(&[("Ring", n, 50, 500)], more);
         let f = (1u64 << 20).div_ceil(u64::from(n));
-        let expected = 10_000 + u64::from(n - 1) * (2 * (500_000 + span(f, 50) + 10_000) + span(3 * f, 10));
+        let expected =
+            10_000 + u64::from(n - 1) * (2 * (500_000 + span(f, 50) + 10_000) + span(3 * f, 10));
         let workload = collective(CollectiveKind::AllReduce, n, 1 << 20);
-        let ours = [BackendKind::Analytical, BackendKind::Link].map(|backend| step_time(&text, &workload, backend));
+        let ours = [BackendKind::Analytical, BackendKind::Link]
+            .map(|backend| step_time(&text, &workload, backend));
         println!("{n:>2} {expected:>13} {:>12} {:>12}", ours[0], ours[1]);
         assert_eq!(ours, [expected; 2], "{n}");
     }
 }
 
-/// A switch is two links: the link backend sends everything twice, the analytical backend counts two latencies.
+/// A switch is two links: the link backend sends everything twice, the analytical backend counts
+/// two latencies.
 #[test]
 fn a_switch_stores_and_forwards() {
     let more = "collectives: {all_reduce: halving_doubling}\nscheduler: {chunks: 1, endpoint_delay: 10 ns}\n";
     for n in [2u32, 4, 8, 32] {
         let text = platform_text(&[("Switch", n, 50, 500)], more);
-        let sizes = round_sizes(CollectiveKind::AllReduce, "halving_doubling", u64::from(n), 1 << 20);
+        let sizes =
+            round_sizes(CollectiveKind::AllReduce, "halving_doubling", u64::from(n), 1 << 20);
         let twice: u64 = sizes.iter().map(|&bytes| span(bytes, 50)).sum();
-        let once: u64 = 10_000 + sizes.iter().map(|&bytes| 1_000_000 + span(bytes, 50) + 10_000).sum::<u64>();
+        let once: u64 =
+            10_000 + sizes.iter().map(|&bytes| 1_000_000 + span(bytes, 50) + 10_000).sum::<u64>();
         let workload = collective(CollectiveKind::AllReduce, n, 1 << 20);
         assert_eq!(step_time(&text, &workload, BackendKind::Analytical), once, "{n}");
         assert_eq!(step_time(&text, &workload, BackendKind::Link), once + twice, "{n}");
@@ -218,7 +243,8 @@ fn phases_of_two_dimensions_add_up() {
     }
 }
 
-/// Contention: on a ring, direct all-to-all shares links, and beyond an NPU's own only the link backend sees it.
+/// Contention: on a ring, direct all-to-all shares links, and beyond an NPU's own only the link
+/// backend sees it.
 #[test]
 fn sharing_a_link_costs_time_on_the_link_backend_only() {
     let more = "collectives: {all_to_all: direct}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
@@ -227,10 +253,12 @@ fn sharing_a_link_costs_time_on_the_link_backend_only() {
         let f = (1u64 << 20) / u64::from(n);
         let workload = collective(CollectiveKind::AllToAll, n, 1 << 20);
         let far = u64::from(n / 2);
-        // One way n/2 messages leave an NPU one after the other, the one that goes farthest last; behind the first link they are free.
+        // One way n/2 messages leave an NPU one after the other, the one that goes farthest last;
+        // behind the first link they are free.
         let own = far * (500_000 + span(f, 50));
         assert_eq!(step_time(&text, &workload, BackendKind::Analytical), own, "{n}");
-        // Distances 1 .. n/2 one way and 1 .. n/2-1 the other; the busier links carry 1 + 2 + .. + n/2 messages each.
+        // Distances 1 .. n/2 one way and 1 .. n/2-1 the other; the busier links carry 1 + 2 + .. +
+        // n/2 messages each.
         let busiest = far * (far + 1) / 2 * span(f, 50);
         let link = step_time(&text, &workload, BackendKind::Link);
         assert!(link >= busiest && link > own, "{n}: {link} < {busiest}");

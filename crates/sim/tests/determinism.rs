@@ -11,7 +11,12 @@ use sim::run::{BackendKind, Config, Source, Watch, run};
 
 const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
 
-fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Config {
+fn config(
+    platform: &RandomPlatform,
+    steps: &[(Step, bool)],
+    backend: BackendKind,
+    fold: bool,
+) -> Config {
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]);
     let parsed = parsed.unwrap_or_else(|problems| panic!("{}\n{problems:#?}", platform.text));
     let workload = Source::Built(Box::new(workload(&platform.sizes, steps)));
@@ -28,7 +33,8 @@ fn config(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKin
 
 /// The report as text with the times of every rank below it; and how many ranks were simulated.
 fn answer(config: &Config) -> (String, u64) {
-    let outcome = run(config, &mut |_| true).unwrap_or_else(|error| panic!("{:?}: {error}", config.backend));
+    let outcome =
+        run(config, &mut |_| true).unwrap_or_else(|error| panic!("{:?}: {error}", config.backend));
     let mut text = serde_json::to_string_pretty(&outcome.report).expect("a report is JSON");
     for rank in 0..outcome.report.ranks as u32 {
         text += &format!("\nrank {rank}: {:?} {:?}", outcome.finish(rank), outcome.exposed(rank));
@@ -85,7 +91,12 @@ fn cases_that_once_failed() {
             &[4, 2],
             vec![all, (Step::Pipeline { by: 5, bytes: 1 }, false), world(AllToAll, 1)],
         ),
-        ("a root that receives nothing, folded", "FullyConnected(3)", &[3], vec![world(Broadcast, 0)]),
+        (
+            "a root that receives nothing, folded",
+            "FullyConnected(3)",
+            &[3],
+            vec![world(Broadcast, 0)],
+        ),
         ("scatter, folded", "FullyConnected(4)", &[4], vec![world(Scatter, 0)]),
         (
             "several queues, ranks with different histories",
@@ -97,15 +108,17 @@ fn cases_that_once_failed() {
         ("links of a folded run", "Ring(8)", &[8], vec![world(AllReduce, 1 << 20)]),
     ];
     for (name, topology, sizes, steps) in cases {
-        for (queues, rendezvous, backend) in
-            [1, 2].into_iter().flat_map(|q| [false, true].into_iter().flat_map(move |r| BACKENDS.map(|b| (q, r, b))))
+        for (queues, rendezvous, backend) in [1, 2]
+            .into_iter()
+            .flat_map(|q| [false, true].into_iter().flat_map(move |r| BACKENDS.map(|b| (q, r, b))))
         {
             let text = format!(
                 "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 0 ns}}\n\
                  scheduler: {{chunks: 1, endpoint_delay: 0 ns, queues_per_dim: {queues}, rendezvous: {rendezvous}}}\n"
             );
             let platform = RandomPlatform { text, sizes: sizes.to_vec() };
-            let [plain, folded] = [false, true].map(|fold| answer(&config(&platform, &steps, backend, fold)).0);
+            let [plain, folded] =
+                [false, true].map(|fold| answer(&config(&platform, &steps, backend, fold)).0);
             let difference = difference(&plain, &folded);
             assert!(
                 difference.is_none(),
@@ -115,26 +128,34 @@ fn cases_that_once_failed() {
     }
 }
 
-/// A receive posted after its send counts as communication once, with rendezvous, too: not during the computation after it.
+/// A receive posted after its send counts as communication once, with rendezvous, too: not during
+/// the computation after it.
 #[test]
 fn a_message_is_communication_once() {
     let text = "topology: Switch(2)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nscheduler: {rendezvous: true}\n";
     let platform = RandomPlatform { text: text.into(), sizes: vec![2] };
     let steps = [(Step::Shift { by: 1, bytes: 0 }, false), (Step::Compute(1000), false)];
     for fold in [false, true] {
-        let outcome = run(&config(&platform, &steps, BackendKind::Analytical, fold), &mut |_| true).expect("it runs");
+        let outcome = run(&config(&platform, &steps, BackendKind::Analytical, fold), &mut |_| true)
+            .expect("it runs");
         // Both announcements cross at once, 8,192 bytes at 50 GB/s; the messages are empty.
-        assert!(outcome.report.classes.iter().all(|class| class.comm_ns == 163.84), "{:#?}", outcome.report.classes);
+        assert!(
+            outcome.report.classes.iter().all(|class| class.comm_ns == 163.84),
+            "{:#?}",
+            outcome.report.classes
+        );
     }
 }
 
-/// Ranks that enter an all-reduce of several chunks and phases at different times must not block each other's slots.
+/// Ranks that enter an all-reduce of several chunks and phases at different times must not block
+/// each other's slots.
 #[test]
 fn late_ranks_do_not_stall_a_collective() {
     let text = "topology: Ring(2)_Switch(2)_Switch(2)\nlinks:\n  - {bandwidth: 7.3 GB/s, latency: 0 ns}\n  - {bandwidth: 7.3 GB/s, latency: 0 ns}\n  \
                 - {bandwidth: 50 GB/s, latency: 0 ns}\nscheduler: {chunks: 2, endpoint_delay: 0 ns}\n";
     let platform = RandomPlatform { text: text.into(), sizes: vec![2, 2, 2] };
-    let all_reduce = Step::World { kind: CollectiveKind::AllReduce, bytes: 9, priority: 0, root: 0 };
+    let all_reduce =
+        Step::World { kind: CollectiveKind::AllReduce, bytes: 9, priority: 0, root: 0 };
     let steps = [(Step::Shift { by: 2, bytes: 131_073 }, false), (all_reduce, false)];
     for backend in BACKENDS {
         answer(&config(&platform, &steps, backend, false));
@@ -165,8 +186,11 @@ fn training_step() -> Vec<(Step, bool)> {
 /// The property above says nothing if nothing folds: here one rank must do for all.
 #[test]
 fn even_workloads_fold_to_one_rank() {
-    let shapes: [(&str, &[u32]); 3] =
-        [("Ring(8)", &[8]), ("Ring(4)_Switch(8)", &[4, 8]), ("Ring(4)_FullyConnected(4)_Switch(2)", &[4, 4, 2])];
+    let shapes: [(&str, &[u32]); 3] = [
+        ("Ring(8)", &[8]),
+        ("Ring(4)_Switch(8)", &[4, 8]),
+        ("Ring(4)_FullyConnected(4)_Switch(2)", &[4, 4, 2]),
+    ];
     for (topology, sizes) in shapes {
         for backend in BACKENDS {
             let platform = even(topology, sizes);
@@ -177,11 +201,16 @@ fn even_workloads_fold_to_one_rank() {
                 .expect("it runs")
                 .report
                 .symmetry;
-            // A direct all-to-all sends several messages through one port of a switch: their order sets ranks apart.
+            // A direct all-to-all sends several messages through one port of a switch: their order
+            // sets ranks apart.
             let shares = backend == BackendKind::Link && topology.contains("Switch");
             let expected = if shares { ranks } else { 1 };
             assert_eq!(simulated, expected, "{topology} on {backend:?}: {symmetry:?}");
-            assert_eq!(symmetry.reason.contains("share links"), shares, "{topology} on {backend:?}: {symmetry:?}");
+            assert_eq!(
+                symmetry.reason.contains("share links"),
+                shares,
+                "{topology} on {backend:?}: {symmetry:?}"
+            );
         }
     }
 }
@@ -189,10 +218,22 @@ fn even_workloads_fold_to_one_rank() {
 /// What sets ranks apart is seen, and named.
 #[test]
 fn lopsided_workloads_unfold_and_say_why() {
-    let odd = |step| training_step().into_iter().chain([(step, false)]).chain(training_step()).collect::<Vec<_>>();
+    let odd = |step| {
+        training_step()
+            .into_iter()
+            .chain([(step, false)])
+            .chain(training_step())
+            .collect::<Vec<_>>()
+    };
     let cases = [
         odd(Step::Straggler { rank: 5, ns: 4_000 }),
-        odd(Step::Odd { kind: CollectiveKind::AllReduce, bytes: 1 << 20, first: 1, step: 3, backward: true }),
+        odd(Step::Odd {
+            kind: CollectiveKind::AllReduce,
+            bytes: 1 << 20,
+            first: 1,
+            step: 3,
+            backward: true,
+        }),
         odd(Step::Pipeline { by: 8, bytes: 1 << 20 }),
     ];
     for steps in cases {
@@ -203,7 +244,8 @@ fn lopsided_workloads_unfold_and_say_why() {
             let symmetry = &outcome.report.symmetry;
             assert_eq!(symmetry.classes, outcome.simulated_ranks, "{symmetry:?}");
             assert!(symmetry.classes > 1 && !symmetry.reason.is_empty(), "{symmetry:?}");
-            let ends: std::collections::BTreeSet<_> = (0..32).map(|rank| outcome.finish(rank)).collect();
+            let ends: std::collections::BTreeSet<_> =
+                (0..32).map(|rank| outcome.finish(rank)).collect();
             assert!(ends.len() as u64 <= symmetry.classes, "{} ends in {symmetry:?}", ends.len());
         }
     }
@@ -212,14 +254,21 @@ fn lopsided_workloads_unfold_and_say_why() {
 #[test]
 fn two_threads_do_not_disturb_each_other() {
     let platform = even("Ring(4)_FullyConnected(4)_Switch(2)", &[4, 4, 2]);
-    let steps: Vec<_> = training_step().into_iter().chain([(Step::Straggler { rank: 3, ns: 9_000 }, true)]).collect();
+    let steps: Vec<_> = training_step()
+        .into_iter()
+        .chain([(Step::Straggler { rank: 3, ns: 9_000 }, true)])
+        .collect();
     for backend in BACKENDS {
         let config = config(&platform, &steps, backend, false);
         let alone = answer(&config);
         std::thread::scope(|scope| {
-            let both = [0, 1].map(|_| scope.spawn(|| [answer(&config), answer(&config), answer(&config)]));
+            let both =
+                [0, 1].map(|_| scope.spawn(|| [answer(&config), answer(&config), answer(&config)]));
             for thread in both {
-                assert_eq!(thread.join().expect("no panic"), [alone.clone(), alone.clone(), alone.clone()]);
+                assert_eq!(
+                    thread.join().expect("no panic"),
+                    [alone.clone(), alone.clone(), alone.clone()]
+                );
             }
         });
     }

@@ -10,8 +10,7 @@ use sim::run::{BackendKind, run};
 use std::sync::Arc;
 use units::Span;
 
-const TWO: &str =
-    "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns, chunks: 1}\n";
+const TWO: &str = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns, chunks: 1}\n";
 
 /// Nodes with their durations in us and what they depend on.
 fn program(nodes: &[(Op, u64, &[u64])]) -> Program {
@@ -29,7 +28,8 @@ fn step_us(npu: &str, workload: Workload) -> f64 {
     finished.unwrap_or_else(|e| panic!("{e}")).report.step_time_ns / 1000.0
 }
 
-/// Hosts run ahead of their NPUs: kernel i begins when i + 1 launches are over and the kernel before it is.
+/// Hosts run ahead of their NPUs: kernel i begins when i + 1 launches are over and the kernel
+/// before it is.
 #[test]
 fn a_host_runs_ahead() {
     let alone = |kernels: &[u64], npu: &str| {
@@ -41,13 +41,17 @@ fn a_host_runs_ahead() {
     assert_eq!(alone(&[1, 1, 1, 100], "{}"), 103.0);
 }
 
-/// What a collective takes beside a kernel is for every other member; sends have a time of their own.
+/// What a collective takes beside a kernel is for every other member; sends have a time of their
+/// own.
 #[test]
 fn collectives_and_sends_take_their_own() {
     let reduce = program(&[(collective(CollectiveKind::AllReduce, 0, 0), 0, &[]), (WORK, 1, &[0])]);
     let mut workload = Workload::uniform(reduce, 2);
     workload.slots = vec![0];
-    assert_eq!(step_us("{launch: {kernel: 10 us, member: 70 us}}", workload), 10.0 + 70.0 + 10.0 + 1.0);
+    assert_eq!(
+        step_us("{launch: {kernel: 10 us, member: 70 us}}", workload),
+        10.0 + 70.0 + 10.0 + 1.0
+    );
     let passed = |npu: &str| {
         let first = program(&[(send(1, 100_000), 0, &[]), (send(1, 100_000), 0, &[0])]);
         let second = program(&[(recv(-1, 100_000), 0, &[]), (recv(-1, 100_000), 0, &[0])]);
@@ -58,7 +62,8 @@ fn collectives_and_sends_take_their_own() {
     };
     assert_eq!(passed("{launch: 10 us}"), passed("{launch: {kernel: 10 us}}"));
     assert_eq!(passed("{launch: {kernel: 10 us, send: 500 us}}"), 500.0 + 500.0 + 100.0);
-    // Both hosts take their time beside each other; the second receive begins when the first is over.
+    // Both hosts take their time beside each other; the second receive begins when the first is
+    // over.
     assert_eq!(passed("{launch: {send: 500 us, receive: 500 us}}"), 500.0 + 100.0 + 500.0);
 }
 
@@ -70,29 +75,41 @@ fn a_host_waits_for_receives() {
     let mut workload = Workload::uniform(first, 2);
     workload.programs.push(Arc::new(second));
     workload.ranks[1].program = 1;
-    // Launch, kernel, the send (launched meanwhile), 100 us of bytes; then two launches, and the kernel after the last.
+    // Launch, kernel, the send (launched meanwhile), 100 us of bytes; then two launches, and the
+    // kernel after the last.
     assert_eq!(step_us("{launch: 10 us}", workload), 10.0 + 50.0 + 100.0 + 20.0 + 1.0);
 }
 
-/// Kernels of 1 us that a host launches every 10 us: nine of ten microseconds are waits for launches, in every part of the report that says where time goes.
+/// Kernels of 1 us that a host launches every 10 us: nine of ten microseconds are waits for
+/// launches, in every part of the report that says where time goes.
 #[test]
 fn waits_for_launches_are_told() {
     let nodes: Vec<_> = (0..10).map(|_| (WORK, 1, &[][..])).collect();
     let platform = format!("{TWO}npu: {{launch: 10 us}}\n");
-    let mut asked = config(&platform, Workload::uniform(program(&nodes), 2), BackendKind::Analytical);
+    let mut asked =
+        config(&platform, Workload::uniform(program(&nodes), 2), BackendKind::Analytical);
     asked.watch.detail = true;
     let report = run(&asked, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report;
     let class = &report.classes[0];
-    assert_eq!((report.step_time_ns, class.compute_ns, class.exposed_launch_ns), (101_000.0, 10_000.0, 91_000.0));
+    assert_eq!(
+        (report.step_time_ns, class.compute_ns, class.exposed_launch_ns),
+        (101_000.0, 10_000.0, 91_000.0)
+    );
     assert_eq!((class.idle_ns, class.exposed_comm_ns), (0.0, 0.0));
     let detail = report.detail.as_ref().expect("asked for");
-    let spent = |parts: &[stats::PathPart]| parts.iter().map(|p| (p.name.clone(), p.ns)).collect::<Vec<_>>();
-    assert_eq!(spent(&detail.critical_path.by_kind), [("launch".to_string(), 91_000.0), ("compute".into(), 10_000.0)]);
+    let spent = |parts: &[stats::PathPart]| {
+        parts.iter().map(|p| (p.name.clone(), p.ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        spent(&detail.critical_path.by_kind),
+        [("launch".to_string(), 91_000.0), ("compute".into(), 10_000.0)]
+    );
     assert_eq!(detail.layers.iter().map(|layer| layer.exposed_launch_ns).sum::<f64>(), 91_000.0);
     assert_eq!(report.operations.iter().map(|op| op.total_ns).sum::<f64>(), 2.0 * 10_000.0);
 }
 
-/// While something communicates, waiting for a launch is communication's; a collective that waits for its own launch doesn't communicate yet.
+/// While something communicates, waiting for a launch is communication's; a collective that waits
+/// for its own launch doesn't communicate yet.
 #[test]
 fn a_wait_beside_communication_is_communications() {
     let reduce = collective(CollectiveKind::AllReduce, 100_000, 0);
@@ -102,15 +119,16 @@ fn a_wait_beside_communication_is_communications() {
     let report = run(&config(&platform, workload, BackendKind::Analytical), &mut |_| true)
         .unwrap_or_else(|e| panic!("{e}"))
         .report;
-    // Launched at 10 us, over after 100 us (both ways of the ring at once); the kernel is launched at 20 us and takes 1 us.
+    // Launched at 10 us, over after 100 us (both ways of the ring at once); the kernel is launched
+    // at 20 us and takes 1 us.
     let class = &report.classes[0];
     assert_eq!((class.exposed_launch_ns, class.compute_ns), (10_000.0, 1_000.0));
     assert_eq!(class.exposed_comm_ns, report.step_time_ns - 11_000.0);
     assert_eq!(class.comm_ns, report.step_time_ns - 10_000.0);
 }
 
-/// Kernels keep 0.8 of their speed for as long as a collective goes on, here 200 us: they do 160 of 400 us of work meanwhile, whether they begin
-/// with it, before it or go on after it.
+/// Kernels keep 0.8 of their speed for as long as a collective goes on, here 200 us: they do 160 of
+/// 400 us of work meanwhile, whether they begin with it, before it or go on after it.
 #[test]
 fn kernels_beside_communication_are_slower() {
     let reduce = collective(CollectiveKind::AllReduce, 200_000, 0);
@@ -122,9 +140,11 @@ fn kernels_beside_communication_are_slower() {
     let slower = "{compute: {beside: 0.8}}";
     let with: [(Op, u64, &[u64]); 3] = [(reduce, 0, &[]), (WORK, 400, &[]), (WORK, 400, &[1])];
     assert_eq!((step(&with, "{}"), step(&with, slower)), (800.0, 840.0));
-    let several: [(Op, u64, &[u64]); 4] = [(reduce, 0, &[]), (WORK, 100, &[]), (WORK, 100, &[1]), (WORK, 100, &[2])];
+    let several: [(Op, u64, &[u64]); 4] =
+        [(reduce, 0, &[]), (WORK, 100, &[]), (WORK, 100, &[1]), (WORK, 100, &[2])];
     assert_eq!(step(&several, slower), 340.0);
-    let during: [(Op, u64, &[u64]); 4] = [(WORK, 100, &[]), (WORK, 300, &[0]), (reduce, 0, &[0]), (WORK, 1, &[1])];
+    let during: [(Op, u64, &[u64]); 4] =
+        [(WORK, 100, &[]), (WORK, 300, &[0]), (reduce, 0, &[0]), (WORK, 1, &[1])];
     assert_eq!(step(&during, slower), 100.0 + 200.0 + 140.0 + 1.0);
     let outlasts: [(Op, u64, &[u64]); 2] = [(reduce, 0, &[]), (WORK, 80, &[])];
     assert_eq!(step(&outlasts, slower), 200.0);

@@ -1,4 +1,5 @@
-//! Runs with a communication library: they take what the library is predicted to take, on every preset that has one.
+//! Runs with a communication library: they take what the library is predicted to take, on every
+//! preset that has one.
 
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
 use sim::config::native;
@@ -11,8 +12,10 @@ use units::{Bytes, Span};
 const SYSTEMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems");
 
 fn preset(name: &str, set: &[(&str, &str)]) -> Platform {
-    let set: Vec<(String, String)> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    native::load_with(name, &[PathBuf::from(SYSTEMS)], &set).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
+    let set: Vec<(String, String)> =
+        set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    native::load_with(name, &[PathBuf::from(SYSTEMS)], &set)
+        .unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
 }
 
 fn config(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Config {
@@ -23,11 +26,20 @@ fn config(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> 
     let workload = Workload::uniform(program.build().expect("no edges"), platform.fabric.npus());
     let workload = Source::Built(Box::new(workload));
     let watch = Watch::default();
-    Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0, watch }
+    Config {
+        workload,
+        groups: Vec::new(),
+        platform: platform.clone(),
+        backend,
+        fold,
+        seed: 0,
+        watch,
+    }
 }
 
 fn time(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Outcome {
-    run(&config(platform, ops, backend, fold), &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+    run(&config(platform, ops, backend, fold), &mut |_| true)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 const IDLE: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
@@ -53,10 +65,18 @@ fn runs_take_what_is_predicted() {
         let platform = preset(name, &[("npus", npus)]);
         for kind in CollectiveKind::ALL {
             for bytes in [8, 100_000, 1 << 22, 1 << 28] {
-                let predicted = platform.library_choice(kind, bytes).expect("has a way").time.as_ns();
-                let report = time(&platform, &[collective(kind, bytes)], BackendKind::Analytical, true).report;
+                let predicted =
+                    platform.library_choice(kind, bytes).expect("has a way").time.as_ns();
+                let report =
+                    time(&platform, &[collective(kind, bytes)], BackendKind::Analytical, true)
+                        .report;
                 let off = report.step_time_ns - predicted;
-                assert!(off.abs() < 0.1, "{name}, {} of {bytes}: {} {predicted}", kind.name(), report.step_time_ns);
+                assert!(
+                    off.abs() < 0.1,
+                    "{name}, {} of {bytes}: {} {predicted}",
+                    kind.name(),
+                    report.step_time_ns
+                );
             }
         }
     }
@@ -66,7 +86,10 @@ fn runs_take_what_is_predicted() {
 fn folding_changes_nothing() {
     for (name, npus) in PRESETS {
         let platform = preset(name, &[("npus", npus)]);
-        let ops = [collective(CollectiveKind::AllReduce, 1 << 20), collective(CollectiveKind::AllToAll, 1 << 20)];
+        let ops = [
+            collective(CollectiveKind::AllReduce, 1 << 20),
+            collective(CollectiveKind::AllToAll, 1 << 20),
+        ];
         let folded = time(&platform, &ops, BackendKind::Analytical, true).report;
         let whole = time(&platform, &ops, BackendKind::Analytical, false).report;
         assert_eq!(folded.digest, whole.digest, "{name}");
@@ -81,7 +104,9 @@ fn queues_on_links_cost_an_eighth_at_most() {
         let platform = preset(name, &[("npus", npus)]);
         for bytes in [8, 1 << 22, 1 << 28] {
             let of = |backend| {
-                time(&platform, &[collective(CollectiveKind::AllReduce, bytes)], backend, true).report.step_time_ns
+                time(&platform, &[collective(CollectiveKind::AllReduce, bytes)], backend, true)
+                    .report
+                    .step_time_ns
             };
             let ratio = of(BackendKind::Link) / of(BackendKind::Analytical);
             assert!((0.999..1.126).contains(&ratio), "{name}, {bytes} bytes: {ratio}");
@@ -93,8 +118,13 @@ fn queues_on_links_cost_an_eighth_at_most() {
 #[test]
 fn bytes_are_accounted_for() {
     let platform = preset("dgx-a100", &[]);
-    let report =
-        time(&platform, &[collective(CollectiveKind::AllReduce, 1 << 28)], BackendKind::Analytical, true).report;
+    let report = time(
+        &platform,
+        &[collective(CollectiveKind::AllReduce, 1 << 28)],
+        BackendKind::Analytical,
+        true,
+    )
+    .report;
     assert_eq!(report.dimensions[0].bytes, 8 * 7 * (1 << 28) / 4);
 }
 
@@ -108,16 +138,19 @@ fn collectives_share_links() {
     assert!(both > 1.5 * alone && both < 2.01 * alone, "{both} {alone}");
 }
 
-/// A message alone takes start, pair and its bytes at the part of the bandwidth that one stream reaches, within a node and between two; with the
-/// library switched off only latency and bandwidth.
+/// A message alone takes start, pair and its bytes at the part of the bandwidth that one stream
+/// reaches, within a node and between two; with the library switched off only latency and
+/// bandwidth.
 #[test]
 fn messages_take_what_the_library_takes() {
     for (name, npus, peer) in [("dgx-a100", 8u32, 1i32), ("dgx-a100-16n", 16, 8)] {
         let bytes = 100_000_000;
         let step = |set: &[(&str, &str)], backend| {
-            let platform = preset(name, &[set, &[("npus", if npus == 8 { "8" } else { "16" })]].concat());
+            let platform =
+                preset(name, &[set, &[("npus", if npus == 8 { "8" } else { "16" })]].concat());
             let bytes = Bytes(bytes);
-            let programs = [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
+            let programs =
+                [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
             let program = |op: Op| {
                 let mut builder = ProgramBuilder::default();
                 builder.push(Node { id: 0, duration: Span::from_ns(1), op }, "", []);
@@ -126,12 +159,17 @@ fn messages_take_what_the_library_takes() {
             let of = |rank: i32| if rank == 0 { 1 } else { 2 * u32::from(rank == peer) };
             let workload = Workload {
                 programs: programs.into_iter().map(program).collect(),
-                ranks: (0..npus as i32).map(|rank| RankBinding { program: of(rank), slots: 0 }).collect(),
+                ranks: (0..npus as i32)
+                    .map(|rank| RankBinding { program: of(rank), slots: 0 })
+                    .collect(),
                 ..Workload::default()
             };
             let mut config = config(&platform, &[], backend, true);
             config.workload = Source::Built(Box::new(workload));
-            run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report.step_time_ns
+            run(&config, &mut |_| true)
+                .unwrap_or_else(|error| panic!("{error}"))
+                .report
+                .step_time_ns
         };
         // us, and GB/s: 0.8 of 300 and 0.925 of 25.
         let (start, pair, rate) = if npus == 8 { (8.5, 1.5, 240.0) } else { (8.5, 3.0, 23.125) };
@@ -155,10 +193,18 @@ fn an_algorithm_that_is_named_is_taken() {
         time(platform, &[op], BackendKind::Analytical, true).report.step_time_ns
     };
     assert_eq!(digest(&named), digest(&bare));
-    let hierarchy = preset("dgx-h100-16n", &[("collectives.hierarchy", "baseline"), ("scheduler.chunks", "4")]);
-    assert_eq!(hierarchy.warnings, ["without effect beside \"library\": collectives.hierarchy, scheduler.chunks"]);
-    let crossing =
-        |pxn: &str| preset("dgx-h100-16n", &[("library.network.crossing", "0.5"), ("library.network.pxn", pxn)]);
-    assert_eq!(crossing("8").warnings, ["without effect beside \"library.network.pxn\": library.network.crossing"]);
+    let hierarchy =
+        preset("dgx-h100-16n", &[("collectives.hierarchy", "baseline"), ("scheduler.chunks", "4")]);
+    assert_eq!(
+        hierarchy.warnings,
+        ["without effect beside \"library\": collectives.hierarchy, scheduler.chunks"]
+    );
+    let crossing = |pxn: &str| {
+        preset("dgx-h100-16n", &[("library.network.crossing", "0.5"), ("library.network.pxn", pxn)])
+    };
+    assert_eq!(
+        crossing("8").warnings,
+        ["without effect beside \"library.network.pxn\": library.network.crossing"]
+    );
     assert_eq!(crossing("null").warnings, [""; 0]);
 }

@@ -1,4 +1,5 @@
-//! Memory in whole runs: the pool of the paper's worked example, overlap, turns, and what is refused.
+//! Memory in whole runs: the pool of the paper's worked example, overlap, turns, and what is
+//! refused.
 
 #[path = "common/built.rs"]
 #[allow(dead_code)] // shared with other tests; not all of it is used here
@@ -11,7 +12,8 @@ use stats::{Class, Report};
 use std::collections::BTreeMap;
 use units::{Bytes, Span};
 
-/// Section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; bandwidths of our own.
+/// Section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; bandwidths of
+/// our own.
 const EXAMPLE: &str = "topology: SW(16)_SW(16)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nremote_memory: \
     {model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 1 TB, chunk: 1 MB, \
     memory_side: {bandwidth: 100 GB/s}, npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}\n";
@@ -24,34 +26,53 @@ fn memory(store: bool, bytes: u64, reach: Reach) -> Op {
 fn everywhere(ranks: u32, nodes: &[(Op, &[u64])]) -> Workload {
     let mut builder = ProgramBuilder::default();
     for (id, (op, after)) in nodes.iter().enumerate() {
-        builder.push(Node { id: id as u64, duration: Span::from_ns(10), op: *op }, "n", after.iter().copied());
+        builder.push(
+            Node { id: id as u64, duration: Span::from_ns(10), op: *op },
+            "n",
+            after.iter().copied(),
+        );
     }
     Workload::uniform(builder.build().expect("ids are unique"), ranks)
 }
 
 fn report(platform: &str, workload: Workload) -> Report {
-    run(&config(platform, workload, BackendKind::Analytical), &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report
+    run(&config(platform, workload, BackendKind::Analytical), &mut |_| true)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .report
 }
 
 fn parts(class: &Class) -> [f64; 5] {
-    [class.compute_ns, class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns, class.idle_ns]
+    [
+        class.compute_ns,
+        class.exposed_comm_ns,
+        class.exposed_remote_ns,
+        class.exposed_local_ns,
+        class.idle_ns,
+    ]
 }
 
-/// Loads of a tensor of W on each of 256 GPUs, piece by piece: every GPU takes an equal piece by every group and switch.
+/// Loads of a tensor of W on each of 256 GPUs, piece by piece: every GPU takes an equal piece by
+/// every group and switch.
 fn counted(w: u64) -> BTreeMap<(&'static str, u64, u64), u64> {
     let mut links = BTreeMap::new();
     let piece = w / 8 / 4;
-    for (gpu, group, switch) in (0..256).flat_map(|g| (0..8).flat_map(move |m| (0..4).map(move |s| (g, m, s)))) {
-        for link in
-            [("group", group, 0), ("group-switch", group, switch), ("switch-node", switch, gpu / 16), ("gpu", gpu, 0)]
-        {
+    for (gpu, group, switch) in
+        (0..256).flat_map(|g| (0..8).flat_map(move |m| (0..4).map(move |s| (g, m, s))))
+    {
+        for link in [
+            ("group", group, 0),
+            ("group-switch", group, switch),
+            ("switch-node", switch, gpu / 16),
+            ("gpu", gpu, 0),
+        ] {
             *links.entry(link).or_default() += piece;
         }
     }
     links
 }
 
-/// "Each remote memory module will have 32W", each link 8W, 4W to a node; and the time of a run is that of those loads in step.
+/// "Each remote memory module will have 32W", each link 8W, 4W to a node; and the time of a run is
+/// that of those loads in step.
 #[test]
 fn the_worked_example_by_counting_and_by_simulation() {
     let w = 64_000_000;
@@ -65,10 +86,15 @@ fn the_worked_example_by_counting_and_by_simulation() {
         assert_eq!(bytes, expected, "{link}");
     }
     let report = report(EXAMPLE, everywhere(256, &[(memory(false, w, Reach::Remote), &[])]));
-    // 8 W over chunks of 1 MB; 10 us from a group, 10 us to a node (half a chunk), 125 kB at 256 GB/s to a GPU.
+    // 8 W over chunks of 1 MB; 10 us from a group, 10 us to a node (half a chunk), 125 kB at 256
+    // GB/s to a GPU.
     let (stages, t1, t2, t3) = (8 * w / 1_000_000, 10_000.0_f64, 10_000.0, 125_000.0 / 256.0);
     let expected = t1 + t1.max(t2) + (stages - 2) as f64 * t1.max(t2).max(t3) + t2.max(t3) + t3;
-    assert!((report.step_time_ns - expected).abs() < 0.001 * stages as f64, "{} {expected}", report.step_time_ns);
+    assert!(
+        (report.step_time_ns - expected).abs() < 0.001 * stages as f64,
+        "{} {expected}",
+        report.step_time_ns
+    );
     assert_eq!(report.classes.len(), 1);
     assert_eq!(parts(&report.classes[0]), [0.0, 0.0, report.step_time_ns, 0.0, 0.0]);
     assert_eq!(report.symmetry.classes, 1, "pools fold: {}", report.symmetry.reason);
@@ -83,7 +109,8 @@ fn the_worked_example_in_switch() {
     assert_eq!(report.step_time_ns, t1 + t2 * stages as f64 + t3);
 }
 
-/// 1 ms of loading beside 10 ns of compute and a collective; what is left exposed is the rest of the load.
+/// 1 ms of loading beside 10 ns of compute and a collective; what is left exposed is the rest of
+/// the load.
 #[test]
 fn prefetching_hides_behind_what_runs_beside() {
     let platform = "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n\
@@ -124,8 +151,7 @@ fn refused(platform: &str, op: Op) -> String {
 #[test]
 fn impossible_accesses_are_refused_with_the_numbers() {
     let large = refused(EXAMPLE, memory(false, 40_000_000_000, Reach::Remote));
-    let numbers =
-        "40 GB for each of 256 NPUs are 10240000000000 bytes, more than the 8000000000000 that remote memory holds";
+    let numbers = "40 GB for each of 256 NPUs are 10240000000000 bytes, more than the 8000000000000 that remote memory holds";
     assert!(large.contains(numbers), "{large}");
     let link = "topology: SW(256)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\n\
                 remote_memory: {sharing: pool, latency: 1 us, bandwidth: 100 GB/s}\n";
@@ -137,7 +163,8 @@ fn impossible_accesses_are_refused_with_the_numbers() {
     assert!(switchless.contains("hierarchical"), "{switchless}");
 }
 
-/// Every model of memory, on either backend, over any network: all ranks fold, and a 4,096-NPU pool is one rank's work.
+/// Every model of memory, on either backend, over any network: all ranks fold, and a 4,096-NPU pool
+/// is one rank's work.
 #[test]
 fn every_network_and_memory_folds() {
     let pools = [
@@ -163,13 +190,19 @@ fn every_network_and_memory_folds() {
             (collective(CollectiveKind::AllReduce, 4096, 0), &[1]),
             (memory(true, 1 << 24, Reach::Remote), &[2]),
         ];
-        let outcome = run(&config(&text, everywhere(4096, &ops), BackendKind::Analytical), &mut |_| true);
+        let outcome =
+            run(&config(&text, everywhere(4096, &ops), BackendKind::Analytical), &mut |_| true);
         let outcome = outcome.unwrap_or_else(|error| panic!("{text}\n{error}"));
-        assert_eq!((outcome.simulated_ranks, outcome.report.classes.len()), (1, 1), "{network} {pool}");
+        assert_eq!(
+            (outcome.simulated_ranks, outcome.report.classes.len()),
+            (1, 1),
+            "{network} {pool}"
+        );
     }
 }
 
-/// A program whose nodes compute 10 ns each, one after the other, and hold bytes: (allocates, frees).
+/// A program whose nodes compute 10 ns each, one after the other, and hold bytes: (allocates,
+/// frees).
 fn holding(holds: &[(u64, u64)]) -> Workload {
     let mut builder = ProgramBuilder::default();
     for (id, &(allocates, frees)) in holds.iter().enumerate() {
@@ -178,7 +211,8 @@ fn holding(holds: &[(u64, u64)]) -> Workload {
         builder.hold(id, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
     }
     let mut workload = Workload::uniform(builder.build().expect("ids are unique"), 2);
-    workload.footprints = vec![Footprint { weights: 300, gradients: 100, optimizer: 100, activations: 150 }];
+    workload.footprints =
+        vec![Footprint { weights: 300, gradients: 100, optimizer: 100, activations: 150 }];
     workload
 }
 
@@ -197,7 +231,11 @@ fn the_peak_is_what_is_held_at_once() {
     assert_eq!(report(&small(""), holding(&TENSORS)).classes[0].peak_memory_bytes, 500 + 150);
     let mut watched = config(&small(""), holding(&TENSORS), BackendKind::Analytical);
     watched.watch.detail = true;
-    let detail = run(&watched, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report.detail.expect("asked for");
+    let detail = run(&watched, &mut |_| true)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .report
+        .detail
+        .expect("asked for");
     let line = &detail.memory[0].bytes;
     // Four nodes of 10 ns: 600, 650, 650 and 600 bytes.
     assert_eq!([1, 3, 5, 7].map(|i| line[line.len() * i / 8]), [600, 650, 650, 600]);
@@ -212,40 +250,67 @@ fn the_peak_is_what_is_held_at_once() {
 #[test]
 fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
     let warned = report(&small("capacity: 649 B"), holding(&TENSORS));
-    assert!(warned.warnings[0].starts_with("the workload does not fit: rank 0 needs"), "{:?}", warned.warnings);
-    assert!(report(&small("capacity: 650 B, exceeded: refuse"), holding(&TENSORS)).warnings.is_empty());
+    assert!(
+        warned.warnings[0].starts_with("the workload does not fit: rank 0 needs"),
+        "{:?}",
+        warned.warnings
+    );
+    assert!(
+        report(&small("capacity: 650 B, exceeded: refuse"), holding(&TENSORS)).warnings.is_empty()
+    );
     let refusal = |memory: &str, workload: Workload| {
         run(&config(&small(memory), workload, BackendKind::Analytical), &mut |_| true)
             .expect_err("too much")
             .to_string()
     };
     let declared = refusal("capacity: 649 B, exceeded: refuse", holding(&TENSORS));
-    assert!(declared.contains("holds 650 B at its peak, more than the 649 B of its NPU's memory"), "{declared}");
+    assert!(
+        declared.contains("holds 650 B at its peak, more than the 649 B of its NPU's memory"),
+        "{declared}"
+    );
     let mut silent = holding(&TENSORS);
     silent.footprints = Vec::new();
     let during = refusal("capacity: 149 B, exceeded: refuse", silent);
-    assert!(during.contains("rank 0 node 1: holds 150 B at 10 ns, more than the 149 B"), "{during}");
+    assert!(
+        during.contains("rank 0 node 1: holds 150 B at 10 ns, more than the 149 B"),
+        "{during}"
+    );
     let kept = refusal("capacity: 499 B, exceeded: spill", holding(&TENSORS));
-    assert!(kept.contains("holds 500 B all along, which can't be moved out, more than the 499 B"), "{kept}");
+    assert!(
+        kept.contains("holds 500 B all along, which can't be moved out, more than the 499 B"),
+        "{kept}"
+    );
 }
 
-/// 20 of 150 bytes don't fit: out at the second node (3 + 2 ns), back at the last one, which frees 100 with 80 inside.
+/// 20 of 150 bytes don't fit: out at the second node (3 + 2 ns), back at the last one, which frees
+/// 100 with 80 inside.
 #[test]
 fn what_does_not_fit_spills_and_comes_back() {
     let report = report(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS));
     assert_eq!(parts(&report.classes[0]), [40.0, 0.0, 10.0, 0.0, 0.0]);
     assert_eq!(report.classes[0].peak_memory_bytes, 650);
-    let mut single = config(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS), BackendKind::Analytical);
+    let mut single = config(
+        &small("capacity: 630 B, exceeded: spill"),
+        holding(&TENSORS),
+        BackendKind::Analytical,
+    );
     single.fold = false;
     let unfolded = run(&single, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report;
     assert_eq!(serde_json::to_string(&unfolded).ok(), serde_json::to_string(&report).ok());
 }
 
-/// 1 GB/s of 3 GB/s are left beside a ring of 1 GB/s: kernels bound by memory take three times as long meanwhile.
+/// 1 GB/s of 3 GB/s are left beside a ring of 1 GB/s: kernels bound by memory take three times as
+/// long meanwhile.
 #[test]
 fn communication_takes_its_part_of_the_memory() {
-    let kernel = Op::Compute { operations: Some(1), bytes: Some(Bytes(300)), cpu: false, kernel: Kernel::Other };
-    let ops = [(kernel, &[][..]), (collective(CollectiveKind::AllGather, 1_000, 0), &[]), (kernel, &[0])];
+    let kernel = Op::Compute {
+        operations: Some(1),
+        bytes: Some(Bytes(300)),
+        cpu: false,
+        kernel: Kernel::Other,
+    };
+    let ops =
+        [(kernel, &[][..]), (collective(CollectiveKind::AllGather, 1_000, 0), &[]), (kernel, &[0])];
     let step = |contention: bool| {
         let platform = format!(
             "topology: Ring(2)\nlinks: {{bandwidth: 1 GB/s, latency: 0 ns}}\nscheduler: {{endpoint_delay: 0 ns}}\n\
@@ -256,9 +321,12 @@ fn communication_takes_its_part_of_the_memory() {
     assert_eq!((step(false), step(true)), (200.0, 300.0 + 300.0));
     let platform = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\n\
                     npu: {memory: {bandwidth: 2 GB/s, contention: true}}\n";
-    let error =
-        run(&config(platform, everywhere(2, &ops), BackendKind::Analytical), &mut |_| true).expect_err("none left");
-    assert!(error.to_string().contains("communication at 1 GB/s moves twice that in memory of 2 GB/s"), "{error}");
+    let error = run(&config(platform, everywhere(2, &ops), BackendKind::Analytical), &mut |_| true)
+        .expect_err("none left");
+    assert!(
+        error.to_string().contains("communication at 1 GB/s moves twice that in memory of 2 GB/s"),
+        "{error}"
+    );
 }
 
 /// m bytes up and m down, two hops; 2 (n-1) / n m for the best algorithm at the ends.
@@ -271,7 +339,10 @@ fn switches_reduce() {
              collectives: {{all_reduce: {algorithm}}}\n"
         );
         let workload = everywhere(n, &[(collective(CollectiveKind::AllReduce, m, 0), &[])]);
-        run(&config(&platform, workload, backend), &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report.step_time_ns
+        run(&config(&platform, workload, backend), &mut |_| true)
+            .unwrap_or_else(|e| panic!("{e}"))
+            .report
+            .step_time_ns
     };
     assert_eq!(step("in_network", BackendKind::Analytical), 1_000.0 + 10_000.0);
     // Link queues store and forward at the switch: m over each of the two links.

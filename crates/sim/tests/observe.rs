@@ -1,4 +1,5 @@
-//! What is told of a watched run: it sums to what every run reports, and cases small enough to work out by hand.
+//! What is told of a watched run: it sums to what every run reports, and cases small enough to work
+//! out by hand.
 
 #[path = "common/built.rs"]
 mod built;
@@ -95,9 +96,13 @@ proptest! {
     }
 }
 
-/// Runs one program a rank on NPUs joined by a switch: 1 us a hop, 1 GB/s, and computations of 10 ns.
+/// Runs one program a rank on NPUs joined by a switch: 1 us a hop, 1 GB/s, and computations of 10
+/// ns.
 fn by_hand(programs: &[&[(Op, &[u64])]]) -> Report {
-    let text = format!("topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n", programs.len());
+    let text = format!(
+        "topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n",
+        programs.len()
+    );
     let mut config = built::config(&text, built::workload(programs, &[]), BackendKind::Analytical);
     config.watch = Watch { detail: true, ..Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
@@ -111,16 +116,31 @@ fn path(report: &Report) -> Vec<(u64, &str, &str)> {
 #[test]
 fn a_collective_waits_for_its_last_member() {
     let cast = collective(CollectiveKind::Broadcast, 1000, 0);
-    let report = by_hand(&[&[(WORK, &[]), (WORK, &[0]), (WORK, &[1]), (cast, &[2])], &[(WORK, &[]), (cast, &[0])]]);
-    let expected = [(0, "n0", "start"), (0, "n1", "dependency"), (0, "n2", "dependency"), (1, "n1", "last member")];
+    let report = by_hand(&[
+        &[(WORK, &[]), (WORK, &[0]), (WORK, &[1]), (cast, &[2])],
+        &[(WORK, &[]), (cast, &[0])],
+    ]);
+    let expected = [
+        (0, "n0", "start"),
+        (0, "n1", "dependency"),
+        (0, "n2", "dependency"),
+        (1, "n1", "last member"),
+    ];
     assert_eq!(path(&report), expected);
 }
 
 #[test]
 fn a_receive_waits_for_its_sender() {
-    let report =
-        by_hand(&[&[(WORK, &[]), (WORK, &[0]), (send(1, 1000), &[1])], &[(recv(-1, 1000), &[]), (WORK, &[0])]]);
-    let expected = [(0, "n0", "start"), (0, "n1", "dependency"), (1, "n0", "message"), (1, "n1", "dependency")];
+    let report = by_hand(&[
+        &[(WORK, &[]), (WORK, &[0]), (send(1, 1000), &[1])],
+        &[(recv(-1, 1000), &[]), (WORK, &[0])],
+    ]);
+    let expected = [
+        (0, "n0", "start"),
+        (0, "n1", "dependency"),
+        (1, "n0", "message"),
+        (1, "n1", "dependency"),
+    ];
     assert_eq!(path(&report), expected);
 }
 
@@ -134,8 +154,9 @@ fn compute_that_waits_for_the_npu_says_so() {
 fn a_receive_costs_what_its_message_takes_not_since_when_it_is_posted() {
     let late = [(WORK, [].as_slice()), (WORK, &[0]), (send(1, 1000), &[1])];
     let report = by_hand(&[&late, &[(recv(-1, 1000), &[]), (WORK, &[0])]]);
-    let operation =
-        |kind: &str| report.operations.iter().find(|operation| operation.kind == kind).expect("there is one");
+    let operation = |kind: &str| {
+        report.operations.iter().find(|operation| operation.kind == kind).expect("there is one")
+    };
     let (receive, send) = (operation("recv"), operation("send"));
     assert_eq!(receive.cost_ns, send.cost_ns);
     assert!(receive.total_ns > receive.cost_ns, "posted before the sender computes: {receive:?}");
@@ -145,24 +166,32 @@ fn a_receive_costs_what_its_message_takes_not_since_when_it_is_posted() {
 
 #[test]
 fn the_host_is_a_part_of_its_own() {
-    let host = Op::Compute { operations: None, bytes: None, cpu: true, kernel: graph::Kernel::Other };
+    let host =
+        Op::Compute { operations: None, bytes: None, cpu: true, kernel: graph::Kernel::Other };
     let report = by_hand(&[&[(host, &[]), (WORK, &[0])], &[(WORK, &[])]]);
     let class = |rank: usize| &report.classes[rank];
     assert!(class(0).exposed_host_ns > 0.0);
     assert_eq!(class(0).idle_ns, 0.0);
     assert_eq!(class(1).exposed_host_ns, 0.0);
-    let layer = detail_of(&report).layers.iter().find(|layer| layer.host_ns > 0.0).expect("the host's");
+    let layer =
+        detail_of(&report).layers.iter().find(|layer| layer.host_ns > 0.0).expect("the host's");
     assert_eq!(layer.exposed_host_ns, class(0).exposed_host_ns);
 }
 
 #[test]
 fn exposed_communication_is_charged_to_what_ends_first() {
-    // Two messages leave at once; the short one ends first, then the long one is exposed for the rest.
-    let report =
-        by_hand(&[&[(send(1, 1000), &[]), (send(1, 3000), &[])], &[(recv(-1, 1000), &[]), (recv(-1, 3000), &[])]]);
+    // Two messages leave at once; the short one ends first, then the long one is exposed for the
+    // rest.
+    let report = by_hand(&[
+        &[(send(1, 1000), &[]), (send(1, 3000), &[])],
+        &[(recv(-1, 1000), &[]), (recv(-1, 3000), &[])],
+    ]);
     let of = |name: &str| {
         let layers = &detail_of(&report).layers;
-        layers.iter().find(|l| l.rank_class == 0 && l.layer == name).map(|l| (l.comm_ns, l.exposed_comm_ns))
+        layers
+            .iter()
+            .find(|l| l.rank_class == 0 && l.layer == name)
+            .map(|l| (l.comm_ns, l.exposed_comm_ns))
     };
     let (short, long) = (of("n0").expect("a layer"), of("n1").expect("a layer"));
     // Two hops of 500 ns; the messages share the link: 1 us, then 3 us.
@@ -173,6 +202,10 @@ fn exposed_communication_is_charged_to_what_ends_first() {
 #[test]
 fn an_unwatched_run_has_no_detail() {
     let text = "topology: Ring(2)\nlinks: [{ bandwidth: 1 GB/s, latency: 0 ns }]\n";
-    let config = built::config(text, built::workload(&[&[(WORK, &[])], &[(WORK, &[])]], &[]), BackendKind::Analytical);
+    let config = built::config(
+        text,
+        built::workload(&[&[(WORK, &[])], &[(WORK, &[])]], &[]),
+        BackendKind::Analytical,
+    );
     assert!(run(&config, &mut |_| true).is_ok_and(|outcome| outcome.report.detail.is_none()));
 }

@@ -1,7 +1,8 @@
 //! Text workloads: times worked out by hand, and text out and in again runs the same.
 //!
-//! Formula: a ring all-reduce of `m` bytes on `p` NPUs, one chunk, no endpoint delay, takes `2 (p-1) (m / (p bandwidth) + latency)`
-//! (docs/collectives.md); the loops add up as docs/text-workloads.md says.
+//! Formula: a ring all-reduce of `m` bytes on `p` NPUs, one chunk, no endpoint delay, takes `2
+//! (p-1) (m / (p bandwidth) + latency)` (docs/collectives.md); the loops add up as
+//! docs/text-workloads.md says.
 
 #[path = "common/scratch.rs"]
 mod scratch;
@@ -14,11 +15,11 @@ use trace::text::{Layers, parse, recover};
 
 const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
 /// 1 byte a ns and a direction, 100 ns a link.
-const RING: &str =
-    "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
+const RING: &str = "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
 
 fn config(path: &str, platform: &str, backend: BackendKind, fold: bool) -> Config {
-    let platform = native::from_yaml(platform, "p.yml", &[]).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let platform = native::from_yaml(platform, "p.yml", &[])
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Config {
         workload: Source::Traces(path.into()),
         groups: Vec::new(),
@@ -35,13 +36,27 @@ fn outcome(config: &Config) -> Outcome {
 }
 
 /// The report of `passes` passes, in ns and as JSON.
-fn report(layers: &Layers, passes: u32, sizes: &[u32], platform: &str, backend: BackendKind) -> (f64, String) {
-    let mut workload = layers.workload(passes, Some(sizes), "t.txt").unwrap_or_else(|problems| panic!("{problems:#?}"));
+fn report(
+    layers: &Layers,
+    passes: u32,
+    sizes: &[u32],
+    platform: &str,
+    backend: BackendKind,
+) -> (f64, String) {
+    let mut workload = layers
+        .workload(passes, Some(sizes), "t.txt")
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     // They count what the text says and the loop doesn't use, which is not written back.
     workload.notes.clear();
-    let config = Config { workload: Source::Built(Box::new(workload)), ..config("", platform, backend, true) };
+    let config = Config {
+        workload: Source::Built(Box::new(workload)),
+        ..config("", platform, backend, true)
+    };
     let outcome = outcome(&config);
-    (outcome.finish(0).as_ns(), serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"))
+    (
+        outcome.finish(0).as_ns(),
+        serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"),
+    )
 }
 
 /// ns of a ring all-reduce on `RING`.
@@ -50,12 +65,16 @@ fn all_reduce(bytes: f64) -> f64 {
 }
 
 fn close(name: &str, measured: f64, expected: f64) {
-    println!("{name}: expected {expected} ns, measured {measured} ns, deviation {}", measured - expected);
+    println!(
+        "{name}: expected {expected} ns, measured {measured} ns, deviation {}",
+        measured - expected
+    );
     assert!((measured - expected).abs() < 1e-6, "{name}: {measured} instead of {expected}");
 }
 
-/// Forward 10 + 20, gradients of the weights 40 and 30, of the inputs 50; the second layer's all-reduce of 8,000 bytes takes 12,600 ns and
-/// ends long after the first layer's, of 800 bytes, could have.
+/// Forward 10 + 20, gradients of the weights 40 and 30, of the inputs 50; the second layer's
+/// all-reduce of 8,000 bytes takes 12,600 ns and ends long after the first layer's, of 800 bytes,
+/// could have.
 #[test]
 fn two_data_parallel_layers_take_what_the_loop_says() {
     let body = "DATA\n2\na -1 10 NONE 0 99 NONE 0 30 ALLREDUCE 800 7\nb -1 20 NONE 0 50 NONE 0 40 ALLREDUCE 8000 9\n";
@@ -66,16 +85,19 @@ fn two_data_parallel_layers_take_what_the_loop_says() {
     let second = started + all_reduce(8000.0);
     let first = second + all_reduce(800.0);
     for backend in BACKENDS {
-        let platform = format!("{RING}  ").replace("chunks: 1", "chunks: 1, active_chunks: 1, queues_per_dim: 1");
+        let platform = format!("{RING}  ")
+            .replace("chunks: 1", "chunks: 1, active_chunks: 1, queues_per_dim: 1");
         let one = report(&layers, 1, &[4], &platform, backend).0;
         close("one pass", one, (first + 7.0).max(second + 9.0).max(compute));
-        // The next pass waits for the first layer, whose update takes 7 ns; by then the second is done.
+        // The next pass waits for the first layer, whose update takes 7 ns; by then the second is
+        // done.
         let two = report(&layers, 2, &[4], &platform, backend).0;
         close("two passes", two, 2.0 * (first + 7.0));
     }
 }
 
-/// Activations are exchanged before the next layer and input gradients beside the weight gradients, each followed by the update.
+/// Activations are exchanged before the next layer and input gradients beside the weight gradients,
+/// each followed by the update.
 #[test]
 fn a_hybrid_layer_waits_for_its_exchanges() {
     let text = |kind: &str| {
@@ -133,7 +155,9 @@ fn text_out_and_in_again_runs_the_same() {
         format!("HYBRID_MODEL_DATA\n{BODY}"),
         format!("HYBRID_CUSTOMIZED\n4\n{custom}"),
         format!("HYBRID_TRANSFORMER {group}\n{BODY}"),
-        format!("HYBRID_TRANSFORMER_FWD_IN_BCKWD {group} checkpoints: 1 0 checkpoint_initiates: 1 3\n{BODY}"),
+        format!(
+            "HYBRID_TRANSFORMER_FWD_IN_BCKWD {group} checkpoints: 1 0 checkpoint_initiates: 1 3\n{BODY}"
+        ),
         format!("HYBRID_DLRM 2\n{dlrm}"),
         format!("HYBRID_DLRM_ENHANCED 1\n{dlrm}"),
         format!("MICRO\n{BODY}"),
@@ -145,36 +169,43 @@ fn text_out_and_in_again_runs_the_same() {
         (vec![8], format!("topology: Ring(8)\n{links}")),
     ];
     for text in &texts {
-        let layers = parse(text.as_bytes(), "t.txt").unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
+        let layers = parse(text.as_bytes(), "t.txt")
+            .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
         assert_eq!(parse(layers.to_string().as_bytes(), "t.txt").as_ref(), Ok(&layers));
         for ((sizes, platform), backend) in
             machines.iter().flat_map(|machine| BACKENDS.map(|backend| (machine, backend)))
         {
             let workload = layers.workload(2, Some(sizes), "t.txt").expect("it fits");
-            let (back, passes) =
-                recover(&workload, None, &|node| node.duration).unwrap_or_else(|p| panic!("{text}\n{p:#?}"));
+            let (back, passes) = recover(&workload, None, &|node| node.duration)
+                .unwrap_or_else(|p| panic!("{text}\n{p:#?}"));
             let again = parse(back.to_string().as_bytes(), "t.txt").expect("printed text reads");
-            let (before, after) =
-                (report(&layers, 2, sizes, platform, backend), report(&again, passes, sizes, platform, backend));
+            let (before, after) = (
+                report(&layers, 2, sizes, platform, backend),
+                report(&again, passes, sizes, platform, backend),
+            );
             assert_eq!(before.1, after.1, "{text}became\n{again}on {platform}");
         }
     }
 }
 
-/// By its path, with nothing said of its format; folded and written as Chakra traces it stays the same step.
+/// By its path, with nothing said of its format; folded and written as Chakra traces it stays the
+/// same step.
 #[test]
 fn a_text_runs_by_its_path_folded_and_as_chakra() {
     let folder = Scratch::new("text-runs");
     let text = format!("HYBRID_TRANSFORMER\tmodel_parallel_NPU_group: 4\n{BODY}");
     let path = folder.write("model.txt", &text);
     let platform = "topology: Ring(4)_Switch(16)\nlinks: {bandwidth: 25 GB/s, latency: 700 ns}\n";
-    let json = |outcome: &Outcome| serde_json::to_string_pretty(&outcome.report).expect("a report is JSON");
+    let json = |outcome: &Outcome| {
+        serde_json::to_string_pretty(&outcome.report).expect("a report is JSON")
+    };
     let folded = outcome(&config(&path, platform, BackendKind::Analytical, true));
     let unfolded = outcome(&config(&path, platform, BackendKind::Analytical, false));
     assert_eq!(json(&folded), json(&unfolded));
     assert_eq!((folded.simulated_ranks, unfolded.simulated_ranks), (1, 64));
 
-    let workload = trace::read(path.as_ref(), Some(&[4, 16]), &[], 1, &ReadOptions::default()).expect("it reads");
+    let workload = trace::read(path.as_ref(), Some(&[4, 16]), &[], 1, &ReadOptions::default())
+        .expect("it reads");
     for ending in ["compact", "chakra"] {
         let written = std::path::PathBuf::from(folder.file(ending));
         std::fs::create_dir_all(&written).expect("a temporary folder");
@@ -187,8 +218,10 @@ fn a_text_runs_by_its_path_folded_and_as_chakra() {
                 groups = sim::config::astra_sim::groups(&file, Some(64)).expect("the groups read");
             }
         }
-        let config =
-            Config { groups, ..config(&written.display().to_string(), platform, BackendKind::Analytical, true) };
+        let config = Config {
+            groups,
+            ..config(&written.display().to_string(), platform, BackendKind::Analytical, true)
+        };
         let again = outcome(&config);
         assert_eq!(again.finish(0), folded.finish(0), "{ending}");
         assert_eq!(again.report.digest, folded.report.digest, "{ending}");
@@ -199,8 +232,12 @@ fn a_text_runs_by_its_path_folded_and_as_chakra() {
 fn what_a_text_cannot_take_is_refused() {
     let folder = Scratch::new("text-refused");
     let path = folder.write("model.txt", format!("DATA\n{BODY}"));
-    let read = |groups: &[(String, Vec<u32>)], options| trace::read(path.as_ref(), Some(&[4]), groups, 1, &options);
-    let said = |found: Result<graph::Workload, Vec<graph::Problem>>| found.expect_err("it can't")[0].message.clone();
+    let read = |groups: &[(String, Vec<u32>)], options| {
+        trace::read(path.as_ref(), Some(&[4]), groups, 1, &options)
+    };
+    let said = |found: Result<graph::Workload, Vec<graph::Problem>>| {
+        found.expect_err("it can't")[0].message.clone()
+    };
     let group = [("1".to_string(), vec![0, 1])];
     assert!(said(read(&group, ReadOptions::default())).contains("communicator group file"));
     assert!(said(read(&[], ReadOptions { replay: true })).contains("can't be replayed"));
@@ -210,22 +247,27 @@ fn what_a_text_cannot_take_is_refused() {
     // Any other text is still refused as no trace.
     let other = folder.write("notes.txt", "shopping\nmilk\n");
     assert!(
-        said(trace::read(other.as_ref(), None, &[], 1, &ReadOptions::default())).contains("no Chakra trace but text")
+        said(trace::read(other.as_ref(), None, &[], 1, &ReadOptions::default()))
+            .contains("no Chakra trace but text")
     );
 }
 
-/// The factor on compute is left out of a text, because a simulation divides by it; what takes no time is said.
+/// The factor on compute is left out of a text, because a simulation divides by it; what takes no
+/// time is said.
 #[test]
 fn a_text_has_the_times_of_its_platform() {
     let layers = parse(format!("DATA\n{BODY}").as_bytes(), "t.txt").expect("it is right");
     let mut workload = layers.workload(2, Some(&[4]), "t.txt").expect("it runs");
-    let on = |more: &str| config("", &format!("{RING}{more}"), BackendKind::Analytical, true).platform;
-    let text = sim::text::text(&workload, &on("npu: {compute: {model: recorded, scale: 7}}\n")).expect("a DATA loop");
+    let on =
+        |more: &str| config("", &format!("{RING}{more}"), BackendKind::Analytical, true).platform;
+    let text = sim::text::text(&workload, &on("npu: {compute: {model: recorded, scale: 7}}\n"))
+        .expect("a DATA loop");
     // What the loop doesn't use is not written back.
     let again = text.layers.workload(text.passes, Some(&[4]), "").expect("it runs");
     assert_eq!(*again.programs[0], *workload.programs[0]);
     assert_eq!((text.passes, text.warnings.len()), (2, 0));
-    let timeless = parse(b"DATA\n1\na -1 0 NONE 0 1 NONE 0 1 NONE 0 0\n", "t.txt").expect("it is right");
+    let timeless =
+        parse(b"DATA\n1\na -1 0 NONE 0 1 NONE 0 1 NONE 0 0\n", "t.txt").expect("it is right");
     let timeless = timeless.workload(1, Some(&[4]), "").expect("it runs");
     let warnings = sim::text::text(&timeless, &on("")).expect("a DATA loop").warnings;
     assert!(warnings.len() == 1 && warnings[0].contains("a.forward"), "{warnings:?}");
@@ -235,7 +277,8 @@ fn a_text_has_the_times_of_its_platform() {
     replayed.scheduler.replay_only = true;
     let problems = sim::text::text(&workload, &replayed).expect_err("durations would be lost");
     assert!(problems.len() == 1 && problems[0].place == "scheduler.replay_only", "{problems:#?}");
-    let small = config("", &RING.replace("Ring(4)", "Ring(2)"), BackendKind::Analytical, true).platform;
+    let small =
+        config("", &RING.replace("Ring(4)", "Ring(2)"), BackendKind::Analytical, true).platform;
     let problems = sim::text::text(&workload, &small).expect_err("too few NPUs");
     assert!(problems[0].to_string().contains("has 2 NPUs, the workload 4 ranks"), "{problems:#?}");
 }

@@ -1,6 +1,8 @@
-//! Orders of dimensions chosen chunk by chunk: never later than the baseline, close to the bound, the same bytes in all.
+//! Orders of dimensions chosen chunk by chunk: never later than the baseline, close to the bound,
+//! the same bytes in all.
 //!
-//! The rules of each scheduler are tested in `sim/src/scheduler`; that every order keeps the collective's promise, in `collective::prove`.
+//! The rules of each scheduler are tested in `sim/src/scheduler`; that every order keeps the
+//! collective's promise, in `collective::prove`.
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use proptest::prelude::*;
@@ -12,38 +14,66 @@ use units::{Bytes, Span};
 
 fn preset(name: &str, set: &[(&str, &str)]) -> Platform {
     let systems = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems"));
-    let set: Vec<(String, String)> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    native::load_with(name, &[systems], &set).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
+    let set: Vec<(String, String)> =
+        set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    native::load_with(name, &[systems], &set)
+        .unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
 }
 
-fn time(platform: Platform, kind: CollectiveKind, bytes: u64, backend: BackendKind, fold: bool) -> Outcome {
-    let op = Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+fn time(
+    platform: Platform,
+    kind: CollectiveKind,
+    bytes: u64,
+    backend: BackendKind,
+    fold: bool,
+) -> Outcome {
+    let op =
+        Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
     let mut program = ProgramBuilder::default();
     program.push(Node { id: 0, duration: Span::ZERO, op }, "collective", []);
     let workload = Workload::uniform(program.build().expect("one node"), platform.fabric.npus());
     let workload = Source::Built(Box::new(workload));
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch: Watch::default() };
+    let config = Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch::default(),
+    };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Bandwidth of an NPU over its dimensions, GB/s (ASTRA-sim 2.0, Table II): `2 m (1 - 1/N)` over it is the bound.
-const PLATFORMS: [(&str, f64); 3] = [("paper-w-2d", 500.0), ("paper-conv-3d", 350.0), ("paper-conv-4d", 600.0)];
+/// Bandwidth of an NPU over its dimensions, GB/s (ASTRA-sim 2.0, Table II): `2 m (1 - 1/N)` over it
+/// is the bound.
+const PLATFORMS: [(&str, f64); 3] =
+    [("paper-w-2d", 500.0), ("paper-conv-3d", 350.0), ("paper-conv-4d", 600.0)];
 
-/// An all-reduce of 1 GB on the multi-dimensional platforms of ASTRA-sim 2.0, Table II, against the bound of all dimensions busy. Their rings are used
-/// one way, as in that paper's Table IV.
+/// An all-reduce of 1 GB on the multi-dimensional platforms of ASTRA-sim 2.0, Table II, against the
+/// bound of all dimensions busy. Their rings are used one way, as in that paper's Table IV.
 #[test]
 fn close_to_all_dimensions_busy() {
     println!("1 GB all-reduce   bound us   baseline         themis      offline greedy");
     for (name, bandwidth) in PLATFORMS {
         let bound = 2e9 * (511.0 / 512.0) / bandwidth;
         let share = |order| {
-            let set = [("scheduler.dimension_order", order), ("scheduler.policy", "smallest_first")];
-            let report =
-                time(preset(name, &set), CollectiveKind::AllReduce, 1_000_000_000, BackendKind::Analytical, true)
-                    .report;
+            let set =
+                [("scheduler.dimension_order", order), ("scheduler.policy", "smallest_first")];
+            let report = time(
+                preset(name, &set),
+                CollectiveKind::AllReduce,
+                1_000_000_000,
+                BackendKind::Analytical,
+                true,
+            )
+            .report;
             let sent: u128 = report.dimensions.iter().map(|d| d.bytes).sum();
             // Each of up to seven divisions of a chunk rounds up.
-            assert!((sent as f64 / (512.0 * 2e9 * 511.0 / 512.0) - 1.0).abs() < 1e-4, "{name}, {order}: {sent}");
+            assert!(
+                (sent as f64 / (512.0 * 2e9 * 511.0 / 512.0) - 1.0).abs() < 1e-4,
+                "{name}, {order}: {sent}"
+            );
             assert!(
                 (report.bounds.network_ns / bound - 1.0).abs() < 1e-4,
                 "{name}, {order}: {:?}, {bound}",
@@ -52,22 +82,37 @@ fn close_to_all_dimensions_busy() {
             bound / report.step_time_ns
         };
         let shares = ["baseline", "themis", "offline_greedy"].map(share);
-        println!("{name:<16} {:>9.1} {}", bound / 1e3, shares.map(|s| format!("{:>12.1} %", 100.0 * s)).join(" "));
+        println!(
+            "{name:<16} {:>9.1} {}",
+            bound / 1e3,
+            shares.map(|s| format!("{:>12.1} %", 100.0 * s)).join(" ")
+        );
         assert!(shares[0] < 0.8 && shares[1] >= 0.95 && shares[2] >= 0.95, "{name}: {shares:?}");
     }
 }
 
-/// Trees reduce the whole and scatter nothing: their dimension stays last, the others change places.
+/// Trees reduce the whole and scatter nothing: their dimension stays last, the others change
+/// places.
 #[test]
 fn a_dimension_of_trees_stays_last() {
     let share = |order| {
         let trees = ("collectives.all_reduce", "[ring, direct, ring, double_binary_tree]");
-        let set = [("scheduler.dimension_order", order), ("scheduler.policy", "smallest_first"), trees];
+        let set =
+            [("scheduler.dimension_order", order), ("scheduler.policy", "smallest_first"), trees];
         let platform = preset("paper-conv-4d", &set);
-        let report = time(platform, CollectiveKind::AllReduce, 1_000_000_000, BackendKind::Analytical, true).report;
-        let trees: Vec<&str> =
-            report.phases.iter().map(|p| p.name.as_str()).filter(|name| name.ends_with("Switch(4)")).collect();
-        assert!(!trees.is_empty() && trees.iter().all(|name| name.contains("P4 all_reduce")), "{trees:?}");
+        let report =
+            time(platform, CollectiveKind::AllReduce, 1_000_000_000, BackendKind::Analytical, true)
+                .report;
+        let trees: Vec<&str> = report
+            .phases
+            .iter()
+            .map(|p| p.name.as_str())
+            .filter(|name| name.ends_with("Switch(4)"))
+            .collect();
+        assert!(
+            !trees.is_empty() && trees.iter().all(|name| name.contains("P4 all_reduce")),
+            "{trees:?}"
+        );
         report.step_time_ns
     };
     assert!(share("themis") < 0.95 * share("baseline"));
@@ -78,7 +123,9 @@ fn a_dimension_of_trees_stays_last() {
 fn nothing_changes_on_one_dimension() {
     let digest = |order| {
         let platform = preset("paper-w-1d-500", &[("scheduler.dimension_order", order)]);
-        time(platform, CollectiveKind::AllReduce, 1 << 30, BackendKind::Analytical, true).report.digest
+        time(platform, CollectiveKind::AllReduce, 1 << 30, BackendKind::Analytical, true)
+            .report
+            .digest
     };
     assert_eq!(digest("baseline"), digest("themis"));
 }
@@ -126,8 +173,8 @@ prop_compose! {
 impl Random {
     fn run(&self, order: &str, chunks: u32, bytes: u64, fold: bool) -> Outcome {
         let text = self.text.replace("ORDER", order).replace("CHUNKS", &chunks.to_string());
-        let platform =
-            native::from_yaml(&text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
+        let platform = native::from_yaml(&text, "p.yml", &[])
+            .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
         time(platform, self.kind, bytes, BackendKind::Analytical, fold)
     }
 }
@@ -135,8 +182,9 @@ impl Random {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The documented overhead of Themis: none while one chunk at a time is in a dimension; where several are, what they take together is
-    /// an estimate, and it may end later by up to twice what one chunk takes alone.
+    /// The documented overhead of Themis: none while one chunk at a time is in a dimension; where
+    /// several are, what they take together is an estimate, and it may end later by up to twice
+    /// what one chunk takes alone.
     #[test]
     fn themis_is_never_later_than_the_baseline(random in random()) {
         let ns = |outcome: Outcome| outcome.report.step_time_ns;

@@ -1,4 +1,5 @@
-//! A timeline shows the run that its report tells of: its busy intervals are the report's sums, on random workloads.
+//! A timeline shows the run that its report tells of: its busy intervals are the report's sums, on
+//! random workloads.
 
 #[path = "common/built.rs"]
 mod built;
@@ -24,7 +25,10 @@ use stats::{Class, Report};
 /// Runs and reads the timeline of `ranks`.
 fn watched(mut config: Config, ranks: Vec<u32>, scratch: &Scratch) -> (Outcome, Vec<u8>) {
     let path = scratch.file("t.pftrace");
-    config.watch = Watch { timeline: Some(TimelineRequest { path: path.clone().into(), ranks }), ..Watch::default() };
+    config.watch = Watch {
+        timeline: Some(TimelineRequest { path: path.clone().into(), ranks }),
+        ..Watch::default()
+    };
     let outcome = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
     (outcome, std::fs::read(path).expect("the timeline was written"))
 }
@@ -45,17 +49,24 @@ fn random_run(
 
 /// The class of the report that a group's ranks are in, and how many they are.
 fn class_of<'r>(report: &'r Report, name: &str) -> (&'r Class, f64) {
-    let digits: String = name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    let digits: String =
+        name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     let first: u64 = digits.parse().expect("a group is named by its ranks");
     let within = |part: &str| {
         let (part, stride) = part.split_once(':').unwrap_or((part, "1"));
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let [from, to, stride] = [from, to, stride].map(|text| text.parse::<u64>().expect("a number"));
+        let [from, to, stride] =
+            [from, to, stride].map(|text| text.parse::<u64>().expect("a number"));
         (from..=to).step_by(stride as usize).any(|rank| rank == first)
     };
-    let class =
-        report.classes.iter().find(|class| class.ranks.split(',').any(within)).expect("every rank is in a class");
-    let count = name.split_once('(').map_or(1.0, |(_, count)| count.trim_end_matches(')').parse().expect("a number"));
+    let class = report
+        .classes
+        .iter()
+        .find(|class| class.ranks.split(',').any(within))
+        .expect("every rank is in a class");
+    let count = name
+        .split_once('(')
+        .map_or(1.0, |(_, count)| count.trim_end_matches(')').parse().expect("a number"));
     (class, count)
 }
 
@@ -64,7 +75,11 @@ fn ns(ps: u64) -> f64 {
 }
 
 fn state(timeline: &Timeline, group: u64, name: &str) -> f64 {
-    ns(sum(&timeline.on(group, None).into_iter().filter(|slice| slice.name == name).collect::<Vec<_>>()))
+    ns(sum(&timeline
+        .on(group, None)
+        .into_iter()
+        .filter(|slice| slice.name == name)
+        .collect::<Vec<_>>()))
 }
 
 /// The tracks of a dimension: `dim 2 Ring(8)`.
@@ -79,7 +94,8 @@ fn close(a: f64, b: f64) -> bool {
 /// No two slices of a track overlap.
 fn no_overlap(timeline: &Timeline) -> bool {
     timeline.tracks.keys().all(|&track| {
-        let slices: Vec<&Slice> = timeline.slices.iter().filter(|slice| slice.track == track).collect();
+        let slices: Vec<&Slice> =
+            timeline.slices.iter().filter(|slice| slice.track == track).collect();
         slices.windows(2).all(|pair| pair[0].end() <= pair[1].start())
     })
 }
@@ -169,7 +185,10 @@ proptest! {
 
 /// Two ranks on a switch: 1 us a hop, 1 GB/s, and computations of 10 ns.
 fn by_hand(test: &str, programs: &[&[(Op, &[u64])]]) -> Timeline {
-    let text = format!("topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n", programs.len());
+    let text = format!(
+        "topology: Switch({})\nlinks: [{{ bandwidth: 1 GB/s, latency: 500 ns }}]\n",
+        programs.len()
+    );
     let config = built::config(&text, built::workload(programs, &[]), BackendKind::Analytical);
     perfetto::read(&watched(config, Vec::new(), &Scratch::new(test)).1)
 }
@@ -189,8 +208,12 @@ fn lines(timeline: &Timeline, category: &str) -> Vec<(String, String, u64, u64)>
 
 #[test]
 fn a_message_is_shown_from_its_send_to_its_receive() {
-    let timeline = by_hand("message", &[&[(WORK, &[]), (send(1, 1000), &[0])], &[(recv(-1, 1000), &[]), (WORK, &[0])]]);
-    // Posted at 0, the receive is under way from the send on: two hops of 500 ns and 1000 bytes at 1 GB/s.
+    let timeline = by_hand(
+        "message",
+        &[&[(WORK, &[]), (send(1, 1000), &[0])], &[(recv(-1, 1000), &[]), (WORK, &[0])]],
+    );
+    // Posted at 0, the receive is under way from the send on: two hops of 500 ns and 1000 bytes at
+    // 1 GB/s.
     let line = |rank: &str, row: &str, from, to| (rank.to_string(), row.to_string(), from, to);
     let expected = [
         line("rank 0", "compute", 0, 10_000),
@@ -199,8 +222,11 @@ fn a_message_is_shown_from_its_send_to_its_receive() {
         line("rank 1", "compute", 2_010_000, 2_020_000),
     ];
     assert_eq!(lines(&timeline, "operation"), expected);
-    let named = |at: usize| (timeline.slices[at].texts["kind"].clone(), timeline.slices[at].texts["cause"].clone());
-    let flows: Vec<_> = timeline.flows.iter().map(|&(from, to)| (named(from).0, named(to))).collect();
+    let named = |at: usize| {
+        (timeline.slices[at].texts["kind"].clone(), timeline.slices[at].texts["cause"].clone())
+    };
+    let flows: Vec<_> =
+        timeline.flows.iter().map(|&(from, to)| (named(from).0, named(to))).collect();
     let to = |kind: &str, cause: &str| (kind.to_string(), cause.to_string());
     let expected = [
         ("compute".to_string(), to("send", "dependency")),
@@ -208,12 +234,18 @@ fn a_message_is_shown_from_its_send_to_its_receive() {
         ("recv".to_string(), to("compute", "dependency")),
     ];
     assert_eq!(flows, expected);
-    let sent = timeline.slices.iter().find(|slice| slice.texts.get("kind").is_some_and(|kind| kind == "send"));
+    let sent = timeline
+        .slices
+        .iter()
+        .find(|slice| slice.texts.get("kind").is_some_and(|kind| kind == "send"));
     let sent = sent.expect("it is shown");
     assert_eq!((sent.numbers["bytes"], sent.numbers["peer"], sent.numbers["node"]), (1000, 1, 1));
     assert_eq!(sent.texts["layer"], "n1");
     let states = lines(&timeline, "state");
-    assert!(states.contains(&line("rank 0", "exposed communication", 10_000, 2_010_000)), "{states:?}");
+    assert!(
+        states.contains(&line("rank 0", "exposed communication", 10_000, 2_010_000)),
+        "{states:?}"
+    );
 }
 
 #[test]
@@ -222,10 +254,14 @@ fn a_collective_says_whom_it_waited_for() {
     let timeline = by_hand("meeting", &[&[(all, &[])], &[(WORK, &[]), (WORK, &[0]), (all, &[1])]]);
     let waited = |rank: &str| {
         let shown = |s: &&Slice| {
-            s.texts.contains_key("group") && timeline.tracks[&timeline.tracks[&s.track].parent].name == rank
+            s.texts.contains_key("group")
+                && timeline.tracks[&timeline.tracks[&s.track].parent].name == rank
         };
         let slice = timeline.slices.iter().find(shown).expect("a collective on each rank");
-        (slice.numbers.get("last_member").copied(), slice.numbers.get("waited_for_members_ps").copied())
+        (
+            slice.numbers.get("last_member").copied(),
+            slice.numbers.get("waited_for_members_ps").copied(),
+        )
     };
     assert_eq!(waited("rank 0"), (Some(1), Some(20_000)));
     assert_eq!(waited("rank 1"), (None, None));
@@ -274,9 +310,14 @@ fn ranks_that_do_not_exist_are_refused() {
     let scratch = Scratch::new("absent");
     let request = TimelineRequest { path: scratch.file("t").into(), ranks: vec![40, 0, 50] };
     config.watch.timeline = Some(request);
-    let Err(Error::Input(problems)) = run(&config, &mut |_| true) else { panic!("it must be refused") };
+    let Err(Error::Input(problems)) = run(&config, &mut |_| true) else {
+        panic!("it must be refused")
+    };
     let said: Vec<_> = problems.iter().map(|p| (p.message.as_str(), p.help.as_str())).collect();
-    assert_eq!(said, [("rank 40 does not exist", "0 to 39"), ("rank 50 does not exist", "0 to 39")]);
+    assert_eq!(
+        said,
+        [("rank 40 does not exist", "0 to 39"), ("rank 50 does not exist", "0 to 39")]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a run tells: the Report. Data only; `sim` fills it, Python and people read it.
 //!
-//! Here: the serialised form, stable by [`SCHEMA`]. Times are nanoseconds with decimals (exact to the picosecond up to 2^53 ps).
-//! Not here: pictures and pages (`python/armillary/report`).
+//! Here: the serialised form, stable by [`SCHEMA`]. Times are nanoseconds with decimals (exact to
+//! the picosecond up to 2^53 ps). Not here: pictures and pages (`python/armillary/report`).
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -24,7 +24,8 @@ pub struct Report {
     pub digest: String,
     /// Models used outside their validity, settings without effect, counted oddities of the input.
     pub warnings: Vec<String>,
-    /// What the platform leaves out, what the result assumes instead, and which preset has it; only what matters to this run.
+    /// What the platform leaves out, what the result assumes instead, and which preset has it; only
+    /// what matters to this run.
     pub assumptions: Vec<String>,
     /// End of the last rank, ns.
     pub step_time_ns: f64,
@@ -76,7 +77,8 @@ pub struct Origin {
     pub passes: u32,
     /// Distinct programs.
     pub programs: u64,
-    /// Parameters, operations, volumes and memory, as the generator wrote them: its numbers can have more than 64 bits.
+    /// Parameters, operations, volumes and memory, as the generator wrote them: its numbers can
+    /// have more than 64 bits.
     pub summary: Option<Box<RawValue>>,
     /// The path, as the user named it.
     pub traces: Option<String>,
@@ -103,7 +105,8 @@ pub struct Class {
     pub exposed_remote_ns: f64,
     /// Access to the NPU's own memory in flight, and nothing else.
     pub exposed_local_ns: f64,
-    /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a send, a receive.
+    /// Nothing in flight, and its host has yet to launch what could be: a kernel, a collective, a
+    /// send, a receive.
     pub exposed_launch_ns: f64,
     /// Nothing in flight but work of the host, which the NPU waits for.
     pub exposed_host_ns: f64,
@@ -122,7 +125,8 @@ pub struct Class {
 pub struct Symmetry {
     /// Sets of ranks that must behave alike; a folded run simulates one rank of each.
     pub classes: u64,
-    /// Why there are as many: which rank, group or choice sets ranks apart; empty when all ranks are alike.
+    /// Why there are as many: which rank, group or choice sets ranks apart; empty when all ranks
+    /// are alike.
     pub reason: String,
 }
 
@@ -131,7 +135,8 @@ pub struct Symmetry {
 pub struct Bounds {
     /// With these bytes on each dimension: the largest `bound_ns` of a dimension.
     pub dimension_ns: f64,
-    /// With the bytes moved between dimensions so that all are busy: sum of bytes over sum of usable bandwidth.
+    /// With the bytes moved between dimensions so that all are busy: sum of bytes over sum of
+    /// usable bandwidth.
     pub network_ns: f64,
 }
 
@@ -144,7 +149,8 @@ pub struct Dimension {
     pub link_gb_per_s: f64,
     /// Outgoing bandwidth of one NPU over all its links, GB/s (1e9).
     pub npu_gb_per_s: f64,
-    /// Of that what the algorithms of the run can use, GB/s: a ring run one way uses one of its two links.
+    /// Of that what the algorithms of the run can use, GB/s: a ring run one way uses one of its two
+    /// links.
     pub usable_gb_per_s: f64,
     /// Bytes sent by all NPUs over this dimension.
     pub bytes: u128,
@@ -178,10 +184,12 @@ pub struct Operation {
     pub kind: String,
     /// How many, over all ranks.
     pub count: u128,
-    /// Time of all ranks that is charged to them: each moment of a rank goes to one operation, to what computes, else to the communication that
-    /// ends first, else to memory, a launch or the host. Summed over all operations: the time of all ranks but their idle time.
+    /// Time of all ranks that is charged to them: each moment of a rank goes to one operation, to
+    /// what computes, else to the communication that ends first, else to memory, a launch or the
+    /// host. Summed over all operations: the time of all ranks but their idle time.
     pub cost_ns: f64,
-    /// Sum of their durations over all ranks, overlapped or not. A receive lasts from when it is posted.
+    /// Sum of their durations over all ranks, overlapped or not. A receive lasts from when it is
+    /// posted.
     pub total_ns: f64,
     /// Longest.
     pub max_ns: f64,
@@ -230,13 +238,16 @@ pub struct Detail {
     pub bin_ns: f64,
     /// What NPUs and dimensions do over time.
     pub activity: Activity,
-    /// What pipeline stages or classes of ranks do over time, to be drawn as one bar chart; at most 64 lanes.
+    /// What pipeline stages or classes of ranks do over time, to be drawn as one bar chart; at most
+    /// 64 lanes.
     pub gantt: Vec<GanttLane>,
-    /// What the first rank of each class (of at most 64) holds over time, where its program says so.
+    /// What the first rank of each class (of at most 64) holds over time, where its program says
+    /// so.
     pub memory: Vec<HeldMemory>,
     /// The chain of operations that the step takes as long as.
     pub critical_path: CriticalPath,
-    /// What collectives and sends take their time for, alike ones in one row, by total time, at most 50.
+    /// What collectives and sends take their time for, alike ones in one row, by total time, at
+    /// most 50.
     pub collectives: Vec<Collective>,
 }
 
@@ -251,7 +262,8 @@ pub struct Layer {
     pub compute_ns: f64,
     /// Sum of the times that its communication was in flight.
     pub comm_ns: f64,
-    /// Communication in flight that nothing computed beside; of several in flight the one that ends first counts.
+    /// Communication in flight that nothing computed beside; of several in flight the one that ends
+    /// first counts.
     pub exposed_comm_ns: f64,
     /// Sum of the times that its accesses to memory outside the NPU were in flight.
     pub remote_ns: f64,
@@ -308,8 +320,8 @@ pub struct GanttBar {
     pub start_ns: f64,
     /// End.
     pub end_ns: f64,
-    /// Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else `optimizer`, `compute`, `communication`, `memory`,
-    /// `launch` or `host`.
+    /// Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else
+    /// `optimizer`, `compute`, `communication`, `memory`, `launch` or `host`.
     pub kind: String,
     /// The micro-batch, or the layer.
     pub label: String,
@@ -331,7 +343,8 @@ pub struct CriticalPath {
     pub count: u64,
     /// The longest (at most 400), in order of time.
     pub segments: Vec<PathSegment>,
-    /// By kind of operation, the time of the path in each bin of `Detail::bin_ns`; the kinds of a bin sum to its width.
+    /// By kind of operation, the time of the path in each bin of `Detail::bin_ns`; the kinds of a
+    /// bin sum to its width.
     pub over_time: Vec<PathSeries>,
     /// Sums of all segments by kind of operation, largest first.
     pub by_kind: Vec<PathPart>,
@@ -369,8 +382,9 @@ pub struct PathSegment {
     pub start_ns: f64,
     /// When it ends.
     pub end_ns: f64,
-    /// Why it began then: `dependency`, `resource` (what it needs was held), `last member` (of its collective came), `message` (was
-    /// sent), `launch` (its host launched it), `start` (of the run).
+    /// Why it began then: `dependency`, `resource` (what it needs was held), `last member` (of its
+    /// collective came), `message` (was sent), `launch` (its host launched it), `start` (of the
+    /// run).
     pub cause: String,
 }
 
@@ -389,7 +403,8 @@ pub struct PathOperation {
     pub cause: String,
 }
 
-/// Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns - ahead_ns` and all times of `terms` sum to `mean_ns`.
+/// Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns -
+/// ahead_ns` and all times of `terms` sum to `mean_ns`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Collective {
     /// Their name, a star for each number in it.
@@ -410,7 +425,8 @@ pub struct Collective {
     pub mean_ns: f64,
     /// Longest.
     pub max_ns: f64,
-    /// Mean wait for the rank whose coming the end depends on (a send: for its receiver to be ready).
+    /// Mean wait for the rank whose coming the end depends on (a send: for its receiver to be
+    /// ready).
     pub late_ns: f64,
     /// Mean time by which what the end depends on had begun before the rank came.
     pub ahead_ns: f64,
@@ -418,7 +434,8 @@ pub struct Collective {
     pub phases: Vec<CollectivePhase>,
     /// What the time is made of, by dimension, along the chain of what waited for what.
     pub terms: Vec<CollectiveTerms>,
-    /// The names of what was waited for longest in queues and for links, with the mean waits of those that waited for it longest.
+    /// The names of what was waited for longest in queues and for links, with the mean waits of
+    /// those that waited for it longest.
     pub behind: Vec<PathPart>,
 }
 
@@ -454,7 +471,8 @@ pub struct CollectiveTerms {
     pub latency_ns: f64,
     /// Bytes over bandwidth of the links they cross.
     pub transfer_ns: f64,
-    /// Waiting for the link out of the NPU behind messages of the same collective: their bytes over its bandwidth.
+    /// Waiting for the link out of the NPU behind messages of the same collective: their bytes over
+    /// its bandwidth.
     pub port_ns: f64,
     /// Endpoint delays.
     pub endpoint_ns: f64,
@@ -473,7 +491,11 @@ pub struct CollectiveTerms {
 impl CollectiveTerms {
     /// All times.
     pub fn total_ns(&self) -> f64 {
-        let network = self.latency_ns + self.transfer_ns + self.port_ns + self.contention_ns + self.congestion_ns;
+        let network = self.latency_ns
+            + self.transfer_ns
+            + self.port_ns
+            + self.contention_ns
+            + self.congestion_ns;
         network + self.endpoint_ns + self.reduction_ns + self.queue_ns + self.algorithm_ns
     }
 }

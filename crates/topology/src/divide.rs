@@ -1,6 +1,8 @@
-//! Division by a number known beforehand, as one multiplication: routes divide ranks by dimension sizes for every hop.
+//! Division by a number known beforehand, as one multiplication: routes divide ranks by dimension
+//! sizes for every hop.
 //!
-//! `floor(x / d) = floor(x * ceil(2^64 / d) / 2^64)` for all 32-bit `x` and `d > 1` (Granlund and Montgomery, PLDI 1994).
+//! `floor(x / d) = floor(x * ceil(2^64 / d) / 2^64)` for all 32-bit `x` and `d > 1` (Granlund and
+//! Montgomery, PLDI 1994).
 
 /// A divisor above zero.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +36,12 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_range_divide_exactly() {
-        for by in [1, 2, 3, 5, 7, 10, 641, 65_535, 65_536, 65_537, u32::MAX / 2, u32::MAX - 1, u32::MAX] {
-            for x in [0, 1, by - 1, by, by.saturating_add(1), u32::MAX - 1, u32::MAX, u32::MAX / by * by] {
+        for by in
+            [1, 2, 3, 5, 7, 10, 641, 65_535, 65_536, 65_537, u32::MAX / 2, u32::MAX - 1, u32::MAX]
+        {
+            for x in
+                [0, 1, by - 1, by, by.saturating_add(1), u32::MAX - 1, u32::MAX, u32::MAX / by * by]
+            {
                 assert_eq!(Divisor::new(by).split(x), (x / by, x % by), "{x} / {by}");
             }
         }

@@ -77,7 +77,8 @@ impl Fabric {
         }
     }
 
-    /// The sizes of the dimensions collectives run over, innermost first; an explicit graph is one dimension.
+    /// The sizes of the dimensions collectives run over, innermost first; an explicit graph is one
+    /// dimension.
     pub fn sizes(&self) -> Vec<u32> {
         match self {
             Fabric::Stacked(dims) => dims.iter().map(|d| d.size).collect(),
@@ -88,7 +89,9 @@ impl Fabric {
     /// The shape alone; `None` for an explicit graph.
     pub fn topology(&self) -> Option<Topology> {
         match self {
-            Fabric::Stacked(dims) => Some(Topology { dims: dims.iter().map(|d| (d.block, d.size)).collect() }),
+            Fabric::Stacked(dims) => {
+                Some(Topology { dims: dims.iter().map(|d| (d.block, d.size)).collect() })
+            }
             Fabric::Graph(_) => None,
         }
     }

@@ -1,7 +1,9 @@
-//! Any network: an explicit list of one-way links, routed along the fewest links, then the least latency.
+//! Any network: an explicit list of one-way links, routed along the fewest links, then the least
+//! latency.
 //!
-//! Ties go to the lowest next node, then the lowest link. NPUs and switches forward alike. The next hops towards a destination
-//! are found by a breadth-first search from it, backwards, when it is first asked for.
+//! Ties go to the lowest next node, then the lowest link. NPUs and switches forward alike. The next
+//! hops towards a destination are found by a breadth-first search from it, backwards, when it is
+//! first asked for.
 
 use crate::GraphFabric;
 use crate::links::{Hop, Link, LinkError};
@@ -30,11 +32,18 @@ impl GraphLinks {
         if fabric.links.len() >= NONE as usize || fabric.npus > nodes {
             return Err(LinkError::TooLarge);
         }
-        if let Some(link) = fabric.links.iter().position(|l| l.from >= nodes || l.to >= nodes || l.from == l.to) {
+        if let Some(link) =
+            fabric.links.iter().position(|l| l.from >= nodes || l.to >= nodes || l.from == l.to)
+        {
             return Err(LinkError::BadEnds { link });
         }
-        let copy =
-            |l: &crate::GraphLink| Link { from: l.from, to: l.to, bandwidth: l.bandwidth, latency: l.latency, dim: 0 };
+        let copy = |l: &crate::GraphLink| Link {
+            from: l.from,
+            to: l.to,
+            bandwidth: l.bandwidth,
+            latency: l.latency,
+            dim: 0,
+        };
         let links: Vec<Link> = fabric.links.iter().map(copy).collect();
         let (into_start, into) = by_end(&links, nodes);
         let tables = (0..fabric.npus).map(|_| OnceLock::new()).collect();
@@ -95,7 +104,8 @@ impl GraphLinks {
         self.tables[dst as usize].get_or_init(|| self.search(dst))
     }
 
-    /// Breadth first from `dst`, backwards. A node is popped after every node nearer to `dst`, so its best link is final then.
+    /// Breadth first from `dst`, backwards. A node is popped after every node nearer to `dst`, so
+    /// its best link is final then.
     fn search(&self, dst: u32) -> Box<[u32]> {
         let n = self.nodes as usize;
         let mut table = vec![NONE; n].into_boxed_slice();
@@ -104,7 +114,8 @@ impl GraphLinks {
         let mut queue = VecDeque::from([dst]);
         while let Some(node) = queue.pop_front() {
             let (hops, latency, ..) = best[node as usize];
-            for &id in &self.into[self.into_start[node as usize] as usize..self.into_start[node as usize + 1] as usize]
+            for &id in &self.into[self.into_start[node as usize] as usize
+                ..self.into_start[node as usize + 1] as usize]
             {
                 let link = &self.links[id as usize];
                 let from = link.from as usize;

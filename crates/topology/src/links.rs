@@ -1,7 +1,9 @@
-//! The one-way links of a fabric and the routes over them: what a backend with queues on links needs.
+//! The one-way links of a fabric and the routes over them: what a backend with queues on links
+//! needs.
 //!
-//! Link ids are dense, `0..len()`. Nodes `0..npus()` are the NPUs, the rest are switches. Routing is by destination only: from
-//! wherever a message is, [`LinkGraph::next`] names its next link, so nothing has to be stored with a message.
+//! Link ids are dense, `0..len()`. Nodes `0..npus()` are the NPUs, the rest are switches. Routing
+//! is by destination only: from wherever a message is, [`LinkGraph::next`] names its next link, so
+//! nothing has to be stored with a message.
 
 use crate::graph::GraphLinks;
 use crate::stack::StackLinks;
@@ -143,8 +145,9 @@ impl LinkGraph {
         })
     }
 
-    /// The first link from NPU `src` to NPU `dst` among those of `src`: on a stack NPUs number a link alike that leads the same way, on a
-    /// graph it is the link's own number. `u32::MAX` when they are the same.
+    /// The first link from NPU `src` to NPU `dst` among those of `src`: on a stack NPUs number a
+    /// link alike that leads the same way, on a graph it is the link's own number. `u32::MAX` when
+    /// they are the same.
     pub fn departure(&self, src: u32, dst: u32) -> u32 {
         match &self.0 {
             Kind::Stack(stack) => stack.departure(src, dst),

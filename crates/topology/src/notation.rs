@@ -1,4 +1,5 @@
-//! The notation of stacked shapes: `Ring(4)_FullyConnected(8)_Switch(16)`, short `R(4)_FC(8)_SW(16)`.
+//! The notation of stacked shapes: `Ring(4)_FullyConnected(8)_Switch(16)`, short
+//! `R(4)_FC(8)_SW(16)`.
 //!
 //! Dimension 1 (innermost, fastest in the rank) comes first. Names are case-insensitive.
 
@@ -9,7 +10,8 @@ use std::str::FromStr;
 /// A stacked shape without bandwidth and latency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Topology {
-    /// Block and size of each dimension, innermost first; at least one, sizes at least 1, product below 2^32.
+    /// Block and size of each dimension, innermost first; at least one, sizes at least 1, product
+    /// below 2^32.
     pub dims: Vec<(Block, u32)>,
 }
 
@@ -50,7 +52,9 @@ impl Block {
 
     /// The block with this long or short name, in any case.
     pub fn from_name(name: &str) -> Option<Block> {
-        Block::ALL.into_iter().find(|b| name.eq_ignore_ascii_case(b.name()) || name.eq_ignore_ascii_case(b.short()))
+        Block::ALL
+            .into_iter()
+            .find(|b| name.eq_ignore_ascii_case(b.name()) || name.eq_ignore_ascii_case(b.short()))
     }
 }
 
@@ -71,7 +75,8 @@ impl Topology {
     }
 
     fn join(&self, name: impl Fn(Block) -> &'static str) -> String {
-        let parts: Vec<String> = self.dims.iter().map(|&(block, size)| format!("{}({size})", name(block))).collect();
+        let parts: Vec<String> =
+            self.dims.iter().map(|&(block, size)| format!("{}({size})", name(block))).collect();
         parts.join("_")
     }
 }
@@ -118,7 +123,8 @@ fn parse_block(part: &str, column: usize) -> Result<(Block, u32), NotationError>
         return Err(fault(column, "a block is missing".into()));
     }
     let (name, rest) = part.split_once('(').unwrap_or((part, ""));
-    let block = Block::from_name(name).ok_or_else(|| fault(column, format!("unknown block \"{name}\"")))?;
+    let block =
+        Block::from_name(name).ok_or_else(|| fault(column, format!("unknown block \"{name}\"")))?;
     let at_size = column + name.chars().count() + 1;
     let Some(size) = rest.strip_suffix(')') else {
         return Err(fault(at_size, format!("\"{part}\" has no size in parentheses")));
@@ -126,7 +132,10 @@ fn parse_block(part: &str, column: usize) -> Result<(Block, u32), NotationError>
     let digits = !size.is_empty() && size.bytes().all(|b| b.is_ascii_digit());
     match size.parse::<u32>() {
         Ok(size) if digits && size > 0 => Ok((block, size)),
-        _ => Err(fault(at_size, format!("the size \"{size}\" is not a whole number from 1 to 4294967295"))),
+        _ => Err(fault(
+            at_size,
+            format!("the size \"{size}\" is not a whole number from 1 to 4294967295"),
+        )),
     }
 }
 
@@ -137,9 +146,14 @@ mod tests {
 
     #[test]
     fn both_forms_and_any_case_mean_the_same() {
-        let expected = Topology { dims: vec![(Block::Ring, 4), (Block::FullyConnected, 8), (Block::Switch, 16)] };
-        let texts =
-            ["Ring(4)_FullyConnected(8)_Switch(16)", "R(4)_FC(8)_SW(16)", " r(4)_fullyconnected(08)_SWITCH(16) "];
+        let expected = Topology {
+            dims: vec![(Block::Ring, 4), (Block::FullyConnected, 8), (Block::Switch, 16)],
+        };
+        let texts = [
+            "Ring(4)_FullyConnected(8)_Switch(16)",
+            "R(4)_FC(8)_SW(16)",
+            " r(4)_fullyconnected(08)_SWITCH(16) ",
+        ];
         for text in texts {
             assert_eq!(text.parse().as_ref(), Ok(&expected), "{text}");
         }
@@ -155,7 +169,11 @@ mod tests {
             ("Ring(4)_", 9, "a block is missing"),
             ("Ring(4)__Switch(2)", 9, "a block is missing"),
             ("Ring(4)_Torus(8)", 9, "unknown block \"Torus\""),
-            ("Ring(4) Switch(8)", 6, "the size \"4) Switch(8\" is not a whole number from 1 to 4294967295"),
+            (
+                "Ring(4) Switch(8)",
+                6,
+                "the size \"4) Switch(8\" is not a whole number from 1 to 4294967295",
+            ),
             ("Ring", 6, "\"Ring\" has no size in parentheses"),
             ("Ring(4", 6, "\"Ring(4\" has no size in parentheses"),
             ("R(2)_Ring(0)", 11, "the size \"0\" is not a whole number from 1 to 4294967295"),

@@ -1,7 +1,9 @@
-//! A bidirectional ring: one link each way between neighbours; two NPUs share a single pair of links.
+//! A bidirectional ring: one link each way between neighbours; two NPUs share a single pair of
+//! links.
 //!
-//! `hops(a, b) = min(|a - b|, n - |a - b|)`; diameter `floor(n / 2)`. A message takes the shorter way, at a tie the one of
-//! increasing rank. Slot 0 of an NPU is its link to the next NPU, slot 1 to the previous one.
+//! `hops(a, b) = min(|a - b|, n - |a - b|)`; diameter `floor(n / 2)`. A message takes the shorter
+//! way, at a tie the one of increasing rank. Slot 0 of an NPU is its link to the next NPU, slot 1
+//! to the previous one.
 
 pub(crate) fn hops(n: u32, a: u32, b: u32) -> u32 {
     let forward = forward(n, a, b);

@@ -1,7 +1,9 @@
-//! Blocks stacked by dimension: coordinates, and every link as arithmetic on dense ids, nothing stored.
+//! Blocks stacked by dimension: coordinates, and every link as arithmetic on dense ids, nothing
+//! stored.
 //!
-//! NPUs are nodes `0..npus`, then come the switches, dimension by dimension. The links of dimension d start at `first_link`;
-//! link `first_link + rank * links_per_npu + slot` is a slot of that rank. Routes are dimension-ordered, dimension 0 first.
+//! NPUs are nodes `0..npus`, then come the switches, dimension by dimension. The links of dimension
+//! d start at `first_link`; link `first_link + rank * links_per_npu + slot` is a slot of that rank.
+//! Routes are dimension-ordered, dimension 0 first.
 
 use crate::divide::Divisor;
 use crate::links::{Hop, Link, LinkError};
@@ -69,12 +71,16 @@ pub(crate) struct StackLinks {
 
 impl StackLinks {
     pub(crate) fn new(dims: &[Dim]) -> Result<StackLinks, LinkError> {
-        let npus = dims.iter().try_fold(1u32, |npus, dim| npus.checked_mul(dim.size)).ok_or(LinkError::TooLarge)?;
+        let npus = dims
+            .iter()
+            .try_fold(1u32, |npus, dim| npus.checked_mul(dim.size))
+            .ok_or(LinkError::TooLarge)?;
         let mut stack = StackLinks { layers: Vec::new(), npus, nodes: npus, links: 0 };
         let mut stride = 1;
         for dim in dims {
             let per_npu = dim.block.links_per_npu(dim.size);
-            let (block, size, bandwidth, latency) = (dim.block, dim.size, dim.bandwidth, dim.latency);
+            let (block, size, bandwidth, latency) =
+                (dim.block, dim.size, dim.bandwidth, dim.latency);
             let (first_link, first_switch) = (stack.links, stack.nodes);
             let (by_size, by_stride) = (Divisor::new(size), Divisor::new(stride));
             stack.layers.push(Layer {
@@ -114,7 +120,8 @@ impl StackLinks {
         let (mut from, mut to) = (src, dst);
         let mut total = 0;
         for layer in &self.layers {
-            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
+            let ((from_rest, a), (to_rest, b)) =
+                (layer.by_size.split(from), layer.by_size.split(to));
             total += layer.block.hops(layer.size, a, b);
             (from, to) = (from_rest, to_rest);
         }
@@ -127,7 +134,8 @@ impl StackLinks {
         }
         let (mut from, mut to) = (node, dst);
         for (dim, layer) in self.layers.iter().enumerate() {
-            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
+            let ((from_rest, a), (to_rest, b)) =
+                (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
                 return Some(layer.first_hop(node, a, b, dim as u32));
             }
@@ -139,7 +147,8 @@ impl StackLinks {
     pub(crate) fn departure(&self, src: u32, dst: u32) -> u32 {
         let (mut from, mut to, mut first) = (src, dst, 0);
         for layer in &self.layers {
-            let ((from_rest, a), (to_rest, b)) = (layer.by_size.split(from), layer.by_size.split(to));
+            let ((from_rest, a), (to_rest, b)) =
+                (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
                 return first
                     + match layer.block {
@@ -156,10 +165,15 @@ impl StackLinks {
 
     /// From a switch to its NPU with the destination's coordinate.
     fn down(&self, node: u32, dst: u32) -> Option<Hop> {
-        let dim = self.layers.iter().rposition(|l| l.block == Block::Switch && l.first_switch <= node)?;
+        let dim =
+            self.layers.iter().rposition(|l| l.block == Block::Switch && l.first_switch <= node)?;
         let layer = &self.layers[dim];
         let to = layer.member(node - layer.first_switch, layer.coordinate(dst));
-        Some(Hop { link: layer.first_link + to * layer.per_npu + switch::DOWN, to, dim: dim as u32 })
+        Some(Hop {
+            link: layer.first_link + to * layer.per_npu + switch::DOWN,
+            to,
+            dim: dim as u32,
+        })
     }
 
     pub(crate) fn dim(&self, link: u32) -> u32 {
@@ -169,10 +183,14 @@ impl StackLinks {
     pub(crate) fn link(&self, link: u32) -> Link {
         let dim = self.dim(link);
         let layer = &self.layers[dim as usize];
-        let (rank, slot) = ((link - layer.first_link) / layer.per_npu, (link - layer.first_link) % layer.per_npu);
+        let (rank, slot) =
+            ((link - layer.first_link) / layer.per_npu, (link - layer.first_link) % layer.per_npu);
         let other = layer.other_end(rank, layer.coordinate(rank), slot);
-        let (from, to) =
-            if layer.block == Block::Switch && slot == switch::DOWN { (other, rank) } else { (rank, other) };
+        let (from, to) = if layer.block == Block::Switch && slot == switch::DOWN {
+            (other, rank)
+        } else {
+            (rank, other)
+        };
         Link { from, to, bandwidth: layer.bandwidth, latency: layer.latency, dim }
     }
 }
@@ -205,7 +223,11 @@ impl Layer {
             Block::FullyConnected => fully_connected::slot(a, b),
             Block::Switch => switch::UP,
         };
-        Hop { link: self.first_link + rank * self.per_npu + slot, to: self.other_end(rank, a, slot), dim }
+        Hop {
+            link: self.first_link + rank * self.per_npu + slot,
+            to: self.other_end(rank, a, slot),
+            dim,
+        }
     }
 
     /// The node at the other end of a slot of `rank`, whose coordinate here is `a`.

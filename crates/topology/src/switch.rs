@@ -1,4 +1,5 @@
-//! Every NPU has a link up to a non-blocking switch and one down from it: `hops = 2`, `2 n` one-way links.
+//! Every NPU has a link up to a non-blocking switch and one down from it: `hops = 2`, `2 n` one-way
+//! links.
 //!
 //! Slot 0 of an NPU is its link up, slot 1 the link down to it.
 

@@ -1,7 +1,9 @@
 //! Links and routes against the textbook formulas of each shape.
 
 use proptest::prelude::*;
-use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Topology, coordinates, rank};
+use topology::{
+    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Topology, coordinates, rank,
+};
 use units::{Bandwidth, Span};
 
 fn stacked(notation: &str) -> Fabric {
@@ -18,7 +20,10 @@ fn stacked(notation: &str) -> Fabric {
 fn all_hops(fabric: &Fabric) -> Vec<u32> {
     let links = LinkGraph::new(fabric).unwrap();
     let n = links.npus();
-    (0..n).flat_map(|a| (0..n).filter(move |&b| b != a).map(move |b| (a, b))).map(|(a, b)| links.hops(a, b)).collect()
+    (0..n)
+        .flat_map(|a| (0..n).filter(move |&b| b != a).map(move |b| (a, b)))
+        .map(|(a, b)| links.hops(a, b))
+        .collect()
 }
 
 #[test]
@@ -68,7 +73,10 @@ fn ties_on_a_ring_go_up() {
 #[test]
 fn a_stack_crosses_dimensions_in_order() {
     let links = LinkGraph::new(&stacked("R(2)_SW(3)_FC(4)")).unwrap();
-    assert_eq!(links.route(0, 1 + 2 * (2 + 3 * 3)).map(|h| h.dim).collect::<Vec<_>>(), [0, 1, 1, 2]);
+    assert_eq!(
+        links.route(0, 1 + 2 * (2 + 3 * 3)).map(|h| h.dim).collect::<Vec<_>>(),
+        [0, 1, 1, 2]
+    );
     // One switch for each of the 2 * 4 instances of the second dimension.
     assert_eq!(links.nodes(), 24 + 8);
 }
@@ -96,14 +104,19 @@ fn graph(npus: u32, nodes: u32, links: &[(u32, u32, u64)]) -> GraphFabric {
         bandwidth: Bandwidth(1),
         latency: Span(latency),
     };
-    GraphFabric { npus, nodes: (0..nodes).map(|n| format!("n{n}")).collect(), links: links.iter().map(link).collect() }
+    GraphFabric {
+        npus,
+        nodes: (0..nodes).map(|n| format!("n{n}")).collect(),
+        links: links.iter().map(link).collect(),
+    }
 }
 
 #[test]
 fn a_graph_takes_fewest_links_then_least_latency_then_lowest() {
     // 0 reaches 1 by way of 2, 3 or 4 (two links each), or 5 and 6 (three fast ones).
     let down = [(2, 1, 5), (3, 1, 1), (4, 1, 1)];
-    let up = [(0, 2, 1), (0, 3, 5), (0, 4, 3), (0, 5, 0), (5, 6, 0), (6, 1, 0), (1, 0, 9), (1, 0, 9)];
+    let up =
+        [(0, 2, 1), (0, 3, 5), (0, 4, 3), (0, 5, 0), (5, 6, 0), (6, 1, 0), (1, 0, 9), (1, 0, 9)];
     let all: Vec<_> = down.into_iter().chain(up).collect();
     let links = LinkGraph::new(&Fabric::Graph(graph(2, 7, &all))).unwrap();
     assert_eq!(links.route(0, 1).map(|h| h.to).collect::<Vec<_>>(), [4, 1]);
@@ -124,7 +137,8 @@ fn a_broken_graph_is_refused() {
 
 fn shapes() -> impl Strategy<Value = Fabric> {
     prop::collection::vec((0usize..3, 1u32..6), 1..5).prop_map(|dims| {
-        let parts: Vec<String> = dims.iter().map(|&(b, n)| format!("{}({n})", Block::ALL[b].name())).collect();
+        let parts: Vec<String> =
+            dims.iter().map(|&(b, n)| format!("{}({n})", Block::ALL[b].name())).collect();
         stacked(&parts.join("_"))
     })
 }
@@ -132,7 +146,12 @@ fn shapes() -> impl Strategy<Value = Fabric> {
 /// The same links as an explicit graph.
 fn as_graph(links: &LinkGraph) -> Fabric {
     let list = (0..links.len()).map(|id| links.link(id));
-    let copy = |l: topology::Link| GraphLink { from: l.from, to: l.to, bandwidth: l.bandwidth, latency: Span(1) };
+    let copy = |l: topology::Link| GraphLink {
+        from: l.from,
+        to: l.to,
+        bandwidth: l.bandwidth,
+        latency: Span(1),
+    };
     let nodes = (0..links.nodes()).map(|n| n.to_string()).collect();
     Fabric::Graph(GraphFabric { npus: links.npus(), nodes, links: list.map(copy).collect() })
 }

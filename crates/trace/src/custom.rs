@@ -1,36 +1,49 @@
 //! Custom collectives as Chakra files: one trace a position of the group, `prefix.<position>.et`.
 //!
-//! The files are ordinary Chakra traces in which sends, receives and computations act and `comm_src`/`comm_dst` are positions
-//! in the group. Peers become offsets in positions, so `peer = other position - own position`.
-//! Not here: what an algorithm does with its sizes (`collective`), MSCCL XML ([`crate::msccl`]).
+//! The files are ordinary Chakra traces in which sends, receives and computations act and
+//! `comm_src`/`comm_dst` are positions in the group. Peers become offsets in positions, so `peer =
+//! other position - own position`. Not here: what an algorithm does with its sizes (`collective`),
+//! MSCCL XML ([`crate::msccl`]).
 
 use crate::chakra::{self, ReadOptions};
 use graph::{Op, Problem, Program};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The programs of positions 0, 1, 2, ..., equal ones shared. `path` takes every form of [`chakra::find`]; `positions`
-/// is the size of the group, `None` for as many as there are files.
+/// The programs of positions 0, 1, 2, ..., equal ones shared. `path` takes every form of
+/// [`chakra::find`]; `positions` is the size of the group, `None` for as many as there are files.
 ///
 /// # Errors
 /// Whatever is wrong with the traces, and nodes that a custom collective can't hold.
-pub fn read(path: &Path, positions: Option<u32>, options: &ReadOptions) -> Result<Vec<Arc<Program>>, Vec<Problem>> {
+pub fn read(
+    path: &Path,
+    positions: Option<u32>,
+    options: &ReadOptions,
+) -> Result<Vec<Arc<Program>>, Vec<Problem>> {
     let workload = chakra::read(path, positions, &[], options)?;
     let file = path.display().to_string();
     let mut problems = Vec::new();
     for (i, program) in workload.programs.iter().enumerate() {
-        let position = workload.ranks.iter().position(|binding| binding.program as usize == i).unwrap_or(0);
+        let position =
+            workload.ranks.iter().position(|binding| binding.program as usize == i).unwrap_or(0);
         problems.extend(program.nodes().iter().filter_map(|node| {
             let what = refused(&node.op)?;
             let place = format!("position {position} node {}", node.id);
             let help = "sends, receives, computations and metadata";
-            Some(Problem::new(&file, place, format!("a custom collective holds a {what}")).help(help))
+            Some(
+                Problem::new(&file, place, format!("a custom collective holds a {what}"))
+                    .help(help),
+            )
         }));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(workload.ranks.iter().map(|binding| Arc::clone(&workload.programs[binding.program as usize])).collect())
+    Ok(workload
+        .ranks
+        .iter()
+        .map(|binding| Arc::clone(&workload.programs[binding.program as usize]))
+        .collect())
 }
 
 fn refused(op: &Op) -> Option<&'static str> {
@@ -55,7 +68,8 @@ mod tests {
     use units::{Bytes, Span};
 
     fn written(name: &str, ranks: u32, op: impl Fn(u32) -> Vec<Op>) -> std::path::PathBuf {
-        let directory = std::env::temp_dir().join(format!("armillary-custom-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("armillary-custom-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         for rank in 0..ranks {
             let mut builder = ProgramBuilder::default();
@@ -88,15 +102,21 @@ mod tests {
     #[test]
     fn a_collective_inside_is_refused() {
         let kind = CollectiveKind::AllReduce;
-        let op = Op::Collective { kind, bytes: Bytes(8), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+        let op =
+            Op::Collective { kind, bytes: Bytes(8), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
         let directory = written("nested", 2, |_| vec![op]);
         let problems = read(&directory, None, &ReadOptions::default()).unwrap_err();
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].to_string().contains("position 0 node 0: a custom collective holds a collective"));
+        assert!(
+            problems[0]
+                .to_string()
+                .contains("position 0 node 0: a custom collective holds a collective")
+        );
         std::fs::remove_dir_all(directory).unwrap();
     }
 
-    /// ASTRA-sim's own example: a ring all-reduce of 1 MiB on 8 positions moves 14 pieces of an eighth.
+    /// ASTRA-sim's own example: a ring all-reduce of 1 MiB on 8 positions moves 14 pieces of an
+    /// eighth.
     #[test]
     fn the_published_ring_reads() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))

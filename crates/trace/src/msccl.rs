@@ -1,12 +1,13 @@
 //! MSCCL algorithms: the XML that MSCCL's runtime and msccl-tools exchange.
 //!
-//! `<algo name coll ngpus nchunksperloop ...>` holds a `<gpu id i_chunks o_chunks s_chunks>` for each rank, that holds threadblocks
-//! `<tb id send recv chan>` (peers, -1 for none), that hold `<step s type srcbuf srcoff dstbuf dstoff cnt depid deps hasdep>`.
-//! Steps of a threadblock run in order; `depid`, `deps` name a threadblock and step of the same rank to wait for. What a
-//! rank sends another over a channel arrives in the order of its steps.
-//! Equation: `chunk = buffer / nchunksperloop`, the buffer being the larger of input and output; `bytes = ceil(cnt * chunk)`.
-//! Not here: symbolic proofs of what an algorithm computes (`collective`).
-//! Source: the XML emitter of msccl-tools and the parser in MSCCL's runtime.
+//! `<algo name coll ngpus nchunksperloop ...>` holds a `<gpu id i_chunks o_chunks s_chunks>` for
+//! each rank, that holds threadblocks `<tb id send recv chan>` (peers, -1 for none), that hold
+//! `<step s type srcbuf srcoff dstbuf dstoff cnt depid deps hasdep>`. Steps of a threadblock run in
+//! order; `depid`, `deps` name a threadblock and step of the same rank to wait for. What a rank
+//! sends another over a channel arrives in the order of its steps. Equation: `chunk = buffer /
+//! nchunksperloop`, the buffer being the larger of input and output; `bytes = ceil(cnt * chunk)`.
+//! Not here: symbolic proofs of what an algorithm computes (`collective`). Source: the XML emitter
+//! of msccl-tools and the parser in MSCCL's runtime.
 
 use graph::{CollectiveKind, Kernel, Node, Op, Problem, Program, ProgramBuilder};
 use roxmltree::Document;
@@ -80,7 +81,8 @@ pub struct Threadblock {
 pub struct Algorithm {
     /// Its name in the file.
     pub name: String,
-    /// The collective it implements; `None` for one that has no kind here (`custom`, `alltoallv`, ...).
+    /// The collective it implements; `None` for one that has no kind here (`custom`, `alltoallv`,
+    /// ...).
     pub kind: Option<CollectiveKind>,
     /// Pieces the larger of input and output buffer is divided into.
     pub chunks: u32,
@@ -98,7 +100,9 @@ pub fn read(path: &Path) -> Result<Algorithm, Vec<Problem>> {
     let name = path.display().to_string();
     match std::fs::read(path) {
         Ok(bytes) => parse(&bytes, &name),
-        Err(error) => Err(vec![Problem::new(name, "", format!("can't be read: {error}")).help("an MSCCL XML file")]),
+        Err(error) => Err(vec![
+            Problem::new(name, "", format!("can't be read: {error}")).help("an MSCCL XML file"),
+        ]),
     }
 }
 
@@ -108,7 +112,10 @@ pub fn read(path: &Path) -> Result<Algorithm, Vec<Problem>> {
 /// Everything wrong with it, with line and value.
 pub fn parse(xml: &[u8], file: &str) -> Result<Algorithm, Vec<Problem>> {
     let text = std::str::from_utf8(xml).map_err(|error| {
-        vec![Problem::new(file, format!("byte {}", error.valid_up_to()), "this is no UTF-8 text").help("MSCCL XML")]
+        vec![
+            Problem::new(file, format!("byte {}", error.valid_up_to()), "this is no UTF-8 text")
+                .help("MSCCL XML"),
+        ]
     })?;
     let document = Document::parse(text).map_err(|error| {
         let place = format!("line {}", error.pos().row);
@@ -159,7 +166,11 @@ impl<'x> Parser<'x> {
         let mut found = Vec::new();
         for child in parent.children().filter(|child| child.is_element()) {
             if child.tag_name().name() != tag {
-                self.problem(child, format!("it stands inside <{}>", parent.tag_name().name()), &format!("<{tag}>"));
+                self.problem(
+                    child,
+                    format!("it stands inside <{}>", parent.tag_name().name()),
+                    &format!("<{tag}>"),
+                );
             } else if let Some(number) = self.count(child, id) {
                 found.push((number, child));
             }
@@ -178,14 +189,19 @@ impl<'x> Parser<'x> {
     fn algorithm(&mut self) -> Option<Algorithm> {
         let root = self.document.root_element();
         if root.tag_name().name() != "algo" {
-            self.problem(root, "this is no MSCCL algorithm".to_string(), "<algo> as the outermost element");
+            self.problem(
+                root,
+                "this is no MSCCL algorithm".to_string(),
+                "<algo> as the outermost element",
+            );
             return None;
         }
         let chunks = self.number(root, "nchunksperloop", 1);
         let gpus = self.numbered(root, "gpu", "id");
         let count = self.number(root, "ngpus", 1);
         if count.is_some_and(|count| count != gpus.len() as i64) {
-            let message = format!("ngpus is {} and there are {} <gpu>", count.unwrap_or(0), gpus.len());
+            let message =
+                format!("ngpus is {} and there are {} <gpu>", count.unwrap_or(0), gpus.len());
             self.problem(root, message, "as many as there are");
         }
         let in_place = root.attribute("inplace") == Some("1");
@@ -209,7 +225,11 @@ impl<'x> Parser<'x> {
             let peer = u32::try_from(self.number(tb, name, -1)?).ok()?;
             if peer >= ranks || peer == rank {
                 let message = format!("attribute {name} of rank {rank} is {peer}");
-                self.problem(tb, message, &format!("another rank of 0 to {}, or -1 for none", ranks.saturating_sub(1)));
+                self.problem(
+                    tb,
+                    message,
+                    &format!("another rank of 0 to {}, or -1 for none", ranks.saturating_sub(1)),
+                );
             }
             Some(peer)
         };
@@ -232,9 +252,14 @@ impl<'x> Parser<'x> {
             self.problem(at, format!("step type \"{text}\" is unknown"), help);
             return None;
         };
-        for (needed, peer, name) in [(kind.sends(), send, "send"), (kind.receives(), recv, "recv")] {
+        for (needed, peer, name) in [(kind.sends(), send, "send"), (kind.receives(), recv, "recv")]
+        {
             if needed && peer.is_none() {
-                self.problem(at, format!("step type {text} in a <tb> whose {name} is -1"), "a rank");
+                self.problem(
+                    at,
+                    format!("step type {text} in a <tb> whose {name} is -1"),
+                    "a rank",
+                );
             }
         }
         let wait = self.number(at, "depid", -1).zip(self.number(at, "deps", -1));
@@ -244,21 +269,26 @@ impl<'x> Parser<'x> {
             source,
             target,
             count: self.count(at, "cnt").unwrap_or(0),
-            wait: wait.filter(|&(block, _)| block >= 0).map(|(block, step)| (block as u32, step.max(0) as u32)),
+            wait: wait
+                .filter(|&(block, _)| block >= 0)
+                .map(|(block, step)| (block as u32, step.max(0) as u32)),
         })
     }
 
     /// Chunks that a step touches must be there.
     fn bounds(&mut self, at: Element<'x>, step: &Step, room: Option<[u32; 3]>) {
         let Some(room) = room else { return };
-        let sides = [("src", step.kind.reads(), step.source), ("dst", step.kind.writes(), step.target)];
+        let sides =
+            [("src", step.kind.reads(), step.source), ("dst", step.kind.writes(), step.target)];
         for (side, _, (buffer, offset)) in sides.into_iter().filter(|&(_, touched, _)| touched) {
             let size = room[buffer as usize];
             if u64::from(offset) + u64::from(step.count) > u64::from(size) {
                 let last = u64::from(offset) + u64::from(step.count);
                 let name = ["input", "output", "scratch"][buffer as usize];
-                let message =
-                    format!("{side}off {offset} and cnt {} reach chunk {last} of the {name} buffer", step.count);
+                let message = format!(
+                    "{side}off {offset} and cnt {} reach chunk {last} of the {name} buffer",
+                    step.count
+                );
                 self.problem(
                     at,
                     message,
@@ -275,7 +305,11 @@ impl<'x> Parser<'x> {
             Some("o") => Buffer::Output,
             Some("s") => Buffer::Scratch,
             other => {
-                self.problem(at, format!("attribute {name} is \"{}\"", other.unwrap_or("")), "i, o or s");
+                self.problem(
+                    at,
+                    format!("attribute {name} is \"{}\"", other.unwrap_or("")),
+                    "i, o or s",
+                );
                 Buffer::Input
             }
         };
@@ -290,7 +324,9 @@ impl<'x> Parser<'x> {
             for (s, step) in block.steps.iter().enumerate() {
                 let Some((other, at)) = step.wait else { continue };
                 if blocks.get(other as usize).is_none_or(|b| at as usize >= b.steps.len()) {
-                    let message = format!("step {s} waits for step {at} of threadblock {other}, which is not there");
+                    let message = format!(
+                        "step {s} waits for step {at} of threadblock {other}, which is not there"
+                    );
                     self.problem(*element, message, "a threadblock and a step of the same <gpu>");
                 }
             }
@@ -298,7 +334,8 @@ impl<'x> Parser<'x> {
     }
 }
 
-/// The rank whose threadblocks are read, of how many, and the chunks of its buffers where they are known.
+/// The rank whose threadblocks are read, of how many, and the chunks of its buffers where they are
+/// known.
 struct Place {
     rank: u32,
     ranks: u32,
@@ -382,16 +419,17 @@ impl StepKind {
 impl Algorithm {
     /// Size of `count` chunks of a buffer of `bytes`, rounded up.
     pub fn size(&self, count: u32, bytes: Bytes) -> Bytes {
-        let exact = (u128::from(bytes.0) * u128::from(count)).div_ceil(u128::from(self.chunks.max(1)));
+        let exact =
+            (u128::from(bytes.0) * u128::from(count)).div_ceil(u128::from(self.chunks.max(1)));
         Bytes(u64::try_from(exact).unwrap_or(u64::MAX))
     }
 
     /// One program a rank, for a buffer of `bytes` (the larger of input and output of a rank).
     ///
-    /// A step becomes up to three nodes in a row (receive, local work, send), each after what the step waits for; a
-    /// threadblock's steps follow each other. The tag of a message is its channel. Local work is a computation without
-    /// duration whose `bytes` are those it reads and writes. Programs of cyclic waits are returned as they are: see
-    /// `graph::check`.
+    /// A step becomes up to three nodes in a row (receive, local work, send), each after what the
+    /// step waits for; a threadblock's steps follow each other. The tag of a message is its
+    /// channel. Local work is a computation without duration whose `bytes` are those it reads and
+    /// writes. Programs of cyclic waits are returned as they are: see `graph::check`.
     pub fn programs(&self, bytes: Bytes) -> Vec<Program> {
         (0u32..).zip(&self.ranks).map(|(rank, blocks)| self.program(rank, blocks, bytes)).collect()
     }
@@ -405,14 +443,16 @@ impl Algorithm {
             next += 3 * block.steps.len() as u64;
         }
         let last = |block: usize, step: usize| {
-            let part = blocks.get(block).and_then(|b| b.steps.get(step)).map_or(0, |s| s.kind.last_part());
+            let part =
+                blocks.get(block).and_then(|b| b.steps.get(step)).map_or(0, |s| s.kind.last_part());
             base.get(block).map(|base| base + 3 * step as u64 + part)
         };
         let mut builder = ProgramBuilder::default();
         for (b, block) in blocks.iter().enumerate() {
             for (s, step) in block.steps.iter().enumerate() {
                 let before = s.checked_sub(1).and_then(|s| last(b, s));
-                let waited = step.wait.and_then(|(block, step)| last(block as usize, step as usize));
+                let waited =
+                    step.wait.and_then(|(block, step)| last(block as usize, step as usize));
                 let mut deps: Vec<u64> = before.into_iter().chain(waited).collect();
                 let first = base[b] + 3 * s as u64;
                 for (part, op) in self.parts(rank, block, step, bytes) {
@@ -440,7 +480,10 @@ impl Algorithm {
             (_, 0) => {}
             (_, touches) => {
                 let bytes = Some(Bytes(size.0.saturating_mul(touches)));
-                parts.push((1, Op::Compute { operations: None, bytes, cpu: false, kernel: Kernel::Other }));
+                parts.push((
+                    1,
+                    Op::Compute { operations: None, bytes, cpu: false, kernel: Kernel::Other },
+                ));
             }
         }
         if let (true, Some(peer)) = (step.kind.sends(), block.send) {
@@ -492,12 +535,18 @@ mod tests {
     }
 
     fn workload(programs: Vec<Program>) -> Workload {
-        let ranks = (0..programs.len() as u32).map(|program| RankBinding { program, slots: 0 }).collect();
-        Workload { programs: programs.into_iter().map(Arc::new).collect(), ranks, ..Workload::default() }
+        let ranks =
+            (0..programs.len() as u32).map(|program| RankBinding { program, slots: 0 }).collect();
+        Workload {
+            programs: programs.into_iter().map(Arc::new).collect(),
+            ranks,
+            ..Workload::default()
+        }
     }
 
     proptest! {
-        /// Every rank of a ring all-reduce sends 2(n-1)/n of the buffer, and every message has its receive.
+        /// Every rank of a ring all-reduce sends 2(n-1)/n of the buffer, and every message has its
+        /// receive.
         #[test]
         fn a_ring_sends_what_the_bound_says(n in 2u32..9, chunk in 1u64..10_000) {
             let algorithm = parse(ring(n).as_bytes(), "ring.xml").unwrap();
@@ -545,14 +594,27 @@ mod tests {
         assert_eq!(ops[0], Op::Recv { peer: 1, bytes: Bytes(501), tag: 3 });
         assert_eq!(
             ops[1],
-            Op::Compute { operations: None, bytes: Some(Bytes(1503)), cpu: false, kernel: Kernel::Other }
+            Op::Compute {
+                operations: None,
+                bytes: Some(Bytes(1503)),
+                cpu: false,
+                kernel: Kernel::Other
+            }
         );
         assert_eq!(ops[2], Op::Send { peer: 1, bytes: Bytes(501), tag: 3 });
         assert_eq!(
             ops[3],
-            Op::Compute { operations: None, bytes: Some(Bytes(502)), cpu: false, kernel: Kernel::Other }
+            Op::Compute {
+                operations: None,
+                bytes: Some(Bytes(502)),
+                cpu: false,
+                kernel: Kernel::Other
+            }
         );
-        assert_eq!((program.deps(0), program.deps(1), program.deps(2)), (&[3][..], &[0][..], &[1][..]));
+        assert_eq!(
+            (program.deps(0), program.deps(1), program.deps(2)),
+            (&[3][..], &[0][..], &[1][..])
+        );
     }
 
     #[test]
@@ -561,16 +623,23 @@ mod tests {
             let problems = parse(ring(3).replacen(from, to, 1).as_bytes(), "r.xml").unwrap_err();
             problems.iter().map(|p| p.to_string()).collect::<Vec<_>>().join("\n")
         };
-        assert!(fault("type=\"rrc\"", "type=\"zap\"").contains("r.xml: line 1 <step>: step type \"zap\" is unknown"));
+        assert!(
+            fault("type=\"rrc\"", "type=\"zap\"")
+                .contains("r.xml: line 1 <step>: step type \"zap\" is unknown")
+        );
         assert!(fault("ngpus=\"3\"", "ngpus=\"4\"").contains("ngpus is 4 and there are 3 <gpu>"));
         assert!(fault("send=\"1\"", "send=\"9\"").contains("send of rank 0 is 9"));
         assert!(fault("send=\"1\"", "send=\"0\"").contains("another rank of 0 to 2"));
         assert!(fault("recv=\"2\"", "recv=\"-1\"").contains("in a <tb> whose recv is -1"));
-        assert!(fault("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"99\"").contains("waits for step 99"));
+        assert!(
+            fault("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"99\"")
+                .contains("waits for step 99")
+        );
         assert!(fault("cnt=\"1\"", "cnt=\"-1\"").contains("attribute cnt is \"-1\""));
         let beyond = fault("cnt=\"1\"", "cnt=\"1000\"");
         assert!(
-            beyond.contains("r.xml: line 1 <step>: ") && beyond.contains(" and cnt 1000 reach chunk 100"),
+            beyond.contains("r.xml: line 1 <step>: ")
+                && beyond.contains(" and cnt 1000 reach chunk 100"),
             "{beyond}"
         );
         assert!(beyond.contains("of the input buffer (allowed: up to its 3 chunks"), "{beyond}");
@@ -580,7 +649,8 @@ mod tests {
         assert!(parse(b"\xff", "x").is_err());
     }
 
-    /// The XML that ASTRA-sim's custom collective example was converted from travels inside its trace.
+    /// The XML that ASTRA-sim's custom collective example was converted from travels inside its
+    /// trace.
     #[test]
     fn the_published_ring_matches_its_conversion() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR"))

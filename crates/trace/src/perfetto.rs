@@ -1,11 +1,12 @@
 //! Perfetto's native trace format, written as a stream: tracks, slices, flows and counters.
 //!
-//! A trace is a sequence of packets; each is written when it is made, so memory does not grow with the trace. Texts are interned: a packet
-//! brings those that are new with it.
-//! Equation: a slice lasts from its begin to its end on its track, in whole nanoseconds (Perfetto knows no shorter time); a counter keeps
-//! a value until the next. Packets may go back in time, for readers sort them; of one time they keep the order of the file.
-//! Not here: which tracks a run has and what happens on them (`sim::observe`). There is no reader.
-//! Source: Perfetto's `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto`, `interned_data.proto`.
+//! A trace is a sequence of packets; each is written when it is made, so memory does not grow with
+//! the trace. Texts are interned: a packet brings those that are new with it. Equation: a slice
+//! lasts from its begin to its end on its track, in whole nanoseconds (Perfetto knows no shorter
+//! time); a counter keeps a value until the next. Packets may go back in time, for readers sort
+//! them; of one time they keep the order of the file. Not here: which tracks a run has and what
+//! happens on them (`sim::observe`). There is no reader. Source: Perfetto's `trace_packet.proto`,
+//! `track_descriptor.proto`, `track_event.proto`, `interned_data.proto`.
 
 use crate::wire::{put_bytes, put_fixed64, put_message, put_number};
 use rustc_hash::FxHashMap;
@@ -162,7 +163,9 @@ impl<W: Write> Writer<W> {
     pub fn track(&mut self, track: &Track) -> u64 {
         self.tracks += 1;
         let number = self.tracks;
-        self.packet(|packet| put_message(packet, packet::TRACK, |out| describe(out, number, track)));
+        self.packet(|packet| {
+            put_message(packet, packet::TRACK, |out| describe(out, number, track))
+        });
         number
     }
 

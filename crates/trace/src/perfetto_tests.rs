@@ -28,15 +28,27 @@ fn a_slice_is_what_the_schema_says() {
     let mut writer = Writer::new(Vec::new());
     let track = Track { parent: None, name: "rank 0", description: "", order: 7, unit: None };
     let rank = writer.track(&track);
-    let (category, name) = (writer.intern(Table::Category, "operation"), writer.intern(Table::Name, "forward"));
+    let (category, name) =
+        (writer.intern(Table::Category, "operation"), writer.intern(Table::Name, "forward"));
     let (key, value) = (writer.intern(Table::Key, "layer"), writer.intern(Table::Value, "first"));
     let arguments = [(key, Value::Text(value)), (key, Value::Number(300))];
-    writer.begin(1000, rank, category, name, &Details { arguments: &arguments, flows: &[1], ends: &[2] });
+    writer.begin(
+        1000,
+        rank,
+        category,
+        name,
+        &Details { arguments: &arguments, flows: &[1], ends: &[2] },
+    );
     writer.end(900, rank, &Details::default());
     let trace = writer.finish().expect("memory holds it");
     let all = packets(&trace);
     assert_eq!(all[0], [(10, Wire::Varint(1)), (13, Wire::Varint(1))]);
-    let described = [(1, Wire::Varint(1)), (2, Wire::Bytes(b"rank 0")), (12, Wire::Varint(7)), (11, Wire::Varint(3))];
+    let described = [
+        (1, Wire::Varint(1)),
+        (2, Wire::Bytes(b"rank 0")),
+        (12, Wire::Varint(7)),
+        (11, Wire::Varint(3)),
+    ];
     assert_eq!(inner(&all[1], 60), described);
     assert_eq!(all[2][1], (8, Wire::Varint(1000)));
     let texts = inner(&all[2], 12);

@@ -5,11 +5,12 @@ use crate::text;
 use graph::{Problem, Workload};
 use std::path::Path;
 
-/// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`] takes, for a machine of `sizes`; without
-/// them for as many ranks as it has by itself.
+/// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`]
+/// takes, for a machine of `sizes`; without them for as many ranks as it has by itself.
 ///
-/// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an explicit graph has one dimension.
-/// `passes` is how often a text workload runs; a trace holds its own steps and has 1. `groups` are those of a communicator group file.
+/// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an
+/// explicit graph has one dimension. `passes` is how often a text workload runs; a trace holds its
+/// own steps and has 1. `groups` are those of a communicator group file.
 ///
 /// # Errors
 /// Every problem found, and what was given that the format has no use for.
@@ -24,7 +25,9 @@ pub fn read(
     // Whatever can't be opened is for the Chakra reader to find or to miss.
     if path.is_file() && text::is_text(path).unwrap_or(false) {
         let faults = unfit_for_text(&name, groups, options);
-        let read = || text::read(path, passes, sizes).map(|workload| Workload { origin: name, ..workload });
+        let read = || {
+            text::read(path, passes, sizes).map(|workload| Workload { origin: name, ..workload })
+        };
         return if faults.is_empty() { read() } else { Err(faults) };
     }
     if passes != 1 {
@@ -36,11 +39,19 @@ pub fn read(
 }
 
 /// What a text workload can't take.
-fn unfit_for_text(name: &str, groups: &[(String, Vec<u32>)], options: &ReadOptions) -> Vec<Problem> {
+fn unfit_for_text(
+    name: &str,
+    groups: &[(String, Vec<u32>)],
+    options: &ReadOptions,
+) -> Vec<Problem> {
     let mut faults = Vec::new();
     if !groups.is_empty() {
-        let message = "a communicator group file is given for a text workload, which names no groups";
-        faults.push(Problem::new(name, "", message).help("none: the first line of the text says who communicates"));
+        let message =
+            "a communicator group file is given for a text workload, which names no groups";
+        faults.push(
+            Problem::new(name, "", message)
+                .help("none: the first line of the text says who communicates"),
+        );
     }
     if options.replay {
         let message = "a text workload can't be replayed: it holds no durations of collectives";

@@ -1,10 +1,11 @@
 //! The protobuf wire format, over byte slices.
 //!
-//! Here: a cursor that walks the fields of a message without copying, and the few encoders the writer needs.
-//! Written by hand because `prost` decodes into owned messages (one allocation a string, a list or an attribute) and keeps
-//! its borrowing primitives behind `Buf`, which costs an order of magnitude of the nodes per second asked for here.
-//! Equation: field = key varint (`number << 3 | type`), then a varint, 8 bytes, a length and its bytes, or 4 bytes.
-//! Source: the protobuf encoding guide.
+//! Here: a cursor that walks the fields of a message without copying, and the few encoders the
+//! writer needs. Written by hand because `prost` decodes into owned messages (one allocation a
+//! string, a list or an attribute) and keeps its borrowing primitives behind `Buf`, which costs an
+//! order of magnitude of the nodes per second asked for here. Equation: field = key varint (`number
+//! << 3 | type`), then a varint, 8 bytes, a length and its bytes, or 4 bytes. Source: the protobuf
+//! encoding guide.
 
 /// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,7 +209,8 @@ mod tests {
 
     #[test]
     fn the_guide_s_examples_read() {
-        // The encoding guide: 150 is 96 01; field 1 = 150 is 08 96 01; zigzag 1 is -1, 4294967294 is 2147483647.
+        // The encoding guide: 150 is 96 01; field 1 = 150 is 08 96 01; zigzag 1 is -1, 4294967294
+        // is 2147483647.
         assert_eq!(Cursor::new(&[0x08, 0x96, 0x01]).field(), Ok(Some((1, Wire::Varint(150)))));
         assert_eq!((zigzag(1), zigzag(2), zigzag(4_294_967_294)), (-1, 1, 2_147_483_647));
         assert_eq!(Cursor::new(&[0x12, 0x05, b'a']).field(), Err(Malformed));

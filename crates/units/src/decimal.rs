@@ -48,7 +48,9 @@ impl QuantityError {
             Reason::Negative => format!("{quantity} \"{text}\" is negative"),
             Reason::NotFinite => format!("{quantity} \"{text}\" is not a finite number"),
             Reason::NoUnit => format!("{quantity} \"{text}\" has no unit"),
-            Reason::UnknownUnit(unit) => format!("{quantity} \"{text}\" has the unknown unit \"{unit}\""),
+            Reason::UnknownUnit(unit) => {
+                format!("{quantity} \"{text}\" has the unknown unit \"{unit}\"")
+            }
             Reason::Zero => format!("{quantity} \"{text}\" is zero"),
             Reason::NotWhole => format!("{quantity} \"{text}\" is not a whole number of bytes"),
             Reason::TooLarge => format!("{quantity} \"{text}\" is too large"),
@@ -83,8 +85,13 @@ struct Decimal {
     exponent: i32,
 }
 
-/// Splits `text` into a number and a unit and multiplies: `unit(name)` gives the unit as a fraction `(numerator, denominator)`.
-pub(crate) fn parse(text: &str, rounding: Rounding, unit: impl Fn(&str) -> Option<(u64, u64)>) -> Result<u64, Reason> {
+/// Splits `text` into a number and a unit and multiplies: `unit(name)` gives the unit as a fraction
+/// `(numerator, denominator)`.
+pub(crate) fn parse(
+    text: &str,
+    rounding: Rounding,
+    unit: impl Fn(&str) -> Option<(u64, u64)>,
+) -> Result<u64, Reason> {
     let text = text.trim();
     let (number, name) = split(text)?;
     let decimal = decimal(number)?;
@@ -106,7 +113,9 @@ fn split(text: &str) -> Result<(&str, &str), Reason> {
     if matches!(word.as_str(), "nan" | "inf" | "infinity") {
         return Err(Reason::NotFinite);
     }
-    if !bare.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit()) || text.len() - bare.len() > 1 {
+    if !bare.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit())
+        || text.len() - bare.len() > 1
+    {
         return Err(Reason::NotANumber);
     }
     if text.starts_with('-') {
@@ -134,12 +143,23 @@ fn decimal(number: &str) -> Result<Decimal, Reason> {
     let fraction = fraction.trim_end_matches('0');
     let digits = format!("{whole}{fraction}");
     let stripped = digits.trim_start_matches('0');
-    let digits = if stripped.is_empty() { 0 } else { stripped.parse().map_err(|_| Reason::TooManyDigits)? };
+    let digits = if stripped.is_empty() {
+        0
+    } else {
+        stripped.parse().map_err(|_| Reason::TooManyDigits)?
+    };
     let power: i32 = power.parse().map_err(|_| Reason::TooLarge)?;
-    Ok(Decimal { digits, exponent: power.clamp(-4_000, 4_000) - i32::try_from(fraction.len()).unwrap_or(i32::MAX) })
+    Ok(Decimal {
+        digits,
+        exponent: power.clamp(-4_000, 4_000) - i32::try_from(fraction.len()).unwrap_or(i32::MAX),
+    })
 }
 
-fn multiply(decimal: Decimal, (numerator, denominator): (u64, u64), rounding: Rounding) -> Result<u64, Reason> {
+fn multiply(
+    decimal: Decimal,
+    (numerator, denominator): (u64, u64),
+    rounding: Rounding,
+) -> Result<u64, Reason> {
     if decimal.digits == 0 {
         return Ok(0);
     }

@@ -1,8 +1,9 @@
-//! Quantities from text: `50 GB/s`, `400 Gb/s`, `1.5 us`, `80 GiB`, `989 TFLOPS`, `940 MHz`, `70.5 %`.
+//! Quantities from text: `50 GB/s`, `400 Gb/s`, `1.5 us`, `80 GiB`, `989 TFLOPS`, `940 MHz`, `70.5
+//! %`.
 //!
-//! The number is an exact decimal, the unit is required. GB = 1e9, GiB = 2^30, b = bits, B = bytes. What falls between two
-//! integers is rounded so that no time gets shorter: spans up to the picosecond, rates down to the byte (or operation) per
-//! second. Byte counts must be whole.
+//! The number is an exact decimal, the unit is required. GB = 1e9, GiB = 2^30, b = bits, B = bytes.
+//! What falls between two integers is rounded so that no time gets shorter: spans up to the
+//! picosecond, rates down to the byte (or operation) per second. Byte counts must be whole.
 
 use crate::decimal::{self, QuantityError, Reason, Rounding};
 use crate::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
@@ -11,10 +12,13 @@ use std::str::FromStr;
 const BANDWIDTH_ALLOWED: &str = "a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, \
                                  or bits: kb/s, Mb/s, Gb/s, Tb/s, such as \"50 GB/s\"";
 const SPAN_ALLOWED: &str = "a number with ps, ns, us, ms or s, such as \"1.5 us\"";
-const BYTES_ALLOWED: &str = "a whole number of bytes with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"80 GB\"";
-const FLOPS_ALLOWED: &str = "a number above zero with MFLOPS, GFLOPS, TFLOPS, PFLOPS or EFLOPS, such as \"989 TFLOPS\"";
+const BYTES_ALLOWED: &str =
+    "a whole number of bytes with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"80 GB\"";
+const FLOPS_ALLOWED: &str =
+    "a number above zero with MFLOPS, GFLOPS, TFLOPS, PFLOPS or EFLOPS, such as \"989 TFLOPS\"";
 const FREQUENCY_ALLOWED: &str = "a number above zero with Hz, kHz, MHz or GHz, such as \"940 MHz\"";
-const RATIO_ALLOWED: &str = "a number of at least a millionth, or a percentage, such as 0.705 or \"70.5 %\"";
+const RATIO_ALLOWED: &str =
+    "a number of at least a millionth, or a percentage, such as 0.705 or \"70.5 %\"";
 
 /// Bytes in one decimal or binary multiple: `""`, `k`, `M`, ..., `Ki`, `Mi`, ...
 fn multiple(prefix: &str) -> Option<u64> {
@@ -40,8 +44,10 @@ fn bytes_unit(name: &str) -> Option<(u64, u64)> {
 }
 
 fn bandwidth_unit(name: &str) -> Option<(u64, u64)> {
-    if let Some(bits) =
-        name.strip_suffix("bps").or_else(|| name.strip_suffix("b/s")).or_else(|| name.strip_suffix("bit/s"))
+    if let Some(bits) = name
+        .strip_suffix("bps")
+        .or_else(|| name.strip_suffix("b/s"))
+        .or_else(|| name.strip_suffix("bit/s"))
     {
         return Some((multiple(bits)?, 8));
     }
@@ -81,7 +87,12 @@ fn ratio_unit(name: &str) -> Option<(u64, u64)> {
     }
 }
 
-fn error(quantity: &'static str, text: &str, reason: Reason, allowed: &'static str) -> QuantityError {
+fn error(
+    quantity: &'static str,
+    text: &str,
+    reason: Reason,
+    allowed: &'static str,
+) -> QuantityError {
     QuantityError { quantity, text: text.trim().to_string(), reason, allowed }
 }
 
@@ -178,7 +189,13 @@ mod tests {
 
     #[test]
     fn spans_round_up_and_sizes_must_be_whole() {
-        let spans = [("500 ns", 500_000), ("1.5 us", 1_500_000), ("0.7 ps", 1), ("0 ns", 0), ("2s", 2_000_000_000_000)];
+        let spans = [
+            ("500 ns", 500_000),
+            ("1.5 us", 1_500_000),
+            ("0.7 ps", 1),
+            ("0 ns", 0),
+            ("2s", 2_000_000_000_000),
+        ];
         for (text, expected) in spans {
             assert_eq!(text.parse(), Ok(Span(expected)), "{text}");
         }
@@ -206,15 +223,27 @@ mod tests {
 
     #[test]
     fn ratios_and_frequencies_mean_what_they_say() {
-        let ratios = [("0.705", 705_000), ("70.5 %", 705_000), ("2", 2_000_000), ("1e-6", 1), ("78.6%", 786_000)];
+        let ratios = [
+            ("0.705", 705_000),
+            ("70.5 %", 705_000),
+            ("2", 2_000_000),
+            ("1e-6", 1),
+            ("78.6%", 786_000),
+        ];
         for (text, expected) in ratios {
             assert_eq!(text.parse(), Ok(Ratio(expected)), "{text}");
         }
         assert_eq!("0".parse::<Ratio>().unwrap_err().message(), "ratio \"0\" is zero");
         assert_eq!("-1".parse::<Ratio>().unwrap_err().message(), "ratio \"-1\" is negative");
-        assert_eq!("1 GB".parse::<Ratio>().unwrap_err().message(), "ratio \"1 GB\" has the unknown unit \"GB\"");
+        assert_eq!(
+            "1 GB".parse::<Ratio>().unwrap_err().message(),
+            "ratio \"1 GB\" has the unknown unit \"GB\""
+        );
         assert_eq!("940 MHz".parse(), Ok(Frequency(940_000_000)));
-        assert_eq!("940".parse::<Frequency>().unwrap_err().message(), "frequency \"940\" has no unit");
+        assert_eq!(
+            "940".parse::<Frequency>().unwrap_err().message(),
+            "frequency \"940\" has no unit"
+        );
     }
 
     #[test]
@@ -223,7 +252,10 @@ mod tests {
         assert_eq!(Span(10).over(Ratio(300_000)), Span(34));
         assert_eq!(Span(10).over(Ratio::ONE), Span(10));
         assert_eq!(Span(u64::MAX).over(Ratio(1)), Span(u64::MAX));
-        assert_eq!((Flops(100).times(Ratio(705_000)), Bandwidth(1).times(Ratio(1))), (Flops(70), Bandwidth(1)));
+        assert_eq!(
+            (Flops(100).times(Ratio(705_000)), Bandwidth(1).times(Ratio(1))),
+            (Flops(70), Bandwidth(1))
+        );
         // 3 cycles of 940 MHz: 3191.49 ps
         assert_eq!(Frequency(940_000_000).span(3), Span(3_192));
     }
@@ -248,15 +280,24 @@ mod tests {
             ("0.1 B/s", "bandwidth \"0.1 B/s\" is zero"),
             ("1e30 GB/s", "bandwidth \"1e30 GB/s\" is too large"),
             ("1e99999999999 GB/s", "bandwidth \"1e99999999999 GB/s\" is too large"),
-            ("1.00000000000000000001 GB/s", "bandwidth \"1.00000000000000000001 GB/s\" has too many digits"),
+            (
+                "1.00000000000000000001 GB/s",
+                "bandwidth \"1.00000000000000000001 GB/s\" has too many digits",
+            ),
         ];
         for (text, message) in cases {
             let error = text.parse::<Bandwidth>().unwrap_err();
             assert_eq!(error.message(), message);
             assert_eq!(error.allowed, BANDWIDTH_ALLOWED);
         }
-        assert_eq!("1.5 B".parse::<Bytes>().unwrap_err().message(), "size \"1.5 B\" is not a whole number of bytes");
-        assert_eq!("10 TiFLOPS".parse::<Flops>().unwrap_err().reason, Reason::UnknownUnit("TiFLOPS".into()));
+        assert_eq!(
+            "1.5 B".parse::<Bytes>().unwrap_err().message(),
+            "size \"1.5 B\" is not a whole number of bytes"
+        );
+        assert_eq!(
+            "10 TiFLOPS".parse::<Flops>().unwrap_err().reason,
+            Reason::UnknownUnit("TiFLOPS".into())
+        );
         assert_eq!(
             "5 min".parse::<Span>().unwrap_err().to_string(),
             "time \"5 min\" has the unknown unit \"min\" (allowed: a number with ps, ns, us, ms or s, such as \"1.5 us\")"

@@ -1,4 +1,5 @@
-//! Quantities for people: exact, in the largest unit that is not larger than the value; reading them back gives the same.
+//! Quantities for people: exact, in the largest unit that is not larger than the value; reading
+//! them back gives the same.
 
 use crate::decimal::print;
 use crate::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span, Time};
@@ -26,7 +27,8 @@ fn bytes(value: u64, unit: &str) -> String {
 
 fn time(ps: u64) -> String {
     let units = [("s", 12), ("ms", 9), ("us", 6), ("ns", 3), ("ps", 0)];
-    let (unit, power) = units.into_iter().find(|&(_, power)| ps >= 10u64.pow(power)).unwrap_or(("ns", 3));
+    let (unit, power) =
+        units.into_iter().find(|&(_, power)| ps >= 10u64.pow(power)).unwrap_or(("ns", 3));
     format!("{} {unit}", print(ps, power))
 }
 
@@ -91,7 +93,10 @@ mod tests {
         assert_eq!(Span(700).to_string(), "700 ps");
         assert_eq!(Flops(989_000_000_000_000).to_string(), "989 TFLOPS");
         assert_eq!(Frequency(940_000_000).to_string(), "940 MHz");
-        assert_eq!((Ratio(705_000).to_string(), Ratio::ONE.to_string()), ("0.705".into(), "1".into()));
+        assert_eq!(
+            (Ratio(705_000).to_string(), Ratio::ONE.to_string()),
+            ("0.705".into(), "1".into())
+        );
         assert_eq!(format!("{:>10}", Bytes(64)), "      64 B");
     }
 }

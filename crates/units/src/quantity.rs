@@ -8,29 +8,41 @@ const PS_PER_NS: u64 = 1_000;
 /// Picoseconds in one second.
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// A point in simulated time: picoseconds since the start of the run. Sums stop at [`Time::MAX`] (213 days), which the executor
-/// refuses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A point in simulated time: picoseconds since the start of the run. Sums stop at [`Time::MAX`]
+/// (213 days), which the executor refuses.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Time(pub u64);
 
 /// A length of simulated time in picoseconds; sums and products stop at 2^64 - 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Span(pub u64);
 
 /// A number of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Bytes(pub u64);
 
 /// Bytes per second; never zero when built by a parser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Bandwidth(pub u64);
 
 /// Floating-point operations per second; never zero when built by a parser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Flops(pub u64);
 
 /// Cycles per second; never zero when built by a parser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Frequency(pub u64);
 
 /// A factor in millionths; never zero when built by a parser.
@@ -88,7 +100,8 @@ impl Span {
 }
 
 impl Bandwidth {
-    /// Time to move `bytes` at this bandwidth, rounded up to the picosecond; `Span(u64::MAX)` beyond 2^64 ps (213 days).
+    /// Time to move `bytes` at this bandwidth, rounded up to the picosecond; `Span(u64::MAX)`
+    /// beyond 2^64 ps (213 days).
     ///
     /// # Panics
     /// When the bandwidth is zero: parsers refuse it beforehand.

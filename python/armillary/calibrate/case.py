@@ -1,4 +1,5 @@
-"""A measured table on a platform: what the platform's library would take, with parameters changed by key.
+"""A measured table on a platform: what the platform's library would take, with parameters changed
+by key.
 
 Not here: which change fits best (`search`), what is left of the measurements then (`corrections`).
 """
@@ -19,7 +20,8 @@ _PREFIX = "library."
 
 @dataclass(frozen=True)
 class Case:
-    """Measurements and the platform with the same number of NPUs, without corrections of its own."""
+    """Measurements and the platform with the same number of NPUs, without corrections of its
+    own."""
 
     table: Table
     platform: Platform
@@ -28,8 +30,12 @@ class Case:
 
     def __post_init__(self) -> None:
         if not self.platform.has_library:
-            help_ = "a platform with a library, such as dgx-h100; docs/libraries.md says what it holds"
-            raise InputError([Problem(self.platform.name, "library", "has no library to calibrate", help_)])
+            help_ = (
+                "a platform with a library, such as dgx-h100; docs/libraries.md says what it holds"
+            )
+            raise InputError(
+                [Problem(self.platform.name, "library", "has no library to calibrate", help_)]
+            )
 
     @cached_property
     def _wanted(self) -> list[int]:
@@ -42,7 +48,8 @@ class Case:
         return [time for _, time in self.table.points]
 
     def times(self, values: Mapping[str, float]) -> list[float]:
-        """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to `values`."""
+        """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to
+        `values`."""
         return self._times(self.platform, values)
 
     def times_before(self) -> list[float]:
@@ -66,11 +73,14 @@ class Case:
     def place(self) -> tuple[int, int]:
         """Members in a node, and nodes."""
         sizes = [dim["size"] for dim in self.platform.describe()["fabric"].get("dims", [])]
-        return (self.platform.npus, 1) if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 1)
+        return (
+            (self.platform.npus, 1) if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 1)
+        )
 
 
 def parameters(platform: Platform) -> dict[str, tuple[float, str]]:
-    """Every time and part of the library by its key: value, and unit (`us`, or nothing for a part)."""
+    """Every time and part of the library by its key: value, and unit (`us`, or nothing for a
+    part)."""
     return dict(_flat("library", platform.describe()["library"]))
 
 
@@ -84,7 +94,10 @@ def _flat(path: str, shown: Mapping[str, object]) -> Iterator[tuple[str, tuple[f
                 name = f"{path}.{key.removesuffix(suffix)}"
                 many = value if isinstance(value, list) else [value]
                 for at, one in enumerate(many):
-                    yield (f"{name}[{at}]" if isinstance(value, list) else name), (one / scale, unit)
+                    yield (
+                        (f"{name}[{at}]" if isinstance(value, list) else name),
+                        (one / scale, unit),
+                    )
 
 
 def overrides(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
@@ -112,4 +125,8 @@ def cases(name: str, tables: Sequence[Table], settings: Mapping[str, object]) ->
 def without_corrections(platform: Platform) -> Platform:
     """The platform with the bare model of its library."""
     library = platform.describe()["library"]
-    return platform.changed({"library.corrections": "[]"}) if library and library["corrections"] else platform
+    return (
+        platform.changed({"library.corrections": "[]"})
+        if library and library["corrections"]
+        else platform
+    )

@@ -1,9 +1,10 @@
-"""What the model leaves of measurements, by size: factors that a platform's `library.corrections` holds.
+"""What the model leaves of measurements, by size: factors that a platform's `library.corrections`
+holds.
 
-A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so that a single outlier
-does not stay. Between two sizes a corrected time goes from the one to the other as far as the model's has gone, as
-`crates/sim/src/library/correction.rs` does it; so it gets shorter with more bytes only where measured times do.
-"""
+A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so
+that a single outlier does not stay. Between two sizes a corrected time goes from the one to the
+other as far as the model's has gone, as `crates/sim/src/library/correction.rs` does it; so it gets
+shorter with more bytes only where measured times do."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ _NEAR = 0.15
 _LEAST = 3
 """Fewest sizes that make a correction."""
 _FLAT = 0.1
-"""A model that changes by less between two sizes (natural logarithm) doesn't tell where between them a time changes."""
+"""A model that changes by less between two sizes (natural logarithm) doesn't tell where between
+them a time changes."""
 
 Points = Sequence[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Factors of a collective over `inside` members in each of `between` nodes, by ascending size in bytes."""
+    """Factors of a collective over `inside` members in each of `between` nodes, by ascending size
+    in bytes."""
 
     collective: str
     inside: int
@@ -38,7 +41,8 @@ class Correction:
 
 
 def factors(found: Points) -> tuple[tuple[int, float], ...]:
-    """From `measured / predicted` by size, in any order, repeated or not; nothing of fewer than three sizes."""
+    """From `measured / predicted` by size, in any order, repeated or not; nothing of fewer than
+    three sizes."""
     by_size: dict[int, list[float]] = {}
     for size, ratio in found:
         by_size.setdefault(size, []).append(math.log(ratio))
@@ -72,11 +76,15 @@ class Known:
 
 def known(points: Points, model_us: Sequence[float]) -> list[Known]:
     """Sizes and factors with the model's time at each size, us."""
-    return [Known(size, time, time * factor) for (size, factor), time in zip(points, model_us, strict=True)]
+    return [
+        Known(size, time, time * factor)
+        for (size, factor), time in zip(points, model_us, strict=True)
+    ]
 
 
 def corrected(sizes: Sequence[Known], size: int, model_us: float) -> float:
-    """The time at `size` bytes, us; the model's without known sizes, and as at the nearest beyond them."""
+    """The time at `size` bytes, us; the model's without known sizes, and as at the nearest beyond
+    them."""
     above = next((at for at, each in enumerate(sizes) if each.size >= size), len(sizes))
     if sizes and above in (0, len(sizes)):
         nearest = sizes[min(above, len(sizes) - 1)]
@@ -89,5 +97,7 @@ def _between(low: Known, high: Known, size: int, model_us: float) -> float:
     if abs(change) > _FLAT and (change > 0) == (high.us > low.us):
         part = min(max((model_us - low.model_us) / (high.model_us - low.model_us), 0.0), 1.0)
     else:
-        part = (math.sqrt(size) - math.sqrt(low.size)) / (math.sqrt(high.size) - math.sqrt(low.size))
+        part = (math.sqrt(size) - math.sqrt(low.size)) / (
+            math.sqrt(high.size) - math.sqrt(low.size)
+        )
     return low.us + (high.us - low.us) * part

@@ -1,8 +1,7 @@
 """Tables of times under construction: what a reader found, and what follows from it.
 
-Which collective it is stands in the log or its name, or follows from `busbw / algbw`; so do the ranks. Not here: how a
-table is written (`printed`, `records`).
-"""
+Which collective it is stands in the log or its name, or follows from `busbw / algbw`; so do the
+ranks. Not here: how a table is written (`printed`, `records`)."""
 
 from __future__ import annotations
 
@@ -68,7 +67,9 @@ class Draft:
             help_ = "lines '#  Rank  0 ...' above it"
             problems.append(Problem(path, first, "nothing tells how many ranks ran", help_))
             return None
-        return Table(path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts)
+        return Table(
+            path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts
+        )
 
 
 def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> Line | None:
@@ -87,7 +88,8 @@ def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> b
 
 
 def known(test: str) -> str | None:
-    """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` of what is no collective."""
+    """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` of what is
+    no collective."""
     try:
         return nccl.operation(test)
     except InputError:

@@ -1,7 +1,8 @@
-"""What a calibration changes: times before and after, of collectives that were measured and of those that were not.
+"""What a calibration changes: times before and after, of collectives that were measured and of
+those that were not.
 
-Before is the platform as it was given, with its own corrections; after is the platform as `calibrate -o` writes it.
-Not here: the fit (`fit`), tables and charts (`report/calibration.py`).
+Before is the platform as it was given, with its own corrections; after is the platform as
+`calibrate -o` writes it. Not here: the fit (`fit`), tables and charts (`report/calibration.py`).
 """
 
 from __future__ import annotations
@@ -34,15 +35,22 @@ class Curve:
     after_us: tuple[float, ...]
 
 
-def curves(name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]) -> list[Curve]:
-    """Curves of measured collectives, and of all others on the measured numbers of ranks and on the whole platform."""
+def curves(
+    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]
+) -> list[Curve]:
+    """Curves of measured collectives, and of all others on the measured numbers of ranks and on the
+    whole platform."""
     return list(_curves(name, settings, fit, tables))
 
 
-def _curves(name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]) -> Iterator[Curve]:
+def _curves(
+    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]
+) -> Iterator[Curve]:
     measured: dict[tuple[str, int], list[int]] = {}
     for table in tables:
-        measured.setdefault((table.collective, table.ranks), []).extend(size for size, _ in table.points if size > 0)
+        measured.setdefault((table.collective, table.ranks), []).extend(
+            size for size, _ in table.points if size > 0
+        )
     ranks = dict.fromkeys([*(table.ranks for table in tables), Platform.load(name, settings).npus])
     for npus in ranks:
         pair = _platforms(name, settings, fit, npus)
@@ -54,7 +62,9 @@ def _curves(name: str, settings: Mapping[str, object], fit: Fit, tables: Sequenc
                 yield Curve(kind, npus, sizes is not None, *found)
 
 
-def _platforms(name: str, settings: Mapping[str, object], fit: Fit, npus: int) -> tuple[Platform, Platform]:
+def _platforms(
+    name: str, settings: Mapping[str, object], fit: Fit, npus: int
+) -> tuple[Platform, Platform]:
     """The platform before and after, with this number of NPUs."""
     before = Platform.load(name, {**settings, "npus": npus})
     return before, before.changed(fit.settings)
@@ -65,11 +75,16 @@ def _times(
 ) -> tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]] | None:
     wanted = [nccl.measured_bytes(kind, size, ranks) for size in sizes]
     before, after = (platform._core.library_times([], kind, wanted) for platform in pair)
-    return (tuple(sizes), tuple(before), tuple(after)) if before is not None and after is not None else None
+    return (
+        (tuple(sizes), tuple(before), tuple(after))
+        if before is not None and after is not None
+        else None
+    )
 
 
 def _grid(sizes: Sequence[int]) -> list[int]:
-    """The measured sizes, and others between the least and the largest, so that lines follow the model."""
+    """The measured sizes, and others between the least and the largest, so that lines follow the
+    model."""
     least, most = min(sizes), max(sizes)
     found = set(sizes)
     at = float(least)

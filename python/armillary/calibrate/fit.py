@@ -1,10 +1,10 @@
-"""A library's parameters from measured times: which ones they constrain, what is left, what is extrapolated.
+"""A library's parameters from measured times: which ones they constrain, what is left, what is
+extrapolated.
 
-Parameters that the measurements do not constrain keep the platform's values, so that collectives that were not measured
-stay as they were (`Search.settle`). A parameter that had to move, but whose interval reaches three times or a third of
-its value, is marked: only its combination with others is certain. What the model then leaves of the measurements is
-kept as corrections by size.
-"""
+Parameters that the measurements do not constrain keep the platform's values, so that collectives
+that were not measured stay as they were (`Search.settle`). A parameter that had to move, but whose
+interval reaches three times or a third of its value, is marked: only its combination with others is
+certain. What the model then leaves of the measurements is kept as corrections by size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _LARGE = 2**24
 _PARTS = 3
 """Parts of the sizes, each left out once: of three, both neighbours of a size stay."""
 _POOR = 30.0
-"""Percent by which large messages may be off before a note asks whether the platform is the right one."""
+"""Percent by which large messages may be off before a note asks whether the platform is the right
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Residual:
     fitted_us: float
     """By the parameters alone."""
     between_us: float
-    """By parameters and corrections of other sizes alone: how a size that was not measured would fare."""
+    """By parameters and corrections of other sizes alone: how a size that was not measured would
+    fare."""
     outlier: bool
 
     @property
@@ -77,7 +79,8 @@ class Fit:
     nodes: tuple[int, ...]
     """Numbers of nodes that were measured."""
     hosts: tuple[tuple[int, int, int], ...] = ()
-    """Ranks, the hosts that a log names, and the platform's nodes of as many, where these differ."""
+    """Ranks, the hosts that a log names, and the platform's nodes of as many, where these
+    differ."""
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -93,11 +96,14 @@ class Fit:
         return {**made, "library.corrections": f"[{entries}]"} if entries else made
 
     def times(self, case: Case) -> list[float]:
-        """Predicted us of each point, with corrections where the collective was measured on as many members."""
+        """Predicted us of each point, with corrections where the collective was measured on as many
+        members."""
         had = parameters(case.platform)
         values = {key: value for key, value in self.values.items() if key in had}
         where = (case.table.collective, *case.place)
-        found = next((c.points for c in self.corrections if (c.collective, c.inside, c.between) == where), ())
+        found = next(
+            (c.points for c in self.corrections if (c.collective, c.inside, c.between) == where), ()
+        )
         return _corrected(case, values, found)
 
     def error(self, which: Callable[[Residual], float]) -> float:
@@ -115,13 +121,19 @@ class Fit:
         large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
         if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
             yield f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} describes?"
-        loose = [p.key.removeprefix("library.") for p in self.parameters if not p.found and p.fitted != p.given]
+        loose = [
+            p.key.removeprefix("library.")
+            for p in self.parameters
+            if not p.found and p.fitted != p.given
+        ]
         if loose:
             yield f"moved, but these logs give only a combination of them with others: {', '.join(loose)}"
         kept = [p.key.removeprefix("library.") for p in self.parameters if p.fitted == p.given]
         if kept:
             yield f"kept as {self.platform} has them, for these logs do not need other values: {', '.join(kept)}"
-        if max(self.nodes) == 1 and any(p.key.startswith("library.network") for p in self.parameters):
+        if max(self.nodes) == 1 and any(
+            p.key.startswith("library.network") for p in self.parameters
+        ):
             yield f"no log has more than one node: more nodes are extrapolated with the network of {self.platform}"
         elif max(self.nodes) == 2:
             yield (
@@ -131,15 +143,19 @@ class Fit:
         elif max(self.nodes) > 2:
             yield f"up to {max(self.nodes)} nodes were measured: more are extrapolated"
         if self.corrections:
-            measured = ", ".join(f"{c.collective} over {c.inside * c.between}" for c in self.corrections)
+            measured = ", ".join(
+                f"{c.collective} over {c.inside * c.between}" for c in self.corrections
+            )
             yield f"corrected by size where it was measured, and nowhere else: {measured}"
 
 
-def calibrate(name: str, tables: Sequence[Table], settings: Mapping[str, object] | None = None) -> Fit:
+def calibrate(
+    name: str, tables: Sequence[Table], settings: Mapping[str, object] | None = None
+) -> Fit:
     """Fits the library of the platform `name` (with `settings`) to `tables`.
 
-    Raises `InputError` when the platform has no library or can't have the number of NPUs that a table has ranks.
-    """
+    Raises `InputError` when the platform has no library or can't have the number of NPUs that a
+    table has ranks."""
     given = dict(settings or {})
     found = fit(name, cases(name, tables, given), parts=_PARTS)
     return replace(found, corrections=(*found.corrections, *_carried(name, given, found)))
@@ -157,7 +173,15 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
         if (collective, inside, between) in again:
             continue
         bare = without_corrections(Platform.load(name, {**settings, "npus": inside * between}))
-        case = Case(Table(name, collective, inside * between, tuple((size, 1.0) for size in had["sizes_bytes"])), bare)
+        case = Case(
+            Table(
+                name,
+                collective,
+                inside * between,
+                tuple((size, 1.0) for size in had["sizes_bytes"]),
+            ),
+            bare,
+        )
         known = parameters(bare)
         after = case.times({key: value for key, value in found.values.items() if key in known})
         factors = zip(had["sizes_bytes"], had["factors_ppm"], case.times({}), after, strict=True)
@@ -165,14 +189,16 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
         yield Correction(collective, inside, between, points)
 
 
-def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None, parts: int = 0) -> Fit:
+def fit(
+    name: str, measured: Sequence[Case], begin: Mapping[str, float] | None = None, parts: int = 0
+) -> Fit:
     """Fits one set of parameters to cases.
 
-    All parameters of the first platform may move. Those that the measurements do not constrain keep its values, and
-    collectives that were not measured resist a change of what they share with measured ones. With `begin` only these
-    parameters move, from these values, and nothing is kept. For times between sizes each of so many `parts` of the
-    sizes is left out once; without parts they are the fitted ones.
-    """
+    All parameters of the first platform may move. Those that the measurements do not constrain keep
+    its values, and collectives that were not measured resist a change of what they share with
+    measured ones. With `begin` only these parameters move, from these values, and nothing is kept.
+    For times between sizes each of so many `parts` of the sizes is left out once; without parts
+    they are the fitted ones."""
     start = parameters(measured[0].platform)
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     kept = _others(measured, given) if begin is None else []
@@ -182,17 +208,31 @@ def fit(name: str, measured: Sequence[Case], begin: Mapping[str, float] | None =
     best = search.explore(moving)
     moved, best = search.settle(moving, best) if begin is None else (moving, best)
     intervals = search.intervals(moved, best)
-    found = [key for key, (low, high) in intervals.items() if low > best[key] / WIDE and high < best[key] * WIDE]
+    found = [
+        key
+        for key, (low, high) in intervals.items()
+        if low > best[key] / WIDE and high < best[key] * WIDE
+    ]
     made = tuple(
-        Parameter(key, unit, value, best.get(key, value), *intervals.get(key, (0.0, math.inf)), key in found)
+        Parameter(
+            key,
+            unit,
+            value,
+            best.get(key, value),
+            *intervals.get(key, (0.0, math.inf)),
+            key in found,
+        )
         for key, (value, unit) in start.items()
     )
     apart = [
-        Search(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved) for part in range(parts)
+        Search(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved)
+        for part in range(parts)
     ]
     residuals = _residuals(measured, best, apart)
     nodes = tuple(sorted({case.place[1] for case in measured}))
-    placed = {(case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts}
+    placed = {
+        (case.table.ranks, case.table.hosts, case.place[1]) for case in measured if case.table.hosts
+    }
     unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
     return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
 
@@ -211,9 +251,13 @@ def _others(measured: Sequence[Case], given: Mapping[str, float]) -> list[Case]:
 
 
 def _as_given(case: Case, kind: str, given: Mapping[str, float]) -> Case:
-    """Another collective at the sizes of a case, with its times as they are; without points where it has none."""
+    """Another collective at the sizes of a case, with its times as they are; without points where
+    it has none."""
     sizes = sorted({size for size, _ in case.table.points if size > 0})
-    other = replace(case, table=Table(case.table.file, kind, case.table.ranks, tuple((size, 1.0) for size in sizes)))
+    other = replace(
+        case,
+        table=Table(case.table.file, kind, case.table.ranks, tuple((size, 1.0) for size in sizes)),
+    )
     try:
         times = other.times(given)
     except InputError:
@@ -223,7 +267,10 @@ def _as_given(case: Case, kind: str, given: Mapping[str, float]) -> Case:
 
 def _without(measured: Sequence[Case], part: int, parts: int) -> list[Case]:
     """Cases without every `parts`-th of their sizes; whole where nothing would be left."""
-    return [case.at([p for p in case.table.points if p[0] not in _part(case, part, parts)]) for case in measured]
+    return [
+        case.at([p for p in case.table.points if p[0] not in _part(case, part, parts)])
+        for case in measured
+    ]
 
 
 def _part(case: Case, part: int, parts: int) -> frozenset[int]:
@@ -236,24 +283,40 @@ def _residuals(
     measured: Sequence[Case], values: Mapping[str, float], apart: Sequence[Mapping[str, float]]
 ) -> tuple[Residual, ...]:
     rows = [row for case in measured for row in _rows(case, values, apart)]
-    flagged = zip(rows, outliers([math.log(row.fitted_us / row.measured_us) for row in rows]), strict=True)
+    flagged = zip(
+        rows, outliers([math.log(row.fitted_us / row.measured_us) for row in rows]), strict=True
+    )
     return tuple(replace(row, outlier=outlier) for row, outlier in flagged)
 
 
-def _rows(case: Case, values: Mapping[str, float], apart: Sequence[Mapping[str, float]]) -> Iterator[Residual]:
+def _rows(
+    case: Case, values: Mapping[str, float], apart: Sequence[Mapping[str, float]]
+) -> Iterator[Residual]:
     between: dict[int, float] = {}
     for part, found in enumerate(apart):
         left = _part(case, part, len(apart))
         kept = [p for p in case.table.points if p[0] not in left]
         points = corrections.factors(_ratios(kept, case.at(kept).times(found)))
         tried = case.at([p for p in case.table.points if p[0] in left])
-        between.update(zip((size for size, _ in tried.table.points), _corrected(tried, found, points), strict=True))
-    for (size, measured), before, after in zip(case.table.points, case.times_before(), case.times(values), strict=True):
+        between.update(
+            zip(
+                (size for size, _ in tried.table.points),
+                _corrected(tried, found, points),
+                strict=True,
+            )
+        )
+    for (size, measured), before, after in zip(
+        case.table.points, case.times_before(), case.times(values), strict=True
+    ):
         yield Residual(case.table, size, measured, before, after, between.get(size, after), False)
 
 
-def _ratios(points: Sequence[tuple[int, float]], model_us: Sequence[float]) -> list[tuple[int, float]]:
-    return [(size, measured / ours) for (size, measured), ours in zip(points, model_us, strict=True)]
+def _ratios(
+    points: Sequence[tuple[int, float]], model_us: Sequence[float]
+) -> list[tuple[int, float]]:
+    return [
+        (size, measured / ours) for (size, measured), ours in zip(points, model_us, strict=True)
+    ]
 
 
 def _corrected(case: Case, values: Mapping[str, float], points: corrections.Points) -> list[float]:

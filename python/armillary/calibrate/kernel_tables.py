@@ -1,11 +1,12 @@
-"""Measured kernels as people have them: tables of matrix multiplications and of memory bandwidth, told by content.
+"""Measured kernels as people have them: tables of matrix multiplications and of memory bandwidth,
+told by content.
 
-Matrix multiplications are what `armillary platform import-gemm` reads (`platform/gemm_table.py`). Memory bandwidth is a
-CSV or JSON list with a column `op` (or `function`) and a rate (`GBps`, `GB/s`, `TBps`, `max_mbytes_per_sec`, ...) or a
-time (`us`, `ms`), and the `bytes` that the kernel moves if they are known; or what BabelStream prints. Without sizes,
-arrays are BabelStream's own 2^25 numbers of 8 bytes, of which copy, mul and dot move two, add and triad three.
-Source: UoB-HPC/BabelStream, README.md and src/main.cpp (operations, columns, MBytes of 10^6 bytes).
-"""
+Matrix multiplications are what `armillary platform import-gemm` reads (`platform/gemm_table.py`).
+Memory bandwidth is a CSV or JSON list with a column `op` (or `function`) and a rate (`GBps`,
+`GB/s`, `TBps`, `max_mbytes_per_sec`, ...) or a time (`us`, `ms`), and the `bytes` that the kernel
+moves if they are known; or what BabelStream prints. Without sizes, arrays are BabelStream's own
+2^25 numbers of 8 bytes, of which copy, mul and dot move two, add and triad three. Source:
+UoB-HPC/BabelStream, README.md and src/main.cpp (operations, columns, MBytes of 10^6 bytes)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from .. import documents
 from ..errors import InputError, Problem
 from ..platform.gemm_table import Shape, read_gemm_table
 
-ARRAYS = {"read": 1, "write": 1, "copy": 2, "mul": 2, "scale": 2, "dot": 2, "add": 3, "triad": 3, "nstream": 4}
+ARRAYS = {
+    "read": 1,
+    "write": 1,
+    "copy": 2,
+    "mul": 2,
+    "scale": 2,
+    "dot": 2,
+    "add": 3,
+    "triad": 3,
+    "nstream": 4,
+}
 """Arrays that an operation reads and writes."""
 ARRAY = 8 * 2**25
 """Bytes of an array of BabelStream, unless it is told otherwise."""
@@ -42,7 +53,8 @@ _SIZES = {"K": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One measured kernel: a matrix multiplication by its shape, or a stream over memory by its bytes."""
+    """One measured kernel: a matrix multiplication by its shape, or a stream over memory by its
+    bytes."""
 
     file: str
     what: str
@@ -63,7 +75,8 @@ class KernelTable:
 
 
 def read_kernels(path: str) -> KernelTable | None:
-    """The kernels of a file; `None` where it holds no table of kernels. Raises `InputError` naming every bad row."""
+    """The kernels of a file; `None` where it holds no table of kernels. Raises `InputError` naming
+    every bad row."""
     text = documents.read_bytes(path, "a log or a table").decode("utf-8-sig", "replace")
     if printed := _PRINTED.search(text):
         return KernelTable(path, tuple(_printed(path, text, printed)), 0)
@@ -78,11 +91,16 @@ def read_kernels(path: str) -> KernelTable | None:
 
 
 def _rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of a JSON list or a CSV table with their places, columns in lower case; none where it is neither."""
+    """Rows of a JSON list or a CSV table with their places, columns in lower case; none where it is
+    neither."""
     if text.lstrip()[:1] in ("[", "{"):
         yield from _json_rows(text)
         return
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and line[0] != "#"
+    ]
     if not lines or "," not in lines[0][1]:
         return
     reader = csv.DictReader(StringIO("\n".join(line for _, line in lines)), skipinitialspace=True)
@@ -100,7 +118,10 @@ def _json_rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for key, value in lists.items():
         for at, row in enumerate(value) if isinstance(value, list) else ():
             if isinstance(row, dict):
-                yield f"{key}[{at}]", {str(name).strip().lower(): each for name, each in row.items()}
+                yield (
+                    f"{key}[{at}]",
+                    {str(name).strip().lower(): each for name, each in row.items()},
+                )
 
 
 def _multiplications(path: str) -> Iterator[Kernel]:
@@ -119,7 +140,12 @@ def _operation(row: Mapping[str, Any]) -> str:
 def _column(row: Mapping[str, Any]) -> tuple[str, re.Match[str]] | None:
     """The column with the rate or the time."""
     filled = [key for key, value in row.items() if value not in (None, "")]
-    found = [(key, match) for pattern in (_RATE, _TIME) for key in filled if (match := pattern.fullmatch(key))]
+    found = [
+        (key, match)
+        for pattern in (_RATE, _TIME)
+        for key in filled
+        if (match := pattern.fullmatch(key))
+    ]
     return found[0] if found else None
 
 
@@ -130,7 +156,14 @@ def _streams(path: str, rows: list[tuple[str, dict[str, Any]]]) -> list[Kernel]:
         try:
             found.append(_stream(path, row))
         except ValueError as error:
-            problems.append(Problem(path, place, str(error), "op, GBps or us above zero, and bytes if they are known"))
+            problems.append(
+                Problem(
+                    path,
+                    place,
+                    str(error),
+                    "op, GBps or us above zero, and bytes if they are known",
+                )
+            )
     if problems:
         raise InputError(problems)
     return found
@@ -145,7 +178,9 @@ def _stream(path: str, row: Mapping[str, Any]) -> Kernel:
     unit = column[1]["unit"]
     time = moved / (value * RATES[unit]) * 1e6 if unit in RATES else value * TIMES[unit]
     if not _SHORTEST < time < _LONGEST:
-        raise ValueError(f'{column[0]} "{row[column[0]]}" makes {op} of {moved:.3g} bytes take {time:.3g} us')
+        raise ValueError(
+            f'{column[0]} "{row[column[0]]}" makes {op} of {moved:.3g} bytes take {time:.3g} us'
+        )
     return Kernel(path, op, None, round(moved), time)
 
 
@@ -154,7 +189,9 @@ def _moved(op: str, row: Mapping[str, Any]) -> float:
     if row.get("bytes"):
         return _number(row["bytes"], "bytes")
     if row.get("n_elements") and row.get("sizeof"):
-        return ARRAYS[op] * _number(row["n_elements"], "n_elements") * _number(row["sizeof"], "sizeof")
+        return (
+            ARRAYS[op] * _number(row["n_elements"], "n_elements") * _number(row["sizeof"], "sizeof")
+        )
     return ARRAYS[op] * ARRAY
 
 

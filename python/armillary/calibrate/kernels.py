@@ -1,10 +1,10 @@
 """What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
 
-The model is the simulator's own (docs/compute.md): every kernel is run alone, without the host's launch. Fitted are
-`efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order as far as there are two shapes for each, and
-one `memory_efficiency` for all kinds that stream. The search and its intervals are those of the libraries (`search`).
-Not here: reading (`kernel_tables`), the model (`crates/device/src/compute`).
-"""
+The model is the simulator's own (docs/compute.md): every kernel is run alone, without the host's
+launch. Fitted are `efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order as far
+as there are two shapes for each, and one `memory_efficiency` for all kinds that stream. The search
+and its intervals are those of the libraries (`search`). Not here: reading (`kernel_tables`), the
+model (`crates/device/src/compute`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ UNITS = {
     "V100": 80, "A100": 108, "H100": 132, "H200": 132, "B200": 148, "GB200": 148, "MI300X": 304, "MI325X": 304,
     "MI355X": 256,
 }  # fmt: skip
-"""Multiprocessors (AMD: compute units) of NPUs by the beginning of their name; the makers' data sheets."""
+"""Multiprocessors (AMD: compute units) of NPUs by the beginning of their name; the makers' data
+sheets."""
 
 _ALL = 0.995
 """A part that is as good as all."""
@@ -35,7 +36,8 @@ EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.start"
 FILL, LOAD = "npu.compute.tiles.fill", "npu.compute.tiles.load"
 MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
-"""Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test tells."""
+"""Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test
+tells."""
 
 _LIMITS = {FILL: 65536.0, LOAD: 1024.0}
 """What a platform file allows."""
@@ -121,14 +123,19 @@ def _alone(kernel: Kernel, npus: int) -> _core.Workload:
 
 
 def _run(workload: _core.Workload, platform: _core.Platform) -> float:
-    return _core.simulate(workload, platform, "analytical", True, 0, False, None, (), None).step_ps / 1e6
+    return (
+        _core.simulate(workload, platform, "analytical", True, 0, False, None, (), None).step_ps
+        / 1e6
+    )
 
 
-def calibrate_kernels(name: str, kernels: Sequence[Kernel], settings: Mapping[str, object] | None = None) -> KernelFit:
+def calibrate_kernels(
+    name: str, kernels: Sequence[Kernel], settings: Mapping[str, object] | None = None
+) -> KernelFit:
     """Fits the NPU of the platform `name` (with `settings`) to measured kernels.
 
-    Raises `InputError` where its compute is not a roofline, or has no peak for elements that were measured.
-    """
+    Raises `InputError` where its compute is not a roofline, or has no peak for elements that were
+    measured."""
     platform = Platform.load(name, settings)
     npu = platform.describe()["npu"]
     _check(name, npu, kernels)
@@ -138,7 +145,9 @@ def calibrate_kernels(name: str, kernels: Sequence[Kernel], settings: Mapping[st
     return _fit(name, bench, moving, now, left)
 
 
-def _fit(name: str, bench: Bench, moving: list[str], now: Mapping[str, float], left: list[str]) -> KernelFit:
+def _fit(
+    name: str, bench: Bench, moving: list[str], now: Mapping[str, float], left: list[str]
+) -> KernelFit:
     home = {key: now[key] or _NONE for key in moving}
     begin = {key: now[key] or _BEGIN[key] for key in moving}
     if FILL in begin:
@@ -146,9 +155,15 @@ def _fit(name: str, bench: Bench, moving: list[str], now: Mapping[str, float], l
     search = Search([bench], begin, _LIMITS)
     matter = [key for key in moving if search.matters(key)]
     kept, values = search.settle(matter, search.descend(matter), home)
-    best = {key: value for key, value in values.items() if key in kept or (key in (FILL, LOAD) and _tiled(kept))}
+    best = {
+        key: value
+        for key, value in values.items()
+        if key in kept or (key in (FILL, LOAD) and _tiled(kept))
+    }
     intervals = {key: search.interval(key, values, 1.005) for key in kept}
-    made = tuple(_parameter(key, now[key], best.get(key, now[key]), intervals.get(key)) for key in moving)
+    made = tuple(
+        _parameter(key, now[key], best.get(key, now[key]), intervals.get(key)) for key in moving
+    )
     before, after = bench.times({}), bench.times(best)
     logs = [math.log(ours / theirs) for ours, theirs in zip(after, bench.measured, strict=True)]
     residuals = tuple(map(KernelResidual, bench.kernels, before, after, outliers(logs)))
@@ -168,12 +183,17 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
     loose = [_short(each.key) for each in made if not each.found and each.fitted != each.given]
     if loose:
         yield f"moved, but these kernels give only a combination of them with others: {', '.join(loose)}"
-    for key, peak in ((EFFICIENCY, "npu.peak or npu.compute.rates"), (MEMORY, "npu.memory.bandwidth")):
+    for key, peak in (
+        (EFFICIENCY, "npu.peak or npu.compute.rates"),
+        (MEMORY, "npu.memory.bandwidth"),
+    ):
         if any(each.key == key and each.fitted > _ALL for each in made):
             yield f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is it this NPU?"
 
 
-def _parameter(key: str, given: float, fitted: float, interval: tuple[float, float] | None) -> Parameter:
+def _parameter(
+    key: str, given: float, fitted: float, interval: tuple[float, float] | None
+) -> Parameter:
     low, high = interval or (0.0, math.inf)
     found = low > fitted / WIDE and high < fitted * WIDE
     return Parameter(key, "us" if key == START else "", given, fitted, low, high, found)
@@ -221,7 +241,9 @@ def _of_streams(bench: Bench) -> list[str]:
 
 def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
     shapes = sum(kernel.shape is not None for kernel in bench.kernels)
-    kept = [key for key in (EFFICIENCY, START, FILL, LOAD) if shapes and key not in _of_shapes(bench)]
+    kept = [
+        key for key in (EFFICIENCY, START, FILL, LOAD) if shapes and key not in _of_shapes(bench)
+    ]
     if kept and bench.units:
         yield f"{shapes} shapes tell {len(_of_shapes(bench))} parameters; as they were: {', '.join(map(_short, kept))}"
     if shapes and not bench.units:
@@ -238,15 +260,27 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
 def _check(name: str, npu: Mapping[str, Any], kernels: Sequence[Kernel]) -> None:
     problems = []
     if npu["compute"] != "roofline":
-        problems.append(Problem(name, "npu.compute", f"{npu['compute']} has nothing to fit to kernels", "roofline"))
+        problems.append(
+            Problem(
+                name, "npu.compute", f"{npu['compute']} has nothing to fit to kernels", "roofline"
+            )
+        )
         raise InputError(problems)
     if any(kernel.shape is None for kernel in kernels) and not npu["memory_bandwidth"]:
-        problems.append(Problem(name, "npu.memory.bandwidth", "is not given", "a bandwidth, such as 1555 GB/s"))
+        problems.append(
+            Problem(name, "npu.memory.bandwidth", "is not given", "a bandwidth, such as 1555 GB/s")
+        )
     widths = {kernel.shape[4] for kernel in kernels if kernel.shape is not None}
     rates = npu["compute_settings"]["rates_flops"]
     for key, wanted in (("fp8", 1 in widths), ("fp32", any(width >= 4 for width in widths))):
         if wanted and not rates[key]:
-            message = f"is not given, but elements of {8 if key == 'fp8' else 32} bits were measured"
-            problems.append(Problem(name, f"npu.compute.rates.{key}", message, f"--set npu.compute.rates.{key}=RATE"))
+            message = (
+                f"is not given, but elements of {8 if key == 'fp8' else 32} bits were measured"
+            )
+            problems.append(
+                Problem(
+                    name, f"npu.compute.rates.{key}", message, f"--set npu.compute.rates.{key}=RATE"
+                )
+            )
     if problems:
         raise InputError(problems)

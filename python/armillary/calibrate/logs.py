@@ -1,10 +1,11 @@
-"""Output of nccl-tests and rccl-tests, as users have it: any version's columns, several tables in a file, broken lines.
+"""Output of nccl-tests and rccl-tests, as users have it: any version's columns, several tables in a
+file, broken lines.
 
-A line counts when `size / time` is its `algbw`. The in-place time is taken where there is one. Which collective it is
-stands in the log (`# Collective test starting: all_reduce_perf`), in the file's name, follows from `busbw / algbw`, or
-is that of the command above it. Here: what to read a file as. What is printed is read in `printed`, JSON and CSV in
-`records`. Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md, and what its versions print.
-"""
+A line counts when `size / time` is its `algbw`. The in-place time is taken where there is one.
+Which collective it is stands in the log (`# Collective test starting: all_reduce_perf`), in the
+file's name, follows from `busbw / algbw`, or is that of the command above it. Here: what to read a
+file as. What is printed is read in `printed`, JSON and CSV in `records`. Source: NVIDIA/nccl-tests,
+doc/PERFORMANCE.md, and what its versions print."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or are of a test that is
-    no collective."""
+    """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or
+    are of a test that is no collective."""
 
     file: str
     tables: tuple[Table, ...]
@@ -32,7 +33,8 @@ class Log:
 
 
 def read(path: str, collective: str | None = None) -> Log:
-    """The tables of a file. Raises `InputError` when it has none, or one whose collective or ranks nothing tells."""
+    """The tables of a file. Raises `InputError` when it has none, or one whose collective or ranks
+    nothing tells."""
     text = documents.read_bytes(path, _ALLOWED).decode("utf-8-sig", "replace")
     name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
     opened, skipped = records.read(text, name) or printed.read(text, name)

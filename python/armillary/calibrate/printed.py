@@ -1,11 +1,10 @@
 """What nccl-tests and rccl-tests print, in the columns of every version.
 
-A line is `size count type [redop] [root] time algbw busbw [wrong] [...] [time algbw busbw [wrong] [...]]` with times in
-us; up to NCCL 2.4's tests `bytes N type op [root] time algbw busbw res ...` with times in ms. Further columns, of
-single iterations and of the hour, are passed over, as is what `mpirun --tag-output` and `srun -l` put before a line.
-Source: NVIDIA/nccl-tests src/util.cu and before it src/common.cu; NVIDIA/nccl 1.x README.md; ROCm/rccl-tests
-src/common.cu.
-"""
+A line is `size count type [redop] [root] time algbw busbw [wrong] [...] [time algbw busbw [wrong]
+[...]]` with times in us; up to NCCL 2.4's tests `bytes N type op [root] time algbw busbw res ...`
+with times in ms. Further columns, of single iterations and of the hour, are passed over, as is what
+`mpirun --tag-output` and `srun -l` put before a line. Source: NVIDIA/nccl-tests src/util.cu and
+before it src/common.cu; NVIDIA/nccl 1.x README.md; ROCm/rccl-tests src/common.cu."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ class _Ranks:
         self.hosts.setdefault(group, set()).update(_HOST.findall(text))
 
     def tell(self, draft: Draft) -> None:
-        """The table is of the first rank's group, and of all ranks up to the last where there is one group."""
+        """The table is of the first rank's group, and of all ranks up to the last where there is
+        one group."""
         first = min(self.groups, key=lambda group: min(self.groups[group]), default=0)
         members = self.groups.get(first, set())
         draft.ranks = len(members) if len(self.groups) > 1 else max(members, default=-1) + 1
@@ -99,7 +99,8 @@ class _Reader:
 
 
 def read(text: str, name: str | None) -> tuple[list[Draft], int]:
-    """The tables of a log, and how many lines look like a table's but don't agree with themselves."""
+    """The tables of a log, and how many lines look like a table's but don't agree with
+    themselves."""
     lines = [_BEFORE.sub("", line, count=1) for line in text.splitlines()]
     reader = _Reader(name, _scale(lines))
     for line in lines:
@@ -110,7 +111,9 @@ def read(text: str, name: str | None) -> tuple[list[Draft], int]:
 def _scale(lines: list[str]) -> float:
     """us in the unit of times, as most lines have it."""
     rows = [line.replace("#", " ", 1).split() for line in lines if _ROW.match(line)]
-    micro, milli = (sum(_line(words, scale, _CLEAR) is not None for words in rows) for scale in (1.0, 1e3))
+    micro, milli = (
+        sum(_line(words, scale, _CLEAR) is not None for words in rows) for scale in (1.0, 1e3)
+    )
     return 1e3 if milli > micro else 1.0
 
 
@@ -128,11 +131,16 @@ def _line(words: list[str], scale: float, least: float = 0.0) -> Line | None:
 
 
 def _groups(size: int, words: list[str], scale: float) -> Iterator[tuple[float, float, float]]:
-    """Time in us, algbw and busbw, once or twice, as far as they agree with the size; what stands between is passed."""
+    """Time in us, algbw and busbw, once or twice, as far as they agree with the size; what stands
+    between is passed."""
     at = 0
     while at + 3 <= len(words):
         time, algbw, busbw = (_number(word) for word in words[at : at + 3])
-        if time > 0 and busbw >= 0 and drafts.agree(size, time * scale, algbw, _rounding(words[at], time)):
+        if (
+            time > 0
+            and busbw >= 0
+            and drafts.agree(size, time * scale, algbw, _rounding(words[at], time))
+        ):
             yield time * scale, algbw, busbw
             at += 3
         elif at == 0:

@@ -1,12 +1,12 @@
 """What nccl-tests and rccl-tests write to files: JSON and CSV.
 
-nccl-tests `-J`: an object with `config` (`devices`, `nthreads`, `ngpus`), `args` and `results`, each with `size`, and
-`out_of_place` and `in_place` of `time` (or `cpu_time`) in us, `alg_bw`, `bus_bw`. A file that was cut off is read as
-far as it goes. rccl-tests `-Z json`: objects, one a line or in a list, with `name`, `ranks`, `gpusPerRank`, `size`,
-`inPlace`, `time`, `algBw`, `busBw`; `-Z csv`: the same as columns, in early versions with a column `nodes` that the
-head doesn't name. NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms.
-Source: NVIDIA/nccl-tests src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x test/single.
-"""
+nccl-tests `-J`: an object with `config` (`devices`, `nthreads`, `ngpus`), `args` and `results`,
+each with `size`, and `out_of_place` and `in_place` of `time` (or `cpu_time`) in us, `alg_bw`,
+`bus_bw`. A file that was cut off is read as far as it goes. rccl-tests `-Z json`: objects, one a
+line or in a list, with `name`, `ranks`, `gpusPerRank`, `size`, `inPlace`, `time`, `algBw`, `busBw`;
+`-Z csv`: the same as columns, in early versions with a column `nodes` that the head doesn't name.
+NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms. Source: NVIDIA/nccl-tests
+src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x test/single."""
 
 from __future__ import annotations
 
@@ -44,12 +44,15 @@ class _Record:
         # rccl-tests writes what a rank receives: of a reduce-scatter a part of the size.
         for times in (1, self.ranks):
             if times and drafts.agree(self.size * times, self.time_us, self.algbw):
-                return drafts.line(self.size * times, self.time_us, self.algbw, self.busbw, self.reduces)
+                return drafts.line(
+                    self.size * times, self.time_us, self.algbw, self.busbw, self.reduces
+                )
         return None
 
 
 def read(text: str, name: str | None) -> tuple[list[Draft], int] | None:
-    """The tables of a file and how many records contradict themselves; `None` where it is no such file."""
+    """The tables of a file and how many records contradict themselves; `None` where it is no such
+    file."""
     records = _records(text)
     return None if records is None else _tables(records, name)
 
@@ -68,7 +71,8 @@ def _records(text: str) -> list[_Record | None] | None:
 
 
 def _objects(text: str, at: int) -> Iterator[Mapping[str, Any]]:
-    """Objects one after the other, with or without commas between them, as far as they are whole."""
+    """Objects one after the other, with or without commas between them, as far as they are
+    whole."""
     decoder = json.JSONDecoder()
     while (begin := text.find("{", at)) >= 0:
         if text[at:begin].strip(" \t\r\n,["):
@@ -99,7 +103,9 @@ def _of_nccl(text: str, results: int) -> list[_Record | None]:
 def _devices(config: Mapping[str, Any]) -> tuple[int, int]:
     """Ranks and hosts: of each process all of its GPUs are listed, or the first."""
     devices = config.get("devices")
-    listed = [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+    listed = (
+        [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+    )
     process = _whole(config.get("nthreads")) * _whole(config.get("ngpus"))
     last = max((_whole(each.get("rank")) for each in listed), default=-1)
     ranks = last // process * process + process if process and last >= 0 else 0
@@ -113,7 +119,11 @@ def _of_result(row: Mapping[str, Any], test: str, ranks: int, hosts: int) -> _Re
     time = measured.get("time", measured.get("cpu_time"))
     numbers = _numbers(time, measured.get("alg_bw"), measured.get("bus_bw"))
     reduces = str(row.get("redop", "none")) != "none"
-    return None if numbers is None else _Record(test, ranks, hosts, _whole(row.get("size")), *numbers, reduces, True)
+    return (
+        None
+        if numbers is None
+        else _Record(test, ranks, hosts, _whole(row.get("size")), *numbers, reduces, True)
+    )
 
 
 def _lowered(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +159,9 @@ def _of_row(row: Mapping[str, Any]) -> _Record | None:
     size = _whole(row.get("size") or row.get("b"))
     in_place = bool(first) or _whole(row.get("inplace")) == 1
     scale = 1e3 if first else 1.0
-    return _Record(test, ranks, _whole(row.get("nodes")), size, time * scale, algbw, busbw, reduces, in_place)
+    return _Record(
+        test, ranks, _whole(row.get("nodes")), size, time * scale, algbw, busbw, reduces, in_place
+    )
 
 
 def _numbers(time: object, algbw: object, busbw: object) -> tuple[float, float, float] | None:
@@ -191,5 +203,9 @@ def _preferred(records: Sequence[_Record | None]) -> Iterator[_Record | None]:
 
 
 def _replaces(following: _Record, record: _Record) -> bool:
-    same = (record.test, record.ranks, record.size) == (following.test, following.ranks, following.size)
+    same = (record.test, record.ranks, record.size) == (
+        following.test,
+        following.ranks,
+        following.size,
+    )
     return same and following.in_place and not record.in_place

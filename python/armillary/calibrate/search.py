@@ -1,19 +1,20 @@
 """The search for parameters: which matter, which values fit best, and where each may lie.
 
-The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move little, plus a fifth
-of the same mean change of collectives that were not measured (`kept`), plus a little for every factor by which a
-parameter leaves where it was; it is lowered a parameter at a time by factors that shrink
-from 3 to 1.01, again until that gains nothing. Single steps don't lead out of every valley (rings on a fast network and
-trees on a slow one explain the same large all-reduces), so `explore` then throws each parameter off by 3 and descends
-again from there.
+The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move
+little, plus a fifth of the same mean change of collectives that were not measured (`kept`), plus a
+little for every factor by which a parameter leaves where it was; it is lowered a parameter at a
+time by factors that shrink from 3 to 1.01, again until that gains nothing. Single steps don't lead
+out of every valley (rings on a fast network and trees on a slow one explain the same large
+all-reduces), so `explore` then throws each parameter off by 3 and descends again from there.
 
-Then parameters that the measurements do not constrain go back to where they were (`settle`), one at a time, while the
-others make up for it. What is left moves because the measurements cannot be explained without it.
+Then parameters that the measurements do not constrain go back to where they were (`settle`), one at
+a time, while the others make up for it. What is left moves because the measurements cannot be
+explained without it.
 
-An interval is where a parameter may lie, the wider of two. Alone: for errors of this form (Laplace's distribution) the
-likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`. Together with the others: 1.96 standard deviations
-of `error^2 (J'J + error^2)^-1`, J the change of log times with log parameters, each known to a factor of e beforehand.
-"""
+An interval is where a parameter may lie, the wider of two. Alone: for errors of this form
+(Laplace's distribution) the likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`.
+Together with the others: 1.96 standard deviations of `error^2 (J'J + error^2)^-1`, J the change of
+log times with log parameters, each known to a factor of e beforehand."""
 
 from __future__ import annotations
 
@@ -32,13 +33,16 @@ _GAIN = 1e-4
 """Least that a further descent must lower the error by."""
 _ROUNDS, _DESCENTS = 8, 3
 _KEEP = 0.2
-"""What a change of collectives that were not measured costs, as a part of the same error of measured ones."""
+"""What a change of collectives that were not measured costs, as a part of the same error of
+measured ones."""
 STAY, STAY_OF_A_PLATFORM = 0.005, 0.02
-"""What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a described machine."""
+"""What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a
+described machine."""
 _START = "library.start"
 _HOST = (_START, "library.gap")
 _HOST_STAYS = 0.3
-"""As a part of that: a host's times differ from machine to machine; what may be its own or a link's is its own."""
+"""As a part of that: a host's times differ from machine to machine; what may be its own or a link's
+is its own."""
 _PARTS = ("efficiency", "share", "tree", "pairs")
 _DEVIATIONS = 1.96
 _NUDGE = 1.001
@@ -61,9 +65,9 @@ class Measured(Protocol):
 class Search:
     """Parameters (key to us, or part) of all cases together.
 
-    `limits` are the largest values that are allowed. What is `kept` counts less than the cases and speaks for a model
-    that changes nothing else. `stay` is what leaving its value by a factor of e costs a parameter.
-    """
+    `limits` are the largest values that are allowed. What is `kept` counts less than the cases and
+    speaks for a model that changes nothing else. `stay` is what leaving its value by a factor of e
+    costs a parameter."""
 
     def __init__(
         self,
@@ -82,13 +86,16 @@ class Search:
         return [time for case in self._cases for time in case.times(values)]
 
     def error(self, values: Mapping[str, float]) -> float:
-        """The mean of `|ln(predicted / measured)|`, and a part of the mean change of what is to be kept."""
+        """The mean of `|ln(predicted / measured)|`, and a part of the mean change of what is to be
+        kept."""
         return _off(self._cases, values) + (_KEEP * _off(self._kept, values) if self._kept else 0.0)
 
     def matters(self, key: str) -> bool:
         """Whether anything predicted changes with a parameter."""
         value, here = self._given[key], self.times(self._given)
-        tried = [value * factor for factor in (0.25, 0.5, 2.0, 4.0) if self._allowed(key, value * factor)]
+        tried = [
+            value * factor for factor in (0.25, 0.5, 2.0, 4.0) if self._allowed(key, value * factor)
+        ]
         return any(self.times({**self._given, key: each}) != here for each in tried)
 
     def descend(self, moving: Sequence[str]) -> dict[str, float]:
@@ -114,14 +121,17 @@ class Search:
         return best
 
     def settle(
-        self, moving: Sequence[str], best: Mapping[str, float], home: Mapping[str, float] | None = None
+        self,
+        moving: Sequence[str],
+        best: Mapping[str, float],
+        home: Mapping[str, float] | None = None,
     ) -> tuple[list[str], dict[str, float]]:
-        """The parameters that must move, and the best values with all others at `home`, or as they were given.
+        """The parameters that must move, and the best values with all others at `home`, or as they
+        were given.
 
-        Tried from the least certain on. A parameter stays back where, with the others fitted again, the error per
-        degree of freedom (`n` points, `k` moving parameters) stays within a 95 % likelihood ratio of what it was:
-        `e' / (n - k + 1) <= e / (n - k) (1 + 1.92 / n)`.
-        """
+        Tried from the least certain on. A parameter stays back where, with the others fitted again,
+        the error per degree of freedom (`n` points, `k` moving parameters) stays within a 95 %
+        likelihood ratio of what it was: `e' / (n - k + 1) <= e / (n - k) (1 + 1.92 / n)`."""
         home = {**self._given, **(home or {})}
         kept, values = list(moving), dict(best)
         for key in self._least_certain_first(moving, best):
@@ -140,9 +150,16 @@ class Search:
     def _least_certain_first(self, moving: Sequence[str], best: Mapping[str, float]) -> list[str]:
         """By what each costs in standard deviations when it alone goes back."""
         deviations = dict(zip(moving, self._deviations(moving, best), strict=True))
-        return sorted(moving, key=lambda key: abs(math.log(best[key] / self._given[key])) / max(deviations[key], 1e-12))
+        return sorted(
+            moving,
+            key=lambda key: (
+                abs(math.log(best[key] / self._given[key])) / max(deviations[key], 1e-12)
+            ),
+        )
 
-    def _descend(self, best: dict[str, float], moving: Sequence[str], steps: Sequence[float]) -> dict[str, float]:
+    def _descend(
+        self, best: dict[str, float], moving: Sequence[str], steps: Sequence[float]
+    ) -> dict[str, float]:
         least = self._loss(best)
         for step in steps:
             for _ in range(_ROUNDS):
@@ -158,7 +175,8 @@ class Search:
     def _trade(
         self, best: dict[str, float], least: float, moving: Sequence[str], step: float
     ) -> tuple[dict[str, float], float]:
-        """Puts each parameter back where it was and lets the call's start make up for it, where that is no worse."""
+        """Puts each parameter back where it was and lets the call's start make up for it, where
+        that is no worse."""
         for key in moving:
             if key != _START and _START in moving and best[key] != self._given[key]:
                 back = {**best, key: self._given[key]}
@@ -176,10 +194,13 @@ class Search:
         )
 
     def _allowed(self, key: str, value: float) -> bool:
-        """Parts of a bandwidth are at most all of it; a ring may lose more than that while it fills."""
+        """Parts of a bandwidth are at most all of it; a ring may lose more than that while it
+        fills."""
         return 1e-5 < value <= self._limits.get(key, 1.0 if _part(key) else math.inf)
 
-    def _walk(self, best: dict[str, float], least: float, key: str, factor: float) -> tuple[dict[str, float], float]:
+    def _walk(
+        self, best: dict[str, float], least: float, key: str, factor: float
+    ) -> tuple[dict[str, float], float]:
         while True:
             tried = {**best, key: best[key] * factor}
             loss = self._loss(tried) if self._allowed(key, tried[key]) else math.inf
@@ -187,8 +208,11 @@ class Search:
                 return best, least
             best, least = tried, loss
 
-    def intervals(self, moving: Sequence[str], best: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-        """Where each parameter may lie, alone and together with the others; cut where it tells nothing."""
+    def intervals(
+        self, moving: Sequence[str], best: Mapping[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Where each parameter may lie, alone and together with the others; cut where it tells
+        nothing."""
         together = dict(zip(moving, self._deviations(moving, best), strict=True))
         found: dict[str, tuple[float, float]] = {}
         for key in moving:
@@ -212,9 +236,14 @@ class Search:
         high = best[key] * (_NUDGE if self._allowed(key, best[key] * _NUDGE) else 1)
         low = best[key] / _NUDGE
         above, below = (self.times({**best, key: value}) for value in (high, low))
-        return [math.log(up / down) / math.log(high / low) for up, down in zip(above, below, strict=True)]
+        return [
+            math.log(up / down) / math.log(high / low)
+            for up, down in zip(above, below, strict=True)
+        ]
 
-    def interval(self, key: str, best: Mapping[str, float], step: float = 1.03) -> tuple[float, float]:
+    def interval(
+        self, key: str, best: Mapping[str, float], step: float = 1.03
+    ) -> tuple[float, float]:
         """Where a parameter may lie alone, in factors of `step`; cut where it tells nothing."""
         most = self.error(best) * (1 + _RATIO / len(self._measured))
 
@@ -244,7 +273,8 @@ def _part(key: str) -> bool:
 
 
 def inverse_diagonal(matrix: Sequence[Sequence[float]]) -> list[float]:
-    """The diagonal of the inverse of a symmetric positive definite matrix: row by row of its Cholesky factor."""
+    """The diagonal of the inverse of a symmetric positive definite matrix: row by row of its
+    Cholesky factor."""
     lower: list[list[float]] = []
     for at, row in enumerate(matrix):
         made: list[float] = []

@@ -8,7 +8,8 @@ from . import output
 
 
 def main() -> int:
-    """Runs the command line and returns its exit code: 0 ok, 1 the run found a problem, 2 the input is wrong."""
+    """Runs the command line and returns its exit code: 0 ok, 1 the run found a problem, 2 the input
+    is wrong."""
     with output.guard():
         output.prepare()
         arguments = sys.argv[1:]

@@ -62,7 +62,9 @@ app.command("run")(models.takes_models(run.run))
 app.command("collective")(collective.collective)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
-app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(workload.workload)
+app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(
+    workload.workload
+)
 app.command("convert")(models.takes_models(convert.convert))
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
@@ -77,16 +79,20 @@ app.add_typer(platform.app, name="platform")
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-"""What typer raises for wrong arguments, which it does not export: the base of those that it does."""
+"""What typer raises for wrong arguments, which it does not export: the base of those that it
+does."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its own guard's."""
+    """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its
+    own guard's."""
     try:
         code = app(args=list(arguments), prog_name="armillary", standalone_mode=False)
     except _UsageError as error:
         return _refuse(error)
-    if code == output.INTERRUPTED:  # Ctrl-C outside of any verb, which typer turns into its exit code
+    if (
+        code == output.INTERRUPTED
+    ):  # Ctrl-C outside of any verb, which typer turns into its exit code
         output.interrupted(KeyboardInterrupt())
     return code if isinstance(code, int) else 0
 
@@ -97,10 +103,14 @@ def _refuse(error: typer.BadParameter) -> int:
     if error.ctx is None or wrong is None or not wrong.startswith("-"):
         error.show()
         return output.WRONG
-    options = [param for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")]
+    options = [
+        param for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")
+    ]
     near = difflib.get_close_matches(wrong, [name for param in options for name in param.opts], n=3)
     known = [param.opts[0] for param in options if not getattr(param, "hidden", False)]
     if len(known) < len(options):
         known.append("those of a model (armillary workload MODEL --help)")
-    output.show_problems([Problem("", error.ctx.command_path, f"no such option: {wrong}", ", ".join(near or known))])
+    output.show_problems(
+        [Problem("", error.ctx.command_path, f"no such option: {wrong}", ", ".join(near or known))]
+    )
     return output.WRONG

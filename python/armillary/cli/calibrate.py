@@ -1,4 +1,5 @@
-"""`armillary calibrate`: parameters of a communication library and of an NPU from logs and tables of measurements."""
+"""`armillary calibrate`: parameters of a communication library and of an NPU from logs and tables
+of measurements."""
 
 from __future__ import annotations
 
@@ -28,16 +29,27 @@ Logs = Annotated[
         help="Output of nccl-tests, rccl-tests or BabelStream; tables of matrix multiplications or memory bandwidth.",
     ),
 ]
-Out = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Write the calibrated platform here.")]
+Out = Annotated[
+    str | None,
+    typer.Option("-o", "--out", metavar="FILE", help="Write the calibrated platform here."),
+]
 Collective = Annotated[
-    str | None, typer.Option("--collective", help="What the logs timed, where neither they nor their names say so.")
+    str | None,
+    typer.Option(
+        "--collective", help="What the logs timed, where neither they nor their names say so."
+    ),
 ]
 Plot = Annotated[
     str | None,
-    typer.Option("--plot", metavar="FILE", help="Draw measurements and the model before and after (.svg or .png)."),
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw measurements and the model before and after (.svg or .png).",
+    ),
 ]
 Page = Annotated[
-    str | None, typer.Option("--report", metavar="FILE", help="Write the calibration as one HTML page here.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Write the calibration as one HTML page here."),
 ]
 
 
@@ -51,13 +63,18 @@ def calibrate(
     json: Json = None,
     set_: Settings = None,
 ) -> None:
-    """Fit a platform's communication library to measured collectives, and its NPU to measured kernels."""
+    """Fit a platform's communication library to measured collectives, and its NPU to measured
+    kernels."""
     from .. import calibrate as room
 
     with output.guard():
-        output.claim({"--json": json, "--out": out, "--plot": plot, "--report": report}, *logs, platform)
+        output.claim(
+            {"--json": json, "--out": out, "--plot": plot, "--report": report}, *logs, platform
+        )
         if plot and not plot.endswith((".svg", ".png")):
-            raise InputError([Problem("", "--plot", f"not a kind of picture: {plot!r}", "a file .svg or .png")])
+            raise InputError(
+                [Problem("", "--plot", f"not a kind of picture: {plot!r}", "a file .svg or .png")]
+            )
         tables, logs_ = _read(logs, collective)
         given = settings(set_)
         measured = [table for log in logs_ for table in log.tables]
@@ -102,7 +119,10 @@ def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], 
 def _counted(table: KernelTable) -> str:
     shapes = sum(kernel.shape is not None for kernel in table.kernels)
     streams = len(table.kernels) - shapes
-    parts = (f"{shapes} matrix multiplications" if shapes else "", f"{streams} streams over memory" if streams else "")
+    parts = (
+        f"{shapes} matrix multiplications" if shapes else "",
+        f"{streams} streams over memory" if streams else "",
+    )
     return ", ".join(filter(None, parts))
 
 
@@ -115,7 +135,9 @@ def _settings(library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
     return {**(library.settings if library else {}), **(npu.settings if npu else {})}
 
 
-def _result(platform: str, library: Fit | None, npu: KernelFit | None, curves: Sequence[Curve]) -> dict[str, object]:
+def _result(
+    platform: str, library: Fit | None, npu: KernelFit | None, curves: Sequence[Curve]
+) -> dict[str, object]:
     fits = [fit for fit in (library, npu) if fit is not None]
     keys = ("key", "unit", "given", "fitted", "low", "high", "found")
     parameters = [{key: getattr(p, key) for key in keys} for fit in fits for p in fit.parameters]
@@ -169,10 +191,14 @@ def _kernels(fit: KernelFit) -> list[dict[str, object]]:
     ]
 
 
-def _write(platform: str, given: dict[str, str], found: dict[str, object], out: str, logs: list[str]) -> None:
+def _write(
+    platform: str, given: dict[str, str], found: dict[str, object], out: str, logs: list[str]
+) -> None:
     names = ", ".join(Path(path).name for path in logs)
     parts = {"library": "library", "npu": "NPU"}
-    what = " and ".join(words for key, words in parts.items() if any(each.startswith(f"{key}.") for each in found))
+    what = " and ".join(
+        words for key, words in parts.items() if any(each.startswith(f"{key}.") for each in found)
+    )
     source = f"{platform}, its {what} calibrated on {names}"
     made = Platform.load(platform, {**given, **found, "name": Path(out).stem, "source": source})
     files.write_text(out, made.to_yaml())

@@ -15,7 +15,17 @@ from ..platform import Platform
 from ..workload import Workload, is_model
 from ..workload.fit import too_large
 from . import models, output
-from .options import Backend, BackendName, Groups, Json, Npus, Passes, PlatformName, Settings, settings
+from .options import (
+    Backend,
+    BackendName,
+    Groups,
+    Json,
+    Npus,
+    Passes,
+    PlatformName,
+    Settings,
+    settings,
+)
 
 SCHEMA = "armillary.check/1"
 
@@ -23,7 +33,10 @@ Input = TypeVar("Input", Platform, Workload)
 
 WorkloadName = Annotated[
     str | None,
-    typer.Argument(metavar="WORKLOAD", help="Traces or a text workload; leave it out to check a platform alone."),
+    typer.Argument(
+        metavar="WORKLOAD",
+        help="Traces or a text workload; leave it out to check a platform alone.",
+    ),
 ]
 
 
@@ -39,26 +52,45 @@ def check(
     *,
     options: models.Options,
 ) -> None:
-    """List all that is wrong, without simulating. WORKLOAD may be a model with its options, as for run."""
+    """List all that is wrong, without simulating. WORKLOAD may be a model with its options, as for
+    run."""
     with output.guard():
         output.claim({"--json": json}, workload, platform, groups)
         problems: list[Problem] = []
         if passes != 1 and workload is None:
-            problems.append(Problem("", f"--passes {passes}", "there is no workload", "a text workload with it"))
+            problems.append(
+                Problem("", f"--passes {passes}", "there is no workload", "a text workload with it")
+            )
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
         source = (
-            _attempt(lambda: models.source(workload, options, target, groups, passes), problems) if workload else None
+            _attempt(lambda: models.source(workload, options, target, groups, passes), problems)
+            if workload
+            else None
         )
         if target and source and workload and is_model(workload):
             made, given = source, settings(set_, npus)
-            target = target if "npus" in given else _attempt(lambda: api.sized(platform, made, given), problems)
+            target = (
+                target
+                if "npus" in given
+                else _attempt(lambda: api.sized(platform, made, given), problems)
+            )
         if target and source:
-            problems += api.check(source, target, backend=backend) + too_large(source.summary, target)
+            problems += api.check(source, target, backend=backend) + too_large(
+                source.summary, target
+            )
         elif target:
             problems += target.problems()
-        head = {"schema": SCHEMA, "version": __version__, "workload": workload, "platform": platform}
+        head = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "workload": workload,
+            "platform": platform,
+        }
         output.write_json(
-            json, json_text.dumps({**head, "problems": [asdict(problem) for problem in problems]}, indent=2)
+            json,
+            json_text.dumps(
+                {**head, "problems": [asdict(problem) for problem in problems]}, indent=2
+            ),
         )
         output.show_problems(problems, limit=None)
         if problems:
@@ -68,7 +100,8 @@ def check(
 
 
 def _attempt(read: Callable[[], Input], problems: list[Problem]) -> Input | None:
-    """The value, or none and its problems added, so that one bad file does not hide those of another."""
+    """The value, or none and its problems added, so that one bad file does not hide those of
+    another."""
     try:
         return read()
     except InputError as error:

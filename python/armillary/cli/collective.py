@@ -11,19 +11,42 @@ import typer
 from .. import __version__, api, nccl
 from ..platform import Platform
 from . import completion, output
-from .options import Backend, BackendName, Json, NoFold, Npus, PlatformName, ReportName, Settings, settings
+from .options import (
+    Backend,
+    BackendName,
+    Json,
+    NoFold,
+    Npus,
+    PlatformName,
+    ReportName,
+    Settings,
+    settings,
+)
 
 SCHEMA = "armillary.collective/1"
 
 Kind = Annotated[
-    str, typer.Argument(metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS), autocompletion=completion.collectives)
+    str,
+    typer.Argument(
+        metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS), autocompletion=completion.collectives
+    ),
 ]
-First = Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")]
+First = Annotated[
+    str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")
+]
 Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
-Factor = Annotated[int | None, typer.Option("-f", "--stepfactor", help="Each size is this many times the one before.")]
-Step = Annotated[str, typer.Option("-i", "--stepbytes", help="Each size is this much more than the one before.")]
+Factor = Annotated[
+    int | None,
+    typer.Option("-f", "--stepfactor", help="Each size is this many times the one before."),
+]
+Step = Annotated[
+    str, typer.Option("-i", "--stepbytes", help="Each size is this much more than the one before.")
+]
 DataType = Annotated[str, typer.Option("-d", "--datatype", help=", ".join(nccl.TYPES))]
-Root = Annotated[int, typer.Option("-r", "--root", min=0, help="Root rank of broadcast, reduce, gather, scatter.")]
+Root = Annotated[
+    int,
+    typer.Option("-r", "--root", min=0, help="Root rank of broadcast, reduce, gather, scatter."),
+]
 
 
 def collective(
@@ -54,14 +77,18 @@ def collective(
         for warning in target.warnings:
             output.log(f"warning: {warning}")
         show = _nothing if "-" in (json, report) else sys.stdout.write
-        show(f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n")
+        show(
+            f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n"
+        )
         show(nccl.header(target.has_library) + "\n")
         rows = []
         for size in wanted:
             with output.progress(f"{size} bytes") as update:
                 options = {"backend": str(backend), "dtype": dtype}
                 rows.append(
-                    api.collective_row(name, size, target, root=root, fold=not no_fold, progress=update, **options)
+                    api.collective_row(
+                        name, size, target, root=root, fold=not no_fold, progress=update, **options
+                    )
                 )
             show(nccl.line(rows[-1]) + "\n")
         show(nccl.footer(rows) + "\n")

@@ -12,7 +12,9 @@ from .options import Json, ReportName
 
 Results = Annotated[
     list[str],
-    typer.Argument(metavar="A B [C...]", help="What `armillary run --json` wrote; the others beside the first."),
+    typer.Argument(
+        metavar="A B [C...]", help="What `armillary run --json` wrote; the others beside the first."
+    ),
 ]
 
 

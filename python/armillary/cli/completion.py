@@ -1,4 +1,5 @@
-"""What a shell offers for an argument: names that come with Armillary. Files are the shell's own offer."""
+"""What a shell offers for an argument: names that come with Armillary. Files are the shell's own
+offer."""
 
 from __future__ import annotations
 

@@ -17,11 +17,18 @@ from .options import Groups, Json, Npus, Passes, Settings
 
 SCHEMA = "armillary.convert/1"
 
-WorkloadName = Annotated[str, typer.Argument(metavar="WORKLOAD", help="What `armillary run` takes.")]
+WorkloadName = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="What `armillary run` takes.")
+]
 Out = Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Where to write it.")]
 Target = Annotated[
     str | None,
-    typer.Option("--platform", "-p", metavar="P", help="Gives a text workload NPUs, and the times to write into one."),
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="Gives a text workload NPUs, and the times to write into one.",
+    ),
 ]
 
 
@@ -45,13 +52,30 @@ def convert(
         forms.check(format_, platform, out)
         _check(workload, platform, npus, set_)
         read = partial(models.source, workload, options, groups=groups, passes=passes)
-        source, target = models.on(platform, set_, npus, workload, read) if platform else (read(), None)
+        source, target = (
+            models.on(platform, set_, npus, workload, read) if platform else (read(), None)
+        )
         runs = forms.write(source, out, format_, target)
-        counts = {"ranks": source.ranks, "programs": source.programs, "operations": source.operations, "passes": runs}
+        counts = {
+            "ranks": source.ranks,
+            "programs": source.programs,
+            "operations": source.operations,
+            "passes": runs,
+        }
         if json != "-":
-            kinds = (("rank", source.ranks), ("program", source.programs), ("operation", source.operations))
+            kinds = (
+                ("rank", source.ranks),
+                ("program", source.programs),
+                ("operation", source.operations),
+            )
             typer.echo(", ".join(counted(count, what) for what, count in kinds))
-        head = {"schema": SCHEMA, "version": __version__, "workload": workload, "output": out, "format": format_}
+        head = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "workload": workload,
+            "output": out,
+            "format": format_,
+        }
         output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
 
 
@@ -63,7 +87,14 @@ def _check(workload: str, platform: str | None, npus: int | None, set_: list[str
         return
     problems = []
     if is_text(workload):
-        problems.append(Problem(workload, "", "a text workload does not say how many NPUs it runs on", "-p P with it"))
+        problems.append(
+            Problem(
+                workload,
+                "",
+                "a text workload does not say how many NPUs it runs on",
+                "-p P with it",
+            )
+        )
     if npus is not None or set_:
         flag = "--set" if npus is None else "--npus"
         problems.append(Problem("", flag, "changes a platform, and none is given", "-p P with it"))

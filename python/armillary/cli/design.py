@@ -9,36 +9,59 @@ import typer
 from . import output
 from .options import Json
 
-Spec = Annotated[str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/design.md.")]
+Spec = Annotated[
+    str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/design.md.")
+]
 Out = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the best design by simulation as a platform file."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the best design by simulation as a platform file.",
+    ),
 ]
 Rank = Annotated[
-    int, typer.Option("--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first one listed.")
+    int,
+    typer.Option(
+        "--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first one listed."
+    ),
 ]
 Objective = Annotated[
     str | None,
     typer.Option(
-        "--objective", metavar="step_time|performance_per_cost|cost|pareto", help="Instead of the file's own."
+        "--objective",
+        metavar="step_time|performance_per_cost|cost|pareto",
+        help="Instead of the file's own.",
     ),
 ]
 Simulate = Annotated[
     int | None,
-    typer.Option("--simulate", metavar="N", min=0, help="How many designs are simulated at least, 3 if not given."),
+    typer.Option(
+        "--simulate",
+        metavar="N",
+        min=0,
+        help="How many designs are simulated at least, 3 if not given.",
+    ),
 ]
 Budget = Annotated[
     str | None,
     typer.Option(
-        "--budget", metavar="N|TIME", help="How many designs are simulated at most, or for how long: 40, 90s."
+        "--budget",
+        metavar="N|TIME",
+        help="How many designs are simulated at most, or for how long: 40, 90s.",
     ),
 ]
 Csv = Annotated[
-    str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output.")
+    str | None,
+    typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output."),
 ]
-Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page with plots.")]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write a page with plots.")
+]
 Figures = Annotated[
-    str | None, typer.Option("--figures", metavar="DIR", help="Write every plot there as SVG, PNG and CSV.")
+    str | None,
+    typer.Option("--figures", metavar="DIR", help="Write every plot there as SVG, PNG and CSV."),
 ]
 
 
@@ -54,16 +77,25 @@ def design(
     figures: Figures = None,
     json: Json = None,
 ) -> None:
-    """Design a platform: the topologies and bandwidths that a model proves best, ranked by simulation."""
+    """Design a platform: the topologies and bandwidths that a model proves best, ranked by
+    simulation."""
     from ..design import design as run
 
     with output.guard():
         output.claim({"--output": out, "--csv": csv, "--html": html, "--json": json}, spec)
-        limit = int(budget) if budget is not None and budget.isdecimal() and len(budget) < 10 else budget
+        limit = (
+            int(budget)
+            if budget is not None and budget.isdecimal() and len(budget) < 10
+            else budget
+        )
         given = {"objective": objective, "simulate": simulate, "budget": limit}
         with output.progress("designing", clock=False) as update:
             tell = None if update is None else lambda what, share: update(share, 0.0, what)
-            found = run(spec, progress=tell, **{key: each for key, each in given.items() if each is not None})
+            found = run(
+                spec,
+                progress=tell,
+                **{key: each for key, each in given.items() if each is not None},
+            )
         if "-" not in (json, csv):
             from ..report import design as report
 

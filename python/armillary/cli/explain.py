@@ -14,7 +14,17 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, is_model
 from . import completion, models, output, parsing
-from .options import Backend, BackendName, Groups, Json, NoWhatIf, Npus, Passes, ReportName, Settings
+from .options import (
+    Backend,
+    BackendName,
+    Groups,
+    Json,
+    NoWhatIf,
+    Npus,
+    Passes,
+    ReportName,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from ..explain.whatif import Again
@@ -23,12 +33,16 @@ if TYPE_CHECKING:
 What = Annotated[
     str,
     typer.Argument(
-        metavar="RESULT", help="What `armillary run --json` wrote; or a workload, with -p: it is run first."
+        metavar="RESULT",
+        help="What `armillary run --json` wrote; or a workload, with -p: it is run first.",
     ),
 ]
 Node = Annotated[
     str | None,
-    typer.Argument(metavar="NODE", help="An operation: id, rank:id, name, kind, or a pattern of names. Else the step."),
+    typer.Argument(
+        metavar="NODE",
+        help="An operation: id, rank:id, name, kind, or a pattern of names. Else the step.",
+    ),
 ]
 PlatformName = Annotated[
     str | None,
@@ -40,7 +54,9 @@ PlatformName = Annotated[
         autocompletion=completion.platforms,
     ),
 ]
-Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")]
+Seconds = Annotated[
+    float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")
+]
 
 
 def explain(
@@ -61,8 +77,8 @@ def explain(
 ) -> None:
     """Say why a step, or an operation of it, takes its time, and what would help.
 
-    RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p dgx-h100.
-    """
+    RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p
+    dgx-h100."""
     from ..explain import explain as explained
     from ..report import reading
 
@@ -100,12 +116,21 @@ def _run(
 def _require_result(what: str) -> None:
     """Refuses a workload or model without the platform that it is to run on."""
     if Path(what).is_dir() or is_model(what):
-        raise InputError([Problem(what, "", "is a workload, not a result", "-p P with it: it is run first")])
+        raise InputError(
+            [Problem(what, "", "is a workload, not a result", "-p P with it: it is run first")]
+        )
 
 
-def _no_run(set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options) -> None:
+def _no_run(
+    set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options
+) -> None:
     """A result has its platform: what would change it is refused."""
-    given = {"--set": set_, "--npus": npus, "--groups": groups, **{parsing.flag(name): True for name in options}}
+    given = {
+        "--set": set_,
+        "--npus": npus,
+        "--groups": groups,
+        **{parsing.flag(name): True for name in options},
+    }
     wrong = [
         Problem("", name, "is for a workload, not for a result", "-p P with it")
         for name, value in given.items()

@@ -32,9 +32,12 @@ Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="Wh
 
 
 def check(form: str, platform: str | None, out: str | None) -> None:
-    """Refuses what is no form, and a text that can't be written or has no platform whose times it is to hold."""
+    """Refuses what is no form, and a text that can't be written or has no platform whose times it
+    is to hold."""
     if form not in FORMS:
-        raise InputError([Problem("", f"--format {form}", "is no form of a workload", ", ".join(FORMS))])
+        raise InputError(
+            [Problem("", f"--format {form}", "is no form of a workload", ", ".join(FORMS))]
+        )
     if form == "text" and platform is None:
         message = "a text workload holds times, which only a platform can tell"
         raise InputError([Problem("", "--format text", message, "-p P with it")])
@@ -58,7 +61,9 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
         made.write(out, "chakra" if form == "chakra" else "compact")
     output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
     if passes > 1:
-        output.log(f"it runs {passes} times, which the file does not say: armillary run {out} --passes {passes}")
+        output.log(
+            f"it runs {passes} times, which the file does not say: armillary run {out} --passes {passes}"
+        )
     return passes
 
 
@@ -71,7 +76,8 @@ def _write_text(made: Workload, out: str, platform: Platform) -> int:
 
 
 def _replaces(folder: Path, form: str) -> bool:
-    """Whether a workload in `folder` is written over. Refuses a directory that holds something else.
+    """Whether a workload in `folder` is written over. Refuses a directory that holds something
+    else.
 
     Traces don't replace the compact form: a run would read what stands next to them.
     """
@@ -79,5 +85,9 @@ def _replaces(folder: Path, form: str) -> bool:
         return False
     if form == "compact" and (folder / "workload.json").is_file():
         return True
-    held = "a workload in the compact form" if (folder / "workload.json").is_file() else "no workload"
-    raise InputError([Problem(str(folder), "", f"is not empty and holds {held}", "a new or empty directory")])
+    held = (
+        "a workload in the compact form" if (folder / "workload.json").is_file() else "no workload"
+    )
+    raise InputError(
+        [Problem(str(folder), "", f"is not empty and holds {held}", "a new or empty directory")]
+    )

@@ -41,24 +41,46 @@ class Format(StrEnum):
 
 Traces = Annotated[
     list[str],
-    typer.Argument(metavar="TRACE...", help="Execution and Kineto traces of one run: files, directories, archives."),
+    typer.Argument(
+        metavar="TRACE...",
+        help="Execution and Kineto traces of one run: files, directories, archives.",
+    ),
 ]
-Out = Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Where to write the workload.")]
+Out = Annotated[
+    str, typer.Option("--output", "-o", metavar="DIR", help="Where to write the workload.")
+]
 StepNumber = Annotated[
-    int | None, typer.Option("--step", metavar="N", help="ProfilerStep to take; by default a steady one on every rank.")
+    int | None,
+    typer.Option(
+        "--step", metavar="N", help="ProfilerStep to take; by default a steady one on every rank."
+    ),
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--ranks", metavar="N", min=1, help="Make this many ranks of those recorded.")
+    int | None,
+    typer.Option("--ranks", metavar="N", min=1, help="Make this many ranks of those recorded."),
 ]
 Across = Annotated[
     AllToAll,
-    typer.Option("--all-to-all", help="With --ranks: keep a rank's bytes, repeat in each copy of the run, or refuse."),
+    typer.Option(
+        "--all-to-all",
+        help="With --ranks: keep a rank's bytes, repeat in each copy of the run, or refuse.",
+    ),
 ]
 Members = Annotated[
-    str | None, typer.Option("--groups", metavar="FILE", help='Members of process groups, {"name": [0, 1], ...}.')
+    str | None,
+    typer.Option(
+        "--groups", metavar="FILE", help='Members of process groups, {"name": [0, 1], ...}.'
+    ),
 ]
-Skew = Annotated[bool, typer.Option("--skew", help="Let ranks start as far apart as they were recorded, not together.")]
-As = Annotated[Format, typer.Option("--format", help="compact: one file a program; chakra: one a rank.")]
+Skew = Annotated[
+    bool,
+    typer.Option(
+        "--skew", help="Let ranks start as far apart as they were recorded, not together."
+    ),
+]
+As = Annotated[
+    Format, typer.Option("--format", help="compact: one file a program; chakra: one a rank.")
+]
 
 
 def import_(
@@ -96,7 +118,8 @@ def import_(
 
 
 def _groups(path: str | None) -> dict[str, list[int]] | None:
-    """The file of `--groups`. Raises `InputError` for one that is no mapping from names to ranks."""
+    """The file of `--groups`. Raises `InputError` for one that is no mapping from names to
+    ranks."""
     if path is None:
         return None
     allowed = '{"name": [0, 1], ...}'
@@ -106,14 +129,18 @@ def _groups(path: str | None) -> dict[str, list[int]] | None:
         for members in value.values()
     )
     if not lists:
-        raise InputError([Problem(path, "", "is no mapping from group names to lists of ranks", allowed)])
+        raise InputError(
+            [Problem(path, "", "is no mapping from group names to lists of ranks", allowed)]
+        )
     return {str(name): members for name, members in value.items()}
 
 
 def _show(imported: Imported, out: str) -> None:
     console, workload = output.console(), imported.workload
     counts = (counted(workload.ranks, "rank"), counted(workload.programs, "program"))
-    console.print(f"{', '.join(counts)}, {counted(workload.operations, 'operation')} in {out}", soft_wrap=True)
+    console.print(
+        f"{', '.join(counts)}, {counted(workload.operations, 'operation')} in {out}", soft_wrap=True
+    )
     if imported.ranks:
         console.print(_table(imported))
     for name, count, time, why in _omissions(imported):
@@ -156,4 +183,7 @@ def _row(entry: Coverage) -> list[str]:
 def _omissions(imported: Imported) -> list[tuple[str, int, str, str]]:
     whole = imported.total
     found = whole.omissions if whole else ()
-    return [(o.what, o.count, f" ({o.time_ps / 1e9:,.3f} ms)" if o.time_ps else "", o.why) for o in found]
+    return [
+        (o.what, o.count, f" ({o.time_ps / 1e9:,.3f} ms)" if o.time_ps else "", o.why)
+        for o in found
+    ]

@@ -1,4 +1,5 @@
-"""Models where workloads can stand: the options of their families on other verbs, and a platform of the right size."""
+"""Models where workloads can stand: the options of their families on other verbs, and a platform of
+the right size."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ Options = Mapping[str, str | bool]
 def takes_models(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with every option of every family; those given are its parameter `options`.
 
-    Which family's they must be is known when the model is. They don't stand in `--help`, which would be long:
-    `armillary workload MODEL --help` explains those of a model. Names that the verb has itself keep its meaning.
-    """
+    Which family's they must be is known when the model is. They don't stand in `--help`, which
+    would be long: `armillary workload MODEL --help` explains those of a model. Names that the verb
+    has itself keep its meaning."""
     own = inspect.signature(verb, eval_str=True)
-    extra = {name: parameter for name, parameter in _parameters().items() if name not in own.parameters}
+    extra = {
+        name: parameter for name, parameter in _parameters().items() if name not in own.parameters
+    }
 
     @functools.wraps(verb)
     def called(**given: Any) -> None:  # noqa: ANN401
@@ -48,7 +51,10 @@ def _parameters() -> dict[str, inspect.Parameter]:
             found.setdefault(
                 name,
                 inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, option)
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=None,
+                    annotation=_annotation(name, option),
                 ),
             )
     return found
@@ -57,12 +63,19 @@ def _parameters() -> dict[str, inspect.Parameter]:
 def _annotation(name: str, option: inspect.Parameter) -> object:
     """A flag with its opposite, or a text: what it must be is checked with its family."""
     if parsing.kind(option.annotation)[0] is bool:
-        return Annotated[bool | None, typer.Option(f"{parsing.flag(name)}/{parsing.flag('no_' + name)}", hidden=True)]
+        return Annotated[
+            bool | None,
+            typer.Option(f"{parsing.flag(name)}/{parsing.flag('no_' + name)}", hidden=True),
+        ]
     return Annotated[str | None, typer.Option(parsing.flag(name), hidden=True)]
 
 
 def source(
-    name: str, options: Options, platform: Platform | None = None, groups: str | None = None, passes: int = 1
+    name: str,
+    options: Options,
+    platform: Platform | None = None,
+    groups: str | None = None,
+    passes: int = 1,
 ) -> Workload:
     """The workload of that name, or the one that the model of that name becomes with `options`."""
     if not is_model(name):
@@ -71,15 +84,22 @@ def source(
 
 
 def on(
-    platform: str, set_: list[str] | None, npus: int | None, name: str, read: Callable[[Platform], Workload]
+    platform: str,
+    set_: list[str] | None,
+    npus: int | None,
+    name: str,
+    read: Callable[[Platform], Workload],
 ) -> tuple[Workload, Platform]:
-    """What `read` makes of the workload `name`, and the platform; for a model it is resized, which is logged."""
+    """What `read` makes of the workload `name`, and the platform; for a model it is resized, which
+    is logged."""
     given = settings(set_, npus)
     target = Platform.load(platform, given)
     made = read(target)
     if not is_model(name) or "npus" in given or target.npus == made.ranks:
         return made, target
-    output.log(f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank of {name}")
+    output.log(
+        f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank of {name}"
+    )
     return made, api.sized(platform, made, given)
 
 

@@ -30,47 +30,80 @@ PlatformName = Annotated[
     ),
 ]
 BackendName = Annotated[
-    Backend, typer.Option("--backend", help="analytical: latency and bandwidth; link: messages queue for links.")
+    Backend,
+    typer.Option(
+        "--backend", help="analytical: latency and bandwidth; link: messages queue for links."
+    ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
-        "--groups", metavar="FILE", help='Communicator groups, {"1": [0, 1], ...}, if the traces only name them.'
+        "--groups",
+        metavar="FILE",
+        help='Communicator groups, {"1": [0, 1], ...}, if the traces only name them.',
     ),
 ]
 Passes = Annotated[
-    int, typer.Option("--passes", metavar="N", min=1, help="Iterations of an ASTRA-sim 1.0 text workload.")
+    int,
+    typer.Option(
+        "--passes", metavar="N", min=1, help="Iterations of an ASTRA-sim 1.0 text workload."
+    ),
 ]
 Json = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE", help="Write the machine-readable result here; - for standard output."),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Write the machine-readable result here; - for standard output.",
+    ),
 ]
 ReportName = Annotated[
-    str | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
 ]
-NoWhatIf = Annotated[bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")]
-NoFold = Annotated[bool, typer.Option("--no-fold", help="Simulate every rank although some behave alike.")]
+NoWhatIf = Annotated[
+    bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")
+]
+NoFold = Annotated[
+    bool, typer.Option("--no-fold", help="Simulate every rank although some behave alike.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a platform value, such as scheduler.chunks=8."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a platform value, such as scheduler.chunks=8."
+    ),
 ]
 Npus = Annotated[
     int | None,
-    typer.Option("--npus", metavar="N", min=1, help="Resize the platform's outermost dimension to N NPUs in all."),
+    typer.Option(
+        "--npus",
+        metavar="N",
+        min=1,
+        help="Resize the platform's outermost dimension to N NPUs in all.",
+    ),
 ]
 Timeline = Annotated[
     str | None,
-    typer.Option("--timeline", metavar="FILE", help="Write a timeline here that Perfetto opens (ui.perfetto.dev)."),
+    typer.Option(
+        "--timeline",
+        metavar="FILE",
+        help="Write a timeline here that Perfetto opens (ui.perfetto.dev).",
+    ),
 ]
 Ranks = Annotated[
     str | None,
-    typer.Option("--ranks", metavar="LIST", help="Ranks that the timeline shows, such as 0,1,64-71 or 0-56:8."),
+    typer.Option(
+        "--ranks",
+        metavar="LIST",
+        help="Ranks that the timeline shows, such as 0,1,64-71 or 0-56:8.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 
 
 def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]:
-    """`key=value` arguments as a mapping, with `npus` if given. Raises `InputError` for one without `=`."""
+    """`key=value` arguments as a mapping, with `npus` if given. Raises `InputError` for one without
+    `=`."""
     wrong = [
         Problem("", f"--set {pair}", "has no '='", "KEY=VALUE, such as scheduler.chunks=8")
         for pair in pairs or []
@@ -78,19 +111,31 @@ def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]
     ]
     if wrong:
         raise InputError(wrong)
-    given = {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
+    given = {
+        key.strip(): value.strip()
+        for key, _, value in (pair.partition("=") for pair in pairs or [])
+    }
     return given if npus is None else {**given, "npus": str(npus)}
 
 
 def rank_list(text: str | None, count: int) -> list[int] | None:
-    """`0,1,64-71,128-1016:8` (every eighth) as ranks of `count`. Raises `InputError` naming every part that is none."""
+    """`0,1,64-71,128-1016:8` (every eighth) as ranks of `count`. Raises `InputError` naming every
+    part that is none."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    ends = [re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?", part) for part in parts]
-    spans = [range(int(end[1]), int(end[2] or end[1]) + 1, int(end[3] or 1)) if end else range(0) for end in ends]
+    ends = [
+        re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?", part)
+        for part in parts
+    ]
+    spans = [
+        range(int(end[1]), int(end[2] or end[1]) + 1, int(end[3] or 1)) if end else range(0)
+        for end in ends
+    ]
     wrong = [part for part, span in zip(parts, spans, strict=True) if not span or span[-1] >= count]
     if wrong:
         allowed = f"ranks and ranges from 0 to {count - 1}, such as 0,2-3,8-56:8"
-        raise InputError([Problem("", "--ranks", f'"{part}" names no ranks', allowed) for part in wrong])
+        raise InputError(
+            [Problem("", "--ranks", f'"{part}" names no ranks', allowed) for part in wrong]
+        )
     return [rank for span in spans for rank in span]

@@ -1,4 +1,5 @@
-"""What every verb does with its output: results on stdout, the rest on stderr, problems as blocks, exit codes."""
+"""What every verb does with its output: results on stdout, the rest on stderr, problems as blocks,
+exit codes."""
 
 from __future__ import annotations
 
@@ -68,10 +69,14 @@ def guard() -> Iterator[None]:
     except BrokenPipeError:
         _exit(_BROKEN_PIPE)
     except OSError as error:  # a full disk under stdout: files of ours raise InputError
-        show_problems([Problem(error.filename or "standard output", "", error.strerror or str(error))])
+        show_problems(
+            [Problem(error.filename or "standard output", "", error.strerror or str(error))]
+        )
         _exit(WRONG)
     except MemoryError:
-        show_problems([Problem("", "", "the input is too large: it takes more memory than there is")])
+        show_problems(
+            [Problem("", "", "the input is too large: it takes more memory than there is")]
+        )
         _exit(WRONG)
     except RecursionError:
         show_problems([Problem("", "", "the input is nested too deeply")])
@@ -85,13 +90,15 @@ def guard() -> Iterator[None]:
 
 
 def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") -> NoReturn:
-    """Says that the work was stopped and what is `kept`, and ends with the exit code of the signal."""
+    """Says that the work was stopped and what is `kept`, and ends with the exit code of the
+    signal."""
     _write_error(f"\ninterrupted{kept}\n")
     _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
 
 
 def _is_ours_to_report(error: Exception) -> bool:
-    """Whether it is a fault: what typer raises to end a verb, or to refuse its arguments, is none."""
+    """Whether it is a fault: what typer raises to end a verb, or to refuse its arguments, is
+    none."""
     from typer import Abort, Exit
 
     return not isinstance(error, Abort | Exit) and not hasattr(error, "format_message")
@@ -115,7 +122,8 @@ _LONGEST_FAULT = 300
 
 
 def _exit(code: int) -> NoReturn:
-    """Ends the process; a standard output that takes nothing more must not change the code at the end."""
+    """Ends the process; a standard output that takes nothing more must not change the code at the
+    end."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -129,11 +137,11 @@ def _discard(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Makes the three streams usable, SIGTERM and SIGHUP end work as Ctrl-C does, and warnings one line.
+    """Makes the three streams usable, SIGTERM and SIGHUP end work as Ctrl-C does, and warnings one
+    line.
 
-    A descriptor that the caller closed would else be that of the first file that is opened. Raises `InputError` for a
-    closed standard output: results would be lost.
-    """
+    A descriptor that the caller closed would else be that of the first file that is opened. Raises
+    `InputError` for a closed standard output: results would be lost."""
     warnings.showwarning = _warn
     lost = sys.stdout is None
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -141,14 +149,27 @@ def prepare() -> None:
             stream = os.open(os.devnull, os.O_RDWR)
             if stream != number:
                 os.dup2(stream, number)
-            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+            setattr(
+                sys,
+                name,
+                os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False),
+            )
     for signal_ in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signal_) is signal.SIG_DFL:  # nohup ignores SIGHUP, and means it
             signal.signal(signal_, _terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if lost:
-        raise InputError([Problem("standard output", "", "is closed", "an open one; >/dev/null discards the result")])
+        raise InputError(
+            [
+                Problem(
+                    "standard output",
+                    "",
+                    "is closed",
+                    "an open one; >/dev/null discards the result",
+                )
+            ]
+        )
 
 
 def _warn(
@@ -168,7 +189,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> None:
-    """One block a problem: message, where, what is allowed. No more than `limit`, the rest counted."""
+    """One block a problem: message, where, what is allowed. No more than `limit`, the rest
+    counted."""
     for problem in problems[:limit]:
         where = ": ".join(part for part in (problem.file, problem.place) if part)
         lines = [f"error: {problem.message}"]
@@ -176,7 +198,9 @@ def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> No
         lines += [f"  allowed: {problem.help}"] if problem.help else []
         _write_error("".join(f"{visible(line)}\n" for line in lines))
     if limit is not None and len(problems) > limit:
-        _write_error(f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n")
+        _write_error(
+            f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n"
+        )
     elif len(problems) > 1:
         _write_error(f"{len(problems)} problems\n")
 
@@ -200,7 +224,9 @@ def console() -> Console:
     from ..report.terminal import Terminal
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name the terminal can't spell must not end the run
+        sys.stdout.reconfigure(
+            errors="replace"
+        )  # a name the terminal can't spell must not end the run
     return Terminal()
 
 
@@ -231,9 +257,8 @@ def _write(path: str, text: str, what: str) -> None:
 def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
     """Refuses output paths that can't be written, before the work and not after it.
 
-    `outputs` are paths by option, `-` for standard output. No two of them may be the same file, nor one of them a file
-    of `inputs`. Raises `InputError` listing every one.
-    """
+    `outputs` are paths by option, `-` for standard output. No two of them may be the same file, nor
+    one of them a file of `inputs`. Raises `InputError` listing every one."""
     problems = []
     named = {path: f"the input {path}" for path in inputs if path is not None}
     taken = {file: said for path, said in named.items() if (file := _identity(path)) is not None}
@@ -242,7 +267,9 @@ def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
             continue
         file = _identity(path)
         if file in taken:
-            problems.append(Problem("", f"{option} {path}", f"is the file of {taken[file]}", "another file"))
+            problems.append(
+                Problem("", f"{option} {path}", f"is the file of {taken[file]}", "another file")
+            )
         elif file is not None:
             taken[file] = option
         if path != "-":
@@ -255,26 +282,34 @@ def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
 
 
 def _identity(path: str) -> str | None:
-    """What is equal for two names of one file; nothing for devices, into which several may write."""
+    """What is equal for two names of one file; nothing for devices, into which several may
+    write."""
     if path == "-":
         return path
     real = os.path.realpath(path)
-    # Unlike the methods of `Path` these never raise: what is no path is refused where it is written.
+    # Unlike the methods of `Path` these never raise: what is no path is refused where it is
+    # written.
     return None if os.path.exists(real) and not os.path.isfile(real) else real  # noqa: PTH110, PTH113
 
 
 @contextlib.contextmanager
 def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | None]:
-    """A bar with an estimate on stderr for work of more than a second; nothing when stderr is not a terminal.
+    """A bar with an estimate on stderr for work of more than a second; nothing when stderr is not a
+    terminal.
 
-    It is called with the share that is done, the simulated time (shown with `clock`) and, for work of several parts,
-    what is being done.
-    """
+    It is called with the share that is done, the simulated time (shown with `clock`) and, for work
+    of several parts, what is being done."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -291,7 +326,8 @@ def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | N
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
         at = f"at {simulated_ns / 1e6:,.3f} ms" if clock else ""
-        # Before the first operation ends nobody can tell how long it takes: the bar only shows that something moves.
+        # Before the first operation ends nobody can tell how long it takes: the bar only shows that
+        # something moves.
         bar.update(task, total=1.0 if done else None, completed=done, description=what, at=at)
 
     try:

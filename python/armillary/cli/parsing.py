@@ -38,7 +38,8 @@ def options(model: str, given: Mapping[str, str | bool]) -> dict[str, object]:
 
 
 def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:
-    """The options of the model's family among `arguments`, those that were given. Raises `InputError`."""
+    """The options of the model's family among `arguments`, those that were given. Raises
+    `InputError`."""
     return vars(_parser(model).parse_args(arguments))
 
 
@@ -72,14 +73,18 @@ class _Parser(argparse.ArgumentParser):
         raise InputError([Problem("", self.prog, said, self._allowed(message))])
 
     def _allowed(self, message: str) -> str:
-        """The values of the option that `message` is about, else the options that are like it, else all."""
+        """The values of the option that `message` is about, else the options that are like it, else
+        all."""
         known = [action.option_strings[0] for action in self._actions]
         unknown = re.match(r"unrecognized arguments: (--[^\s=]+)", message)
         near = difflib.get_close_matches(unknown[1], known, n=3) if unknown else []
         if near:
             return ", ".join(near)
         named = re.match(r"argument (--[a-z0-9-]+)", message)
-        about = next((action for action in self._actions if named and named[1] in action.option_strings), None)
+        about = next(
+            (action for action in self._actions if named and named[1] in action.option_strings),
+            None,
+        )
         if about is None:
             return ", ".join(known)
         if about.choices:
@@ -95,9 +100,18 @@ def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, meaning:
     if type_ is bool:
         parser.add_argument(flag(parameter.name), action=argparse.BooleanOptionalAction, help=text)
     else:
-        name = "|".join(choices) if choices else {int: "N", float: "X", str: "TEXT"}.get(type_, type_.__name__)
+        name = (
+            "|".join(choices)
+            if choices
+            else {int: "N", float: "X", str: "TEXT"}.get(type_, type_.__name__)
+        )
         parser.add_argument(
-            flag(parameter.name), type=type_, choices=choices or None, metavar=name, required=required, help=text
+            flag(parameter.name),
+            type=type_,
+            choices=choices or None,
+            metavar=name,
+            required=required,
+            help=text,
         )
 
 

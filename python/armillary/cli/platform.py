@@ -1,4 +1,5 @@
-"""`armillary platform`: the platforms that come with Armillary, what a platform amounts to, and tables it can use."""
+"""`armillary platform`: the platforms that come with Armillary, what a platform amounts to, and
+tables it can use."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="P", help="Preset or platform file.", autocompletion=completion.platforms)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="P", help="Preset or platform file.", autocompletion=completion.platforms
+    ),
+]
 
 
 @app.command("list")
@@ -36,7 +42,10 @@ def list_(json: Json = None) -> None:
         keys = ("name", "npus", "topology", "source")
         head = {"schema": SCHEMA, "version": __version__}
         output.write_json(
-            json, json_text.dumps({**head, "platforms": [dict(zip(keys, row, strict=True)) for row in rows]}, indent=2)
+            json,
+            json_text.dumps(
+                {**head, "platforms": [dict(zip(keys, row, strict=True)) for row in rows]}, indent=2
+            ),
         )
         if json != "-":
             _show_list(rows)
@@ -44,7 +53,12 @@ def list_(json: Json = None) -> None:
 
 def _row(name: str) -> tuple[str, int, str, str]:
     platform = Platform.load(name)
-    return name, platform.npus, platform.describe()["fabric"].get("topology") or "graph", platform.source
+    return (
+        name,
+        platform.npus,
+        platform.describe()["fabric"].get("topology") or "graph",
+        platform.source,
+    )
 
 
 def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
@@ -57,7 +71,9 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     table.add_column("NPUs", justify="right", no_wrap=True)
     table.add_column("Topology", overflow="fold")
     for name, npus, topology, _ in rows:
-        short = topology.replace("FullyConnected", "FC").replace("Switch", "SW").replace("Ring", "R")
+        short = (
+            topology.replace("FullyConnected", "FC").replace("Switch", "SW").replace("Ring", "R")
+        )
         table.add_row(name, f"{npus:,}", short)
     emit(output.console(), [table])
 
@@ -75,25 +91,43 @@ def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None
 
 @app.command("import-gemm")
 def import_gemm(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or JSON with m, n, k and a time or TFLOP/s.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="TABLE", help="Table to write, such as gemm.csv.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV or JSON with m, n, k and a time or TFLOP/s.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="TABLE", help="Table to write, such as gemm.csv.")
+    ],
     where: Annotated[
-        list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only rows with this value in this column.")
+        list[str] | None,
+        typer.Option(
+            "--where", metavar="KEY=VALUE", help="Only rows with this value in this column."
+        ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option("--width", min=1, max=255, help="Bytes an element, where the list does not say.")
+        int | None,
+        typer.Option(
+            "--width", min=1, max=255, help="Bytes an element, where the list does not say."
+        ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="Column of the time, where there are several.")
+        str | None,
+        typer.Option(
+            "--time", metavar="COLUMN", help="Column of the time, where there are several."
+        ),
     ] = None,
     json: Json = None,
 ) -> None:
-    """Turn a list of measured matrix multiplications into a table for npu.compute: {model: measured}."""
+    """Turn a list of measured matrix multiplications into a table for npu.compute: {model:
+    measured}."""
     with output.guard():
         output.claim({"--json": json, "--out": str(out)}, str(file))
         table = read_gemm_table(file, where=_where(where), width=width, time=time)
         write_text(out, table.to_csv())
-        counts = {"shapes": len(table.times), "measurements": table.measurements, "skipped": table.skipped}
+        counts = {
+            "shapes": len(table.times),
+            "measurements": table.measurements,
+            "skipped": table.skipped,
+        }
         head = {"schema": TABLE_SCHEMA, "version": __version__, "table": str(out)}
         output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
         if json != "-":
@@ -108,4 +142,7 @@ def _where(pairs: list[str] | None) -> dict[str, str]:
     ]
     if wrong:
         raise InputError(wrong)
-    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs or [])}
+    return {
+        key.strip(): value.strip()
+        for key, _, value in (pair.partition("=") for pair in pairs or [])
+    }

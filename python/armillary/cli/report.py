@@ -16,21 +16,35 @@ if TYPE_CHECKING:
     from ..report.page import Page
 
 ResultName = Annotated[
-    str, typer.Argument(metavar="RESULT", help="What `armillary run --json` or `armillary sweep -o` wrote.")
+    str,
+    typer.Argument(
+        metavar="RESULT", help="What `armillary run --json` or `armillary sweep -o` wrote."
+    ),
 ]
 Out = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="FILE", help="The page; - for standard output. [RESULT.html]")
+    str | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="The page; - for standard output. [RESULT.html]"
+    ),
 ]
 Heat = Annotated[
-    str | None, typer.Option("--heat", metavar="X,Y", help="Of a sweep: parameters across and up its heat map.")
+    str | None,
+    typer.Option(
+        "--heat", metavar="X,Y", help="Of a sweep: parameters across and up its heat map."
+    ),
 ]
 Include = Annotated[
     bool,
-    typer.Option("--include-infeasible", help="Of a sweep: rank and draw points that do not fit in memory, too."),
+    typer.Option(
+        "--include-infeasible",
+        help="Of a sweep: rank and draw points that do not fit in memory, too.",
+    ),
 ]
 Figures = Annotated[
     str | None,
-    typer.Option("--figures", metavar="DIR", help="Write each chart as SVG, PNG and CSV into this directory."),
+    typer.Option(
+        "--figures", metavar="DIR", help="Write each chart as SVG, PNG and CSV into this directory."
+    ),
 ]
 
 
@@ -42,12 +56,21 @@ def report(
     include_infeasible: Include = False,
     no_what_if: NoWhatIf = False,
 ) -> None:
-    """Make the page of a run from its JSON, or of a sweep from its results; write its charts as files."""
+    """Make the page of a run from its JSON, or of a sweep from its results; write its charts as
+    files."""
     with output.guard():
         swept = documents.is_folder(result) or Path(result).suffix == ".parquet"
-        target = out or (str(_folder(result) / "report.html") if swept else str(Path(result).with_suffix(".html")))
+        target = out or (
+            str(_folder(result) / "report.html")
+            if swept
+            else str(Path(result).with_suffix(".html"))
+        )
         output.claim({"--output": target}, result)
-        page = _of_sweep(result, heat, include_infeasible) if swept else _of_run(result, heat, not no_what_if)
+        page = (
+            _of_sweep(result, heat, include_infeasible)
+            if swept
+            else _of_run(result, heat, not no_what_if)
+        )
         output.write_page(target, page.html())
         if figures is not None:
             from ..report.page import write_figures
@@ -65,7 +88,13 @@ def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
     from ..report import reading, run_page
 
     if heat is not None:
-        raise InputError([Problem("", "--heat", f"is for sweeps, and {result} is a file", "the results of a sweep")])
+        raise InputError(
+            [
+                Problem(
+                    "", "--heat", f"is for sweeps, and {result} is a file", "the results of a sweep"
+                )
+            ]
+        )
     found = reading.read(result)
     with output.progress("what would help", clock=False) as update:
         said = verdict(found, api.rerun(found) if what_if and found["detail"] else None, update)
@@ -77,5 +106,7 @@ def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:
 
     pair = tuple(heat.split(",")) if heat is not None else None
     if pair is not None and (len(pair) != 2 or pair[0] == pair[1]):
-        raise InputError([Problem("", "--heat", f"{heat!r} names no two parameters", "X,Y: --heat tp,outer")])
+        raise InputError(
+            [Problem("", "--heat", f"{heat!r} names no two parameters", "X,Y: --heat tp,outer")]
+        )
     return load(result).page(pair, include_infeasible=include_infeasible)

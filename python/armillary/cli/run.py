@@ -59,11 +59,13 @@ def run(
 ) -> None:
     """Simulate a workload or a model: where the step time goes.
 
-    In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized to the model's ranks
-    unless --npus says otherwise; armillary workload MODEL --help explains the options of a model.
-    """
+    In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
+    to the model's ranks unless --npus says otherwise; armillary workload MODEL --help explains the
+    options of a model."""
     with output.guard():
-        output.claim({"--json": json, "--report": report, "--timeline": timeline}, workload, platform, groups)
+        output.claim(
+            {"--json": json, "--report": report, "--timeline": timeline}, workload, platform, groups
+        )
         read = partial(models.source, workload, options, groups=groups, passes=passes)
         source, target = models.on(platform, set_, npus, workload, read)
         with output.progress("simulating") as update:
@@ -81,7 +83,9 @@ def run(
         # Files first: a reader of standard output may leave.
         output.write_json(json, result.to_json())
         with output.progress("what would help", clock=False) as update:
-            verdict = result.verdict(what_if=report is not None and not no_what_if, progress=update).sentence
+            verdict = result.verdict(
+                what_if=report is not None and not no_what_if, progress=update
+            ).sentence
         if report is not None:
             output.write_page(report, result.html(what_if=not no_what_if))
         if timeline is not None and result.timeline is not None:
@@ -99,5 +103,9 @@ def _show(result: Result, title: str, verdict: str) -> None:
 def _told(path: str, timeline: dict[str, int]) -> str:
     """What a timeline shows, and where to look at it."""
     shown, simulated = timeline["shown"], timeline["simulated"]
-    part = "" if shown == simulated else f", {shown} of {simulated:,} simulated ranks (--ranks picks others)"
+    part = (
+        ""
+        if shown == simulated
+        else f", {shown} of {simulated:,} simulated ranks (--ranks picks others)"
+    )
     return f"timeline written to {path}{part}; https://ui.perfetto.dev opens it"

@@ -21,20 +21,30 @@ SCHEMA = "armillary.study/1"
 Name = Annotated[
     str | None,
     typer.Argument(
-        metavar="STUDY", help="Which to run; without it they are listed.", autocompletion=completion.studies
+        metavar="STUDY",
+        help="Which to run; without it they are listed.",
+        autocompletion=completion.studies,
     ),
 ]
 Only = Annotated[
-    Backend | None, typer.Option("--backend", help="The network to run on; without it every one the study knows.")
+    Backend | None,
+    typer.Option("--backend", help="The network to run on; without it every one the study knows."),
 ]
-Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page with table and figures.")]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write a page with table and figures.")
+]
 Figures = Annotated[
-    str | None, typer.Option("--figures", metavar="DIR", help="Write every figure there as SVG, PNG and CSV.")
+    str | None,
+    typer.Option("--figures", metavar="DIR", help="Write every figure there as SVG, PNG and CSV."),
 ]
 
 
 def study(
-    name: Name = None, backend: Only = None, html: Html = None, figures: Figures = None, json: Json = None
+    name: Name = None,
+    backend: Only = None,
+    html: Html = None,
+    figures: Figures = None,
+    json: Json = None,
 ) -> None:
     """List the studies, or rerun one: paper, ours, ratio, and why they differ."""
     from .. import studies
@@ -47,7 +57,11 @@ def study(
         found = studies.study(name)
         rows = found.rows([str(backend)] if backend else studies.BACKENDS)
         head = {"schema": SCHEMA, "version": __version__, "study": found.name, "title": found.title}
-        body = {"source": found.source, "setup": found.setup, "rows": [row.as_dict() for row in rows]}
+        body = {
+            "source": found.source,
+            "setup": found.setup,
+            "rows": [row.as_dict() for row in rows],
+        }
         output.write_json(json, json_text.dumps({**head, **body}, indent=2))
         if json != "-":
             from ..report import study as report
@@ -57,7 +71,11 @@ def study(
 
 
 def _draw(
-    found: Study, rows: Sequence[Row], study: Mapping[str, object], html: str | None, figures: str | None
+    found: Study,
+    rows: Sequence[Row],
+    study: Mapping[str, object],
+    html: str | None,
+    figures: str | None,
 ) -> None:
     """Writes the page and the figures that were asked for."""
     if html is None and figures is None:
@@ -75,7 +93,9 @@ def _draw(
 
 def _list(found: list[Study], json: str | None) -> None:
     rows = [{"name": each.name, "title": each.title, "source": each.source} for each in found]
-    output.write_json(json, json_text.dumps({"schema": SCHEMA, "version": __version__, "studies": rows}, indent=2))
+    output.write_json(
+        json, json_text.dumps({"schema": SCHEMA, "version": __version__, "studies": rows}, indent=2)
+    )
     if json != "-":
         from ..report import study as report
 

@@ -32,28 +32,46 @@ _SHOWN = 5
 _EVERY_S = 10.0
 
 StudyFile = Annotated[
-    str, typer.Argument(metavar="STUDY.yml", help="What is simulated and what varies: docs/sweep.md.")
+    str,
+    typer.Argument(metavar="STUDY.yml", help="What is simulated and what varies: docs/sweep.md."),
 ]
 Out = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="DIR", help="Where table.parquet and the journal go.")
+    str | None,
+    typer.Option("--output", "-o", metavar="DIR", help="Where table.parquet and the journal go."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", "-j", metavar="N", min=1, help="Workers; as many as cores when not given.")
+    int | None,
+    typer.Option(
+        "--workers", "-j", metavar="N", min=1, help="Workers; as many as cores when not given."
+    ),
 ]
-Kind = Annotated[str, typer.Option("--executor", metavar="processes|ray", help="Where the workers are.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run of the same study into DIR ended.")]
-Retry = Annotated[bool, typer.Option("--retry-failed", help="With --resume: run points that failed again.")]
+Kind = Annotated[
+    str, typer.Option("--executor", metavar="processes|ray", help="Where the workers are.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on where a run of the same study into DIR ended.")
+]
+Retry = Annotated[
+    bool, typer.Option("--retry-failed", help="With --resume: run points that failed again.")
+]
 Check = Annotated[
-    bool, typer.Option("--check", help="List everything wrong with the study and its points; run nothing.")
+    bool,
+    typer.Option(
+        "--check", help="List everything wrong with the study and its points; run nothing."
+    ),
 ]
 Include = Annotated[
     bool,
     typer.Option(
-        "--include-infeasible", help="Rank and draw points that do not fit in memory like the others, marked."
+        "--include-infeasible",
+        help="Rank and draw points that do not fit in memory like the others, marked.",
     ),
 ]
 Csv = Annotated[
-    str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV too; - for standard output.")
+    str | None,
+    typer.Option(
+        "--csv", metavar="FILE", help="Write the table as CSV too; - for standard output."
+    ),
 ]
 
 
@@ -82,7 +100,9 @@ def sweep(
             _show(found, page, include_infeasible)
         output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
         if found.failed:
-            output.log(f"{found.failed:,} of {found.table.height:,} points failed: column error of the table says why")
+            output.log(
+                f"{found.failed:,} of {found.table.height:,} points failed: column error of the table says why"
+            )
             raise typer.Exit(output.FOUND)
 
 
@@ -102,7 +122,9 @@ def _check(study: str, json: str | None, workers: int | None) -> None:
     with _live() as progress:
         problems: list[Problem] = check(study, progress, workers=workers)
     head = {"schema": "armillary.check/1", "version": __version__, "study": study}
-    output.write_json(json, json_text.dumps({**head, "problems": [asdict(each) for each in problems]}, indent=2))
+    output.write_json(
+        json, json_text.dumps({**head, "problems": [asdict(each) for each in problems]}, indent=2)
+    )
     output.show_problems(problems, limit=None)
     if problems:
         raise typer.Exit(output.WRONG)
@@ -111,7 +133,9 @@ def _check(study: str, json: str | None, workers: int | None) -> None:
     raise typer.Exit
 
 
-def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[bool, bool]) -> Sweep:
+def _run(
+    study: str, out: str, workers: int | None, executor: str, again: tuple[bool, bool]
+) -> Sweep:
     """The sweep; Ctrl-C keeps what is finished. `again`: go on, and run failed points again."""
     from ..sweep import sweep
 
@@ -119,15 +143,25 @@ def _run(study: str, out: str, workers: int | None, executor: str, again: tuple[
     try:
         with _live(last) as progress:
             resume, retry = again
-            kinds = {"workers": workers, "executor": executor, "resume": resume, "retry_failed": retry}
+            kinds = {
+                "workers": workers,
+                "executor": executor,
+                "resume": resume,
+                "retry_failed": retry,
+            }
             return sweep(study, out, **kinds, progress=progress)  # type: ignore[arg-type]
     except KeyboardInterrupt as stop:
-        kept = f"; {last[-1].done:,} of {last[-1].total:,} points are kept, --resume goes on" if last else ""
+        kept = (
+            f"; {last[-1].done:,} of {last[-1].total:,} points are kept, --resume goes on"
+            if last
+            else ""
+        )
         output.interrupted(stop, kept)
 
 
 def _page(found: Sweep, include_infeasible: bool) -> str | None:
-    """Writes the report page into the results: its path, or nothing where that can't be. The table is there already."""
+    """Writes the report page into the results: its path, or nothing where that can't be. The table
+    is there already."""
     from ..errors import InputError
 
     path = os.fspath(Path(found.folder or ".") / PAGE)
@@ -163,7 +197,11 @@ def _show(found: Sweep, page: str | None, include_infeasible: bool) -> None:
     view = found.view(include_infeasible)
     out = misfits(view)
     if out is not None:
-        kept = "" if include_infeasible else " They are left out below; --include-infeasible keeps them."
+        kept = (
+            ""
+            if include_infeasible
+            else " They are left out below; --include-infeasible keeps them."
+        )
         console.print(f"{out}{kept}", soft_wrap=True)
     if view.ran.height:
         table = _points(view)
@@ -183,14 +221,30 @@ def _points(view: View) -> Table:
 
     best = view.ran[view.ranking[:_SHOWN]]
     parameters = [name for name in view.columns if view.table[name].n_unique() > 1]
-    named = (*(name for name, _ in view.objectives), "step_time_ns", "exposed_comm_ns", "memory_bytes")
-    results = [name for name in dict.fromkeys(named) if name in best.columns and best[name].null_count() == 0]
+    named = (
+        *(name for name, _ in view.objectives),
+        "step_time_ns",
+        "exposed_comm_ns",
+        "memory_bytes",
+    )
+    results = [
+        name
+        for name in dict.fromkeys(named)
+        if name in best.columns and best[name].null_count() == 0
+    ]
     column, more = view.objectives[0]
-    title = "fastest" if column == "step_time_ns" else f"{'largest' if more else 'smallest'} {column}"
+    title = (
+        "fastest" if column == "step_time_ns" else f"{'largest' if more else 'smallest'} {column}"
+    )
     shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
     heads = [HEADS.get(name, name.removesuffix("_ns").replace("_", " ")) for name in results]
     marked = view.include_infeasible and view.misfits.height > 0
-    for name in ("index", *(view.short[name] for name in parameters), *heads, *(["fits"] if marked else [])):
+    for name in (
+        "index",
+        *(view.short[name] for name in parameters),
+        *heads,
+        *(["fits"] if marked else []),
+    ):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in best.iter_rows(named=True):
         cells = [str(row[name]) for name in ("index", *parameters)]
@@ -201,7 +255,8 @@ def _points(view: View) -> Table:
 
 @contextlib.contextmanager
 def _live(last: list[Status] | None = None) -> Iterator[Progress]:
-    """A live table on stderr with an estimate; where stderr is not a terminal, a line every ten seconds."""
+    """A live table on stderr with an estimate; where stderr is not a terminal, a line every ten
+    seconds."""
     kept: list[Status] = [] if last is None else last
     if not sys.stderr.isatty():
         yield _lines(kept)
@@ -215,7 +270,9 @@ def _live(last: list[Status] | None = None) -> Iterator[Progress]:
         return _progress(kept[-1], monotonic() - began) if kept else ""
 
     # Drawn by Live's own clock: the time goes on while a long point runs.
-    with Live(get_renderable=drawn, console=Console(stderr=True), refresh_per_second=4, transient=True):
+    with Live(
+        get_renderable=drawn, console=Console(stderr=True), refresh_per_second=4, transient=True
+    ):
         yield lambda status: kept.__setitem__(slice(None), [status])
 
 
@@ -230,7 +287,9 @@ def _lines(kept: list[Status]) -> Progress:
             said = monotonic()
             rate, left = _pace(status, said - began)
             failed = f", {status.failed:,} failed" if status.failed else ""
-            output.log(f"{status.done:,} of {status.total:,} points{failed}, {rate:,.1f}/s, {left} left")
+            output.log(
+                f"{status.done:,} of {status.total:,} points{failed}, {rate:,.1f}/s, {left} left"
+            )
 
     return update
 
@@ -254,7 +313,9 @@ def _progress(status: Status, seconds: float) -> Table:
     for name in ("points", "done", "failed", "points/s", "elapsed", "left", "best step"):
         table.add_column(name, justify="right")
     done = f"{status.done:,} ({share:.0f} %)"
-    table.add_row(f"{status.total:,}", done, f"{status.failed:,}", f"{rate:,.1f}", _clock(seconds), left, best)
+    table.add_row(
+        f"{status.total:,}", done, f"{status.failed:,}", f"{rate:,.1f}", _clock(seconds), left, best
+    )
     return table
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 """A family's options are known when the model is: they, and --help, are parsed then."""
 
-Out = Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the workload here.")]
+Out = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the workload here.")
+]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -34,7 +36,9 @@ Target = Annotated[
 
 def workload(
     context: typer.Context,
-    model: Annotated[str | None, typer.Argument(metavar="MODEL", autocompletion=completion.workloads)] = None,
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", autocompletion=completion.workloads)
+    ] = None,
     out: Out = None,
     format_: Form = "compact",
     platform: Target = None,

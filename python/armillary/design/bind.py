@@ -11,7 +11,9 @@ from .topology import Topology
 TOTAL = "bandwidth.total"
 
 
-def constraints(task: Task, topology: Topology, stack: Sequence[str], price: Sequence[float]) -> tuple[Constraint, ...]:
+def constraints(
+    task: Task, topology: Topology, stack: Sequence[str], price: Sequence[float]
+) -> tuple[Constraint, ...]:
     """Everything linear that a design of `topology` has to fulfil."""
     dims = len(topology)
     found: list[Constraint] = []
@@ -22,7 +24,9 @@ def constraints(task: Task, topology: Topology, stack: Sequence[str], price: Seq
             each = task.ranges[min(d, len(task.ranges) - 1)]
             found += _range(each, f"bandwidth.dimensions[{d}]", d, dims)
         if stack[d] in task.caps:
-            found += _range(task.caps[stack[d]], f"technologies.{stack[d]} (dimension {d})", d, dims)
+            found += _range(
+                task.caps[stack[d]], f"technologies.{stack[d]} (dimension {d})", d, dims
+            )
     bound = [each.bind(stack, price) for each in task.written]
     return (*found, *(each for each in bound if each is not None))
 

@@ -1,15 +1,14 @@
 """From a workload to the model of its step on a topology.
 
-Here: which collectives a step holds, and how their time adds to it. Not here: how the simulator is asked about overlap
-(`overlap.py`), bytes by dimension (`traffic.py`), the formula (`model.py`).
+Here: which collectives a step holds, and how their time adds to it. Not here: how the simulator is
+asked about overlap (`overlap.py`), bytes by dimension (`traffic.py`), the formula (`model.py`).
 
     T = compute + sum over clusters of phi(sum of the times of their collectives)
 
-Where clusters share a dimension they hold one another up: a share `crowding` of what all but the most exposed one send
-there is in series, too. `compute` is the step on a network that carries anything at once. `phi` says how much of a
-cluster's communication the step is longer for: itself where everything waits for it (the paper's model), less where
-computation runs beside it.
-"""
+Where clusters share a dimension they hold one another up: a share `crowding` of what all but the
+most exposed one send there is in series, too. `compute` is the step on a network that carries
+anything at once. `phi` says how much of a cluster's communication the step is longer for: itself
+where everything waits for it (the paper's model), less where computation runs beside it."""
 
 from __future__ import annotations
 
@@ -43,9 +42,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Groups whose communication is in each other's way, and what a step is longer for it: `phi(t) = max slope t +
-    offset`.
-    """
+    """Groups whose communication is in each other's way, and what a step is longer for it: `phi(t)
+    = max slope t + offset`."""
 
     groups: tuple[str, ...]
     lines: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
@@ -65,7 +63,8 @@ class Job:
     clusters: tuple[Cluster, ...] = ()
     """Those that overlap; all other groups' communication is in series with everything."""
     crowding: float = 0.0
-    """How much longer a step gets for a second that all clusters but the first spend on dimensions others use, too."""
+    """How much longer a step gets for a second that all clusters but the first spend on dimensions
+    others use, too."""
     weight: float = 1.0
     limit: float | None = None
     """Longest step, s."""
@@ -107,7 +106,9 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
     if timing is not None and job.crowding > 0:
         again = _crowded(job, groups, loads)
         repeated = len(again)
-        names |= {f"{list(names)[g]} beside others": len(loads) + i for i, (g, _) in enumerate(again)}
+        names |= {
+            f"{list(names)[g]} beside others": len(loads) + i for i, (g, _) in enumerate(again)
+        }
         loads += [loads[g] * shared for g, shared in again]
         fixed += [fixed[g] * shared for g, shared in again]
         counts = np.array([[0.0] * len(groups) + [job.crowding] * repeated])
@@ -130,8 +131,16 @@ def _crowded(job: Job, groups: Sequence[str], loads: Sequence[Vector]) -> list[t
     cluster = {group: index for index, each in enumerate(job.clusters) for group in each.groups}
     found = []
     for g, group in enumerate(groups):
-        others = [loads[i] > 0 for i, other in enumerate(groups) if cluster.get(other) != cluster.get(group)]
-        shared = np.any(others, axis=0) & (loads[g] > 0) if others else np.zeros(len(loads[g]), dtype=bool)
+        others = [
+            loads[i] > 0
+            for i, other in enumerate(groups)
+            if cluster.get(other) != cluster.get(group)
+        ]
+        shared = (
+            np.any(others, axis=0) & (loads[g] > 0)
+            if others
+            else np.zeros(len(loads[g]), dtype=bool)
+        )
         if cluster.get(group, 0) > 0 and shared.any():
             found.append((g, shared.astype(float)))
     return found
@@ -140,20 +149,24 @@ def _crowded(job: Job, groups: Sequence[str], loads: Sequence[Vector]) -> list[t
 def _terms(volume: Volume, spans: traffic.Extents) -> list[tuple[str, traffic.Extents]]:
     """Names of a volume's terms, with the dimensions of each.
 
-    Collectives whose bytes are in the same ratio over the dimensions share one term, others have their own. A message
-    takes one dimension after another, so it has a term for each.
-    """
+    Collectives whose bytes are in the same ratio over the dimensions share one term, others have
+    their own. A message takes one dimension after another, so it has a term for each."""
     if volume.kind == "send":
         return [(f"{volume.group} send {each[0]}", (each,)) for each in spans]
-    return [(volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}", spans)]
+    return [
+        (volume.group if volume.kind in _SCATTERING else f"{volume.group} {volume.kind}", spans)
+    ]
 
 
 def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: Timing) -> Vector:
-    """[D] seconds that no bandwidth shortens: each chunk of each collective waits for its rounds; bytes are reduced."""
+    """[D] seconds that no bandwidth shortens: each chunk of each collective waits for its rounds;
+    bytes are reduced."""
     chunks = volume.count * (1 if volume.kind == "send" else timing.chunks)
     waits = [
         chunks * (count * (hops * latency + timing.endpoint) + (timing.endpoint if count else 0.0))
-        for (count, hops), latency in zip(traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True)
+        for (count, hops), latency in zip(
+            traffic.rounds(volume.kind, spans, topology), timing.latency, strict=True
+        )
     ]
     reduced = traffic.reduced(volume.kind, float(volume.bytes), spans, topology)
     return np.array(waits) + timing.reduction * np.array(reduced)

@@ -1,4 +1,5 @@
-"""The pictures of a design run: what bandwidth buys, step time against cost, the ranking; as a page and as files."""
+"""The pictures of a design run: what bandwidth buys, step time against cost, the ranking; as a page
+and as files."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ _TOTAL = {"field": "total", "type": "quantitative", "title": "bandwidth of an NP
 _SCHEME = {"field": "scheme", "type": "nominal", "title": None}
 _STEP_TIME = {"field": "step", "type": "quantitative", "title": "step (s)"}
 _BY = ["simulated", "model"]
-_WHO = {"field": "by", "type": "nominal", "title": "step time", "sort": _BY, "scale": {"domain": _BY}}
+_WHO = {
+    "field": "by",
+    "type": "nominal",
+    "title": "step time",
+    "sort": _BY,
+    "scale": {"domain": _BY},
+}
 _DRAWN = 20
 """Designs in a chart."""
 _ORDERS = {"proved": "proved", "rule": "likely", "budget": "not safe", "model": "the model's"}
@@ -56,7 +63,9 @@ def _facts(data: Mapping[str, Any]) -> list[Fact]:
     if best["continuous"]:
         over = best["value"] / best["continuous"] - 1
         facts.append(Fact("whole links cost", f"{over:.2%}", "against bandwidths of any size"))
-    facts.append(Fact("order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated"))
+    facts.append(
+        Fact("order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated")
+    )
     facts.append(Fact("duality gap", f"{best['gap']:.1e}", "of the model's optimum"))
     return facts
 
@@ -73,8 +82,13 @@ def charts(result: DesignResult) -> list[Chart]:
 
 
 def rankings(result: DesignResult) -> list[Chart]:
-    """Step times of the designs, by the model and simulated; against cost, too, where there are prices."""
-    rows = [row for index, each in enumerate(result.designs[:_DRAWN]) for row in _rows(result, index, each)]
+    """Step times of the designs, by the model and simulated; against cost, too, where there are
+    prices."""
+    rows = [
+        row
+        for index, each in enumerate(result.designs[:_DRAWN])
+        for row in _rows(result, index, each)
+    ]
     title = "Step time by simulation and by the model"
     encoding = {
         "y": {"field": "design", "type": "nominal", "sort": None, "title": None},
@@ -83,14 +97,31 @@ def rankings(result: DesignResult) -> list[Chart]:
         "color": _WHO,
         "tooltip": [{"field": "design"}, {"field": "by"}, _STEP_TIME],
     }
-    bars = Chart("designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 24}})
+    bars = Chart(
+        "designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 24}}
+    )
     if result.best.cost is None:
         return [bars]
-    cost = {"field": "cost", "type": "quantitative", "title": "cost of the network (M$)", "scale": {"zero": True}}
+    cost = {
+        "field": "cost",
+        "type": "quantitative",
+        "title": "cost of the network (M$)",
+        "scale": {"zero": True},
+    }
     shape = {"field": "dimensions", "type": "nominal", "title": "dimensions"}
     tips = [{"field": "design"}, {"field": "by"}, cost, _STEP_TIME]
-    points = {"x": cost, "y": {**_STEP_TIME, "scale": {"zero": True}}, "color": _WHO, "shape": shape, "tooltip": tips}
-    spec = {"mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.8}, "encoding": points, "height": 320}
+    points = {
+        "x": cost,
+        "y": {**_STEP_TIME, "scale": {"zero": True}},
+        "color": _WHO,
+        "shape": shape,
+        "tooltip": tips,
+    }
+    spec = {
+        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.8},
+        "encoding": points,
+        "height": 320,
+    }
     front = "Step time against cost"
     if result.task.objective == "pareto":
         front += ": in the model no design is both faster and cheaper"
@@ -116,7 +147,9 @@ def step_time(curves: Sequence[Share]) -> Chart:
     """As the paper's Fig. 13: relative to EqualBW at the least total."""
     unit = curves[0].time
     rows = [_row(each, each.time / unit) for each in curves]
-    return _lines("step-time", "Step time, relative to EqualBW at the least bandwidth", "step time", rows)
+    return _lines(
+        "step-time", "Step time, relative to EqualBW at the least bandwidth", "step time", rows
+    )
 
 
 def utilisation(curves: Sequence[Share]) -> Chart:
@@ -139,8 +172,19 @@ def _row(share: Share, value: float) -> dict[str, Any]:
 
 def _lines(name: str, title: str, unit: str, rows: Sequence[dict[str, Any]]) -> Chart:
     value = {"field": "value", "type": "quantitative", "title": unit}
-    encoding = {"x": _TOTAL, "y": value, "color": _SCHEME, "strokeDash": _SCHEME, "tooltip": [_SCHEME, _TOTAL, value]}
-    return Chart(name, title, rows, {"mark": {"type": "line", "point": True}, "encoding": encoding, "height": 280})
+    encoding = {
+        "x": _TOTAL,
+        "y": value,
+        "color": _SCHEME,
+        "strokeDash": _SCHEME,
+        "tooltip": [_SCHEME, _TOTAL, value],
+    }
+    return Chart(
+        name,
+        title,
+        rows,
+        {"mark": {"type": "line", "point": True}, "encoding": encoding, "height": 280},
+    )
 
 
 def _curve_sections(result: DesignResult) -> list[Section]:
@@ -155,7 +199,13 @@ def _table(data: Mapping[str, Any]) -> Table:
     columns = ["", "by model", "topology", *(["parallelisation"] if ranks else [])]
     columns += ["links of an NPU by dimension" if whole else "GB/s by dimension"]
     labels = len(columns)
-    columns += ["model (s)", "simulated (s)", "gap", *(["cost (M$)"] if priced else []), "duality gap"]
+    columns += [
+        "model (s)",
+        "simulated (s)",
+        "gap",
+        *(["cost (M$)"] if priced else []),
+        "duality gap",
+    ]
     rows = []
     for each in data["designs"]:
         found = each["simulated"]

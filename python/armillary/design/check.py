@@ -1,10 +1,10 @@
-"""The simulator's word on a design: its step time beside the model's, and what makes up the difference.
+"""The simulator's word on a design: its step time beside the model's, and what makes up the
+difference.
 
-The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more than 2 % off, two more
-runs say how much of it goes when latencies and delays are 0, and how much more when collectives are cut sixteen times
-as finely; what is left is order: collectives that wait for one another, groups that share links, overlap that the model
-states as a share.
-"""
+The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more
+than 2 % off, two more runs say how much of it goes when latencies and delays are 0, and how much
+more when collectives are cut sixteen times as finely; what is left is order: collectives that wait
+for one another, groups that share links, overlap that the model states as a share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Check:
     simulated: float
     """Seconds."""
     effects: Mapping[str, float]
-    """Seconds the model lacks (negative: has too much), by cause; they add up to the difference. Empty within 2 %.
-    """
+    """Seconds the model lacks (negative: has too much), by cause; they add up to the difference.
+    Empty within 2 %. """
 
     @property
     def gap(self) -> float:
@@ -44,7 +44,10 @@ class Check:
 
 
 def platform(
-    task: Task, design: Design, settings: Mapping[str, object] | None = None, latency: list[str] | None = None
+    task: Task,
+    design: Design,
+    settings: Mapping[str, object] | None = None,
+    latency: list[str] | None = None,
 ) -> Platform:
     """The design as a platform; `latency` by dimension where it is not the task's."""
     per = ["link" if each == "Ring" else "npu" for each in design.topology.blocks]
@@ -58,34 +61,51 @@ def platform(
 
 
 def check(task: Task, design: Design) -> list[Check]:
-    """Simulates every workload on a design, on every backend of the task. Raises `InputError`, `StalledError`."""
+    """Simulates every workload on a design, on every backend of the task. Raises `InputError`,
+    `StalledError`."""
     found = []
     for job, time in zip(design.choice.jobs, design.times, strict=True):
         for backend in task.backends:
-            seconds = simulate(job.workload, platform(task, design), backend=backend).step_time_ns / 1e9
+            seconds = (
+                simulate(job.workload, platform(task, design), backend=backend).step_time_ns / 1e9
+            )
             found.append(Check(job.name, backend, time, seconds, {}))
     return found
 
 
 def explained(task: Task, design: Design, checks: Sequence[Check]) -> list[Check]:
-    """Checks with the effects of those that are farther off. Raises `InputError`, `StalledError`."""
+    """Checks with the effects of those that are farther off. Raises `InputError`,
+    `StalledError`."""
     names = [job.name for job in design.choice.jobs]
     return [
         each
         if abs(each.gap) <= TOLERANCE
-        else replace(each, effects=_effects(task, design, names.index(each.workload), each.backend, each.simulated))
+        else replace(
+            each,
+            effects=_effects(
+                task, design, names.index(each.workload), each.backend, each.simulated
+            ),
+        )
         for each in checks
     ]
 
 
-def _effects(task: Task, design: Design, index: int, backend: str, seconds: float) -> dict[str, float]:
-    """Parts of the difference between simulation and model that go away with their cause; they add up to it."""
+def _effects(
+    task: Task, design: Design, index: int, backend: str, seconds: float
+) -> dict[str, float]:
+    """Parts of the difference between simulation and model that go away with their cause; they add
+    up to it."""
     job = design.choice.jobs[index]
     still = {"scheduler.endpoint_delay": "0 ns"}
     none = ["0 ns"] * len(design.topology)
 
     def run(settings: Mapping[str, object]) -> float:
-        return simulate(job.workload, platform(task, design, settings, none), backend=backend).step_time_ns / 1e9
+        return (
+            simulate(
+                job.workload, platform(task, design, settings, none), backend=backend
+            ).step_time_ns
+            / 1e9
+        )
 
     def model(chunks: int) -> float:
         pace = Timing(chunks, (0.0,) * len(design.topology), 0.0, task.pace[2])

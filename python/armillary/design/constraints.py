@@ -1,16 +1,17 @@
-"""Linear constraints on bandwidths as text: `bw[0] >= bw[1]`, `bw[2] + bw[3] == 200 GB/s`, `cost <= 15 M$`.
+"""Linear constraints on bandwidths as text: `bw[0] >= bw[1]`, `bw[2] + bw[3] == 200 GB/s`, `cost <=
+15 M$`.
 
-Here: the language, and its meaning for a topology. Not here: what is done with constraints (`optimal.py`).
+Here: the language, and its meaning for a topology. Not here: what is done with constraints
+(`optimal.py`).
 
     constraint := sum (("<=" | ">=" | "==") sum)+
     sum        := product (("+" | "-") product)*
     product    := factor (("*" | "/") factor)*
     factor     := number [unit] | "bw[" index or technology "]" | "total" | "cost" | "(" sum ")" | "-" factor
 
-`bw[d]` is the bandwidth of an NPU in dimension d, counted from 0, or from the outermost with -1; `bw[nic]` the sum over
-the dimensions of a technology; `total` over all; `cost` what the network costs. A constraint on a dimension that a
-topology has not got says nothing about it.
-"""
+`bw[d]` is the bandwidth of an NPU in dimension d, counted from 0, or from the outermost with -1;
+`bw[nic]` the sum over the dimensions of a technology; `total` over all; `cost` what the network
+costs. A constraint on a dimension that a topology has not got says nothing about it."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ class Sum:
 
     def times(self, factor: Fraction) -> Sum:
         """That many times as much."""
-        return Sum(self.unit, self.constant * factor, tuple((key, value * factor) for key, value in self.parts))
+        return Sum(
+            self.unit,
+            self.constant * factor,
+            tuple((key, value * factor) for key, value in self.parts),
+        )
 
     def plus(self, other: Sum) -> Sum:
         """Both together. Raises `ConstraintError` for unequal units."""
@@ -74,15 +79,22 @@ class Written:
     @property
     def caps_cost(self) -> bool:
         """Whether it holds for every smaller cost if it does for some."""
-        return not self.equal and sum((value for key, value in self.left.parts if key == "cost"), Fraction(0)) >= 0
+        return (
+            not self.equal
+            and sum((value for key, value in self.left.parts if key == "cost"), Fraction(0)) >= 0
+        )
 
     @property
     def technologies(self) -> set[str]:
         """Technologies it names."""
-        return {key for key, _ in self.left.parts if not re.fullmatch(r"-?\d+", key)} - {"total", "cost"}
+        return {key for key, _ in self.left.parts if not re.fullmatch(r"-?\d+", key)} - {
+            "total",
+            "cost",
+        }
 
     def bind(self, stack: Sequence[str], price: Sequence[float]) -> Constraint | None:
-        """What it says of a topology with these technologies and prices (dollars for a byte a second) by dimension."""
+        """What it says of a topology with these technologies and prices (dollars for a byte a
+        second) by dimension."""
         row = [0.0] * len(stack)
         for key, value in self.left.parts:
             dims = _dimensions(key, stack)
@@ -117,7 +129,9 @@ def read(text: str) -> list[Written]:
     if not signs:
         raise ConstraintError("it compares nothing")
     if parser.at < len(parser.tokens):
-        raise ConstraintError("an operator is missing between two values, or a bracket is one too many")
+        raise ConstraintError(
+            "an operator is missing between two values, or a bracket is one too many"
+        )
     found = []
     for sign, left, right in zip(signs, sides, sides[1:], strict=False):
         low, high = (right, left) if sign == ">=" else (left, right)
@@ -193,7 +207,9 @@ class _Parser:
         token = self.tokens[self.at] if self.at < len(self.tokens) else "the end"
         self.at += 1
         if isinstance(token, str):
-            raise ConstraintError("a value is missing before " + (token if token == "the end" else repr(token)))
+            raise ConstraintError(
+                "a value is missing before " + (token if token == "the end" else repr(token))
+            )
         return token
 
 

@@ -1,7 +1,7 @@
 """What a network costs, and what power it takes: prices as data, and how parts are counted.
 
-Here: tables (`costs/*.yml`, or a user's), parts of a block, costs by part and dimension. Not here: which bandwidths are
-worth their price (`optimal.py`, `front.py`).
+Here: tables (`costs/*.yml`, or a user's), parts of a block, costs by part and dimension. Not here:
+which bandwidths are worth their price (`optimal.py`, `front.py`).
 
 N NPUs with bandwidth b each in a dimension have, in GB/s:
 
@@ -11,9 +11,9 @@ N NPUs with bandwidth b each in a dimension have, in GB/s:
 | FullyConnected | N b / 2 | N b | | |
 | Switch | N b | N b | N b | N b (radix x GB/s) |
 
-Pairs: paper 2021, Fig. 12, where one link joins NPU and switch both ways; b of a Ring is that of each of its links, all
-of which carry one collective in one direction. Directions: LIBRA's program, where a Ring has two links of b / 2 an NPU.
-"""
+Pairs: paper 2021, Fig. 12, where one link joins NPU and switch both ways; b of a Ring is that of
+each of its links, all of which carry one collective in one direction. Directions: LIBRA's program,
+where a Ring has two links of b / 2 an NPU."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class CostTable:
         return next(each for each in self.technologies if each.name == name)
 
     def stack(self, dimensions: int, order: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Technologies of so many dimensions: those of `order`, or of the table, the outermost ones if there are more.
+        """Technologies of so many dimensions: those of `order`, or of the table, the outermost ones
+        if there are more.
 
         A single one stands for all; with too few the innermost is repeated.
         """
@@ -107,16 +108,20 @@ class CostTable:
         )
 
     def lacks(self, dimension: Dimension, name: str) -> str:
-        """What a dimension needs that is not on sale: ports of a switch, or links of an NPU; empty where it has all."""
+        """What a dimension needs that is not on sale: ports of a switch, or links of an NPU; empty
+        where it has all."""
         unit = self.technology(name)
         if dimension.block == "Switch" and unit.radix is not None and dimension.size > unit.radix:
-            return f"{dimension} needs a switch of {dimension.size:,} ports, {name} has {unit.radix:,}"
+            return (
+                f"{dimension} needs a switch of {dimension.size:,} ports, {name} has {unit.radix:,}"
+            )
         if unit.speeds and whole.ports(dimension) > unit.most:
             return f"{dimension} needs {whole.ports(dimension):,} links of an NPU, {name} has room for {unit.most:,}"
         return ""
 
     def price(self, topology: Topology, stack: tuple[str, ...]) -> list[float]:
-        """Dollars for a byte a second of an NPU's bandwidth in each dimension, all NPUs together."""
+        """Dollars for a byte a second of an NPU's bandwidth in each dimension, all NPUs
+        together."""
         return [
             sum(
                 amount * self.technology(name).dollars.get(part, 0.0)
@@ -126,12 +131,18 @@ class CostTable:
             for each, name in zip(topology.dimensions, stack, strict=True)
         ]
 
-    def bill(self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]) -> list[Item]:
+    def bill(
+        self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]
+    ) -> list[Item]:
         """Every part of every dimension; `bandwidth` in bytes a second."""
         return list(self._items(topology, stack, bandwidth))
 
-    def _items(self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]) -> Iterator[Item]:
-        for index, (each, name, given) in enumerate(zip(topology.dimensions, stack, bandwidth, strict=True)):
+    def _items(
+        self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]
+    ) -> Iterator[Item]:
+        for index, (each, name, given) in enumerate(
+            zip(topology.dimensions, stack, bandwidth, strict=True)
+        ):
             unit = self.technology(name)
             for part, share in parts(each, topology.npus, self.links).items():
                 amount = share * given / _GB
@@ -140,7 +151,8 @@ class CostTable:
 
 
 def parts(dimension: Dimension, npus: int, links: str) -> dict[str, float]:
-    """How much of each part there is for one unit of an NPU's bandwidth, over all NPUs; see the table above."""
+    """How much of each part there is for one unit of an NPU's bandwidth, over all NPUs; see the
+    table above."""
     if dimension.block == "Switch":
         return {"link": float(npus), "nic": float(npus), "switch": float(npus)}
     once = dimension.block == "FullyConnected" or dimension.size == 2
@@ -153,12 +165,13 @@ def tables() -> list[str]:
 
 
 def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
-    """The table `name`, the table file or cost model of LIBRA at the path `name`, or a table as a mapping.
+    """The table `name`, the table file or cost model of LIBRA at the path `name`, or a table as a
+    mapping.
 
-    Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`, `switch` in dollars for a
-    GB/s, and `watts`, a mapping of the same parts; `speeds`, links on sale; `most`, links that an NPU has room for;
-    `radix`, ports of the largest switch). Raises `InputError` listing every problem.
-    """
+    Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`,
+    `switch` in dollars for a GB/s, and `watts`, a mapping of the same parts; `speeds`, links on
+    sale; `most`, links that an NPU has room for; `radix`, ports of the largest switch). Raises
+    `InputError` listing every problem."""
     if isinstance(name, Mapping):
         return parse(Source(dict(name), "cost"), (), "cost")
     path = COSTS / f"{os.fspath(name)}.yml"
@@ -167,16 +180,28 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
     if not documents.is_file(path):
         near = difflib.get_close_matches(os.fspath(name), tables(), n=3) or tables()
         raise InputError(
-            [Problem(os.fspath(name), "", "there is no such table of costs", f"{', '.join(near)}, a file")]
+            [
+                Problem(
+                    os.fspath(name),
+                    "",
+                    "there is no such table of costs",
+                    f"{', '.join(near)}, a file",
+                )
+            ]
         )
     from . import libra
 
     source = read(path)
-    return libra.cost_model(source, path.stem) if libra.is_cost_model(source.values) else parse(source, (), path.stem)
+    return (
+        libra.cost_model(source, path.stem)
+        if libra.is_cost_model(source.values)
+        else parse(source, (), path.stem)
+    )
 
 
 def parse(source: Source, at: Path_, name: str) -> CostTable:
-    """The table that stands at `at` of a source. Raises `InputError` listing every problem of the source."""
+    """The table that stands at `at` of a source. Raises `InputError` listing every problem of the
+    source."""
     values: Any = source.values
     for key in at:
         values = values[key]
@@ -186,13 +211,20 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
         source.fault((*at, "links"), f"{links!r} is no way to count links", ", ".join(LINKS))
     listed = values.get("technologies")
     if not isinstance(listed, dict) or not listed:
-        source.fault((*at, "technologies"), "names no technology", "a mapping, such as {any: {link: 2}}")
+        source.fault(
+            (*at, "technologies"), "names no technology", "a mapping, such as {any: {link: 2}}"
+        )
         listed = {}
-    found = [_technology(source, (*at, "technologies", key), str(key), each) for key, each in listed.items()]
+    found = [
+        _technology(source, (*at, "technologies", key), str(key), each)
+        for key, each in listed.items()
+    ]
     if any(each.speeds for each in found) and not all(each.speeds for each in found):
         bare = ", ".join(each.name for each in found if not each.speeds)
         source.fault(
-            (*at, "technologies"), f"whole links are sold, but {bare} has no speeds", "speeds for all, or none"
+            (*at, "technologies"),
+            f"whole links are sold, but {bare} has no speeds",
+            "speeds for all, or none",
         )
     source.finish()
     return CostTable(name, str(values.get("source", "")), str(links), tuple(found))
@@ -244,7 +276,9 @@ def _amounts(source: Source, at: Path_, values: Mapping[str, object]) -> dict[st
     return found
 
 
-def _keys(source: Source, at: Path_, values: Mapping[str, object], allowed: tuple[str, ...]) -> None:
+def _keys(
+    source: Source, at: Path_, values: Mapping[str, object], allowed: tuple[str, ...]
+) -> None:
     for key in values:
         if key not in allowed:
             near = difflib.get_close_matches(str(key), allowed, n=2)

@@ -1,6 +1,5 @@
-"""What more bandwidth buys one topology, shared out by each of the paper's schemes and optimally (its Figs. 13, 14 and
-16).
-"""
+"""What more bandwidth buys one topology, shared out by each of the paper's schemes and optimally
+(its Figs. 13, 14 and 16)."""
 
 from __future__ import annotations
 
@@ -44,13 +43,17 @@ class Share:
 def shares(design: Design, total: float, constraints: Sequence[Constraint] = ()) -> list[Share]:
     """What each scheme makes of a total, and the best there is within the `constraints` beside it.
 
-    SmartBW is there for a single workload that it applies to, the optimum where the constraints allow the total.
-    """
+    SmartBW is there for a single workload that it applies to, the optimum where the constraints
+    allow the total."""
     weights = tuple(job.weight for job in design.choice.jobs)
     volume = sum(
-        (model.volume * w for model, w in zip(design.models, weights, strict=True)), start=0 * design.bandwidth
+        (model.volume * w for model, w in zip(design.models, weights, strict=True)),
+        start=0 * design.bandwidth,
     )
-    found = {"EqualBW": schemes.equal(total, len(design.topology)), "MessageBW": schemes.message(total, volume)}
+    found = {
+        "EqualBW": schemes.equal(total, len(design.topology)),
+        "MessageBW": schemes.message(total, volume),
+    }
     smart = schemes.smart(total, plain(design.models[0])) if len(design.models) == 1 else None
     if smart is not None:
         found["SmartBW"] = smart
@@ -65,22 +68,38 @@ def shares(design: Design, total: float, constraints: Sequence[Constraint] = ())
 
 def plain(model: StepModel) -> StepModel:
     """The model as SmartBW sees it: collectives one after another, no latencies."""
-    return dataclasses.replace(model, parts=(everything(len(model.terms)),), fixed=0 * model.fixed, fill=0.0)
+    return dataclasses.replace(
+        model, parts=(everything(len(model.terms)),), fixed=0 * model.fixed, fill=0.0
+    )
 
 
 def curves(task: Task, design: Design) -> list[Share]:
-    """Shares of the task's totals, or of ten up to three times its total and more; nothing without a total."""
+    """Shares of the task's totals, or of ten up to three times its total and more; nothing without
+    a total."""
     totals = task.sweep
     if not totals and task.total is not None:
         totals = tuple(task.total * step / 3 for step in range(1, 11))
-    price = [0.0] * len(design.topology) if design.price is None else [float(each) for each in design.price]
-    limits = [each for each in bind.constraints(task, design.topology, design.stack, price) if each.name != bind.TOTAL]
+    price = (
+        [0.0] * len(design.topology)
+        if design.price is None
+        else [float(each) for each in design.price]
+    )
+    limits = [
+        each
+        for each in bind.constraints(task, design.topology, design.stack, price)
+        if each.name != bind.TOTAL
+    ]
     return [each for total in totals for each in shares(design, total, limits)]
 
 
-def _share(design: Design, weights: Sequence[float], name: str, total: float, given: Vector) -> Share:
+def _share(
+    design: Design, weights: Sequence[float], name: str, total: float, given: Vector
+) -> Share:
     times = [model.time(given) for model in design.models]
-    busy = [model.communication(given) * weight for model, weight in zip(design.models, weights, strict=True)]
+    busy = [
+        model.communication(given) * weight
+        for model, weight in zip(design.models, weights, strict=True)
+    ]
     used = [model.utilisation(given) for model in design.models]
     whole = sum(busy)
     utilisation = sum(a * b for a, b in zip(busy, used, strict=True)) / whole if whole else 1.0

@@ -1,15 +1,20 @@
-"""A floor under the simulated time of a step: what no simulation on a network with these bandwidths can be faster than.
+"""A floor under the simulated time of a step: what no simulation on a network with these bandwidths
+can be faster than.
 
-Unlike the model of a step (`model.py`), which may err either way, this is a true lower bound, from two facts:
+Unlike the model of a step (`model.py`), which may err either way, this is a true lower bound, from
+two facts:
 
-- The operations of a chain, each of which depends on the one before, take place one after another, and no collective is
-  faster than its bytes over the bandwidth of the dimension they take longest on: `T >= c_k + sum_g max_d(bytes_gkd /
-  bw_d)` for each chain `k`, with `c_k` seconds of computation.
-- What an NPU sends along a dimension takes as long as its links need: `T >= sum_g bytes_gd / bw_d` for each `d`.
+- The operations of a chain, each of which depends on the one before, take place one after another,
+  and no collective is faster than its bytes over the bandwidth of the dimension they take longest
+  on: `T >= c_k + sum_g max_d(bytes_gkd / bw_d)` for each chain `k`, with `c_k` seconds of
+  computation.
+- What an NPU sends along a dimension takes as long as its links need: `T >= sum_g bytes_gd / bw_d`
+  for each `d`.
 
-Messages of pipelines only order the computations of a chain, and take no time. The floor is a `StepModel`, so the best
-bandwidths under it are found, and bounded, like those of the model. Chains come from the simulator's own graph and
-durations (`crates/sim/src/floor.rs`), each the longest one for the bandwidths of some design.
+Messages of pipelines only order the computations of a chain, and take no time. The floor is a
+`StepModel`, so the best bandwidths under it are found, and bounded, like those of the model. Chains
+come from the simulator's own graph and durations (`crates/sim/src/floor.rs`), each the longest one
+for the bandwidths of some design.
 
 Not here: which designs the floor excludes (`rank.py`).
 """
@@ -81,7 +86,8 @@ class Floor:
             self.chains.append(found)
 
     def model(self, topology: Topology) -> StepModel | None:
-        """The floor as a function of the bandwidths; nothing where a group lies on no grid of the topology."""
+        """The floor as a function of the bandwidths; nothing where a group lies on no grid of the
+        topology."""
         places = [traffic.spans(each, topology.sizes) for each in self.volumes]
         if any(each is None for each in places):
             return None
@@ -94,7 +100,10 @@ class Floor:
         for each, at in zip(self.volumes, column, strict=True):
             if at is not None:
                 totals[at] += float(each.bytes)
-        loads = [traffic.loads(kind, float(totals[at]), place, topology) for (kind, place), at in terms.items()]
+        loads = [
+            traffic.loads(kind, float(totals[at]), place, topology)
+            for (kind, place), at in terms.items()
+        ]
         lines = np.zeros((len(self.chains), len(terms)))
         for row, chain in zip(lines, self.chains, strict=True):
             for size, at in zip(chain.bytes, column, strict=True):
@@ -113,23 +122,37 @@ class Floor:
         every = np.vstack([loads, carried])
         names = tuple(f"{index}" for index in range(len(every)))
         part = Part(offsets * (1 - _ROUNDING), counts)
-        return StepModel(self.job.name, names, every * (1 - _ROUNDING), 0.0, (part,), np.zeros_like(every))
+        return StepModel(
+            self.job.name, names, every * (1 - _ROUNDING), 0.0, (part,), np.zeros_like(every)
+        )
 
     def _carried(self, topology: Topology) -> np.ndarray:
-        """[D] bytes that an NPU of the busiest program sends along each dimension, over all of its links."""
+        """[D] bytes that an NPU of the busiest program sends along each dimension, over all of its
+        links."""
         found = np.zeros(len(topology))
         for each in self.job.volumes if self.counts_bytes else ():
-            spans = traffic.extents(each.members, topology.sizes) if each.kind in _SYMMETRIC else None
-            own = np.array(traffic.loads(each.kind, float(each.bytes), spans, topology)) if spans else 0 * found
+            spans = (
+                traffic.extents(each.members, topology.sizes) if each.kind in _SYMMETRIC else None
+            )
+            own = (
+                np.array(traffic.loads(each.kind, float(each.bytes), spans, topology))
+                if spans
+                else 0 * found
+            )
             for index, count, _ in spans or ():
-                if topology.blocks[index] == "FullyConnected":  # other groups take the links that this one leaves
+                if (
+                    topology.blocks[index] == "FullyConnected"
+                ):  # other groups take the links that this one leaves
                     own[index] *= (count - 1) / (topology.sizes[index] - 1)
             found += own
         return found
 
     def _chain(self, rates: Sequence[float]) -> Chain:
         ideal = Platform(
-            f"SW({max(self.job.workload.ranks, 2)})", bandwidth="1 GB/s", latency="0 ns", settings=dict(self.settings)
+            f"SW({max(self.job.workload.ranks, 2)})",
+            bandwidth="1 GB/s",
+            latency="0 ns",
+            settings=dict(self.settings),
         )
         picoseconds, sizes = self.job.workload._core.chain(ideal._core, list(rates))
         return Chain(picoseconds * 1e-12, tuple(sizes))
@@ -141,4 +164,6 @@ def _seconds(volume: Volume, topology: Topology, bandwidth: Sequence[float]) -> 
     if volume.kind == "send" or not spans:
         return 0.0
     per_byte = traffic.loads(volume.kind, 1.0, spans, topology)
-    return max((load / given for load, given in zip(per_byte, bandwidth, strict=True) if load), default=0.0)
+    return max(
+        (load / given for load, given in zip(per_byte, bandwidth, strict=True) if load), default=0.0
+    )

@@ -1,11 +1,12 @@
-"""What a shorter step costs: the front of step time against cost, and the best performance per cost, with proofs.
+"""What a shorter step costs: the front of step time against cost, and the best performance per
+cost, with proofs.
 
-For mu >= 0 the program `minimise T + mu cost` gives a point of the front and a line `T + mu cost >= v` that no design
-is below. Step time is convex in the bandwidths and cost is linear, so the front is convex and the lines close in on it.
-Their corners bound what weighted sums can't say: the product T x cost, whose inverse is performance per cost, is
-quasi-concave, so over all that lies above the lines its least value is at a corner. Each new line is drawn through the
-corner with the least product, until that is as large as the best design found.
-"""
+For mu >= 0 the program `minimise T + mu cost` gives a point of the front and a line `T + mu cost >=
+v` that no design is below. Step time is convex in the bandwidths and cost is linear, so the front
+is convex and the lines close in on it. Their corners bound what weighted sums can't say: the
+product T x cost, whose inverse is performance per cost, is quasi-concave, so over all that lies
+above the lines its least value is at a corner. Each new line is drawn through the corner with the
+least product, until that is as large as the best design found."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def least_product(question: Question, price: Vector) -> Best:
 
 
 def front(question: Question, price: Vector, points: int = 24) -> list[Point]:
-    """So many designs from the cheapest to the fastest, none slower and dearer than another. Raises `NoSolution`."""
+    """So many designs from the cheapest to the fastest, none slower and dearer than another. Raises
+    `NoSolution`."""
     search = _Search(question, price)
     search.start()
     while len(search.points) < points:
@@ -134,20 +136,26 @@ class _Search:
     def widest(self) -> float | None:
         """The slope between the two neighbours on the front that are farthest apart."""
         points = self.near()
-        spans = [(b.cost / a.cost * (a.time / b.time), a, b) for a, b in itertools.pairwise(points) if a.cost > 0]
+        spans = [
+            (b.cost / a.cost * (a.time / b.time), a, b)
+            for a, b in itertools.pairwise(points)
+            if a.cost > 0
+        ]
         if not spans:
             return None
         _, a, b = max(spans, key=lambda each: each[0])
         return (a.time - b.time) / (b.cost - a.cost) if b.cost > a.cost else None
 
     def near(self) -> list[Point]:
-        """The points whose time is not out of all proportion; the slowest of the others where there is only one."""
+        """The points whose time is not out of all proportion; the slowest of the others where there
+        is only one."""
         points = _undominated(self.points)
         kept = [each for each in points if each.time <= points[-1].time * _SLOW]
         return kept if len(kept) > 1 else points[-2:]
 
     def _corners(self) -> list[tuple[float, float]]:
-        """Where neighbouring lines of the upper envelope meet, from the left end, which is the least cost."""
+        """Where neighbouring lines of the upper envelope meet, from the left end, which is the
+        least cost."""
         at, found = self.least_cost, []
         time = max(line.value - line.rate * at for line in self.lines)
         found.append((at, time))
@@ -176,7 +184,13 @@ class _Search:
 def _cheapest(question: Question, price: Vector) -> Optimum:
     """The cheapest bandwidths that the constraints and time limits allow."""
     return optimise(
-        Question(question.models, (0.0,) * len(question.models), question.constraints, price, question.limits)
+        Question(
+            question.models,
+            (0.0,) * len(question.models),
+            question.constraints,
+            price,
+            question.limits,
+        )
     )
 
 

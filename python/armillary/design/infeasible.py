@@ -1,9 +1,9 @@
 """Which constraints contradict one another: an irreducible set, by name.
 
-A set is irreducible when it can't be fulfilled but would be without any one of its members. Found by deletion (Chinneck
-and Dravnieks, ORSA Journal on Computing 1991): leave out one member after another, and keep out those without which it
-still can't. Linear members are decided by a linear program (HiGHS), time limits by the convex one.
-"""
+A set is irreducible when it can't be fulfilled but would be without any one of its members. Found
+by deletion (Chinneck and Dravnieks, ORSA Journal on Computing 1991): leave out one member after
+another, and keep out those without which it still can't. Linear members are decided by a linear
+program (HiGHS), time limits by the convex one."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ class Limit:
     seconds: float
 
 
-def feasible(constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit] = ()) -> bool:
+def feasible(
+    constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit] = ()
+) -> bool:
     """Whether there are bandwidths that fulfil everything."""
     if not _linear(constraints, dimensions):
         return False
     return not limits or _in_time(constraints, dimensions, limits)
 
 
-def conflict(constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit] = ()) -> list[str]:
+def conflict(
+    constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit] = ()
+) -> list[str]:
     """Names of an irreducible set of what can't be fulfilled together; empty where all can."""
     if feasible(constraints, dimensions, limits):
         return []
@@ -57,9 +61,8 @@ def _limits(members: Sequence[Constraint | Limit]) -> list[Limit]:
 
 
 def _in_time(constraints: Sequence[Constraint], dimensions: int, limits: Sequence[Limit]) -> bool:
-    """Whether bandwidths within the constraints keep every time limit; those without a limit may be as large as need
-    be.
-    """
+    """Whether bandwidths within the constraints keep every time limit; those without a limit may be
+    as large as need be."""
     models = tuple(each.model for each in limits)
     ample = sum(float(np.sum(each.model.loads)) / each.seconds for each in limits) * 1e6 + 1.0
     free = [d for d in range(dimensions) if not any(each.coefficients[d] for each in constraints)]
@@ -70,7 +73,10 @@ def _in_time(constraints: Sequence[Constraint], dimensions: int, limits: Sequenc
         times = optimise(Question(models, weights, (*constraints, *huge), limits=seconds))
     except NoSolution:
         return False
-    return all(model.time(times.bandwidth) <= each * (1 + _EASE) for model, each in zip(models, seconds, strict=True))
+    return all(
+        model.time(times.bandwidth) <= each * (1 + _EASE)
+        for model, each in zip(models, seconds, strict=True)
+    )
 
 
 def _linear(constraints: Sequence[Constraint], dimensions: int) -> bool:

@@ -1,9 +1,9 @@
-"""The workloads of a specification: read or generated, with every parallelisation that is to be tried.
+"""The workloads of a specification: read or generated, with every parallelisation that is to be
+tried.
 
-An entry names a `model` with its options, a `path`, or a `libra` text with its `communicator`. An option given as a
-list is a choice; `dp` is what is left of the NPUs where it is not given. Combinations that do not fit the model, the
-NPUs or their memory are left out and counted.
-"""
+An entry names a `model` with its options, a `path`, or a `libra` text with its `communicator`. An
+option given as a list is a choice; `dp` is what is left of the NPUs where it is not given.
+Combinations that do not fit the model, the NPUs or their memory are left out and counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,18 @@ from .build import Job
 from .task import Choice
 from .topology import Topology
 
-_OWN = ("name", "model", "path", "groups", "passes", "libra", "communicator", "weight", "time_bound", "overlap")
+_OWN = (
+    "name",
+    "model",
+    "path",
+    "groups",
+    "passes",
+    "libra",
+    "communicator",
+    "weight",
+    "time_bound",
+    "overlap",
+)
 _KINDS = ("model", "path", "libra")
 _MOST_CHOICES = 2000
 
@@ -42,24 +53,39 @@ def choices(
     paper: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[tuple[Choice, ...], tuple[str, ...]]:
-    """Every combination of the workloads' parallelisations, and notes on what was left out. Problems go to `source`.
+    """Every combination of the workloads' parallelisations, and notes on what was left out.
+    Problems go to `source`.
 
     The paper's model (`paper`) needs no overlap measured.
     """
     raw = source.values.get("workloads")
     if not isinstance(raw, list) or not raw:
-        source.fault(("workloads",), "is missing" if raw is None else f"{raw!r} is no list", "a list of workloads")
+        source.fault(
+            ("workloads",),
+            "is missing" if raw is None else f"{raw!r} is no list",
+            "a list of workloads",
+        )
         return (), ()
     lists, notes = [], []
     for index, each in enumerate(raw):
-        tell = None if progress is None else _within(progress, index / len(raw), (index + 1) / len(raw))
-        reader = _Entry(source, ("workloads", index), each, npus, settings, limit, topology, paper, tell)
+        tell = (
+            None
+            if progress is None
+            else _within(progress, index / len(raw), (index + 1) / len(raw))
+        )
+        reader = _Entry(
+            source, ("workloads", index), each, npus, settings, limit, topology, paper, tell
+        )
         lists.append(list(reader.jobs()))
         notes += reader.notes
     _unique(source, lists)
     count = math.prod(map(len, lists))
     if count > _MOST_CHOICES:
-        source.fault(("workloads",), f"{count:,} combinations of parallelisations", f"up to {_MOST_CHOICES:,}")
+        source.fault(
+            ("workloads",),
+            f"{count:,} combinations of parallelisations",
+            f"up to {_MOST_CHOICES:,}",
+        )
         return (), ()
     return tuple(_choice(some) for some in itertools.product(*lists)), tuple(notes)
 
@@ -78,7 +104,11 @@ def _unique(source: Source, lists: Sequence[Sequence[tuple[Job, str]]]) -> None:
     names = [some[0][0].name for some in lists if some]
     for index, name in enumerate(names):
         if name in names[:index]:
-            source.fault(("workloads", index), f"is called {name!r} as another one", "name: a name of its own")
+            source.fault(
+                ("workloads", index),
+                f"is called {name!r} as another one",
+                "name: a name of its own",
+            )
 
 
 class _Entry:
@@ -96,16 +126,26 @@ class _Entry:
         paper: bool,
         progress: Callable[[float], None] | None,
     ) -> None:
-        self.source, self.path, self.npus, self.settings, self.limit = source, path, npus, settings, limit
+        self.source, self.path, self.npus, self.settings, self.limit = (
+            source,
+            path,
+            npus,
+            settings,
+            limit,
+        )
         self.topology, self.paper, self.progress = topology, paper, progress
-        self.values: dict[str, Any] = {"model": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
+        self.values: dict[str, Any] = (
+            {"model": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
+        )
         self.notes: list[str] = []
 
     def jobs(self) -> Iterator[tuple[Job, str]]:
         """The workload under each parallelisation, with its text."""
         kinds = [key for key in _KINDS if key in self.values]
         if len(kinds) != 1:
-            self.fault((), "names " + (" and ".join(kinds) or "no workload"), "one of model, path, libra")
+            self.fault(
+                (), "names " + (" and ".join(kinds) or "no workload"), "one of model, path, libra"
+            )
             return
         if not isinstance(self.values[kinds[0]], str):
             self.fault((kinds[0],), f"{self.values[kinds[0]]!r} is no name", "text")
@@ -155,7 +195,11 @@ class _Entry:
             self.fault(("communicator",), "is missing", "a communicator file of LIBRA")
             return None
         if not libra.is_workload(file):
-            self.fault(("libra",), f"{file} is no workload of LIBRA", "a text with a layer a line and no head lines")
+            self.fault(
+                ("libra",),
+                f"{file} is no workload of LIBRA",
+                "a text with a layer a line and no head lines",
+            )
             return None
         return libra.workload(file, Path(self.source.folder, communicator), self.topology)
 
@@ -173,11 +217,17 @@ class _Entry:
         beside = Path(self.source.folder, str(name))
         model = load_model(beside if documents.is_file(beside) else name)
         known = tuple(options(model.family))
-        given = {key: value for key, value in self.values.items() if key not in _OWN and value is not None}
+        given = {
+            key: value
+            for key, value in self.values.items()
+            if key not in _OWN and value is not None
+        }
         for key in given:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=3)
-                self.fault((str(key),), f"is no option of a {model.family}", ", ".join(near or known))
+                self.fault(
+                    (str(key),), f"is no option of a {model.family}", ", ".join(near or known)
+                )
         varied = [key for key in given if isinstance(given[key], list) and key in known]
         for key in varied:
             if not given[key]:
@@ -196,45 +246,79 @@ class _Entry:
                 continue
             found += 1
             several = [key for key in varied if len(given[key]) > 1]
-            text = ", ".join(f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen)
-            yield self.job(str(self.values.get("name", model.name)), made, (index, count)), text if several else ""
+            text = ", ".join(
+                f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen
+            )
+            yield (
+                self.job(str(self.values.get("name", model.name)), made, (index, count)),
+                text if several else "",
+            )
         self.left_out(model.name, found, why, count)
 
     def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:
         if not found:
             self.source.problems.extend(list(why)[:10])
         elif why:
-            self.notes.append(f"{count - found} of {count} parallelisations of {name} do not fit, such as: {why[0]}")
+            self.notes.append(
+                f"{count - found} of {count} parallelisations of {name} do not fit, such as: {why[0]}"
+            )
 
     def filled(self, chosen: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
         """The options with `dp` as what is left of the NPUs."""
         inner = [chosen.get(key, 1) for key in ("tp", "cp", "pp") if key in known]
-        if "dp" not in known or "dp" in chosen or not all(type(each) is int and each > 0 for each in inner):
+        if (
+            "dp" not in known
+            or "dp" in chosen
+            or not all(type(each) is int and each > 0 for each in inner)
+        ):
             return chosen
-        return chosen if self.npus % math.prod(inner) else {**chosen, "dp": self.npus // math.prod(inner)}
+        return (
+            chosen
+            if self.npus % math.prod(inner)
+            else {**chosen, "dp": self.npus // math.prod(inner)}
+        )
 
     def fits(self, made: Workload) -> None:
         """Refuses another number of ranks than there are NPUs, and more than their memory holds."""
         place = self.source.place(self.path)
         if made.ranks != self.npus:
             said = f"{made.name} has {made.ranks} ranks"
-            raise InputError([Problem(self.source.file, place, said, f"{self.npus}, as there are NPUs")])
+            raise InputError(
+                [Problem(self.source.file, place, said, f"{self.npus}, as there are NPUs")]
+            )
         npu = self.settings.get("npu")
         memory = npu.get("memory") if isinstance(npu, dict) else None
         capacity = base(str(memory.get("capacity", ""))) if isinstance(memory, dict) else None
-        most = max((entry.memory.total for entry in made.summary.classes), default=0) if made.summary else 0
+        most = (
+            max((entry.memory.total for entry in made.summary.classes), default=0)
+            if made.summary
+            else 0
+        )
         if capacity is not None and most > capacity:
             said = f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of {float(capacity) / 1e9:,.1f} GB"
-            raise InputError([Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")])
+            raise InputError(
+                [Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")]
+            )
 
     def job(self, name: str, made: Workload, at: tuple[int, int] = (0, 1)) -> Job:
-        """The workload, with what it hides unless `overlap` is none; `at`: its place among how many choices."""
+        """The workload, with what it hides unless `overlap` is none; `at`: its place among how many
+        choices."""
         raw = self.values.get("overlap", "measured")
         if raw not in ("measured", "none"):
             self.fault(("overlap",), f"{raw!r} is no overlap", "measured, none")
         measured = raw == "measured" and not self.paper
         index, count = at
-        tell = None if self.progress is None else _within(self.progress, index / count, (index + 1) / count)
+        tell = (
+            None
+            if self.progress is None
+            else _within(self.progress, index / count, (index + 1) / count)
+        )
         return overlap.job(
-            name, made, self.settings, weight=self.weight, limit=self.limit, measured=measured, progress=tell
+            name,
+            made,
+            self.settings,
+            weight=self.weight,
+            limit=self.limit,
+            measured=measured,
+            progress=tell,
         )

@@ -1,8 +1,8 @@
 """LIBRA's own inputs: network, communicator, cost model, workload text.
 
-Here: reading them into what this package uses. Not here: LIBRA's constraints and training loops, which are programs;
-the loop without overlap, its default, is the one built here. ASTRA-sim 1.0's text with its two head lines is read by
-`armillary.load`.
+Here: reading them into what this package uses. Not here: LIBRA's constraints and training loops,
+which are programs; the loop without overlap, its default, is the one built here. ASTRA-sim 1.0's
+text with its two head lines is read by `armillary.load`.
 
     network        Topology: [Ring, Switch]   NpusCount: [4, 32]   CostDimension: [InterChiplet, InterPod]
     communicator   Forward: [4, -1]   InputGrad: [4, -1]   WeightGrad: [-1, 32]     extents of the groups, -1 for none
@@ -59,13 +59,17 @@ class _Layer:
 def is_cost_model(values: Mapping[str, Any]) -> bool:
     """Whether a mapping is one of LIBRA's cost models."""
     parts = {"Link", "Switch", "Nic"}
-    return bool(values) and all(isinstance(each, dict) and each and set(each) <= parts for each in values.values())
+    return bool(values) and all(
+        isinstance(each, dict) and each and set(each) <= parts for each in values.values()
+    )
 
 
 def network(path: str | os.PathLike[str]) -> Network:
     """Reads a network. Raises `InputError` listing every problem."""
     source = read(path)
-    blocks, sizes, stack = (_list(source, key) for key in ("Topology", "NpusCount", "CostDimension"))
+    blocks, sizes, stack = (
+        _list(source, key) for key in ("Topology", "NpusCount", "CostDimension")
+    )
     if not len(blocks) == len(sizes) == len(stack):
         said = f"{len(blocks)} blocks, {len(sizes)} sizes, {len(stack)} cost dimensions"
         source.fault(("NpusCount",), said, "as many of each")
@@ -76,15 +80,22 @@ def network(path: str | os.PathLike[str]) -> Network:
         if not isinstance(each, int) or isinstance(each, bool) or each < 2:
             source.fault(("NpusCount", index), f"{each!r} is no size", "a whole number from 2")
     source.finish()
-    dims = [Dimension(block(str(name)) or "", size) for name, size in zip(blocks, sizes, strict=True)]
+    dims = [
+        Dimension(block(str(name)) or "", size) for name, size in zip(blocks, sizes, strict=True)
+    ]
     return Network(Topology(tuple(dims)), tuple(map(str, stack)))
 
 
 def cost_model(source: Source, name: str) -> CostTable:
-    """A cost model, with each direction of a link counted. Raises `InputError` listing every problem."""
+    """A cost model, with each direction of a link counted. Raises `InputError` listing every
+    problem."""
     for key, parts in source.values.items():
         for part, value in parts.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e12:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 < value <= 1e12
+            ):
                 source.fault((key, part), f"{value!r} is no price", "dollars for a GB/s, above 0")
     source.finish()
     found = [
@@ -104,17 +115,21 @@ def is_workload(path: str | os.PathLike[str]) -> bool:
     return len(words) == _LAYER and words[3].lower() in _KINDS and words[2].isdigit()
 
 
-def workload(path: str | os.PathLike[str], communicator: str | os.PathLike[str], topology: Topology) -> Workload:
+def workload(
+    path: str | os.PathLike[str], communicator: str | os.PathLike[str], topology: Topology
+) -> Workload:
     """A workload with its communicator, run as LIBRA does without overlap: one thing after another.
 
-    Groups are consecutive ranks, inner ones for Forward and InputGrad or for WeightGrad. Raises `InputError` listing
-    every problem: groups that span dimensions in another way than consecutive ranks do, lines that are no layers.
-    """
+    Groups are consecutive ranks, inner ones for Forward and InputGrad or for WeightGrad. Raises
+    `InputError` listing every problem: groups that span dimensions in another way than consecutive
+    ranks do, lines that are no layers."""
     layers = _layers(os.fspath(path))
     spans = _communicator(communicator, topology)
     inner, outer = _axes(os.fspath(communicator), spans, topology)
     groups = {
-        each: "inner" if spans[each] == inner else "outer" for each in _PASSES if math.prod(_real(spans[each])) > 1
+        each: "inner" if spans[each] == inner else "outer"
+        for each in _PASSES
+        if math.prod(_real(spans[each])) > 1
     }
     program = Program()
     after: list[int] = []
@@ -151,11 +166,22 @@ def _communicator(path: str | os.PathLike[str], topology: Topology) -> dict[str,
     for key in _PASSES:
         span = _list(source, key)
         if len(span) != len(topology):
-            source.fault((key,), f"{len(span)} extents", f"{len(topology)}, one for each dimension of {topology}")
+            source.fault(
+                (key,),
+                f"{len(span)} extents",
+                f"{len(topology)}, one for each dimension of {topology}",
+            )
         for index, (each, size) in enumerate(zip(span, topology.sizes, strict=False)):
-            if not isinstance(each, int) or isinstance(each, bool) or each == 0 or (each > 0 and size % each):
+            if (
+                not isinstance(each, int)
+                or isinstance(each, bool)
+                or each == 0
+                or (each > 0 and size % each)
+            ):
                 source.fault(
-                    (key, index), f"{each!r} is no part of a dimension of {size}", f"-1, or a divisor of {size}"
+                    (key, index),
+                    f"{each!r} is no part of a dimension of {size}",
+                    f"-1, or a divisor of {size}",
                 )
         found[key] = tuple(each if isinstance(each, int) else -1 for each in span)
     source.finish()
@@ -165,23 +191,37 @@ def _communicator(path: str | os.PathLike[str], topology: Topology) -> dict[str,
 def _axes(
     file: str, spans: Mapping[str, tuple[int, ...]], topology: Topology
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The extents of the inner and the outer group, which together go through the ranks in order."""
+    """The extents of the inner and the outer group, which together go through the ranks in
+    order."""
     different = list(dict.fromkeys(span for span in spans.values() if math.prod(_real(span)) > 1))
     none = (-1,) * len(topology)
     ordered = sorted(different, key=lambda span: next(d for d, each in enumerate(span) if each > 1))
     if len(ordered) > 2:
-        raise InputError([Problem(file, "", "three different groups", "one for activations, one for weights")])
+        raise InputError(
+            [Problem(file, "", "three different groups", "one for activations, one for weights")]
+        )
     pair = (*ordered, none, none)[:2]
     product = [max(a, 1) * max(b, 1) for a, b in zip(*pair, strict=True)]
     full = list(topology.sizes)
     starts_inside = any(b > 1 for b in pair[1]) and any(
         a > 1 for a in pair[0][next(d for d, b in enumerate(pair[1]) if b > 1) + 1 :]
     )
-    filled = all(each == size for each, size in zip(product, full, strict=True)) or _prefix(product, full)
+    filled = all(each == size for each, size in zip(product, full, strict=True)) or _prefix(
+        product, full
+    )
     if starts_inside or not filled:
-        said = f"groups of {list(pair[0])} and {list(pair[1])} are no consecutive ranks of {topology}"
+        said = (
+            f"groups of {list(pair[0])} and {list(pair[1])} are no consecutive ranks of {topology}"
+        )
         raise InputError(
-            [Problem(file, "", said, "an inner group that fills dimensions from the first on, an outer one the rest")]
+            [
+                Problem(
+                    file,
+                    "",
+                    said,
+                    "an inner group that fills dimensions from the first on, an outer one the rest",
+                )
+            ]
         )
     return pair[0], pair[1]
 
@@ -201,7 +241,9 @@ def _layers(path: str) -> list[_Layer]:
         layer = _layer(line.split())
         if layer is None:
             help_ = "name, -1, then ns, collective and bytes for each of three passes, and an update time"
-            problems.append(Problem(path, f"line {number}", f"{line.strip()[:60]!r} is no layer", help_))
+            problems.append(
+                Problem(path, f"line {number}", f"{line.strip()[:60]!r} is no layer", help_)
+            )
         else:
             layers.append(layer)
     if problems or not layers:
@@ -213,9 +255,13 @@ def _layer(words: Sequence[str]) -> _Layer | None:
     if len(words) != _LAYER:
         return None
     triples = [words[at : at + 3] for at in (2, 5, 8)]
-    if not all(_count(ns) and kind.lower() in _KINDS and _count(size) for ns, kind, size in triples):
+    if not all(
+        _count(ns) and kind.lower() in _KINDS and _count(size) for ns, kind, size in triples
+    ):
         return None
-    return _Layer(words[0], tuple((int(ns), _KINDS[kind.lower()], int(size)) for ns, kind, size in triples))
+    return _Layer(
+        words[0], tuple((int(ns), _KINDS[kind.lower()], int(size)) for ns, kind, size in triples)
+    )
 
 
 def _count(text: str) -> bool:
@@ -226,7 +272,9 @@ def _list(source: Source, key: str) -> list[Any]:
     value = source.values.get(key)
     if not isinstance(value, list) or not 1 <= len(value) <= 5:
         source.fault(
-            (key,), "is missing" if value is None else f"{value!r} is no list", "a list of 1 to 5, one a dimension"
+            (key,),
+            "is missing" if value is None else f"{value!r} is no list",
+            "a list of 1 to 5, one a dimension",
         )
         return []
     return value

@@ -1,15 +1,15 @@
 """How long a step takes as a function of the bandwidth of each dimension.
 
-Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of (`traffic.py`, `build.py`).
+Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of
+(`traffic.py`, `build.py`).
 
     w_gd = bytes_gd / bw_d + fixed_gd                     what a collective keeps a dimension busy
     t_g  = max_d (w_gd + fill sum_(e < d) w_ge)           its chunks pipeline; the first reaches d through inner ones
     T    = compute + sum over parts of max_k (offset_k + sum_g count_kg t_g)
 
-One part that holds every collective once, with neither `fixed` (latencies) nor `fill` (one chunk of many), is the model
-of the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running serially"); further parts and lines say
-what may overlap. All of it is convex in the bandwidths.
-"""
+One part that holds every collective once, with neither `fixed` (latencies) nor `fill` (one chunk of
+many), is the model of the paper (LIBRA, arXiv:2109.11762 v1, section IV-C: "MP and DP are running
+serially"); further parts and lines say what may overlap. All of it is convex in the bandwidths."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class StepModel:
     parts: tuple[Part, ...]
     """What the step is longer for."""
     fixed: Vector
-    """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies, reductions."""
+    """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies,
+    reductions."""
     fill: float = 0.0
     """One over the number of chunks, or 0 for a pipeline that fills at once."""
     repeated: int = 0
@@ -69,7 +70,8 @@ class StepModel:
         return found
 
     def term_times(self, bandwidth: Sequence[float] | Vector) -> Vector:
-        """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go takes for ever."""
+        """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go
+        takes for ever."""
         busy = _over(self.loads, bandwidth) + self.fixed
         filled = busy + self.fill * (np.cumsum(busy, axis=1) - busy)
         found: Vector = np.max(filled, axis=1, initial=0.0)
@@ -78,14 +80,17 @@ class StepModel:
     def time(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of a step."""
         times = self.term_times(bandwidth)
-        return self.compute + sum(float(np.max(each.offsets + _weighted(each.counts, times))) for each in self.parts)
+        return self.compute + sum(
+            float(np.max(each.offsets + _weighted(each.counts, times))) for each in self.parts
+        )
 
     def communication(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of all terms one after another."""
         return float(np.sum(self.term_times(bandwidth)[: self.own]))
 
     def utilisation(self, bandwidth: Sequence[float] | Vector) -> float:
-        """Bytes sent over bytes that the dimensions of each running collective could have sent, 0..1.
+        """Bytes sent over bytes that the dimensions of each running collective could have sent,
+        0..1.
 
         The definition that meets the percentages of the paper's Fig. 10 (docs/design.md).
         """
@@ -95,8 +100,11 @@ class StepModel:
         return float(np.sum(self.loads[: self.own])) / room if room else 1.0
 
 
-def serial(name: str, compute: float, terms: Sequence[tuple[str, Sequence[float]]], dimensions: int) -> StepModel:
-    """The paper's model: `compute` seconds, then one collective after another, (name, bytes by dimension) each."""
+def serial(
+    name: str, compute: float, terms: Sequence[tuple[str, Sequence[float]]], dimensions: int
+) -> StepModel:
+    """The paper's model: `compute` seconds, then one collective after another, (name, bytes by
+    dimension) each."""
     loads = np.array([each for _, each in terms], dtype=float).reshape(len(terms), dimensions)
     names = tuple(each for each, _ in terms)
     return StepModel(name, names, loads, compute, (everything(len(terms)),), np.zeros_like(loads))
@@ -108,7 +116,8 @@ def everything(terms: int) -> Part:
 
 
 def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:
-    """Bytes over bandwidth, nothing where there are no bytes, for ever where there is no bandwidth."""
+    """Bytes over bandwidth, nothing where there are no bytes, for ever where there is no
+    bandwidth."""
     given = np.broadcast_to(np.asarray(bandwidth, dtype=float), loads.shape)
     with np.errstate(divide="ignore"):
         found: Vector = np.divide(loads, given, out=np.zeros_like(loads), where=loads > 0)
@@ -117,5 +126,7 @@ def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:
 
 def _weighted(counts: Vector, times: Vector) -> Vector:
     """`counts @ times` in which nothing of what takes for ever is nothing."""
-    found: Vector = np.sum(np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1)
+    found: Vector = np.sum(
+        np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1
+    )
     return found

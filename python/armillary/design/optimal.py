@@ -1,24 +1,24 @@
 """The best bandwidths: a small convex program, and a certificate that needs no trust in its solver.
 
-Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a user's constraints are
-in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
+Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a
+user's constraints are in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
 
     minimise   price . bw + sum_w weight_w T_w
     subject to T_w >= compute_w + sum over its parts p of x_p,   x_p >= offset_k + sum_g count_kg t_g for every line k
                t_g >= loads_gd u_d + fixed_gd + fill sum_(e < d) (loads_ge u_e + fixed_ge)      for every dimension d
                bw_d u_d >= 1,   T_w <= limit_w,   A bw <= b (or =)
 
-All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 / bw_d at the optimum.
-With multipliers lambda >= 0 of these rows, y of the constraints (any sign for equalities), the load on a dimension is
-`L_d = sum lambda loads`, its price `g = price + A^T y`, and for every feasible bw (2 sqrt(L g) = min L / bw + g bw)
+All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 /
+bw_d at the optimum. With multipliers lambda >= 0 of these rows, y of the constraints (any sign for
+equalities), the load on a dimension is `L_d = sum lambda loads`, its price `g = price + A^T y`, and
+for every feasible bw (2 sqrt(L g) = min L / bw + g bw)
 
     objective >= sum lambda (compute, offset, fixed) - sum_w (lambda_w - weight_w) limit_w - b . y
                  + sum_d 2 sqrt(L_d g_d)
 
-`_bound` computes that from the solver's multipliers after making them feasible, so that the gap is a proof whatever the
-solver did. Source: Boyd and Vandenberghe, Convex Optimization, sections 4.4 and 5; solver: Clarabel (Goulart and Chen,
-arXiv:2405.12762).
-"""
+`_bound` computes that from the solver's multipliers after making them feasible, so that the gap is
+a proof whatever the solver did. Source: Boyd and Vandenberghe, Convex Optimization, sections 4.4
+and 5; solver: Clarabel (Goulart and Chen, arXiv:2405.12762)."""
 
 from __future__ import annotations
 
@@ -47,13 +47,16 @@ class Constraint:
     equal: bool = False
 
     def slack(self, bandwidth: Sequence[float] | Vector) -> float:
-        """What is left of the limit, negative where it is exceeded (for `==` minus the distance)."""
+        """What is left of the limit, negative where it is exceeded (for `==` minus the
+        distance)."""
         left = self.limit - float(np.dot(self.coefficients, bandwidth))
         return -abs(left) if self.equal else left
 
     def is_broken(self, bandwidth: Sequence[float] | Vector) -> bool:
         """Whether the limit is exceeded by more than rounding."""
-        size = abs(self.limit) + float(np.dot(np.abs(self.coefficients), np.abs(np.asarray(bandwidth))))
+        size = abs(self.limit) + float(
+            np.dot(np.abs(self.coefficients), np.abs(np.asarray(bandwidth)))
+        )
         return self.slack(bandwidth) < -1e-6 * size
 
 
@@ -94,9 +97,11 @@ class Optimum:
     bound: float
     """No feasible bandwidths have a smaller objective than this."""
     marginal: Vector
-    """[D] by how much the objective falls for another byte a second in a dimension that costs and displaces nothing."""
+    """[D] by how much the objective falls for another byte a second in a dimension that costs and
+    displaces nothing."""
     multipliers: dict[str, float] = field(default_factory=dict)
-    """By constraint: how much the objective falls when its limit is one byte a second (or what it limits) higher."""
+    """By constraint: how much the objective falls when its limit is one byte a second (or what it
+    limits) higher."""
 
     @property
     def gap(self) -> float:
@@ -158,23 +163,30 @@ class _Duals:
 
 
 def _filled(terms: Vector, model: StepModel) -> Vector:
-    """[G, D] how much of each term's work on each dimension the multipliers of its rows add up to."""
+    """[G, D] how much of each term's work on each dimension the multipliers of its rows add up
+    to."""
     outer = np.sum(terms, axis=1, keepdims=True) - np.cumsum(terms, axis=1)
     found: Vector = terms + model.fill * outer
     return found
 
 
 def _bound(question: Question, duals: _Duals) -> float:
-    """The dual objective, a lower bound of the primal one; minus infinity where the multipliers prove nothing."""
+    """The dual objective, a lower bound of the primal one; minus infinity where the multipliers
+    prove nothing."""
     total = 0.0
     for index, model in enumerate(question.models):
         total += duals.times[index] * model.compute
-        total += sum(float(own @ each.offsets) for own, each in zip(duals.lines[index], model.parts, strict=True))
+        total += sum(
+            float(own @ each.offsets)
+            for own, each in zip(duals.lines[index], model.parts, strict=True)
+        )
         total += float(np.sum(_filled(duals.terms[index], model) * model.fixed))
         limit = question.limits[index] if question.limits else None
         if limit is not None:
             total -= max(0.0, duals.times[index] - question.weights[index]) * limit
-    matrix = np.array([each.coefficients for each in question.constraints]).reshape(-1, question.dimensions)
+    matrix = np.array([each.coefficients for each in question.constraints]).reshape(
+        -1, question.dimensions
+    )
     limits = np.array([each.limit for each in question.constraints])
     load = duals.load(question)
     multipliers = _priced(duals.constraints, matrix, question)
@@ -185,7 +197,8 @@ def _bound(question: Question, duals: _Duals) -> float:
 
 
 def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
-    """Multipliers under which no dimension has a negative price: rounding is mended by a limit that all share."""
+    """Multipliers under which no dimension has a negative price: rounding is mended by a limit that
+    all share."""
     own = question.price if question.price is not None else np.zeros(question.dimensions)
     prices = matrix.T @ multipliers + own
     if np.all(prices >= 0):
@@ -201,8 +214,8 @@ def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
 class _Form:
     """The program as matrices.
 
-    Columns: bw [D], u [D], t of every model [G], its x [P], T [W], in units that make all of them near 1.
-    """
+    Columns: bw [D], u [D], t of every model [G], its x [P], T [W], in units that make all of them
+    near 1."""
 
     def __init__(self, question: Question, band: Vector, span: float) -> None:
         self.question, self.band, self.span = question, band, span
@@ -227,7 +240,9 @@ class _Form:
         cones += [clarabel.SecondOrderConeT(3) for _ in range(self._hyperbolas())]
         matrix = _matrix(self.rows, self.columns)
         nothing = sparse.csc_matrix((self.columns, self.columns))
-        solver = clarabel.DefaultSolver(nothing, self._objective(), matrix, np.array(self.right), cones, _settings())
+        solver = clarabel.DefaultSolver(
+            nothing, self._objective(), matrix, np.array(self.right), cones, _settings()
+        )
         solved = solver.solve()
         if not np.all(np.isfinite(solved.x)) or "Infeasible" in str(solved.status):
             raise NoSolution(str(solved.status))
@@ -243,7 +258,8 @@ class _Form:
         return found
 
     def duals(self, solved: clarabel.DefaultSolution) -> _Duals:
-        """The multipliers, made feasible: none negative, those of a model's terms adding up to those of its paths."""
+        """The multipliers, made feasible: none negative, those of a model's terms adding up to
+        those of its paths."""
         z = np.array(solved.z) * self.size
         equal = [index for index, each in enumerate(self.question.constraints) if each.equal]
         less = [index for index, each in enumerate(self.question.constraints) if not each.equal]
@@ -267,7 +283,10 @@ class _Form:
             width = len(model.terms)
             each = np.maximum(z[at : at + width * self.dims].reshape(width, self.dims), 0.0)
             at += width * self.dims + (1 if limited else 0)
-            held = sum((line @ part.counts for line, part in zip(own, model.parts, strict=True)), np.zeros(width))
+            held = sum(
+                (line @ part.counts for line, part in zip(own, model.parts, strict=True)),
+                np.zeros(width),
+            )
             found.terms.append(_balanced(each, held))
         return found
 
@@ -284,7 +303,11 @@ class _Form:
         chosen = [each for each in self.question.constraints if each.equal is equal]
         for each in chosen:
             size = self._size(each)
-            row = {d: value * float(self.band[d]) / size for d, value in enumerate(each.coefficients) if value}
+            row = {
+                d: value * float(self.band[d]) / size
+                for d, value in enumerate(each.coefficients)
+                if value
+            }
             self._add(row, each.limit / size)
         return len(chosen)
 
@@ -300,7 +323,11 @@ class _Form:
     def _time_rows(self) -> int:
         before = len(self.rows)
         for index, model in enumerate(self.question.models):
-            time, first, part = self.first_time + index, int(self.first_term[index]), int(self.first_part[index])
+            time, first, part = (
+                self.first_time + index,
+                int(self.first_term[index]),
+                int(self.first_part[index]),
+            )
             held = {part + p: 1.0 for p in range(len(model.parts))}
             self._add({**held, time: -1.0}, -model.compute / self.span)
             for p, each in enumerate(model.parts):
@@ -314,10 +341,16 @@ class _Form:
                 self._add({time: 1.0}, float(self.question.limits[index] or 0.0) / self.span)
         return len(self.rows) - before
 
-    def _term_row(self, model: StepModel, g: int, d: int, loads: Vector, time: int) -> tuple[dict[int, float], float]:
+    def _term_row(
+        self, model: StepModel, g: int, d: int, loads: Vector, time: int
+    ) -> tuple[dict[int, float], float]:
         """What a term takes if dimension `d` is the slowest."""
         shares = [1.0 if e == d else model.fill if e < d else 0.0 for e in range(self.dims)]
-        row = {self.dims + e: self._load(e, loads[e] * share) for e, share in enumerate(shares) if loads[e] * share}
+        row = {
+            self.dims + e: self._load(e, loads[e] * share)
+            for e, share in enumerate(shares)
+            if loads[e] * share
+        }
         return {**row, time: -1.0}, -float(np.dot(model.fixed[g], shares)) / self.span
 
     def _load(self, dimension: int, size: float) -> float:
@@ -338,7 +371,8 @@ class _Form:
 
 
 def _units(question: Question) -> tuple[float, float]:
-    """A bandwidth and a time that are typical of the question: its tightest limit, and its loads over that."""
+    """A bandwidth and a time that are typical of the question: its tightest limit, and its loads
+    over that."""
     limits = [
         each.limit / sum(each.coefficients)
         for each in question.constraints
@@ -358,7 +392,9 @@ def _units(question: Question) -> tuple[float, float]:
 
 
 def _matrix(rows: list[dict[int, float]], columns: int) -> sparse.csc_matrix:
-    entries = [(index, column, value) for index, row in enumerate(rows) for column, value in row.items()]
+    entries = [
+        (index, column, value) for index, row in enumerate(rows) for column, value in row.items()
+    ]
     at, across, values = zip(*entries, strict=True)
     return sparse.csc_matrix((values, (at, across)), shape=(len(rows), columns))
 

@@ -1,14 +1,15 @@
 """How much of its communication a workload hides: measured, once a workload, by simulating it.
 
-Groups whose members differ along the same ranks' axes form a cluster. On a network whose dimensions are just these
-axes, all switches, a cluster's dimensions get a bandwidth and all others carry anything at once; latencies are 0. The
-step is simulated with a few bandwidths. Step time less compute against the time `t` of the cluster's collectives, as
-the model has it, is convex for what a fixed order can hide: it grows slowly while there is computation beside it, then
-as `t` itself. Its chords are the lines of `phi` (`build.Cluster`).
+Groups whose members differ along the same ranks' axes form a cluster. On a network whose dimensions
+are just these axes, all switches, a cluster's dimensions get a bandwidth and all others carry
+anything at once; latencies are 0. The step is simulated with a few bandwidths. Step time less
+compute against the time `t` of the cluster's collectives, as the model has it, is convex for what a
+fixed order can hide: it grows slowly while there is computation beside it, then as `t` itself. Its
+chords are the lines of `phi` (`build.Cluster`).
 
-On a topology clusters may share dimensions. How much they hold one another up there is measured on one switch for all
-ranks: what a step takes beyond compute and the clusters' `phi`, over the time of all clusters but the most exposed one.
-"""
+On a topology clusters may share dimensions. How much they hold one another up there is measured on
+one switch for all ranks: what a step takes beyond compute and the clusters' `phi`, over the time of
+all clusters but the most exposed one."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def job(
     measured: bool = True,
     progress: Progress | None = None,
 ) -> Job:
-    """A workload with its compute time and, if `measured`, what it hides; `settings` are keys of a platform file.
+    """A workload with its compute time and, if `measured`, what it hides; `settings` are keys of a
+    platform file.
 
     Raises `InputError` for a workload that can't run, `StalledError`.
     """
@@ -78,7 +80,9 @@ def _crowding(made: Job, settings: Mapping[str, object]) -> float:
     found = []
     for share in _CROWDS:
         bandwidth = int(1e9 * unit / (share * made.compute)) or 1
-        platform = Platform(str(net), bandwidth=f"{bandwidth} B/s", latency="0 ns", settings={**settings, **_FLAT})
+        platform = Platform(
+            str(net), bandwidth=f"{bandwidth} B/s", latency="0 ns", settings={**settings, **_FLAT}
+        )
         beyond = _seconds(made.workload, platform) - model.time([float(bandwidth)])
         held = float(model.term_times([float(bandwidth)])[later].sum())
         found.append(max(0.0, beyond) / held if held else 0.0)
@@ -95,7 +99,8 @@ def _seconds(workload: Workload, platform: Platform) -> float:
 
 
 def axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
-    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no axes.
+    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no
+    axes.
 
     The distance of messages is a mark of its own where it fits between those of the groups.
     """
@@ -105,11 +110,16 @@ def axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
     marks = {1, ranks} | {each.members.step for each in collectives}
     marks |= {each.members.step * each.members.count for each in collectives}
     apart = math.gcd(
-        *(abs(last - first) for first, last in (each.members.ends for each in volumes if each not in collectives))
+        *(
+            abs(last - first)
+            for first, last in (each.members.ends for each in volumes if each not in collectives)
+        )
     )
     found = _stack(marks | {apart}) if apart else None
     found = found or _stack(marks)
-    if found is None or not all(traffic.spans(each, found.sizes) for each in volumes if each.members.count > 1):
+    if found is None or not all(
+        traffic.spans(each, found.sizes) for each in volumes if each.members.count > 1
+    ):
         return None
     return found
 
@@ -153,7 +163,9 @@ def _measured(
     for share in _POINTS:
         bandwidth = int(1e9 * unit / (share * plain.compute)) or 1
         given = [f"{bandwidth} B/s" if d in dims else _AMPLE for d in range(len(axes))]
-        network = Platform(str(axes), bandwidth=given, latency="0 ns", settings={**settings, **_FLAT})
+        network = Platform(
+            str(axes), bandwidth=given, latency="0 ns", settings={**settings, **_FLAT}
+        )
         time = model.communication([float(bandwidth)] * len(axes))
         points.append((time, max(points[-1][1], _seconds(plain.workload, network) - plain.compute)))
     return Cluster(tuple(sorted(names)), _chords(points))

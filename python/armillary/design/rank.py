@@ -1,19 +1,22 @@
 """Which design is the best when it is simulated, and how safe that order is.
 
-The model ranks designs; the simulator may rank them otherwise. So designs are simulated in the model's order until none
-that is left could be better than the best one simulated. Two things say so:
+The model ranks designs; the simulator may rank them otherwise. So designs are simulated in the
+model's order until none that is left could be better than the best one simulated. Two things say
+so:
 
-- *Proof.* The floor (`floor.py`) is a true lower bound of a simulated step. A design whose value under its floor is not
-  below the best simulated value can't be better. The floor of a whole set of topologies is found by the same branch and
-  bound as the model's optimum. With the objective `cost` the model's order is the order of costs, and a proof itself.
-- *Rule.* Let `r` be simulated over model values of the `n` designs so far, at least `simulate` of them. The rest may
-  simulate faster than the model by as much as `low = min r - max((max r - min r) / (n - 1), 1 % of min r)`: the lower
-  end of an even distribution, estimated from `n` of its values. The search stops at the first design whose model value
-  times `low` is not below the best simulated value. That is a heuristic, and is called one.
+- *Proof.* The floor (`floor.py`) is a true lower bound of a simulated step. A design whose value
+  under its floor is not below the best simulated value can't be better. The floor of a whole set of
+  topologies is found by the same branch and bound as the model's optimum. With the objective `cost`
+  the model's order is the order of costs, and a proof itself.
+- *Rule.* Let `r` be simulated over model values of the `n` designs so far, at least `simulate` of
+  them. The rest may simulate faster than the model by as much as `low = min r - max((max r - min r)
+  / (n - 1), 1 % of min r)`: the lower end of an even distribution, estimated from `n` of its
+  values. The search stops at the first design whose model value times `low` is not below the best
+  simulated value. That is a heuristic, and is called one.
 
-Where the rule stops, the designs that the floor does not exclude are counted; if the budget allows they are simulated,
-too, and the order is proved. All of this is about the bandwidths that the model finds best on each topology.
-"""
+Where the rule stops, the designs that the floor does not exclude are counted; if the budget allows
+they are simulated, too, and the order is proved. All of this is about the bandwidths that the model
+finds best on each topology."""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ from .task import Choice, Task
 from .topology import Topology
 
 PROVED, RULE, BUDGET, MODEL = "proved", "rule", "budget", "model"
-"""How the order is known: by the floor; by the rule; not, as the budget ended; not at all, nothing was simulated."""
+"""How the order is known: by the floor; by the rule; not, as the budget ended; not at all, nothing
+was simulated."""
 _LEAST_MARGIN = 0.01
 _REFITS = 5
 _EVEN = 1e-9
@@ -73,7 +77,8 @@ class Order:
     excluded: int = 0
     """Designs that were not simulated as their floor shows that they are no better."""
     open: int | None = None
-    """Designs that are neither simulated nor excluded; nothing where there are more than the budget could simulate."""
+    """Designs that are neither simulated nor excluded; nothing where there are more than the budget
+    could simulate."""
     reach: float = 1.0
     """Least value that the rule expects of a simulation, over the model's."""
     room: float = 0.0
@@ -81,7 +86,8 @@ class Order:
 
 
 def ranked(task: Task, searcher: Searcher, progress: Progress | None = None) -> Order:
-    """Simulates designs of a search that has found its first ones. Raises `InputError`, `StalledError`."""
+    """Simulates designs of a search that has found its first ones. Raises `InputError`,
+    `StalledError`."""
     if task.simulate == 0:
         return Order((), MODEL)
     ranker = _Ranker(task, searcher, progress)
@@ -115,7 +121,8 @@ class _Ranker:
         return Order(tuple(ordered), status, self.excluded, open_, self.reach, self.room(status))
 
     def room(self, status: str) -> float:
-        """How much better the next design in the model's order may be, where the budget ended before it."""
+        """How much better the next design in the model's order may be, where the budget ended
+        before it."""
         if status != BUDGET or not math.isfinite(self.best):
             return 0.0
         return max(0.0, 1 - min(self.following, self.searcher.bound) * self.reach / self.best)
@@ -132,16 +139,24 @@ class _Ranker:
         """Simulates in the model's order; why that ended."""
         index = 0
         while True:
-            design = self.searcher.designs[index] if index < len(self.searcher.designs) else self.searcher.more()
+            design = (
+                self.searcher.designs[index]
+                if index < len(self.searcher.designs)
+                else self.searcher.more()
+            )
             index += 1
             self.following = design.value if design else math.inf
             if design is None:
                 return PROVED if self.searcher.programs < self.task.most else BUDGET
-            if len(self.trials) >= self.task.simulate and design.value * self.reach >= self.best * (1 - _EVEN):
+            if len(self.trials) >= self.task.simulate and design.value * self.reach >= self.best * (
+                1 - _EVEN
+            ):
                 return RULE
             if self.spent:
                 return BUDGET
-            if len(self.trials) >= self.task.simulate and self.under_floor(design) >= self.best * (1 - _EVEN):
+            if len(self.trials) >= self.task.simulate and self.under_floor(design) >= self.best * (
+                1 - _EVEN
+            ):
                 self.excluded += 1
                 self.tried.add(_key(design))
             else:
@@ -154,18 +169,23 @@ class _Ranker:
 
     @property
     def reach(self) -> float:
-        """What a simulation may come to over the model's value, by the rule; exactly what the model says of costs."""
+        """What a simulation may come to over the model's value, by the rule; exactly what the model
+        says of costs."""
         if self.task.objective == "cost" or not self.trials:
             return 1.0
         ratios = [each.ratio for each in self.trials]
         low = min(ratios)
-        return max(0.0, low - max((max(ratios) - low) / max(len(ratios) - 1, 1), _LEAST_MARGIN * low))
+        return max(
+            0.0, low - max((max(ratios) - low) / max(len(ratios) - 1, 1), _LEAST_MARGIN * low)
+        )
 
     @property
     def spent(self) -> bool:
         """Whether the budget is used up."""
         late = self.task.seconds is not None and monotonic() - self.begin > self.task.seconds
-        return len(self.trials) >= self.task.budget or (late and len(self.trials) >= self.task.simulate)
+        return len(self.trials) >= self.task.budget or (
+            late and len(self.trials) >= self.task.simulate
+        )
 
     def attempt(self, design: Design) -> None:
         """Simulates a design."""
@@ -180,7 +200,8 @@ class _Ranker:
             self.progress(len(self.trials) / self.task.budget)
 
     def in_time(self, design: Design) -> Trial:
-        """A design simulated, with the model's time bounds tightened until the simulated steps keep the user's."""
+        """A design simulated, with the model's time bounds tightened until the simulated steps keep
+        the user's."""
         found = self.simulated(design)
         tight = design.choice
         for _ in range(_REFITS):
@@ -211,7 +232,9 @@ class _Ranker:
         """The objective for a step of `time` seconds."""
         if self.task.objective == "cost":
             return design.cost or 0.0
-        return time * (design.cost or 0.0) if self.task.objective == "performance_per_cost" else time
+        return (
+            time * (design.cost or 0.0) if self.task.objective == "performance_per_cost" else time
+        )
 
     def floor(self, job: Job) -> Floor:
         """The floor of a workload under one parallelisation."""
@@ -220,7 +243,8 @@ class _Ranker:
         return self.floors[id(job)]
 
     def under_floor(self, design: Design) -> float:
-        """The least value that a simulation of a design can have; minus infinity where that is not known."""
+        """The least value that a simulation of a design can have; minus infinity where that is not
+        known."""
         total = 0.0
         for job in design.choice.jobs:
             model = self.under(job, design.topology)
@@ -233,9 +257,8 @@ class _Ranker:
         return self.floor(job).model(topology)
 
     def not_excluded(self) -> list[Design] | None:
-        """Designs that are not simulated and that the floor does not exclude; nothing where they are more than the
-        budget is for.
-        """
+        """Designs that are not simulated and that the floor does not exclude; nothing where they
+        are more than the budget is for."""
         below = Searcher(self.task, make=self.under)
         below.start()
         left: list[Design] = []

@@ -1,9 +1,8 @@
-"""From a specification, YAML or a mapping, to the task. All problems go to its source; docs/design.md explains the
-keys.
+"""From a specification, YAML or a mapping, to the task. All problems go to its source;
+docs/design.md explains the keys.
 
-Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py`), tables of costs (`cost.py`),
-workloads (`jobs.py`).
-"""
+Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py`), tables of costs
+(`cost.py`), workloads (`jobs.py`)."""
 
 from __future__ import annotations
 
@@ -44,7 +43,8 @@ def task(
     overrides: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Task:
-    """Reads a specification; `overrides` replace its top-level values. Raises `InputError` listing every problem."""
+    """Reads a specification; `overrides` replace its top-level values. Raises `InputError` listing
+    every problem."""
     source = read(spec)
     source.values.update(overrides or {})
     return _Reader(source).task(progress)
@@ -77,14 +77,22 @@ class _Reader:
         top, simulated = self.count("top", 10, 1, 10_000), self.count("simulate", 3, 0, 1000)
         most = self.count("most", 100_000, 1, _MOST_STACKS)
         budget, seconds = self.budget(simulated)
-        limit = self.quantity(("time_bound",), self.values["time_bound"], "s") if "time_bound" in self.values else None
+        limit = (
+            self.quantity(("time_bound",), self.values["time_bound"], "s")
+            if "time_bound" in self.values
+            else None
+        )
         if objective == "cost" and limit is None and not self.bounded_workloads():
             self.source.fault(
-                ("objective",), "cost needs a time_bound", "time_bound: 2 s, for all workloads or for one"
+                ("objective",),
+                "cost needs a time_bound",
+                "time_bound: 2 s, for all workloads or for one",
             )
         self.source.finish()
         pace = self.pace(settings)
-        choices, notes = jobs.choices(self.source, npus, settings, limit, spaces[0].first, paper, progress)
+        choices, notes = jobs.choices(
+            self.source, npus, settings, limit, spaces[0].first, paper, progress
+        )
         self.source.finish()
         return Task(
             name=str(self.values.get("name") or Path(self.source.file).stem),
@@ -127,7 +135,9 @@ class _Reader:
         parted = split(text)
         if parted is None or UNITS[parted[1]][0] != unit or parted[0] <= 0:
             example = "300 GB/s" if unit == "B/s" else "1.5 s"
-            self.source.fault(path, f"{value!r} is no amount above 0 with a unit", f"such as {example}")
+            self.source.fault(
+                path, f"{value!r} is no amount above 0 with a unit", f"such as {example}"
+            )
             return None
         return float(base(text) or 0)
 
@@ -153,7 +163,8 @@ class _Reader:
     def buildable(
         self, spaces: tuple[Space, ...], costs: CostTable | None, order: tuple[str, ...]
     ) -> tuple[tuple[Space, ...], tuple[str, ...]]:
-        """The topologies that can be built of what the table of costs sells, and a note on the others."""
+        """The topologies that can be built of what the table of costs sells, and a note on the
+        others."""
         if costs is None or not spaces:
             return spaces, ()
         kept, lacking = [], ""
@@ -163,13 +174,17 @@ class _Reader:
             for size, name, blocks in zip(each.sizes, stack, each.blocks, strict=True):
                 sold = [costs.lacks(Dimension(block, size), name) for block in blocks]
                 lacking = lacking or next((said for said in sold if said), "")
-                some.append(tuple(block for block, said in zip(blocks, sold, strict=True) if not said))
+                some.append(
+                    tuple(block for block, said in zip(blocks, sold, strict=True) if not said)
+                )
             kept.append(Space(each.sizes, tuple(some)))
         found = tuple(each for each in kept if each.count)
         gone = sum(each.count for each in spaces) - sum(each.count for each in found)
         if not found:
             self.source.fault(
-                ("topologies",), f"none can be built: {lacking}", "smaller dimensions, other technologies"
+                ("topologies",),
+                f"none can be built: {lacking}",
+                "smaller dimensions, other technologies",
             )
             return spaces, ()
         return found, (f"{gone:,} topologies can't be built, such as: {lacking}",) if gone else ()
@@ -188,7 +203,8 @@ class _Reader:
         return found
 
     def pace(self, settings: dict[str, object]) -> tuple[int, float, float]:
-        """What the settings say of chunks and delays. Raises `InputError` with everything found so far."""
+        """What the settings say of chunks and delays. Raises `InputError` with everything found so
+        far."""
         try:
             return timing.pace(settings)
         except InputError as error:
@@ -204,13 +220,20 @@ class _Reader:
             help_ = "R(8)_SW(128), a list, a network file of LIBRA, or a mapping of dimensions, blocks, sizes, largest"
             self.source.fault(("topologies",), said, help_)
             return ()
-        found = [each for i, one in enumerate(listed) if (each := self.one(("topologies", i), one)) is not None]
+        found = [
+            each
+            for i, one in enumerate(listed)
+            if (each := self.one(("topologies", i), one)) is not None
+        ]
         npus = {each.npus for each in found}
         wanted = self.values.get("npus")
         if len(npus) > 1 or (npus and wanted is not None and wanted not in list(npus)):
             said = "have " + ", ".join(f"{each} ({each.npus})" for each in found) + " NPUs"
             self.source.fault(("topologies",), said, f"all {wanted}" if wanted else "all the same")
-        return tuple(Space(each.sizes, tuple((name,) for name in each.blocks)) for each in dict.fromkeys(found))
+        return tuple(
+            Space(each.sizes, tuple((name,) for name in each.blocks))
+            for each in dict.fromkeys(found)
+        )
 
     def one(self, path: Path_, text: object) -> Topology | None:
         if isinstance(text, str) and text.endswith((".yml", ".yaml")):
@@ -227,7 +250,9 @@ class _Reader:
             return None
         if found is None:
             self.source.fault(
-                path, f"{text!r} is no topology", "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2"
+                path,
+                f"{text!r} is no topology",
+                "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2",
             )
         return found
 
@@ -237,7 +262,9 @@ class _Reader:
         npus = self.values.get("npus")
         if isinstance(npus, bool) or not isinstance(npus, int) or not 2 <= npus <= _MOST_NPUS:
             self.source.fault(
-                ("npus",), "is missing" if npus is None else f"{npus!r} is no count", f"2 to {_MOST_NPUS}"
+                ("npus",),
+                "is missing" if npus is None else f"{npus!r} is no count",
+                f"2 to {_MOST_NPUS}",
             )
             return ()
         blocks = self.blocks(raw.get("blocks", list(BLOCKS)))
@@ -245,12 +272,20 @@ class _Reader:
         sizes = self.sizes(raw, npus)
         count = sum(len(blocks) ** len(each) for each in sizes)
         if count > _MOST_STACKS:
-            self.source.fault(("topologies",), f"are {count:,}", f"up to {_MOST_STACKS:,}: fewer dimensions or blocks")
+            self.source.fault(
+                ("topologies",),
+                f"are {count:,}",
+                f"up to {_MOST_STACKS:,}: fewer dimensions or blocks",
+            )
             return ()
         some = [topology.space(each, blocks, largest) for each in sizes]
         found = tuple(each for each in some if each.count)
         if not found and not self.source.problems:
-            self.source.fault(("topologies",), f"there is none of {npus} NPUs", "other dimensions, or larger blocks")
+            self.source.fault(
+                ("topologies",),
+                f"there is none of {npus} NPUs",
+                "other dimensions, or larger blocks",
+            )
         return found
 
     def sizes(self, raw: Mapping[str, Any], npus: int) -> list[tuple[int, ...]]:
@@ -260,14 +295,22 @@ class _Reader:
             if wrong or not listed:
                 said = f"{(wrong or [raw['sizes']])[0]!r} are no sizes of dimensions"
                 self.source.fault(
-                    ("topologies", "sizes"), said, f"lists of one to five whole numbers from 2 with the product {npus}"
+                    ("topologies", "sizes"),
+                    said,
+                    f"lists of one to five whole numbers from 2 with the product {npus}",
                 )
             return [tuple(each) for each in listed if each not in wrong]
         dims = raw.get("dimensions", [1, 2, 3, 4])
         dims = [dims] if isinstance(dims, int) else dims
-        if not isinstance(dims, list) or not dims or not all(type(d) is int and 1 <= d <= 5 for d in dims):
+        if (
+            not isinstance(dims, list)
+            or not dims
+            or not all(type(d) is int and 1 <= d <= 5 for d in dims)
+        ):
             self.source.fault(
-                ("topologies", "dimensions"), f"{dims!r} are no numbers of dimensions", "a list from 1 to 5"
+                ("topologies", "dimensions"),
+                f"{dims!r} are no numbers of dimensions",
+                "a list from 1 to 5",
             )
             return []
         return [each for d in sorted(set(dims)) for each in topology.factorisations(npus, d)]
@@ -281,10 +324,13 @@ class _Reader:
 
     def largest(self, raw: object) -> dict[str, int]:
         if not isinstance(raw, dict) or not all(
-            topology.block(str(key)) and type(value) is int and value >= 2 for key, value in raw.items()
+            topology.block(str(key)) and type(value) is int and value >= 2
+            for key, value in raw.items()
         ):
             self.source.fault(
-                ("topologies", "largest"), f"{raw!r} is no limit", "blocks and NPUs, {FullyConnected: 16}"
+                ("topologies", "largest"),
+                f"{raw!r} is no limit",
+                "blocks and NPUs, {FullyConnected: 16}",
             )
             return {}
         return {topology.block(str(key)) or "": value for key, value in raw.items()}
@@ -297,32 +343,44 @@ class _Reader:
             if isinstance(raw, dict):
                 return cost.parse(self.source, ("cost",), "cost")
             if not isinstance(raw, str):
-                self.source.fault(("cost",), f"{raw!r} is no table of costs", ", ".join(cost.tables()))
+                self.source.fault(
+                    ("cost",), f"{raw!r} is no table of costs", ", ".join(cost.tables())
+                )
                 return None
             beside = Path(self.source.folder, raw)
             return cost.load(beside if documents.is_file(beside) else raw)
         except InputError as error:
-            self.source.problems.extend(each for each in error.problems if each not in self.source.problems)
+            self.source.problems.extend(
+                each for each in error.problems if each not in self.source.problems
+            )
             return None
 
-    def technologies(self, costs: CostTable | None) -> tuple[tuple[str, ...], dict[str, Range], dict[str, str]]:
+    def technologies(
+        self, costs: CostTable | None
+    ) -> tuple[tuple[str, ...], dict[str, Range], dict[str, str]]:
         """Order, limits and latencies of the technologies, innermost first."""
         known = [each.name for each in costs.technologies] if costs else None
         named = list(self.stack) if known and set(self.stack) <= set(known) else []
         raw = self.values.get("technologies", named)
         if not isinstance(raw, list):
             self.source.fault(
-                ("technologies",), f"{raw!r} is no list", "names, or mappings of name, least, most, latency"
+                ("technologies",),
+                f"{raw!r} is no list",
+                "names, or mappings of name, least, most, latency",
             )
             raw = []
         order, caps, latencies = [], {}, {}
         for index, each in enumerate(raw):
             at: Path_ = ("technologies", index)
-            given = {"name": each} if isinstance(each, str) else each if isinstance(each, dict) else {}
+            given = (
+                {"name": each} if isinstance(each, str) else each if isinstance(each, dict) else {}
+            )
             self.keys(at, given, ("name", "least", "most", "latency"))
             name = given.get("name")
             if not isinstance(name, str) or (known is not None and name not in known):
-                self.source.fault(at, f"{each!r} names no technology", ", ".join(known or ["a name"]))
+                self.source.fault(
+                    at, f"{each!r} names no technology", ", ".join(known or ["a name"])
+                )
                 continue
             order.append(name)
             if "least" in given or "most" in given:
@@ -332,7 +390,9 @@ class _Reader:
         return tuple(order), caps, latencies
 
     def range(self, path: Path_, values: Mapping[str, Any]) -> Range:
-        least = self.quantity((*path, "least"), values["least"], "B/s") if "least" in values else None
+        least = (
+            self.quantity((*path, "least"), values["least"], "B/s") if "least" in values else None
+        )
         most = self.quantity((*path, "most"), values["most"], "B/s") if "most" in values else None
         return Range(least or 0.0, most)
 
@@ -357,7 +417,9 @@ class _Reader:
         given = {"total": raw} if isinstance(raw, str) else raw
         if not isinstance(given, dict):
             self.source.fault(
-                ("bandwidth",), f"{raw!r} is no bandwidth", "300 GB/s, or a mapping of total or most, dimensions"
+                ("bandwidth",),
+                f"{raw!r} is no bandwidth",
+                "300 GB/s, or a mapping of total or most, dimensions",
             )
             return None, False
         self.keys(("bandwidth",), given, ("total", "most", "dimensions"))
@@ -374,7 +436,9 @@ class _Reader:
         listed = raw.get("dimensions", []) if isinstance(raw, dict) else []
         if not isinstance(listed, list):
             self.source.fault(
-                ("bandwidth", "dimensions"), f"{listed!r} is no list", "a bandwidth or {least, most} a dimension"
+                ("bandwidth", "dimensions"),
+                f"{listed!r} is no list",
+                "a bandwidth or {least, most} a dimension",
             )
             return ()
         found = []
@@ -388,7 +452,9 @@ class _Reader:
                 found.append(Range(value or 0.0, value))
         return tuple(found)
 
-    def written(self, costs: CostTable | None, order: Sequence[str]) -> tuple[constraints.Written, ...]:
+    def written(
+        self, costs: CostTable | None, order: Sequence[str]
+    ) -> tuple[constraints.Written, ...]:
         raw = self.values.get("constraints", [])
         if not isinstance(raw, list):
             self.source.fault(("constraints",), f"{raw!r} is no list", constraints.HELP)
@@ -410,26 +476,40 @@ class _Reader:
                 self.source.fault(("constraints", index), f"{text!r}: {error}", constraints.HELP)
         return tuple(found)
 
-    def objective(self, costs: CostTable | None, total: float | None, written: Sequence[constraints.Written]) -> str:
+    def objective(
+        self, costs: CostTable | None, total: float | None, written: Sequence[constraints.Written]
+    ) -> str:
         value = str(self.values.get("objective", "step_time"))
         if value not in OBJECTIVES:
             self.source.fault(("objective",), f"{value!r} is no objective", ", ".join(OBJECTIVES))
         elif value != "step_time" and costs is None and "cost" not in self.values:
             self.source.fault(
-                ("objective",), f"{value} needs prices", f"cost: {' or '.join(cost.tables())}, or a table"
+                ("objective",),
+                f"{value} needs prices",
+                f"cost: {' or '.join(cost.tables())}, or a table",
             )
         bounded = total is not None or bool(written) or "technologies" in self.values
         raw = self.values.get("bandwidth")
-        if value in ("step_time", "pareto") and not bounded and not (isinstance(raw, dict) and raw.get("dimensions")):
+        if (
+            value in ("step_time", "pareto")
+            and not bounded
+            and not (isinstance(raw, dict) and raw.get("dimensions"))
+        ):
             self.source.fault(
-                ("bandwidth",), "is missing: without a limit no bandwidth is too much", "300 GB/s for each NPU"
+                ("bandwidth",),
+                "is missing: without a limit no bandwidth is too much",
+                "300 GB/s for each NPU",
             )
         if (
             value == "performance_per_cost"
             and (total is None or (isinstance(raw, dict) and "most" in raw))
             and not written
         ):
-            self.source.fault(("bandwidth",), f"has no fixed total: {_NO_TOTAL}", "total: 300 GB/s, or constraints")
+            self.source.fault(
+                ("bandwidth",),
+                f"has no fixed total: {_NO_TOTAL}",
+                "total: 300 GB/s, or constraints",
+            )
         return value
 
     def paper(self) -> bool:
@@ -437,7 +517,9 @@ class _Reader:
         value = self.values.get("model", "full")
         if value not in ("full", "paper"):
             self.source.fault(
-                ("model",), f"{value!r} is no model of a step", "full, or paper: without latencies and chunks"
+                ("model",),
+                f"{value!r} is no model of a step",
+                "full, or paper: without latencies and chunks",
             )
         return bool(value == "paper")
 
@@ -461,7 +543,9 @@ class _Reader:
     def bounded_workloads(self) -> bool:
         """Whether some workload has a time bound of its own."""
         raw = self.values.get("workloads")
-        return isinstance(raw, list) and any(isinstance(each, dict) and "time_bound" in each for each in raw)
+        return isinstance(raw, list) and any(
+            isinstance(each, dict) and "time_bound" in each for each in raw
+        )
 
 
 def _is_sizes(value: object, npus: int) -> bool:

@@ -27,7 +27,8 @@ _GB = 1e9
 
 @dataclass(frozen=True, eq=False)
 class DesignResult:
-    """The best designs, ranked by simulation, with what is known of that order and of the model's."""
+    """The best designs, ranked by simulation, with what is known of that order and of the
+    model's."""
 
     task: Task
     found: Found
@@ -37,11 +38,16 @@ class DesignResult:
 
     @cached_property
     def designs(self) -> tuple[Design, ...]:
-        """Those that were simulated, best first, then the others in the model's order; of a front cheapest first."""
+        """Those that were simulated, best first, then the others in the model's order; of a front
+        cheapest first."""
         tried = [each.design for each in self.order.trials]
         known = {(id(each.choice), each.topology) for each in tried}
         front = self.task.objective == "pareto"
-        rest = [each for each in self.found.designs if front or (id(each.choice), each.topology) not in known]
+        rest = [
+            each
+            for each in self.found.designs
+            if front or (id(each.choice), each.topology) not in known
+        ]
         return tuple(rest if front else (*tried, *rest[: max(0, self.task.top - len(tried))]))
 
     @property
@@ -51,7 +57,8 @@ class DesignResult:
 
     @property
     def best(self) -> Design:
-        """The best design by simulation, by the model where none was simulated; of a front the cheapest."""
+        """The best design by simulation, by the model where none was simulated; of a front the
+        cheapest."""
         return self.designs[0]
 
     def platform(self, rank: int = 0) -> Platform:
@@ -67,16 +74,17 @@ class DesignResult:
         files.write_text(path, self.platform_file(rank))
 
     def table(self) -> pl.DataFrame:
-        """The designs by simulation: `rank`, `model_rank`, `topology`, `bandwidth_gbs` by dimension, step times of the
-        model, cost, value, duality gap, simulated step times and `model_gap`, simulated over model value less one.
-        """
+        """The designs by simulation: `rank`, `model_rank`, `topology`, `bandwidth_gbs` by
+        dimension, step times of the model, cost, value, duality gap, simulated step times and
+        `model_gap`, simulated over model value less one."""
         import polars as pl
 
         rows = [self._row(index, each) for index, each in enumerate(self.designs)]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data (schema `armillary.design/1`); bandwidths in bytes a second, times in seconds."""
+        """Everything, as plain data (schema `armillary.design/1`); bandwidths in bytes a second,
+        times in seconds."""
         found = self.found
         return {
             "schema": SCHEMA,
@@ -103,7 +111,9 @@ class DesignResult:
                     "step_time": each.time,
                     "utilisation": each.utilisation,
                     "cost": each.cost,
-                    "breaks": [limit.name for limit in self._limits() if limit.is_broken(each.bandwidth)],
+                    "breaks": [
+                        limit.name for limit in self._limits() if limit.is_broken(each.bandwidth)
+                    ],
                 }
                 for each in self.schemes
             ],
@@ -122,12 +132,15 @@ class DesignResult:
         """The table as CSV, bandwidths as `146.4+153.6`."""
         import polars as pl
 
-        text = pl.col("bandwidth_gbs").list.eval(pl.element().round(6).cast(pl.String)).list.join("+")
+        text = (
+            pl.col("bandwidth_gbs").list.eval(pl.element().round(6).cast(pl.String)).list.join("+")
+        )
         return self.table().with_columns(text).write_csv()
 
     @cached_property
     def schemes(self) -> list[curves.Share]:
-        """What the paper's schemes make of the best design's total bandwidth on its topology, and the optimum."""
+        """What the paper's schemes make of the best design's total bandwidth on its topology, and
+        the optimum."""
         return curves.shares(self.best, float(self.best.bandwidth.sum()), self._limits())
 
     @cached_property
@@ -157,13 +170,17 @@ class DesignResult:
     def _at(self, rank: int) -> Design:
         if not 0 <= rank < len(self.designs):
             said = f"there is no design {rank}"
-            raise InputError([Problem(self.task.name, "rank", said, f"0 to {len(self.designs) - 1}")])
+            raise InputError(
+                [Problem(self.task.name, "rank", said, f"0 to {len(self.designs) - 1}")]
+            )
         return self.designs[rank]
 
     def _named(self, rank: int) -> Platform:
         design = self._at(rank)
         source = f"armillary design, {self.task.objective} of {', '.join(job.name for job in design.choice.jobs)}"
-        return check.platform(self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source})
+        return check.platform(
+            self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source}
+        )
 
     def _row(self, index: int, design: Design) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -173,14 +190,27 @@ class DesignResult:
             "parallelisation": design.choice.name,
         }
         row["bandwidth_gbs"] = [float(each) / _GB for each in design.bandwidth]
-        row |= {f"step_s {model.name}": time for model, time in zip(design.models, design.times, strict=True)}
-        row |= {"step_s": design.time, "cost": design.cost, "value": design.value, "gap": design.gap}
+        row |= {
+            f"step_s {model.name}": time
+            for model, time in zip(design.models, design.times, strict=True)
+        }
+        row |= {
+            "step_s": design.time,
+            "cost": design.cost,
+            "value": design.value,
+            "gap": design.gap,
+        }
         trial = self._trial(index)
         checks = trial.checks if trial else ()
-        row |= {"simulated_s": trial.time if trial else None, "model_gap": trial.ratio - 1 if trial else None}
+        row |= {
+            "simulated_s": trial.time if trial else None,
+            "model_gap": trial.ratio - 1 if trial else None,
+        }
         for each in (c for some in self.checks for c in some):
             row.setdefault(f"simulated_s {each.workload} {each.backend}", None)
-        return row | {f"simulated_s {each.workload} {each.backend}": each.simulated for each in checks}
+        return row | {
+            f"simulated_s {each.workload} {each.backend}": each.simulated for each in checks
+        }
 
     def _design(self, index: int, design: Design) -> dict[str, Any]:
         trial = self._trial(index)
@@ -193,8 +223,12 @@ class DesignResult:
             "parallelisation": design.choice.name,
             "bandwidth": [float(each) for each in design.bandwidth],
             "links": [{"count": each.count, "speed": each.speed} for each in design.links],
-            "step_time": {model.name: time for model, time in zip(design.models, design.times, strict=True)},
-            "utilisation": {model.name: model.utilisation(design.bandwidth) for model in design.models},
+            "step_time": {
+                model.name: time for model, time in zip(design.models, design.times, strict=True)
+            },
+            "utilisation": {
+                model.name: model.utilisation(design.bandwidth) for model in design.models
+            },
             "weighted_step_time": design.time,
             "cost": design.cost,
             "bill": self._bill(design),
@@ -205,7 +239,9 @@ class DesignResult:
             "simulated": self._simulated(trial),
             "shadow_prices": {
                 "dimensions": [float(each) for each in design.marginal],
-                "constraints": [self._priced(design, name, price) for name, price in design.multipliers.items()],
+                "constraints": [
+                    self._priced(design, name, price) for name, price in design.multipliers.items()
+                ],
                 "dollar": per_dollar(design),
             },
             "checks": [
@@ -247,7 +283,9 @@ class DesignResult:
     def _simulated(self, trial: Trial | None) -> dict[str, Any] | None:
         if trial is None:
             return None
-        gap = trial.ratio - 1 if self.task.objective != "cost" else trial.time / trial.design.time - 1
+        gap = (
+            trial.ratio - 1 if self.task.objective != "cost" else trial.time / trial.design.time - 1
+        )
         return {"step_time": trial.time, "value": trial.value, "gap": gap, "late": list(trial.late)}
 
     def _priced(self, design: Design, name: str, price: float) -> dict[str, Any]:
@@ -256,7 +294,12 @@ class DesignResult:
         turned = limit.equal and next((each for each in limit.coefficients if each), 1.0) < 0
         upper = all(each >= 0 for each in limit.coefficients)
         change = "more" if limit.equal or upper else "looser"
-        return {"name": name, "unit": self._unit(name), "change": change, "saves": -price if turned else price}
+        return {
+            "name": name,
+            "unit": self._unit(name),
+            "change": change,
+            "saves": -price if turned else price,
+        }
 
     def _unit(self, name: str) -> str:
         """Of what a constraint limits."""
@@ -265,7 +308,9 @@ class DesignResult:
     def _bill(self, design: Design) -> list[dict[str, Any]]:
         if self.task.costs is None:
             return []
-        items = self.task.costs.bill(design.topology, design.stack, [float(each) for each in design.bandwidth])
+        items = self.task.costs.bill(
+            design.topology, design.stack, [float(each) for each in design.bandwidth]
+        )
         return [
             {
                 "dimension": each.dimension,
@@ -280,9 +325,11 @@ class DesignResult:
 
 
 def per_dollar(design: Design) -> float | None:
-    """Seconds less for another dollar spent where it helps most, if the total bandwidth may grow; nothing without
-    prices.
-    """
+    """Seconds less for another dollar spent where it helps most, if the total bandwidth may grow;
+    nothing without prices."""
     if design.price is None:
         return None
-    return max((float(m / p) for m, p in zip(design.marginal, design.price, strict=True) if p > 0), default=0.0)
+    return max(
+        (float(m / p) for m, p in zip(design.marginal, design.price, strict=True) if p > 0),
+        default=0.0,
+    )

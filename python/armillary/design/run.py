@@ -1,4 +1,5 @@
-"""A design run: read, search, rank by simulation. The main path of this package, one call a stage."""
+"""A design run: read, search, rank by simulation. The main path of this package, one call a
+stage."""
 
 from __future__ import annotations
 
@@ -15,14 +16,20 @@ Progress = Callable[[str, float], None]
 
 
 def design(
-    spec: str | os.PathLike[str] | Mapping[str, Any], *, progress: Progress | None = None, **overrides: object
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    progress: Progress | None = None,
+    **overrides: object,
 ) -> DesignResult:
     """Designs the platform that `spec`, a file or a mapping, asks for (docs/design.md).
 
-    `overrides` replace top-level values of the specification: `design("spec.yml", objective="pareto")`. Raises
-    `InputError` listing every problem, or the constraints that contradict one another.
-    """
-    from . import rank, reader  # with the first design, not with the package: they load numpy and scipy
+    `overrides` replace top-level values of the specification: `design("spec.yml",
+    objective="pareto")`. Raises `InputError` listing every problem, or the constraints that
+    contradict one another."""
+    from . import (
+        rank,
+        reader,
+    )  # with the first design, not with the package: they load numpy and scipy
     from .check import explained
     from .result import DesignResult
     from .search import Searcher
@@ -40,5 +47,9 @@ def design(
     tell = stage("simulating designs", 0.6, 1.0)
     order = rank.ranked(task, searcher, tell)
     first = order.trials[: task.simulate]
-    trials = [replace(each, checks=tuple(explained(task, each.design, each.checks))) for each in first]
-    return DesignResult(task, searcher.found(), replace(order, trials=(*trials, *order.trials[task.simulate :])))
+    trials = [
+        replace(each, checks=tuple(explained(task, each.design, each.checks))) for each in first
+    ]
+    return DesignResult(
+        task, searcher.found(), replace(order, trials=(*trials, *order.trials[task.simulate :]))
+    )

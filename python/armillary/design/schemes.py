@@ -1,4 +1,5 @@
-"""The paper's closed forms: EqualBW, MessageBW, SmartBW (LIBRA, arXiv:2109.11762 v1, equations (1) to (7)).
+"""The paper's closed forms: EqualBW, MessageBW, SmartBW (LIBRA, arXiv:2109.11762 v1, equations (1)
+to (7)).
 
 Not here: the optimum under constraints (`optimal.py`).
 
@@ -6,17 +7,18 @@ Not here: the optimum under constraints (`optimal.py`).
     MessageBW  bw_d = B M_d / sum M                       (2)
     SmartBW    x = BW(MP), y = BW(DP) minimise M/x + N/y  (3) where M, N are their bytes
 
-Without a shared dimension x + y = B (4), so x : y = sqrt M : sqrt N (5), (6). With one, which carries the shares r of M
-and s of N, (1 - r) x + (1 - s) y + max(r x, s y) = B (7), whose solution the paper omits. The left side is convex and
-the objective falls in x and y, so the optimum is where one of three cases holds:
+Without a shared dimension x + y = B (4), so x : y = sqrt M : sqrt N (5), (6). With one, which
+carries the shares r of M and s of N, (1 - r) x + (1 - s) y + max(r x, s y) = B (7), whose solution
+the paper omits. The left side is convex and the objective falls in x and y, so the optimum is where
+one of three cases holds:
 
     r x > s y   x : y = sqrt M : sqrt(N / (1 - s))        the budget is x + (1 - s) y
     r x < s y   x : y = sqrt(M / (1 - r)) : sqrt N        the budget is (1 - r) x + y
     otherwise   x : y = s : r                             the kink; the budget is x + (1 - s) y
 
-The first two hold where their x and y fulfil their own condition; at most one does, and if none does the optimum is the
-kink. Within MP and DP each dimension gets what lets all end together; the shared one the larger of its two needs.
-"""
+The first two hold where their x and y fulfil their own condition; at most one does, and if none
+does the optimum is the kink. Within MP and DP each dimension gets what lets all end together; the
+shared one the larger of its two needs."""
 
 from __future__ import annotations
 
@@ -43,10 +45,11 @@ def message(budget: float, volume: Vector) -> Vector:
 def smart(budget: float, model: StepModel) -> Vector | None:
     """Equations (3) to (7); nothing where they don't apply.
 
-    They do for terms one after another that share no dimension, and for two terms that share one. Latencies are not
-    theirs.
-    """
-    if len(model.parts) > 1 or any(np.any(each.counts != 1) or np.any(each.offsets) for each in model.parts):
+    They do for terms one after another that share no dimension, and for two terms that share one.
+    Latencies are not theirs."""
+    if len(model.parts) > 1 or any(
+        np.any(each.counts != 1) or np.any(each.offsets) for each in model.parts
+    ):
         return None
     loads = model.loads[np.sum(model.loads, axis=1) > 0]
     shared = np.flatnonzero(np.sum(loads > 0, axis=0) > 1)
@@ -75,7 +78,8 @@ def _sharing(budget: float, loads: Vector, shared: int) -> Vector:
 
 
 def split(budget: float, first: float, second: float, r: float, s: float) -> tuple[float, float]:
-    """`BW(MP)` and `BW(DP)` for `first` and `second` bytes of which a dimension shares `r` and `s`, 0 < r, s <= 1."""
+    """`BW(MP)` and `BW(DP)` for `first` and `second` bytes of which a dimension shares `r` and `s`,
+    0 < r, s <= 1."""
     if s < 1:
         x, y = _in_ratio(budget, math.sqrt(first), math.sqrt(second / (1 - s)), 1, 1 - s)
         if r * x > s * y:
@@ -87,7 +91,9 @@ def split(budget: float, first: float, second: float, r: float, s: float) -> tup
     return _in_ratio(budget, s, r, 1, 1 - s)
 
 
-def _in_ratio(budget: float, x: float, y: float, price_x: float, price_y: float) -> tuple[float, float]:
+def _in_ratio(
+    budget: float, x: float, y: float, price_x: float, price_y: float
+) -> tuple[float, float]:
     """The multiples of `x` and `y` that use up the budget."""
     scale = budget / (price_x * x + price_y * y)
     return x * scale, y * scale

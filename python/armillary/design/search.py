@@ -1,15 +1,18 @@
 """Which topologies are best, and how much of the space that is proved for.
 
-Here: branch and bound over blocks. Not here: the best bandwidths of one topology (`optimal.py`, `front.py`).
+Here: branch and bound over blocks. Not here: the best bandwidths of one topology (`optimal.py`,
+`front.py`).
 
-What a block costs and which bytes it carries depend on its own dimension only. So a set of topologies that allows
-several blocks in some dimensions is bounded by one fictitious topology that has, in each dimension, the least price and
-the fewest bytes of all allowed. Sets are taken up by ascending bound. Where one block is both the cheapest and the one
-with the fewest bytes in every dimension, the fictitious topology is real: a design, and as every set left has a larger
-bound, the next best one. What is left of its set is split by the first dimension that differs (Lawler, Management
-Science 1972); other sets are split at a dimension in which price and bytes disagree. After `top` designs all sets left
-are proved to hold none that the model finds better. Where bandwidths are whole links, a topology that comes up is
-queued once more, by the value of its best whole links (`whole.py`).
+What a block costs and which bytes it carries depend on its own dimension only. So a set of
+topologies that allows several blocks in some dimensions is bounded by one fictitious topology that
+has, in each dimension, the least price and the fewest bytes of all allowed. Sets are taken up by
+ascending bound. Where one block is both the cheapest and the one with the fewest bytes in every
+dimension, the fictitious topology is real: a design, and as every set left has a larger bound, the
+next best one. What is left of its set is split by the first dimension that differs (Lawler,
+Management Science 1972); other sets are split at a dimension in which price and bytes disagree.
+After `top` designs all sets left are proved to hold none that the model finds better. Where
+bandwidths are whole links, a topology that comes up is queued once more, by the value of its best
+whole links (`whole.py`).
 
 All of this is about the model. Which design simulates best is another question (`rank.py`).
 """
@@ -64,15 +67,15 @@ class Design:
     bound: float
     """No bandwidths of this topology have a smaller value."""
     marginal: Vector
-    """[D] how much smaller the objective is for another byte a second in a dimension that costs and displaces nothing.
-    """
+    """[D] how much smaller the objective is for another byte a second in a dimension that costs and
+    displaces nothing. """
     multipliers: dict[str, float] = field(default_factory=dict)
     """By constraint, how much smaller the objective is for one more of what it limits."""
     links: tuple[whole.Links, ...] = ()
     """By dimension, where whole links are bought."""
     continuous: float | None = None
-    """The least value with bandwidths of any size, where whole links are bought: what rounding costs is the difference.
-    """
+    """The least value with bandwidths of any size, where whole links are bought: what rounding
+    costs is the difference. """
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -82,7 +85,9 @@ class Design:
     @property
     def time(self) -> float:
         """Weighted sum of the step times, s."""
-        return sum(job.weight * each for job, each in zip(self.choice.jobs, self.times, strict=True))
+        return sum(
+            job.weight * each for job, each in zip(self.choice.jobs, self.times, strict=True)
+        )
 
     @property
     def cost(self) -> float | None:
@@ -106,9 +111,8 @@ class Found:
     listed: int
     """Of them those that are among `designs`."""
     excluded: int
-    """Proved to be no better than the last one listed (by more than a millionth), or to differ from one of them in
-    nothing that matters.
-    """
+    """Proved to be no better than the last one listed (by more than a millionth), or to differ from
+    one of them in nothing that matters. """
     misplaced: int
     """On which a group of some workload lies on no grid."""
     infeasible: int
@@ -124,7 +128,8 @@ class Found:
 
 
 def search(task: Task, progress: Progress | None = None) -> Found:
-    """The best designs by the model. Raises `InputError` when no topology is left, naming what conflicts."""
+    """The best designs by the model. Raises `InputError` when no topology is left, naming what
+    conflicts."""
     searcher = Searcher(task, progress)
     searcher.run()
     return searcher.found()
@@ -166,7 +171,9 @@ class _Prepared:
 
     def column(self, block: str, dimension: int) -> Vector:
         """All bytes and times that depend on the block of a dimension."""
-        parts = [[model.loads[:, dimension], model.fixed[:, dimension]] for model in self.models[block]]
+        parts = [
+            [model.loads[:, dimension], model.fixed[:, dimension]] for model in self.models[block]
+        ]
         return np.concatenate([each for some in parts for each in some])
 
 
@@ -181,7 +188,8 @@ class _Instance:
     price: Vector | None
     constraints: tuple[Constraint, ...]
     offers: tuple[tuple[Offer, ...], ...] = ()
-    """By dimension, what is sold for each block that is allowed there; empty where any bandwidth is."""
+    """By dimension, what is sold for each block that is allowed there; empty where any bandwidth
+    is."""
 
     @property
     def question(self) -> Question:
@@ -198,7 +206,8 @@ class _Set:
     prepared: _Prepared
     space: Space
     best: tuple[str, ...] | None
-    """The blocks that are the cheapest and carry the fewest bytes, where they are the same in every dimension."""
+    """The blocks that are the cheapest and carry the fewest bytes, where they are the same in every
+    dimension."""
     design: Design | None
     """Of the topology of `best`, or nothing."""
     final: bool = True
@@ -208,7 +217,9 @@ class _Set:
 class Searcher:
     """Designs by ascending value, as far as they are asked for; `make` is the model of a step."""
 
-    def __init__(self, task: Task, progress: Progress | None = None, make: Maker | None = None) -> None:
+    def __init__(
+        self, task: Task, progress: Progress | None = None, make: Maker | None = None
+    ) -> None:
         self.task, self.progress = task, progress
         self.make = make or functools.partial(_modelled, task)
         self.heap: list[tuple[float, int, _Set]] = []
@@ -219,7 +230,8 @@ class Searcher:
         self.conflict: _Instance | None = None
 
     def run(self) -> None:
-        """Finds the first `top` designs, or the front. Raises `InputError` when no topology is left."""
+        """Finds the first `top` designs, or the front. Raises `InputError` when no topology is
+        left."""
         if self.task.objective == "pareto":
             self.fronts()
         else:
@@ -253,7 +265,8 @@ class Searcher:
         return self.heap[0][0] if self.heap else math.inf
 
     def fronts(self) -> None:
-        """The front of step time against cost over all topologies: that of each, less what others make needless."""
+        """The front of step time against cost over all topologies: that of each, less what others
+        make needless."""
         points: list[Design] = []
         for done, total, prepared in self.prepared():
             kept = self.undominated(prepared)
@@ -275,11 +288,12 @@ class Searcher:
         )  # fmt: skip
 
     def prepared(self) -> Iterator[tuple[int, int, _Prepared]]:
-        """Every space under every choice, as far as its groups have a place; how many are done, and how many there
-        are.
-        """
+        """Every space under every choice, as far as its groups have a place; how many are done, and
+        how many there are."""
         total = len(self.task.choices) * len(self.task.spaces)
-        for done, (choice, space) in enumerate(itertools.product(self.task.choices, self.task.spaces), 1):
+        for done, (choice, space) in enumerate(
+            itertools.product(self.task.choices, self.task.spaces), 1
+        ):
             if self.programs >= self.task.most:
                 return
             found = _prepared(self.task, choice, space, self.make)
@@ -289,7 +303,8 @@ class Searcher:
                 yield done, total, found
 
     def starts(self, prepared: _Prepared) -> Iterator[Space]:
-        """Sets that bounds hold for: the space, or each topology where a constraint asks for a higher cost."""
+        """Sets that bounds hold for: the space, or each topology where a constraint asks for a
+        higher cost."""
         if self.task.monotone:
             yield prepared.space
             return
@@ -312,7 +327,9 @@ class Searcher:
             return
         kept = design if best else None
         final = kept is None or not instance.offers
-        heapq.heappush(self.heap, (design.bound, next(self.number), _Set(prepared, space, best, kept, final)))
+        heapq.heappush(
+            self.heap, (design.bound, next(self.number), _Set(prepared, space, best, kept, final))
+        )
 
     def next(self) -> None:
         """Takes up the set with the least bound: keeps its design, splits the rest."""
@@ -332,18 +349,26 @@ class Searcher:
         instance = _instance(self.task, some.prepared, space)
         self.programs += 1
         try:
-            bought = _bought(self.task, instance, _design(self.task, instance, space.topology(blocks)))
+            bought = _bought(
+                self.task, instance, _design(self.task, instance, space.topology(blocks))
+            )
         except NoSolution:
             self.infeasible += 1
             self.conflict = self.conflict or instance
             return
-        heapq.heappush(self.heap, (bought.value, next(self.number), _Set(some.prepared, space, blocks, bought)))
+        heapq.heappush(
+            self.heap, (bought.value, next(self.number), _Set(some.prepared, space, blocks, bought))
+        )
 
     def rest(self, some: _Set, best: tuple[str, ...]) -> None:
         """Queues what a set holds beside the topology of `best`."""
         before: list[tuple[str, ...]] = []
         for d, (chosen, allowed) in enumerate(zip(best, some.space.blocks, strict=True)):
-            others = [each for each in allowed if each != chosen and not self.alike(some.prepared, each, chosen, d)]
+            others = [
+                each
+                for each in allowed
+                if each != chosen and not self.alike(some.prepared, each, chosen, d)
+            ]
             after = some.space.blocks[d + 1 :]
             same = len(allowed) - 1 - len(others)
             self.excluded += same * math.prod(map(len, after))
@@ -353,9 +378,15 @@ class Searcher:
     def split(self, some: _Set) -> None:
         """Splits where no block is the cheapest and carries the fewest bytes."""
         blocks = some.space.blocks
-        d = next(d for d, allowed in enumerate(blocks) if _best_block(self.task, some.prepared, allowed, d) is None)
+        d = next(
+            d
+            for d, allowed in enumerate(blocks)
+            if _best_block(self.task, some.prepared, allowed, d) is None
+        )
         for each in blocks[d]:
-            self.push(some.prepared, Space(some.space.sizes, (*blocks[:d], (each,), *blocks[d + 1 :])))
+            self.push(
+                some.prepared, Space(some.space.sizes, (*blocks[:d], (each,), *blocks[d + 1 :]))
+            )
 
     def alike(self, prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
         """Whether two blocks differ in nothing that matters."""
@@ -375,7 +406,10 @@ class Searcher:
                     for other in allowed
                     if other != each
                     and _nowhere_worse(prepared, other, each, d)
-                    and not (_nowhere_worse(prepared, each, other, d) and allowed.index(each) < allowed.index(other))
+                    and not (
+                        _nowhere_worse(prepared, each, other, d)
+                        and allowed.index(each) < allowed.index(other)
+                    )
                 ]
                 some += [] if better else [each]
             kept.append(some)
@@ -394,7 +428,8 @@ class Searcher:
             return []
         none = np.zeros(len(blocks))
         points = [
-            _made(instance, space.topology(blocks), each.bandwidth, each.time, each.time, none, {}) for each in found
+            _made(instance, space.topology(blocks), each.bandwidth, each.time, each.time, none, {})
+            for each in found
         ]
         return self.bought_points(instance, points) if instance.offers else points
 
@@ -448,11 +483,14 @@ def _prepared(task: Task, choice: Choice, space: Space, make: Maker) -> _Prepare
 
 
 def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
-    """The program of a set: in each dimension the least price and the fewest bytes of its blocks."""
+    """The program of a set: in each dimension the least price and the fewest bytes of its
+    blocks."""
     dims = len(space.sizes)
     price = None
     if prepared.prices is not None:
-        price = np.array([min(prepared.price(each, d) for each in some) for d, some in enumerate(space.blocks)])
+        price = np.array(
+            [min(prepared.price(each, d) for each in some) for d, some in enumerate(space.blocks)]
+        )
     models = []
     for index, like in enumerate(prepared.models[space.blocks[0][0]]):
         loads, fixed = like.loads.copy(), like.fixed.copy()
@@ -462,10 +500,14 @@ def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
             fixed[:, d] = np.min([each.fixed[:, d] for each in versions], axis=0)
         models.append(dataclasses.replace(like, loads=loads, fixed=fixed))
     topology = space.first
-    limits = bind.constraints(task, topology, prepared.stack, list(price) if price is not None else [0.0] * dims)
+    limits = bind.constraints(
+        task, topology, prepared.stack, list(price) if price is not None else [0.0] * dims
+    )
     offers: tuple[tuple[Offer, ...], ...] = ()
     if prepared.offers:
-        offers = tuple(tuple(prepared.offers[each][d] for each in some) for d, some in enumerate(space.blocks))
+        offers = tuple(
+            tuple(prepared.offers[each][d] for each in some) for d, some in enumerate(space.blocks)
+        )
         limits = whole.relaxed(limits, offers)
     return _Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits, offers)
 
@@ -473,17 +515,30 @@ def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
 def _nowhere_worse(prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
     cheaper = prepared.price(one, dimension) <= prepared.price(other, dimension)
     cheaper = cheaper and prepared.offer(one, dimension) == prepared.offer(other, dimension)
-    return cheaper and bool(np.all(prepared.column(one, dimension) <= prepared.column(other, dimension)))
+    return cheaper and bool(
+        np.all(prepared.column(one, dimension) <= prepared.column(other, dimension))
+    )
 
 
-def _best_block(task: Task, prepared: _Prepared, allowed: Sequence[str], dimension: int) -> str | None:
+def _best_block(
+    task: Task, prepared: _Prepared, allowed: Sequence[str], dimension: int
+) -> str | None:
     """The block that is as good as all others; the cheapest of those that are."""
     if not task.priced:
         columns = {each: prepared.column(each, dimension) for each in allowed}
-        least = [each for each in allowed if all(np.all(columns[each] <= other) for other in columns.values())]
+        least = [
+            each
+            for each in allowed
+            if all(np.all(columns[each] <= other) for other in columns.values())
+        ]
         return min(least, key=lambda each: prepared.price(each, dimension)) if least else None
     return next(
-        (each for each in allowed if all(_nowhere_worse(prepared, each, other, dimension) for other in allowed)), None
+        (
+            each
+            for each in allowed
+            if all(_nowhere_worse(prepared, each, other, dimension) for other in allowed)
+        ),
+        None,
     )
 
 
@@ -502,23 +557,38 @@ def _design(task: Task, instance: _Instance, topology: Topology) -> Design:
     question = instance.question
     if task.objective == "performance_per_cost":
         best = front.least_product(question, _price(instance))
-        there = optimal.optimise(dataclasses.replace(question, price=_price(instance) * best.point.rate))
+        there = optimal.optimise(
+            dataclasses.replace(question, price=_price(instance) * best.point.rate)
+        )
         bandwidth, marginal = best.point.bandwidth, there.marginal
-        return _made(instance, topology, bandwidth, best.value, best.bound, marginal, there.multipliers)
+        return _made(
+            instance, topology, bandwidth, best.value, best.bound, marginal, there.multipliers
+        )
     if task.objective == "cost":
         weights = (0.0,) * len(instance.models)
         question = dataclasses.replace(question, weights=weights, price=_price(instance))
     found = optimal.optimise(question)
-    return _made(instance, topology, found.bandwidth, found.value, found.bound, found.marginal, found.multipliers)
+    return _made(
+        instance,
+        topology,
+        found.bandwidth,
+        found.value,
+        found.bound,
+        found.marginal,
+        found.multipliers,
+    )
 
 
 def _bought(task: Task, instance: _Instance, design: Design) -> Design:
-    """The best whole links of a topology whose best bandwidths of any size are `design`. Raises `NoSolution`."""
+    """The best whole links of a topology whose best bandwidths of any size are `design`. Raises
+    `NoSolution`."""
     question, price = instance.question, _price(instance)
     if task.objective == "cost":
         question = dataclasses.replace(question, weights=(0.0,) * len(instance.models), price=price)
     offers = tuple(some[0] for some in instance.offers)
-    found = whole.best(question, offers, price if task.objective == "performance_per_cost" else None)
+    found = whole.best(
+        question, offers, price if task.objective == "performance_per_cost" else None
+    )
     return dataclasses.replace(
         design,
         bandwidth=found.bandwidth,
@@ -571,7 +641,11 @@ def _conflict(task: Task, instance: _Instance) -> Problem:
         if job.limit is not None
     ]
     names = infeasible.conflict(instance.constraints, len(instance.stack), limits)
-    said = "these contradict one another: " + "; ".join(names) if names else "the solver found no bandwidths"
+    said = (
+        "these contradict one another: " + "; ".join(names)
+        if names
+        else "the solver found no bandwidths"
+    )
     where = str(instance.space.first)
     return Problem(task.origin or task.name, where, said, "drop or loosen one of them")
 

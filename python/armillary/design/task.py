@@ -1,4 +1,5 @@
-"""What is to be designed: a specification, read. Data only; `reader.py` makes it, `search.py` answers it."""
+"""What is to be designed: a specification, read. Data only; `reader.py` makes it, `search.py`
+answers it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ _PS = 1e-12
 def latencies(task: Task, topology: Topology) -> list[str]:
     """Latency of one link of each dimension: its technology's, else that of its place."""
     given = task.latency
-    return [task.latencies.get(name, given[min(d, len(given) - 1)]) for d, name in enumerate(task.stack(topology))]
+    return [
+        task.latencies.get(name, given[min(d, len(given) - 1)])
+        for d, name in enumerate(task.stack(topology))
+    ]
 
 
 def of(task: Task, topology: Topology) -> Timing | None:
@@ -25,14 +28,26 @@ def of(task: Task, topology: Topology) -> Timing | None:
     if task.paper:
         return None
     chunks, endpoint, reduction = task.pace
-    return Timing(chunks, tuple(float(base(each) or 0) for each in latencies(task, topology)), endpoint, reduction)
+    return Timing(
+        chunks,
+        tuple(float(base(each) or 0) for each in latencies(task, topology)),
+        endpoint,
+        reduction,
+    )
 
 
 def pace(settings: dict[str, object]) -> tuple[int, float, float]:
-    """Chunks, endpoint delay (s) and seconds to reduce a byte, as a platform with these settings has them.
+    """Chunks, endpoint delay (s) and seconds to reduce a byte, as a platform with these settings
+    has them.
 
     Raises `InputError` for settings that no platform can have.
     """
-    described = Platform("SW(2)_SW(2)", bandwidth="1 GB/s", latency="0 ns", settings=settings).describe()
+    described = Platform(
+        "SW(2)_SW(2)", bandwidth="1 GB/s", latency="0 ns", settings=settings
+    ).describe()
     scheduler, bandwidth = described["scheduler"], described["npu"].get("memory_bandwidth") or 0
-    return scheduler["chunks"], scheduler["endpoint_delay_ps"] * _PS, 3 / bandwidth if bandwidth else 0.0
+    return (
+        scheduler["chunks"],
+        scheduler["endpoint_delay_ps"] * _PS,
+        3 / bandwidth if bandwidth else 0.0,
+    )

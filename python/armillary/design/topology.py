@@ -1,4 +1,5 @@
-"""Stacks of blocks as the design problem sees them: names, sizes, notation, and which there are for a number of NPUs.
+"""Stacks of blocks as the design problem sees them: names, sizes, notation, and which there are for
+a number of NPUs.
 
 Not here: links and routes (`crates/topology`), prices (`cost.py`).
 """
@@ -15,7 +16,9 @@ SHORT = {"Ring": "R", "FullyConnected": "FC", "Switch": "SW"}
 BLOCKS = tuple(SHORT)
 MOST_DIMENSIONS = 5
 
-_LONG = {name.lower(): name for name in BLOCKS} | {short.lower(): name for name, short in SHORT.items()}
+_LONG = {name.lower(): name for name in BLOCKS} | {
+    short.lower(): name for name, short in SHORT.items()
+}
 _PART = re.compile(r"([A-Za-z]+)\((\d{1,9})\)")
 
 
@@ -65,7 +68,8 @@ def block(name: str) -> str | None:
 
 
 def parse(text: str) -> Topology | None:
-    """`Ring(4)_SW(16)`; nothing where that is no stack of one to five blocks of two or more NPUs."""
+    """`Ring(4)_SW(16)`; nothing where that is no stack of one to five blocks of two or more
+    NPUs."""
     found = []
     for part in text.split("_"):
         match = _PART.fullmatch(part.strip())
@@ -77,7 +81,8 @@ def parse(text: str) -> Topology | None:
 
 
 def factorisations(npus: int, dimensions: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write `npus` as an ordered product of `dimensions` sizes of two or more, ascending."""
+    """Every way to write `npus` as an ordered product of `dimensions` sizes of two or more,
+    ascending."""
     if dimensions == 1:
         if npus >= 2:
             yield (npus,)
@@ -107,7 +112,9 @@ class Space:
 
     def topology(self, blocks: Sequence[str]) -> Topology:
         """The topology of these blocks."""
-        return Topology(tuple(Dimension(each, size) for each, size in zip(blocks, self.sizes, strict=True)))
+        return Topology(
+            tuple(Dimension(each, size) for each, size in zip(blocks, self.sizes, strict=True))
+        )
 
 
 def space(sizes: Sequence[int], blocks: Sequence[str], largest: Mapping[str, int]) -> Space:

@@ -1,15 +1,16 @@
 """What the collectives of a workload put on each dimension of a topology.
 
-Here: where the members of a group lie on a stack of dimensions, and the bytes an NPU sends along each. Not here: how
-long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ... e_D` of a group sends along dimension `d`
+Here: where the members of a group lie on a stack of dimensions, and the bytes an NPU sends along
+each. Not here: how long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ...
+e_D` of a group sends along dimension `d`
 
     2 m (e_d - 1) / (e_1 ... e_d)
 
-a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c e_1 ... e_D`, an
-all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e` NPUs in a FullyConnected of `n` uses
-only `e - 1` of the `n - 1` links that share the bandwidth of an NPU, so its bytes count `(n - 1) / (e - 1)` times.
-Source: docs/collectives.md, docs/hierarchies.md; paper of LIBRA, section III-B.
-"""
+a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c
+e_1 ... e_D`, an all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e`
+NPUs in a FullyConnected of `n` uses only `e - 1` of the `n - 1` links that share the bandwidth of
+an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source: docs/collectives.md,
+docs/hierarchies.md; paper of LIBRA, section III-B."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from .topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The ranks of a group: `count` of them, `step` apart from `first` on; or `ranks` at no even distance."""
+    """The ranks of a group: `count` of them, `step` apart from `first` on; or `ranks` at no even
+    distance."""
 
     first: int
     count: int
@@ -36,7 +38,9 @@ class Members:
         """The shortest form of a list of ranks."""
         step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
         even = step > 0 and all(b - a == step for a, b in itertools.pairwise(ranks))
-        return cls(ranks[0], len(ranks), step) if even else cls(ranks[0], len(ranks), 0, tuple(ranks))
+        return (
+            cls(ranks[0], len(ranks), step) if even else cls(ranks[0], len(ranks), 0, tuple(ranks))
+        )
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -77,17 +81,21 @@ def volumes(workload: Workload) -> tuple[Volume, ...]:
     found = []
     for program, ranks, members, kind, count, size in rows:
         lies = Members.of(members)
-        group = named.get((program, kind, count, size)) or ("messages" if kind == "send" else str(lies))
+        group = named.get((program, kind, count, size)) or (
+            "messages" if kind == "send" else str(lies)
+        )
         found.append(Volume(program, ranks, group, lies, kind, count, size))
     return tuple(found)
 
 
 Extents = tuple[tuple[int, int, int], ...]
-"""Dimension, how many of its positions a group takes, and how far apart they are, innermost first."""
+"""Dimension, how many of its positions a group takes, and how far apart they are, innermost
+first."""
 
 
 def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
-    """Which dimensions a group spans, and how far; nothing where it is no aligned part of a grid."""
+    """Which dimensions a group spans, and how far; nothing where it is no aligned part of a
+    grid."""
     if members.step == 0:
         return _spread(members.ranks, sizes)
     found, left, step, inner = [], members.count, members.step, 1
@@ -108,9 +116,8 @@ def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
 
 
 def spans(volume: Volume, sizes: Sequence[int]) -> Extents | None:
-    """Which dimensions a volume takes; nothing where its group is no aligned part of a grid. Messages always have a
-    way.
-    """
+    """Which dimensions a volume takes; nothing where its group is no aligned part of a grid.
+    Messages always have a way."""
     if volume.kind == "send":
         first, last = volume.members.ends
         return crossed(abs(last - first), sizes)
@@ -118,12 +125,12 @@ def spans(volume: Volume, sizes: Sequence[int]) -> Extents | None:
 
 
 def crossed(offset: int, sizes: Sequence[int]) -> Extents:
-    """Dimensions that a message crosses whose ends are `offset` ranks apart, two positions each, and how far apart.
+    """Dimensions that a message crosses whose ends are `offset` ranks apart, two positions each,
+    and how far apart.
 
-    An offset that isn't a multiple of what a dimension's NPUs hold takes some ranks one position further than others.
-    A pipeline waits for its slowest stage, so each dimension that any rank crosses counts, over the longest way that a
-    rank goes, the shorter way round.
-    """
+    An offset that isn't a multiple of what a dimension's NPUs hold takes some ranks one position
+    further than others. A pipeline waits for its slowest stage, so each dimension that any rank
+    crosses counts, over the longest way that a rank goes, the shorter way round."""
     found, inner = [], 1
     for index, size in enumerate(sizes):
         positions = offset // inner % size
@@ -136,7 +143,8 @@ def crossed(offset: int, sizes: Sequence[int]) -> Extents:
 
 
 def _spread(ranks: Sequence[int], sizes: Sequence[int]) -> Extents | None:
-    """As `extents`, for ranks that are not evenly apart: they must fill the grid of the positions they take."""
+    """As `extents`, for ranks that are not evenly apart: they must fill the grid of the positions
+    they take."""
     found, inner = [], 1
     for index, size in enumerate(sizes):
         positions = {rank // inner % size for rank in ranks}
@@ -148,7 +156,8 @@ def _spread(ranks: Sequence[int], sizes: Sequence[int]) -> Extents | None:
 
 
 def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[float]:
-    """Bytes an NPU could send along each dimension while it takes part in collectives of `kind` of `size` bytes.
+    """Bytes an NPU could send along each dimension while it takes part in collectives of `kind` of
+    `size` bytes.
 
     They are the bytes it does send wherever it uses all of its links.
     """
@@ -165,10 +174,14 @@ def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[fl
         elif kind in ("all_gather", "gather"):
             found[index] = shard * whole
         elif kind == "all_to_all":
-            found[index] = size * (count - 1) * (0.5 if topology.blocks[index] == "Ring" else 1 / count)
+            found[index] = (
+                size * (count - 1) * (0.5 if topology.blocks[index] == "Ring" else 1 / count)
+            )
         elif kind == "scatter":
             found[index] = size * (count - 1) / count
-        elif kind != "barrier":  # broadcast and reduce pass everything on; a message crosses where its ends differ
+        elif (
+            kind != "barrier"
+        ):  # broadcast and reduce pass everything on; a message crosses where its ends differ
             found[index] = size
         if topology.blocks[index] == "FullyConnected":
             found[index] *= (topology.sizes[index] - 1) / (count - 1)
@@ -176,7 +189,8 @@ def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[fl
 
 
 def reduced(kind: str, size: float, spans: Extents, topology: Topology) -> list[float]:
-    """Bytes an NPU reduces into its own one after another, by dimension; of what arrives at once, one share."""
+    """Bytes an NPU reduces into its own one after another, by dimension; of what arrives at once,
+    one share."""
     found = [0.0] * len(topology)
     passed = 1
     for index, count, _ in spans:
@@ -191,7 +205,8 @@ def reduced(kind: str, size: float, spans: Extents, topology: Topology) -> list[
 
 
 def rounds(kind: str, spans: Extents, topology: Topology) -> list[tuple[int, int]]:
-    """Messages that wait for one another in each dimension, and the links each crosses (docs/collectives.md)."""
+    """Messages that wait for one another in each dimension, and the links each crosses
+    (docs/collectives.md)."""
     found = [(0, 0)] * len(topology)
     for index, count, apart in spans:
         ring, switch = topology.blocks[index] == "Ring", topology.blocks[index] == "Switch"
@@ -202,5 +217,8 @@ def rounds(kind: str, spans: Extents, topology: Topology) -> list[tuple[int, int
             chain = count * (count - 1) // 2 if kind == "all_to_all" else count - 1
         else:
             chain = count.bit_length() - 1 if halving else 1
-        found[index] = (chain * (2 if kind == "all_reduce" else 1), apart if ring else 2 if switch else 1)
+        found[index] = (
+            chain * (2 if kind == "all_reduce" else 1),
+            apart if ring else 2 if switch else 1,
+        )
     return found

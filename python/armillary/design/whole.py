@@ -1,17 +1,18 @@
 """Bandwidths that can be bought: whole links of the speeds on sale, the best ones found exactly.
 
-An NPU has `k` links of one speed `s` in a dimension: to a Switch `k` of them, in a Ring `k` to each neighbour, in a
-FullyConnected of `n` NPUs `k` to each of the `n - 1` others. So a dimension has a finite list of bandwidths, in the
-counting of `cost.py`: `k s`, `k s` (of one link of the ring), and `k s (n - 1)`.
+An NPU has `k` links of one speed `s` in a dimension: to a Switch `k` of them, in a Ring `k` to each
+neighbour, in a FullyConnected of `n` NPUs `k` to each of the `n - 1` others. So a dimension has a
+finite list of bandwidths, in the counting of `cost.py`: `k s`, `k s` (of one link of the ring), and
+`k s (n - 1)`.
 
-The best choice is found by branch and bound. A box of choices is bounded by the convex program over all bandwidths
-inside it (`optimal.py`, `front.py`), whose bound is proved; a box is split where that program's answer lies between two
-bandwidths on sale, and small boxes are tried out completely. Nothing is cut off that could be better, so the result is
-the optimum of the model among all that can be bought.
+The best choice is found by branch and bound. A box of choices is bounded by the convex program over
+all bandwidths inside it (`optimal.py`, `front.py`), whose bound is proved; a box is split where
+that program's answer lies between two bandwidths on sale, and small boxes are tried out completely.
+Nothing is cut off that could be better, so the result is the optimum of the model among all that
+can be bought.
 
-A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the steps of the
-dimension that is sold in the finest ones: links of it fill what the others leave.
-"""
+A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the
+steps of the dimension that is sold in the finest ones: links of it fill what the others leave."""
 
 from __future__ import annotations
 
@@ -66,17 +67,20 @@ class Whole:
     bound: float
     """No choice of links has a smaller value."""
     marginal: Vector
-    """[D] seconds of weighted step time that the next size up saves for each byte a second it adds, limits left aside.
-    """
+    """[D] seconds of weighted step time that the next size up saves for each byte a second it adds,
+    limits left aside. """
 
 
 def ports(dimension: Dimension) -> int:
     """Links of an NPU that a dimension takes at least."""
-    return {"Switch": 1, "Ring": min(2, dimension.size - 1), "FullyConnected": dimension.size - 1}[dimension.block]
+    return {"Switch": 1, "Ring": min(2, dimension.size - 1), "FullyConnected": dimension.size - 1}[
+        dimension.block
+    ]
 
 
 def offer(dimension: Dimension, speeds: Sequence[float], most: int) -> Offer:
-    """What links of these speeds, up to `most` an NPU, make of a dimension; the fewest links for each bandwidth."""
+    """What links of these speeds, up to `most` an NPU, make of a dimension; the fewest links for
+    each bandwidth."""
     taken, wide = ports(dimension), dimension.size - 1 if dimension.block == "FullyConnected" else 1
     made: dict[float, Links] = {}
     for speed in sorted(speeds, reverse=True):
@@ -86,10 +90,11 @@ def offer(dimension: Dimension, speeds: Sequence[float], most: int) -> Offer:
     return Offer(tuple(each for each, _ in ordered), tuple(each for _, each in ordered))
 
 
-def relaxed(constraints: Sequence[Constraint], offers: Sequence[Sequence[Offer]]) -> tuple[Constraint, ...]:
-    """The constraints for whole links, `offers` by dimension and block: totals met to within a step, and no dimension
-    without a link or with more than are on sale.
-    """
+def relaxed(
+    constraints: Sequence[Constraint], offers: Sequence[Sequence[Offer]]
+) -> tuple[Constraint, ...]:
+    """The constraints for whole links, `offers` by dimension and block: totals met to within a
+    step, and no dimension without a link or with more than are on sale."""
     dims = len(offers)
     found: list[Constraint] = []
     for each in constraints:
@@ -97,22 +102,31 @@ def relaxed(constraints: Sequence[Constraint], offers: Sequence[Sequence[Offer]]
         total = each.equal and factor > 0 and all(other == factor for other in each.coefficients)
         found.append(replace(each, equal=False) if total else each)
         if total:
-            least = min(_least_total(each.limit / factor, some) for some in itertools.product(*offers))
+            least = min(
+                _least_total(each.limit / factor, some) for some in itertools.product(*offers)
+            )
             found.append(Constraint(each.name, (-1.0,) * dims, -least))
     for d, some in enumerate(offers):
         own = tuple(float(at == d) for at in range(dims))
         found.append(
-            Constraint(f"links on sale for dimension {d}: most", own, max(each.bandwidths[-1] for each in some))
+            Constraint(
+                f"links on sale for dimension {d}: most",
+                own,
+                max(each.bandwidths[-1] for each in some),
+            )
         )
         least = min(each.bandwidths[0] for each in some)
-        found.append(Constraint(f"links on sale for dimension {d}: least", tuple(-one for one in own), -least))
+        found.append(
+            Constraint(
+                f"links on sale for dimension {d}: least", tuple(-one for one in own), -least
+            )
+        )
     return tuple(found)
 
 
 def _least_total(total: float, offers: Sequence[Offer]) -> float:
-    """How much of a total whole links can always make: all but a step of the finest dimension that reaches it, or else
-    all but the largest step.
-    """
+    """How much of a total whole links can always make: all but a step of the finest dimension that
+    reaches it, or else all but the largest step."""
     sold = [[each for each in offer.bandwidths if each <= total] for offer in offers]
     if not all(sold):
         return 0.0
@@ -137,7 +151,9 @@ def best(question: Question, offers: Sequence[Offer], product: Vector | None = N
     search.run()
     if search.best is None:
         raise NoSolution("no whole links fulfil the constraints")
-    chosen = [offer.bandwidths.index(float(part)) for offer, part in zip(offers, search.best, strict=True)]
+    chosen = [
+        offer.bandwidths.index(float(part)) for offer, part in zip(offers, search.best, strict=True)
+    ]
     links = tuple(offer.links[index] for offer, index in zip(offers, chosen, strict=True))
     bound = min(search.value, search.left)
     return Whole(search.best, links, search.value, bound, search.marginal(search.best, chosen))
@@ -185,7 +201,8 @@ class _Search:
                 yield part, bound
 
     def within(self, box: Box) -> Box | None:
-        """The box less what no choice of the other dimensions makes room for; nothing where that is all."""
+        """The box less what no choice of the other dimensions makes room for; nothing where that is
+        all."""
         low = [self.sold[d][first] for d, (first, _) in enumerate(box)]
         found = list(box)
         for each in self.question.constraints:
@@ -206,7 +223,11 @@ class _Search:
         for d, (first, last) in enumerate(box):
             own = tuple(float(at == d) for at in range(dims))
             walls.append(Constraint(f"box {d}", own, float(self.sold[d][last])))
-            walls.append(Constraint(f"box {d} least", tuple(-one for one in own), -float(self.sold[d][first])))
+            walls.append(
+                Constraint(
+                    f"box {d} least", tuple(-one for one in own), -float(self.sold[d][first])
+                )
+            )
         inside = replace(self.question, constraints=(*self.question.constraints, *walls))
         if self.product is None:
             found = optimise(inside)
@@ -215,12 +236,17 @@ class _Search:
         return least.point.bandwidth, least.bound
 
     def between(self, box: Box, answer: Vector) -> tuple[int, int]:
-        """The dimension to split and the last bandwidth of its lower half: where the answer lies farthest from what is
-        on sale, or else at the widest side.
-        """
+        """The dimension to split and the last bandwidth of its lower half: where the answer lies
+        farthest from what is on sale, or else at the widest side."""
         gaps = []
         for d, (first, last) in enumerate(box):
-            at = int(np.clip(np.searchsorted(self.sold[d], answer[d], side="right") - 1, first, max(first, last - 1)))
+            at = int(
+                np.clip(
+                    np.searchsorted(self.sold[d], answer[d], side="right") - 1,
+                    first,
+                    max(first, last - 1),
+                )
+            )
             low, high = self.sold[d][at], self.sold[d][min(at + 1, last)]
             apart = min(answer[d] - low, high - answer[d]) / answer[d] if high > low else 0.0
             gaps.append((max(0.0, float(apart)) if last > first else -1.0, last - first, d, at))
@@ -228,10 +254,13 @@ class _Search:
         return d, at
 
     def try_near(self, box: Box, answer: Vector) -> None:
-        """Tries what is on sale just below and above an answer, which mostly gives a good choice early."""
+        """Tries what is on sale just below and above an answer, which mostly gives a good choice
+        early."""
         sides = []
         for d, (first, last) in enumerate(box):
-            at = int(np.clip(np.searchsorted(self.sold[d], answer[d], side="right") - 1, first, last))
+            at = int(
+                np.clip(np.searchsorted(self.sold[d], answer[d], side="right") - 1, first, last)
+            )
             sides.append((max(first, at - 1), min(last, at + 1)))
         self.try_all(tuple(sides))
 

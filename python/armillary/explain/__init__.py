@@ -1,8 +1,8 @@
 """Why a run takes the time it takes, and why two runs differ.
 
-Here: explanations (`explain`) and comparisons (`compare`), made of reports with their detail alone, and what would
-help most (`whatif`), which simulates again. Not here: how they look (`report`), simulating (`api`).
-"""
+Here: explanations (`explain`) and comparisons (`compare`), made of reports with their detail alone,
+and what would help most (`whatif`), which simulates again. Not here: how they look (`report`),
+simulating (`api`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Lower bounds: what no algorithm on a group, and no schedule of a step, can be faster than.
 
-A collective is cut between machines of the inner dimensions: what each must send over its outer links, over their
-bandwidth. The latency bound is the longest way between two members. The bound is the larger of the two. A step is cut
-alike: what all its collectives must send, over the links of all NPUs. The bytes that a run sent over a dimension bound
-nothing, for another order of dimensions or another algorithm sends them over others: they are `loads`.
-Sources: Patarasuk and Yuan, JPDC 2009 (all-reduce); Chan et al., Concurrency and Computation 2007 (the other kinds).
-"""
+A collective is cut between machines of the inner dimensions: what each must send over its outer
+links, over their bandwidth. The latency bound is the longest way between two members. The bound is
+the larger of the two. A step is cut alike: what all its collectives must send, over the links of
+all NPUs. The bytes that a run sent over a dimension bound nothing, for another order of dimensions
+or another algorithm sends them over others: they are `loads`. Sources: Patarasuk and Yuan, JPDC
+2009 (all-reduce); Chan et al., Concurrency and Computation 2007 (the other kinds)."""
 
 from __future__ import annotations
 
@@ -35,19 +35,23 @@ class Bound:
 
 
 def collective(report: Report, row: Collective) -> Bound | None:
-    """The bound of a row; None where the network has no dimensions, a switch reduces, or nothing says how it goes."""
+    """The bound of a row; None where the network has no dimensions, a switch reduces, or nothing
+    says how it goes."""
     network = dimensions(report)
     grid = _grid(row, network)
     if grid is None:
         return None
     sizes, dims = grid
     return (
-        _of_any_group(row, network) if prod(sizes) != row["ranks"] else of_grid(row["kind"], row["bytes"], sizes, dims)
+        _of_any_group(row, network)
+        if prod(sizes) != row["ranks"]
+        else of_grid(row["kind"], row["bytes"], sizes, dims)
     )
 
 
 def of_all(report: Report, kind: str, size: int) -> Bound | None:
-    """The bound of a collective over all NPUs of a report's platform; None on graphs and where switches reduce."""
+    """The bound of a collective over all NPUs of a report's platform; None on graphs and where
+    switches reduce."""
     network = [dim for dim in dimensions(report) if dim.size > 1]
     chosen = report["config"]["platform"]["collectives"].get(kind) or {}
     if not network or _IN_NETWORK in (chosen.get("algorithms") or []):
@@ -56,12 +60,17 @@ def of_all(report: Report, kind: str, size: int) -> Bound | None:
 
 
 def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[Dimension]) -> Bound:
-    """The bound of a collective over a grid of `sizes` ranks in dimensions `dims`, innermost first."""
+    """The bound of a collective over a grid of `sizes` ranks in dimensions `dims`, innermost
+    first."""
     cuts = []
     for at in range(len(dims)):
         outer = sum(dim.npu for dim in dims[at:])
-        cuts.append(bytes_out(kind, size, prod(sizes[at:]), prod(sizes[:at])) / outer if outer else 0.0)
-    latency = sum(dim.diameter(size) * dim.latency_ns for size, dim in zip(sizes, dims, strict=True))
+        cuts.append(
+            bytes_out(kind, size, prod(sizes[at:]), prod(sizes[:at])) / outer if outer else 0.0
+        )
+    latency = sum(
+        dim.diameter(size) * dim.latency_ns for size, dim in zip(sizes, dims, strict=True)
+    )
     return Bound(max(cuts, default=0.0), latency)
 
 
@@ -71,14 +80,18 @@ def _grid(row: Collective, network: list[Dimension]) -> tuple[list[int], list[Di
     if (
         not network
         or not used
-        or any(phase["algorithm"] == "" or phase["algorithm"].startswith("NVLS") for phase in row["phases"])
+        or any(
+            phase["algorithm"] == "" or phase["algorithm"].startswith("NVLS")
+            for phase in row["phases"]
+        )
     ):
         return None
     return [used[dim] for dim in sorted(used)], [network[dim] for dim in sorted(used)]
 
 
 def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
-    """Bytes each NPU must send (or receive) over the links between `machines` of `inner` NPUs; `size` as traces do.
+    """Bytes each NPU must send (or receive) over the links between `machines` of `inner` NPUs;
+    `size` as traces do.
 
     Never more than any algorithm needs, on the mean over the NPUs of the machine that needs most.
     """
@@ -104,11 +117,11 @@ def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
 
 
 def step(report: Report) -> list[tuple[str, float]]:
-    """Lower bounds of the step, largest first: what, and ns. They hold for every schedule and algorithm of this work.
+    """Lower bounds of the step, largest first: what, and ns. They hold for every schedule and
+    algorithm of this work.
 
-    The busiest rank's computing; its operations at the peak of its NPU, where they were counted; the bytes that the
-    collectives and messages must send, over the links of all NPUs.
-    """
+    The busiest rank's computing; its operations at the peak of its NPU, where they were counted;
+    the bytes that the collectives and messages must send, over the links of all NPUs."""
     bounds = [
         ("computing of the busiest rank", _computing(report)),
         ("operations of the busiest rank at its NPU's peak", _peak(report)),
@@ -116,11 +129,15 @@ def step(report: Report) -> list[tuple[str, float]]:
     network = dimensions(report)
     for at in range(len(network)):
         links = sum(dim.npu for dim in network[at:])
-        needed = sum(row["count"] * _needed(row, network, at) for row in detail(report)["collectives"])
+        needed = sum(
+            row["count"] * _needed(row, network, at) for row in detail(report)["collectives"]
+        )
         names = ", ".join(dim.name for dim in network[at:])
         where = "what collectives and messages must send, over all links"
         over = (
-            where if at == 0 else f"what collectives must send beyond {network[at - 1].name}, over all links of {names}"
+            where
+            if at == 0
+            else f"what collectives must send beyond {network[at - 1].name}, over all links of {names}"
         )
         bounds.append((over, needed / report["ranks"] / links if links else 0.0))
     return sorted((bound for bound in bounds if bound[1] > 0), key=lambda bound: -bound[1])
@@ -128,12 +145,15 @@ def step(report: Report) -> list[tuple[str, float]]:
 
 def loads(report: Report) -> list[tuple[str, float]]:
     """For how long a run kept the links of each dimension busy, largest first: name, ns."""
-    found = [(dim["name"], dim["utilisation"] * report["step_time_ns"]) for dim in report["dimensions"]]
+    found = [
+        (dim["name"], dim["utilisation"] * report["step_time_ns"]) for dim in report["dimensions"]
+    ]
     return sorted((load for load in found if load[1] > 0), key=lambda load: -load[1])
 
 
 def _computing(report: Report) -> float:
-    """Of the busiest rank, as if nothing slowed it down beside; 0 where it is not known by how much that did."""
+    """Of the busiest rank, as if nothing slowed it down beside; 0 where it is not known by how much
+    that did."""
     npu = report["config"]["platform"]["npu"]
     if npu.get("memory_contention"):
         return 0.0
@@ -142,7 +162,8 @@ def _computing(report: Report) -> float:
 
 
 def _peak(report: Report) -> float:
-    """Of the operations of the busiest rank, at the highest rate that its NPU has for elements of any width."""
+    """Of the operations of the busiest rank, at the highest rate that its NPU has for elements of
+    any width."""
     npu = report["config"]["platform"]["npu"]
     rates = _settings(npu).get("rates_flops") or {}
     scale: float = _settings(npu).get("scale_millionths", 10**6) / 1e6
@@ -161,7 +182,8 @@ _ROOTED = {"broadcast": 1, "reduce": 1, "gather": 0, "scatter": 0}
 
 
 def _needed(row: Collective, network: list[Dimension], at: int) -> float:
-    """Bytes that the mean member must send over the links of dimensions from `at` on; 0 where that is not known."""
+    """Bytes that the mean member must send over the links of dimensions from `at` on; 0 where that
+    is not known."""
     if row["kind"] == "send":
         return float(row["bytes"]) if at == 0 else 0.0
     grid = _grid(row, network)
@@ -174,6 +196,10 @@ def _needed(row: Collective, network: list[Dimension], at: int) -> float:
     if not whole and at:
         return 0.0
     machines = row["ranks"] // (inner if whole else 1)
-    sent = bytes_out(row["kind"], row["bytes"], machines, inner if whole else 1) if machines > 1 else 0.0
+    sent = (
+        bytes_out(row["kind"], row["bytes"], machines, inner if whole else 1)
+        if machines > 1
+        else 0.0
+    )
     sending = machines - 1 if _ROOTED.get(row["kind"], 0) else 1
     return sent * sending / machines if row["kind"] in _ROOTED else sent

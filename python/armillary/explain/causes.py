@@ -1,13 +1,15 @@
-"""Why an operation takes another time in another run: the cause, from the terms that both runs recorded.
+"""Why an operation takes another time in another run: the cause, from the terms that both runs
+recorded.
 
-A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint delays and bytes
-over bandwidth are the platform's where its numbers differ and nothing else does; the algorithm's where messages,
-chunks or phases differ; the network model's where that is another. What a communication library adds to its messages is
-the library's. A computation that does more operations, moves more bytes, or takes another time on an equal NPU is other
-work; where the NPU differs, its work is what the ratio of operations explains, and its speed the rest. More of an
-operation on each rank are work, too. What nothing explains is the schedule: the operation is as long, and more or less
-of it, or of other ranks' waiting, is on the critical path. Waits for launches are a cause of their own.
-"""
+A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint
+delays and bytes over bandwidth are the platform's where its numbers differ and nothing else does;
+the algorithm's where messages, chunks or phases differ; the network model's where that is another.
+What a communication library adds to its messages is the library's. A computation that does more
+operations, moves more bytes, or takes another time on an equal NPU is other work; where the NPU
+differs, its work is what the ratio of operations explains, and its speed the rest. More of an
+operation on each rank are work, too. What nothing explains is the schedule: the operation is as
+long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for
+launches are a cause of their own."""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ _SPEED = ("compute", "compute_settings", "peak_flops", "memory_bandwidth", "memo
 
 @dataclass(frozen=True)
 class Work:
-    """Operations of one key: how many over all ranks, and of the mean one its duration in ns, operations and bytes."""
+    """Operations of one key: how many over all ranks, and of the mean one its duration in ns,
+    operations and bytes."""
 
     count: int
     ns: float
@@ -120,7 +123,8 @@ def _work(report: Report) -> dict[Key, Work]:
 
 
 def split(a: Run, b: Run, key: Key) -> dict[str, float]:
-    """The change of an operation's time on the critical path, by cause, ns; it sums to the change."""
+    """The change of an operation's time on the critical path, by cause, ns; it sums to the
+    change."""
     before, after = a.path.get(key), b.path.get(key)
     delta = (after["ns"] if after else 0.0) - (before["ns"] if before else 0.0)
     if key[1] == LAUNCH:
@@ -140,7 +144,8 @@ def split(a: Run, b: Run, key: Key) -> dict[str, float]:
 
 
 def _more(a: Run, b: Run, key: Key) -> float:
-    """What of the change is more or fewer of an operation on each rank, as far as they are on the critical path."""
+    """What of the change is more or fewer of an operation on each rank, as far as they are on the
+    critical path."""
     one, two = a.path[key], b.path[key]
     before, after = a.on_each(key), b.on_each(key)
     if not before or not after or before == after:
@@ -169,7 +174,8 @@ def _each(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
 
 
 _OWN = ("compute", "host", "load", "store")
-"""Kinds of operations that wait for nobody once they run: on the critical path, too, they are as long as they are."""
+"""Kinds of operations that wait for nobody once they run: on the critical path, too, they are as
+long as they are."""
 
 
 def _computed(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
@@ -210,11 +216,15 @@ def _shares(report: Report) -> bool:
 
 
 def _row(found: Run, key: Key) -> Collective | None:
-    """The row of an operation; of a receive that of a send of as many bytes, the message it waits for."""
+    """The row of an operation; of a receive that of a send of as many bytes, the message it waits
+    for."""
     if key[1] != "recv":
         return found.rows.get(key)
     moved = found.work[key].bytes if key in found.work else -1.0
-    return next((row for row in found.rows.values() if row["kind"] == "send" and row["bytes"] == moved), None)
+    return next(
+        (row for row in found.rows.values() if row["kind"] == "send" and row["bytes"] == moved),
+        None,
+    )
 
 
 def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple[str, float]]:
@@ -231,7 +241,8 @@ def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple
 
 
 def _structural(a: Run, b: Run, one: Collective, other: Collective) -> str | None:
-    """What makes terms differ whatever the links: other work, algorithm or network model; None when nothing does."""
+    """What makes terms differ whatever the links: other work, algorithm or network model; None when
+    nothing does."""
     if (one["bytes"], one["ranks"]) != (other["bytes"], other["ranks"]):
         return "work"
     if one["chunks"] != other["chunks"] or _how(one) != _how(other):
@@ -242,11 +253,14 @@ def _structural(a: Run, b: Run, one: Collective, other: Collective) -> str | Non
 
 
 def _how(row: Collective) -> list[tuple[int, str, str, int, float]]:
-    return [(p["dim"], p["kind"], p["algorithm"], p["ranks"], p["sent_bytes"]) for p in row["phases"]]
+    return [
+        (p["dim"], p["kind"], p["algorithm"], p["ranks"], p["sent_bytes"]) for p in row["phases"]
+    ]
 
 
 def _platform(a: Run, b: Run, row: Collective, cause: str) -> str:
-    """`cause` when the numbers of the links or endpoints that a row uses differ; else where the chain goes differs."""
+    """`cause` when the numbers of the links or endpoints that a row uses differ; else where the
+    chain goes differs."""
     used = {terms["dim"] for terms in row["terms"]}
     before, after = _numbers(a.report, used, cause), _numbers(b.report, used, cause)
     return cause if before != after else "schedule"
@@ -261,5 +275,9 @@ def _numbers(report: Report, used: set[int], cause: str) -> list[Any]:
     def of(dim: Dimension) -> float:
         return dim.latency_ns if cause == "latency" else dim.link
 
-    delay = report["config"]["platform"]["scheduler"]["endpoint_delay_ps"] if cause == "latency" else None
+    delay = (
+        report["config"]["platform"]["scheduler"]["endpoint_delay_ps"]
+        if cause == "latency"
+        else None
+    )
     return [delay, *(of(dim) for at, dim in enumerate(network) if at in used)]

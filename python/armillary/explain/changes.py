@@ -1,9 +1,9 @@
-"""What can be changed of a platform, to see what would help: each change with the keys that it sets.
+"""What can be changed of a platform, to see what would help: each change with the keys that it
+sets.
 
-Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less endpoint delay.
-Choices: other algorithms, hierarchies, numbers of chunks. No change alters the work or what NPUs hold, so none can fail
-to fit in memory. Not here: simulating them (`whatif.py`).
-"""
+Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less
+endpoint delay. Choices: other algorithms, hierarchies, numbers of chunks. No change alters the work
+or what NPUs hold, so none can fail to fit in memory. Not here: simulating them (`whatif.py`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _DELAYED = ("latency_ns",)
 
 @dataclass(frozen=True)
 class Change:
-    """One thing changed: what, the keys of the platform, and whether it is a derivative (by a tenth) or a choice.
+    """One thing changed: what, the keys of the platform, and whether it is a derivative (by a
+    tenth) or a choice.
 
     `reach_ns` is how much of the critical path it bears on: no more than that can be gained, about.
     """
@@ -43,7 +44,11 @@ class Change:
 
 def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:
     """What can be changed of the platform, with `row` only what touches it."""
-    used = None if row is None else {phase["dim"] for phase in row["phases"]} | {t["dim"] for t in row["terms"]}
+    used = (
+        None
+        if row is None
+        else {phase["dim"] for phase in row["phases"]} | {t["dim"] for t in row["terms"]}
+    )
     yield from _links(report, used)
     yield from _npu(report, row)
     yield from _host(report)
@@ -52,7 +57,8 @@ def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:
 
 
 def likeliest(report: Report, most: int) -> list[Change]:
-    """Of the changes that bear on the critical path those that bear on most of it, half of them derivatives.
+    """Of the changes that bear on the critical path those that bear on most of it, half of them
+    derivatives.
 
     The same for the same report. Where there are fewer of one sort, there are more of the other.
     """
@@ -89,9 +95,12 @@ def _links(report: Report, used: set[int] | None) -> Iterator[Change]:
 
 
 def _reach(report: Report, names: tuple[str, ...]) -> dict[int, float]:
-    """Time on the critical path that collectives and messages spend on these terms, by dimension, ns."""
+    """Time on the critical path that collectives and messages spend on these terms, by dimension,
+    ns."""
     found = detail(report)
-    on_path = {(each["name"], each["kind"]): each["ns"] for each in found["critical_path"]["by_operation"]}
+    on_path = {
+        (each["name"], each["kind"]): each["ns"] for each in found["critical_path"]["by_operation"]
+    }
     sums: dict[int, float] = {}
     for row in found["collectives"]:
         share = on_path.pop((row["name"], row["kind"]), 0.0) / (row["mean_ns"] or 1.0)
@@ -129,13 +138,20 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
     """Higher peak rates, of all widths; where other models time kernels, kernels that take less."""
     settings = npu.get("compute_settings") or {}
     if npu.get("compute") == "roofline" and npu["peak_flops"]:
-        rates = {f"npu.compute.rates.{width}": rate for width, rate in (settings.get("rates_flops") or {}).items()}
-        given = {key: rate for key, rate in {"npu.peak": npu["peak_flops"], **rates}.items() if rate}
+        rates = {
+            f"npu.compute.rates.{width}": rate
+            for width, rate in (settings.get("rates_flops") or {}).items()
+        }
+        given = {
+            key: rate for key, rate in {"npu.peak": npu["peak_flops"], **rates}.items() if rate
+        }
         faster = {key: f"{rate * _MORE / 1e12:.12f} TFLOPS" for key, rate in given.items()}
         yield Change("10 % faster compute", faster, True, reach)
     elif reach:
         scale = settings.get("scale_millionths", 10**6) / 1e6
-        yield Change("10 % faster kernels", {"npu.compute.scale": f"{scale * _MORE:.6f}"}, True, reach)
+        yield Change(
+            "10 % faster kernels", {"npu.compute.scale": f"{scale * _MORE:.6f}"}, True, reach
+        )
 
 
 def _host(report: Report) -> Iterator[Change]:
@@ -154,10 +170,19 @@ def _scheduler(report: Report) -> Iterator[Change]:
     kinds = {row["kind"] for row in detail(report)["collectives"] if row["kind"] != "send"}
     if not kinds:
         return
-    reach, chunks, active = _on_path(report, *kinds), scheduler["chunks"], scheduler["active_chunks"]
+    reach, chunks, active = (
+        _on_path(report, *kinds),
+        scheduler["chunks"],
+        scheduler["active_chunks"],
+    )
     for count in (2 * chunks, chunks // 2):
         if count:
-            yield Change(f"{count} chunks instead of {chunks}", {"scheduler.chunks": str(count)}, False, reach)
+            yield Change(
+                f"{count} chunks instead of {chunks}",
+                {"scheduler.chunks": str(count)},
+                False,
+                reach,
+            )
     if chunks > active:
         more = {"scheduler.active_chunks": str(2 * active)}
         yield Change(f"{2 * active} active chunks instead of {active}", more, False, reach)
@@ -179,13 +204,19 @@ def _collectives(report: Report, row: Collective | None) -> Iterator[Change]:
 
 
 def _algorithms(report: Report, kind: str, row: Collective) -> Iterator[Change]:
-    """Each dimension's algorithm exchanged for the others; none from a file, of a library or of a flat group."""
+    """Each dimension's algorithm exchanged for the others; none from a file, of a library or of a
+    flat group."""
     network = dimensions(report)
     choice = report["config"]["platform"]["collectives"][kind]
     if not network or choice["flat"] or choice["custom"] or report["config"]["platform"]["library"]:
         return
-    now = {phase["dim"]: phase["algorithm"].replace("-", "_").replace(" ", "_") for phase in row["phases"]}
-    words = choice["algorithms"] or [now.get(at, _BY_BLOCK.get(dim.block, "ring")) for at, dim in enumerate(network)]
+    now = {
+        phase["dim"]: phase["algorithm"].replace("-", "_").replace(" ", "_")
+        for phase in row["phases"]
+    }
+    words = choice["algorithms"] or [
+        now.get(at, _BY_BLOCK.get(dim.block, "ring")) for at, dim in enumerate(network)
+    ]
     words = [*words, *words[-1:] * (len(network) - len(words))]
     judged = report["config"]["backend"] != "analytical"
     for at in sorted(now):
@@ -194,4 +225,6 @@ def _algorithms(report: Report, kind: str, row: Collective) -> Iterator[Change]:
             if word not in (now[at], words[at]) and not (far and word in _FAR):
                 listed = ", ".join([*words[:at], word, *words[at + 1 :]])
                 what = f"{word} instead of {words[at]} for {kind} on {network[at].name}"
-                yield Change(what, {f"collectives.{kind}": f"[{listed}]"}, False, _on_path(report, kind))
+                yield Change(
+                    what, {f"collectives.{kind}": f"[{listed}]"}, False, _on_path(report, kind)
+                )

@@ -1,7 +1,7 @@
 """Charts of explanations and comparisons: what sums to what, and what would help.
 
-Here: rows and specifications. Not here: drawing (`report/chart.py`), what the numbers mean (the callers).
-"""
+Here: rows and specifications. Not here: drawing (`report/chart.py`), what the numbers mean (the
+callers)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def waterfall(data: Mapping[str, Any], names: tuple[str, str], suffix: str) -> C
     return _bars(f"waterfall{suffix}", title, rows, max(row["to_ns"] for row in rows), note)
 
 
-def sum_of(name: str, title: str, parts: Sequence[tuple[str, float]], whole: str, note: str = "") -> Chart:
+def sum_of(
+    name: str, title: str, parts: Sequence[tuple[str, float]], whole: str, note: str = ""
+) -> Chart:
     """Parts one after another, and what they sum to."""
     at, rows = 0.0, []
     for part, ns in parts:
@@ -42,9 +44,18 @@ def sum_of(name: str, title: str, parts: Sequence[tuple[str, float]], whole: str
     return _bars(name, title, rows, max((abs(row["to_ns"]) for row in rows), default=0.0), note)
 
 
-def beside(name: str, title: str, bars: Sequence[tuple[str, float]], whole: tuple[str, float], note: str = "") -> Chart:
+def beside(
+    name: str,
+    title: str,
+    bars: Sequence[tuple[str, float]],
+    whole: tuple[str, float],
+    note: str = "",
+) -> Chart:
     """Times below the one that they are held against."""
-    rows = [_step(whole[0], 0.0, whole[1], "step"), *(_step(what, 0.0, ns, "part") for what, ns in bars)]
+    rows = [
+        _step(whole[0], 0.0, whole[1], "step"),
+        *(_step(what, 0.0, ns, "part") for what, ns in bars),
+    ]
     return _bars(name, title, rows, max(row["to_ns"] for row in rows), note)
 
 
@@ -52,7 +63,14 @@ def _step(name: str, start: float, end: float, what: str) -> dict[str, Any]:
     change = end - start
     said = time(change) if change >= 0 else f"-{time(-change)}"
     shown = said if what in ("step", "part") or change < 0 else f"+{said}"
-    return {"what": name, "from_ns": start, "to_ns": end, "role": what, "change_ns": change, "said": shown}
+    return {
+        "what": name,
+        "from_ns": start,
+        "to_ns": end,
+        "role": what,
+        "change_ns": change,
+        "said": shown,
+    }
 
 
 def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, note: str) -> Chart:
@@ -64,7 +82,12 @@ def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, not
     start = {"field": "start", "type": "quantitative", "title": scale.axis("time"), "scale": room}
     roles, colours = ["step", "part", "slower", "faster"], [_WHOLE, PALETTE[0], _SLOWER, _FASTER]
     tooltip = [{"field": "what", "title": "What"}, {"field": "said", "title": "Time"}]
-    colour = {"field": "role", "type": "nominal", "legend": None, "scale": {"domain": roles, "range": colours}}
+    colour = {
+        "field": "role",
+        "type": "nominal",
+        "legend": None,
+        "scale": {"domain": roles, "range": colours},
+    }
     spec = {
         "transform": [
             scale.calculate("from_ns", "start"),
@@ -75,11 +98,19 @@ def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, not
         "layer": [
             {
                 "mark": {"type": "bar", "minWidth": 1},
-                "encoding": {"x": start, "x2": {"field": "end"}, "color": colour, "tooltip": tooltip},
+                "encoding": {
+                    "x": start,
+                    "x2": {"field": "end"},
+                    "color": colour,
+                    "tooltip": tooltip,
+                },
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 5},
-                "encoding": {"x": {"field": "right", "type": "quantitative"}, "text": {"field": "said"}},
+                "encoding": {
+                    "x": {"field": "right", "type": "quantitative"},
+                    "text": {"field": "said"},
+                },
             },
         ],
     }
@@ -89,13 +120,22 @@ def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, not
 def operations(moves: Sequence[Move], suffix: str) -> Chart:
     """Changes of operations, by cause: to the right what takes longer."""
     rows = [
-        {"operation": f"{move.name} ({move.kind})", "cause": cause, "change_ns": ns, "said": _signed(ns)}
+        {
+            "operation": f"{move.name} ({move.kind})",
+            "cause": cause,
+            "change_ns": ns,
+            "said": _signed(ns),
+        }
         for move in moves
         for cause, ns in move.causes.items()
     ]
     order = list(dict.fromkeys(str(row["operation"]) for row in rows))
     return _changes(
-        f"operations{suffix}", "Operations on the critical path that changed most", "operation", order, rows
+        f"operations{suffix}",
+        "Operations on the critical path that changed most",
+        "operation",
+        order,
+        rows,
     )
 
 
@@ -112,11 +152,23 @@ def layers(spans: Sequence[Span], suffix: str) -> Chart:
     ]
     order = [span.name for span in spans]
     note = "Of alike layers what each one changed."
-    return _changes(f"layers{suffix}", "Change of a layer's time on the critical path", "layer", order, rows, note)
+    return _changes(
+        f"layers{suffix}",
+        "Change of a layer's time on the critical path",
+        "layer",
+        order,
+        rows,
+        note,
+    )
 
 
 def _changes(
-    name: str, title: str, field: str, order: Sequence[str], rows: list[dict[str, Any]], note: str = ""
+    name: str,
+    title: str,
+    field: str,
+    order: Sequence[str],
+    rows: list[dict[str, Any]],
+    note: str = "",
 ) -> Chart:
     """Bars to both sides of no change, by cause where the rows have causes."""
     sums: dict[str, float] = {}
@@ -127,20 +179,36 @@ def _changes(
     encoding: dict[str, Any] = {
         "y": place,
         "x": {"field": "change", "type": "quantitative", "title": scale.axis("change")},
-        "tooltip": [{"field": field, "title": field.capitalize()}, {"field": "said", "title": "Change"}],
+        "tooltip": [
+            {"field": field, "title": field.capitalize()},
+            {"field": "said", "title": "Change"},
+        ],
     }
     if rows and "cause" in rows[0]:
         found = list(dict.fromkeys(row["cause"] for row in rows))
-        encoding["color"] = {"field": "cause", "type": "nominal", "title": None, "scale": {"domain": found}}
+        encoding["color"] = {
+            "field": "cause",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": found},
+        }
         encoding["tooltip"].append({"field": "cause", "title": "Cause"})
     else:
-        encoding["color"] = {"condition": {"test": "datum.change_ns > 0", "value": _SLOWER}, "value": _FASTER}
-    spec = {"mark": "bar", "transform": [scale.calculate("change_ns", "change")], "encoding": encoding}
+        encoding["color"] = {
+            "condition": {"test": "datum.change_ns > 0", "value": _SLOWER},
+            "value": _FASTER,
+        }
+    spec = {
+        "mark": "bar",
+        "transform": [scale.calculate("change_ns", "change")],
+        "encoding": encoding,
+    }
     return Chart(name, title, rows, spec, note)
 
 
 def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> Chart:
-    """What changes would save of `now_ns`, largest first; whether each is a tenth more of something."""
+    """What changes would save of `now_ns`, largest first; whether each is a tenth more of
+    something."""
     scale = Scale.of(max((abs(ns) for _, ns, _ in rows), default=now_ns))
     found = [
         {

@@ -1,7 +1,8 @@
-"""Why a collective takes its time: the formula with its numbers, term by term, a lower bound, and the bottleneck.
+"""Why a collective takes its time: the formula with its numbers, term by term, a lower bound, and
+the bottleneck.
 
-Model: the chain of what waited for what (`crates/sim/src/observe/chain.rs`), whose terms sum to the mean duration.
-"""
+Model: the chain of what waited for what (`crates/sim/src/observe/chain.rs`), whose terms sum to the
+mean duration."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]
     lines = terms(report, row)
     told = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
     parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]
-    chart = charts.sum_of(f"terms{suffix}", "What the time is made of", parts, "time") if row["mean_ns"] else None
+    chart = (
+        charts.sum_of(f"terms{suffix}", "What the time is made of", parts, "time")
+        if row["mean_ns"]
+        else None
+    )
     made: list[Part] = [*told, *([chart] if chart else []), _table(row, lines)]
     return [Section(heading(row), made), Section("Lower bound", _bound(report, row))]
 
@@ -68,8 +73,14 @@ def terms(report: Report, row: Collective) -> list[Line]:
     for found in row["terms"]:
         dim = network[found["dim"]] if network else None
         name = names.get(found["dim"]) or (dim.name if dim else f"dimension {found['dim'] + 1}")
-        lines += [Line(name, TERMS[what], formula, ns) for what, formula, ns in _formulas(report, found, dim)]
-    waits = [("waiting for the last member to come", row["late_ns"]), ("begun before the rank came", -row["ahead_ns"])]
+        lines += [
+            Line(name, TERMS[what], formula, ns)
+            for what, formula, ns in _formulas(report, found, dim)
+        ]
+    waits = [
+        ("waiting for the last member to come", row["late_ns"]),
+        ("begun before the rank came", -row["ahead_ns"]),
+    ]
     return lines + [Line("", what, "", ns) for what, ns in waits if ns]
 
 
@@ -88,7 +99,9 @@ def _spent(report: Report, row: Collective) -> dict[str, float]:
     return spent
 
 
-def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> Iterator[tuple[str, str, float]]:
+def _formulas(
+    report: Report, found: CollectiveTerms, dim: Dimension | None
+) -> Iterator[tuple[str, str, float]]:
     """Term, formula, ns."""
     platform = report["config"]["platform"]
     messages = f"{found['messages']:,.4g} messages"
@@ -105,7 +118,9 @@ def _formulas(report: Report, found: CollectiveTerms, dim: Dimension | None) -> 
             times = f" x {links:.3g} links, one after the other" if links > 1 + 1e-6 else ""
             formula = f"{messages}, {size(found['bytes'])} in all, at {bandwidth(dim.link)}{times}"
         elif name == "port_ns" and dim:
-            formula = f"{size(ns * dim.link)} of the same collective first, at {bandwidth(dim.link)}"
+            formula = (
+                f"{size(ns * dim.link)} of the same collective first, at {bandwidth(dim.link)}"
+            )
         elif name == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
             delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
             formula = f"{ns / delay:,.4g} x {time(delay)}"
@@ -125,8 +140,14 @@ def _what(row: Collective) -> str:
         for phase in row["phases"]
     )
     way = f" It goes {chunks} through {phases}." if phases else ""
-    many = f"{counted(row['count'], 'time')} over all ranks" if row["count"] != row["ranks"] else "once on each rank"
-    longest = f", {time(row['max_ns'])} at most" if row["max_ns"] > row["mean_ns"] * (1 + 1e-9) else ""
+    many = (
+        f"{counted(row['count'], 'time')} over all ranks"
+        if row["count"] != row["ranks"]
+        else "once on each rank"
+    )
+    longest = (
+        f", {time(row['max_ns'])} at most" if row["max_ns"] > row["mean_ns"] * (1 + 1e-9) else ""
+    )
     return f"It runs {many} and takes {time(row['mean_ns'])} on the mean{longest}.{way}"
 
 
@@ -135,7 +156,10 @@ def _path(row: Collective) -> Iterator[str]:
     if not row["terms"]:
         return
     messages = sum(found["messages"] for found in row["terms"])
-    alpha, beta = term_sum(row, "latency_ns", "endpoint_ns"), term_sum(row, "transfer_ns", "port_ns")
+    alpha, beta = (
+        term_sum(row, "latency_ns", "endpoint_ns"),
+        term_sum(row, "transfer_ns", "port_ns"),
+    )
     whole = row["mean_ns"] or 1.0
     yield (
         f"{messages:,.4g} messages wait for one another on the way to its end. Latency and endpoint delays cost "
@@ -149,7 +173,11 @@ def _bottleneck(report: Report, row: Collective) -> Iterator[str]:
         return
     rest = sum(spent.values()) - spent[slowest]
     chunks = counted(row["chunks"], "chunk")
-    fill = f" The other dimensions cost {time(rest)}: filling and draining the pipeline of {chunks}." if rest else ""
+    fill = (
+        f" The other dimensions cost {time(rest)}: filling and draining the pipeline of {chunks}."
+        if rest
+        else ""
+    )
     yield f"{slowest} is the bottleneck: {time(spent[slowest])} are spent there.{fill}"
 
 
@@ -168,11 +196,23 @@ def _waits(row: Collective) -> Iterator[str]:
 
 def _table(row: Collective, lines: list[Line]) -> Table:
     whole = row["mean_ns"] or 1.0
-    rows = [(line.dim, line.term, line.formula, _signed(line.ns), share(line.ns / whole)) for line in lines]
+    rows = [
+        (line.dim, line.term, line.formula, _signed(line.ns), share(line.ns / whole))
+        for line in lines
+    ]
     left = row["mean_ns"] - sum(line.ns for line in lines)
-    rows += [("", "remainder", "", _signed(left), share(left / whole))] if abs(left) > 1e-6 * whole else []
+    rows += (
+        [("", "remainder", "", _signed(left), share(left / whole))]
+        if abs(left) > 1e-6 * whole
+        else []
+    )
     rows.append(("", "sum", "", time(row["mean_ns"]), share(1.0)))
-    return Table("What the time is made of", ("Dimension", "Term", "Formula", "Time", "Share"), rows, labels=3)
+    return Table(
+        "What the time is made of",
+        ("Dimension", "Term", "Formula", "Time", "Share"),
+        rows,
+        labels=3,
+    )
 
 
 def _bound(report: Report, row: Collective) -> list[str]:
@@ -192,7 +232,12 @@ def _bound(report: Report, row: Collective) -> list[str]:
             f"The run is faster, for {report['config']['backend']} lets messages share links behind the first; "
             "--backend link does not.",
         ]
-    return [said, f"It takes {row['mean_ns'] / bound.ns:.2f} times as long." if bound.ns else "It sends nothing."]
+    return [
+        said,
+        f"It takes {row['mean_ns'] / bound.ns:.2f} times as long."
+        if bound.ns
+        else "It sends nothing.",
+    ]
 
 
 def _signed(ns: float) -> str:

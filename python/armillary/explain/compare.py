@@ -1,8 +1,8 @@
 """`compare`: what moved between runs, by operation on the critical path, ranked, with causes.
 
-Model: both critical paths sum to their step times, so the changes of their operations sum to the difference.
-Not here: which is faster where steps do different amounts of work (`throughput.py`), how it looks (`compare_page.py`).
-"""
+Model: both critical paths sum to their step times, so the changes of their operations sum to the
+difference. Not here: which is faster where steps do different amounts of work (`throughput.py`),
+how it looks (`compare_page.py`)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
     """
     called = list(names or [chr(65 + at % 26) for at in range(len(reports))])
     if len(reports) < 2 or len(called) != len(reports):
-        message = f"{counted(len(reports), 'report')}, {counted(len(called), 'name')}: nothing to compare"
+        message = (
+            f"{counted(len(reports), 'report')}, {counted(len(called), 'name')}: nothing to compare"
+        )
         raise InputError([Problem("", "compare", message, "two or more reports, a name for each")])
     runs = [run(report, name) for report, name in zip(reports, called, strict=True)]
-    pairs = [_pair(runs[0], other, called[0], name) for other, name in zip(runs[1:], called[1:], strict=True)]
+    pairs = [
+        _pair(runs[0], other, called[0], name)
+        for other, name in zip(runs[1:], called[1:], strict=True)
+    ]
     data = {
         "schema": COMPARISON,
         "version": reports[0]["version"],
@@ -49,7 +54,8 @@ def _pair(a: Run, b: Run, first: str, second: str) -> Pair:
     before, after = a.report["step_time_ns"], b.report["step_time_ns"]
     left = after - before - sum(move.delta_ns for move in moves)
     reasons = sorted(
-        ((m, cause, ns) for m in moves for cause, ns in m.causes.items()), key=lambda found: -abs(found[2])
+        ((m, cause, ns) for m in moves for cause, ns in m.causes.items()),
+        key=lambda found: -abs(found[2]),
     )
     one, two = throughput.of(a.report), throughput.of(b.report)
     data = {
@@ -124,7 +130,8 @@ def _totals(a: Run, b: Run) -> list[dict[str, Any]]:
 
 
 def _only(a: Run, b: Run) -> list[dict[str, str]]:
-    """Operations of one run that the other does not have; none where its list of operations may be cut off."""
+    """Operations of one run that the other does not have; none where its list of operations may be
+    cut off."""
     if len(b.report["operations"]) >= LISTED:
         return []
     return [{"name": name, "kind": kind} for name, kind in a.work if (name, kind) not in b.work]
@@ -135,7 +142,9 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, A
     one, two = dict(_flat(a)), dict(_flat(b))
     keys = [key for key in dict.fromkeys([*one, *two]) if one.get(key) != two.get(key)]
     return [
-        {"key": key, "a": one.get(key), "b": two.get(key)} for key in keys if key.rpartition(".")[2] not in _LEFT_OUT
+        {"key": key, "a": one.get(key), "b": two.get(key)}
+        for key in keys
+        if key.rpartition(".")[2] not in _LEFT_OUT
     ]
 
 

@@ -1,4 +1,5 @@
-"""What a comparison looks like: the headline, where the difference comes from, by cause, operation and layer.
+"""What a comparison looks like: the headline, where the difference comes from, by cause, operation
+and layer.
 
 Here: words, tables and charts of what `compare.py` found. Not here: HTML (`report/page.py`).
 """
@@ -36,9 +37,15 @@ class Pair:
 def page(pairs: Sequence[Pair]) -> Page:
     """The page of one run beside others."""
     first, alone = pairs[0], len(pairs) == 1
-    sections = [section for at, pair in enumerate(pairs) for section in _sections(pair, "" if alone else f"-{at + 1}")]
+    sections = [
+        section
+        for at, pair in enumerate(pairs)
+        for section in _sections(pair, "" if alone else f"-{at + 1}")
+    ]
     if alone:
-        return Page(first.data["headline"], sections, verdict=_verdict(first.data), facts=_facts(first))
+        return Page(
+            first.data["headline"], sections, verdict=_verdict(first.data), facts=_facts(first)
+        )
     others = counted(len(pairs), "other run")
     told = [Section("At a glance", [_glance(pairs)]), *sections]
     return Page(f"{first.names[0]} beside {others}", told, verdict=_fastest(pairs))
@@ -49,7 +56,10 @@ def _verdict(data: Mapping[str, Any]) -> str:
     found = list(data["causes"].items())
     if not found:
         return "No operation on the critical path takes another time."
-    most = [f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})" for cause, ns in found[:_CAUSES]]
+    most = [
+        f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})"
+        for cause, ns in found[:_CAUSES]
+    ]
     rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
     if len(found) > _CAUSES:
         most.append(f"{_signed(rest)} other causes")
@@ -59,10 +69,15 @@ def _verdict(data: Mapping[str, Any]) -> str:
 def _fastest(pairs: Sequence[Pair]) -> str:
     """Which of all runs is the fastest."""
     base = throughput.of(pairs[0].a.report)
-    found = [(base, pairs[0].names[0]), *((throughput.of(pair.b.report), pair.names[1]) for pair in pairs)]
+    found = [
+        (base, pairs[0].names[0]),
+        *((throughput.of(pair.b.report), pair.names[1]) for pair in pairs),
+    ]
     units = {throughput.unit(one, two) for one, _ in found for two, _ in found}
     unit = next((each for each in ("token", "sample") if each in units), "step")
-    if unit != "step" and not all(each.samples and (unit == "sample" or each.tokens) for each, _ in found):
+    if unit != "step" and not all(
+        each.samples and (unit == "sample" or each.tokens) for each, _ in found
+    ):
         return ""
     best, name = min(found, key=lambda each: each[0].ns(unit))
     per = f" per {unit}" if unit != "step" else ""
@@ -75,7 +90,9 @@ def _glance(pairs: Sequence[Pair]) -> Table:
     runs += [(pair.names[1], throughput.of(pair.b.report)) for pair in pairs]
     rows = []
     for name, found in runs:
-        rates = [throughput.rate(found.a_second(unit)) if count else "" for unit, count in found.counts()]
+        rates = [
+            throughput.rate(found.a_second(unit)) if count else "" for unit, count in found.counts()
+        ]
         rows.append((name, time(found.step_ns), *rates, number(found.npus)))
     return Table("Runs", ("Run", "Step time", "Samples/s", "Tokens/s", "NPUs"), rows)
 
@@ -89,7 +106,9 @@ def _facts(pair: Pair) -> list[Fact]:
             before, after = throughput.rate(one.a_second(name)), throughput.rate(two.a_second(name))
             facts.append(Fact(f"{name.capitalize()}s/s", after, f"instead of {before}"))
     if unit != "step":
-        facts.append(Fact(f"Time of a {unit}", time(two.ns(unit)), f"instead of {time(one.ns(unit))}"))
+        facts.append(
+            Fact(f"Time of a {unit}", time(two.ns(unit)), f"instead of {time(one.ns(unit))}")
+        )
     if one.utilisation and two.utilisation:
         facts.append(Fact("MFU", share(two.utilisation), f"instead of {share(one.utilisation)}"))
     return facts
@@ -102,7 +121,11 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
     told: list[Part] = [] if not suffix else [f"{data['headline']}."]
     told += list(throughput.notes(one, two, names))
     told += [_reasons(data)]
-    told += [throughput.table(one, two, names)] if data["unit"] != "step" or one.npus != two.npus else []
+    told += (
+        [throughput.table(one, two, names)]
+        if data["unit"] != "step" or one.npus != two.npus
+        else []
+    )
     if pair.moves:
         told += [charts.waterfall(data, names, suffix), _causes(data)]
     found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told)]
@@ -143,15 +166,23 @@ def _algorithms(a: Run, b: Run, moves: Sequence[Move], names: tuple[str, str]) -
     """What another algorithm or model changes, in the words of the formula."""
     for move in moves[:_REASONS]:
         key: Key = (move.name, move.kind)
-        if not {"algorithm", "network model"} & set(move.causes) or key not in a.rows or key not in b.rows:
+        if (
+            not {"algorithm", "network model"} & set(move.causes)
+            or key not in a.rows
+            or key not in b.rows
+        ):
             continue
         for found, name in zip((a, b), names, strict=True):
             yield f"{move.name} in {name}: {_formula(found.rows[key])}"
 
 
 def _formula(row: Collective) -> str:
-    how = ", ".join(dict.fromkeys(f"{phase['algorithm']} on {phase['name']}" for phase in row["phases"]))
-    messages, moved = (sum(term(terms, key) for terms in row["terms"]) for key in ("messages", "bytes"))
+    how = ", ".join(
+        dict.fromkeys(f"{phase['algorithm']} on {phase['name']}" for phase in row["phases"])
+    )
+    messages, moved = (
+        sum(term(terms, key) for terms in row["terms"]) for key in ("messages", "bytes")
+    )
     own, port = time(term_sum(row, "transfer_ns")), time(term_sum(row, "port_ns"))
     alpha = time(term_sum(row, "latency_ns", "endpoint_ns"))
     waits = time(term_sum(row, "contention_ns", "congestion_ns", "queue_ns"))
@@ -166,7 +197,8 @@ def _formula(row: Collective) -> str:
 def _causes(data: Mapping[str, Any]) -> Table:
     total = data["delta_ns"]
     rows = [
-        (cause, CAUSES[cause], _signed(ns), share(ns / total) if total else "") for cause, ns in data["causes"].items()
+        (cause, CAUSES[cause], _signed(ns), share(ns / total) if total else "")
+        for cause, ns in data["causes"].items()
     ]
     return Table("By cause", ("Cause", "What", "Change", "Share"), rows, labels=2)
 
@@ -175,19 +207,33 @@ def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
     rows = []
     for move in moves[:_ROWS]:
         causes = ", ".join(
-            f"{cause} {_signed(ns)}" for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
+            f"{cause} {_signed(ns)}"
+            for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
         )
-        rows.append((move.name, move.kind, causes, time(move.a_ns), time(move.b_ns), _signed(move.delta_ns)))
+        rows.append(
+            (move.name, move.kind, causes, time(move.a_ns), time(move.b_ns), _signed(move.delta_ns))
+        )
     note = f"and {number(len(moves) - _ROWS)} more" if len(moves) > _ROWS else ""
-    return Table("On the critical path", ("Operation", "Kind", "Why", *names, "Change"), rows, note, labels=3)
+    return Table(
+        "On the critical path", ("Operation", "Kind", "Why", *names, "Change"), rows, note, labels=3
+    )
 
 
 def _layers(spans: Sequence[Span], names: tuple[str, str]) -> Table:
     rows = [
-        (span.name, number(span.count), time(span.a_ns), time(span.b_ns), _signed(span.delta_ns), _each(span))
+        (
+            span.name,
+            number(span.count),
+            time(span.a_ns),
+            time(span.b_ns),
+            _signed(span.delta_ns),
+            _each(span),
+        )
         for span in spans
     ]
-    return Table("Layers of the critical path", ("Layer", "Number", *names, "Change", "Of one"), rows)
+    return Table(
+        "Layers of the critical path", ("Layer", "Number", *names, "Change", "Of one"), rows
+    )
 
 
 def _each(span: Span) -> str:

@@ -16,19 +16,22 @@ COMPARISON = "armillary.comparison/1"
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a step, or an operation of it, takes its time. Notebooks display it; `print` gives its text."""
+    """Why a step, or an operation of it, takes its time. Notebooks display it; `print` gives its
+    text."""
 
     page: page.Page
     """Sentences and tables."""
     data: Mapping[str, Any]
-    """The same as numbers; times in ns, shares 0..1. Schema `armillary.explanation/1`, docs/explain.md."""
+    """The same as numbers; times in ns, shares 0..1. Schema `armillary.explanation/1`,
+    docs/explain.md."""
 
     def to_json(self) -> str:
         """`data` as JSON text."""
         return json.dumps(self.data, indent=2)
 
     def html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """`page` as one HTML document that needs nothing else; also written to `path`, whole or not at all."""
+        """`page` as one HTML document that needs nothing else; also written to `path`, whole or not
+        at all."""
         if path is not None:
             self.page.write(path)
         return self.page.html()

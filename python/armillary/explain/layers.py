@@ -1,4 +1,5 @@
-"""Layers of two critical paths as a person reads them: in the order of the model, and alike ones as one row.
+"""Layers of two critical paths as a person reads them: in the order of the model, and alike ones as
+one row.
 
 Not here: what a layer is (the workload's generator names them).
 """
@@ -33,7 +34,9 @@ class Span:
 
 def changes(a: Report, b: Report) -> list[Span]:
     """Every layer of either critical path, in the order of the model."""
-    before, after = ({p["name"]: p["ns"] for p in detail(r)["critical_path"]["by_layer"]} for r in (a, b))
+    before, after = (
+        {p["name"]: p["ns"] for p in detail(r)["critical_path"]["by_layer"]} for r in (a, b)
+    )
     names = sorted(dict.fromkeys([*before, *after]), key=_order(a, b))
     return [Span(name, 1, before.get(name, 0.0), after.get(name, 0.0)) for name in names]
 
@@ -51,7 +54,8 @@ def _order(*reports: Report) -> Callable[[str], tuple[bool, int, str, int]]:
 
 
 def merged(layers: Sequence[Span]) -> list[Span]:
-    """The same with neighbours that are alike in both runs, and numbered one after another, as one."""
+    """The same with neighbours that are alike in both runs, and numbered one after another, as
+    one."""
     return [_joined(run) for run in _runs(layers)]
 
 
@@ -70,7 +74,8 @@ def _goes_on(run: Sequence[Span], layer: Span) -> bool:
     (text, number), (last, before) = _parts(layer.name), _parts(run[-1].name)
     first = run[0]
     close = all(
-        abs(one - two) <= _ALIKE * max(one, two) for one, two in ((first.a_ns, layer.a_ns), (first.b_ns, layer.b_ns))
+        abs(one - two) <= _ALIKE * max(one, two)
+        for one, two in ((first.a_ns, layer.a_ns), (first.b_ns, layer.b_ns))
     )
     return text == last and number == before + 1 and number > 0 and close
 
@@ -80,7 +85,9 @@ def _joined(run: Sequence[Span]) -> Span:
         return run[0]
     text, first = _parts(run[0].name)
     name = f"{text} {first} to {_parts(run[-1].name)[1]}"
-    return Span(name.strip(), len(run), sum(layer.a_ns for layer in run), sum(layer.b_ns for layer in run))
+    return Span(
+        name.strip(), len(run), sum(layer.a_ns for layer in run), sum(layer.b_ns for layer in run)
+    )
 
 
 def _parts(name: str) -> tuple[str, int]:

@@ -1,8 +1,7 @@
 """The network of a report's platform, as explanations and bounds need it.
 
-Model: NPUs in dimensions; a dimension has links of one bandwidth and latency. Explicit graphs and logical dimensions
-have no such dimensions: nothing is told of them but sums.
-"""
+Model: NPUs in dimensions; a dimension has links of one bandwidth and latency. Explicit graphs and
+logical dimensions have no such dimensions: nothing is told of them but sums."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ class Dimension:
 
 
 def dimensions(report: Report) -> list[Dimension]:
-    """Dimensions, innermost first; none on explicit graphs and where collectives run over logical ones."""
+    """Dimensions, innermost first; none on explicit graphs and where collectives run over logical
+    ones."""
     platform = report["config"]["platform"]
     dims = platform["fabric"].get("dims")
     if dims is None or platform.get("logical") is not None:

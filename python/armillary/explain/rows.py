@@ -39,12 +39,19 @@ def detail(report: Report, what: str = "") -> Detail:
     found = report["detail"]
     if found is None or "collectives" not in found:
         message = "the report has no detail, which tells what the time is made of"
-        raise InputError([Problem(what, "detail", message, "armillary run --json, or simulate(..., detail=True)")])
+        raise InputError(
+            [
+                Problem(
+                    what, "detail", message, "armillary run --json, or simulate(..., detail=True)"
+                )
+            ]
+        )
     return found
 
 
 def require_choices(report: Report, what: str = "") -> None:
-    """Refuses a report that does not say what its platform chose, which terms and changes are told by."""
+    """Refuses a report that does not say what its platform chose, which terms and changes are told
+    by."""
     if missing := unsaid(report):
         message = f"the report does not say which {' and '.join(missing)} the platform has"
         allowed = "what armillary run --json of this version writes"
@@ -67,7 +74,8 @@ def term(terms: CollectiveTerms, name: str) -> float:
 
 
 def find(report: Report, node: str) -> list[Collective]:
-    """Rows that `node` means: an id, `rank:id`, a name, a kind, or a pattern of names with `*`; longest in all first.
+    """Rows that `node` means: an id, `rank:id`, a name, a kind, or a pattern of names with `*`;
+    longest in all first.
 
     Empty when no collective or send is meant. Raises `InputError` for a rank that is not there.
     """
@@ -79,24 +87,35 @@ def find(report: Report, node: str) -> list[Collective]:
     wanted = rest if colon and rank.isdecimal() else node
     if wanted.isdecimal():
         return [row for row in rows if int(wanted) in row["nodes"]]
-    exact = [row for row in rows if wanted in (row["name"], row["kind"]) or pattern(wanted) == row["name"]]
+    exact = [
+        row
+        for row in rows
+        if wanted in (row["name"], row["kind"]) or pattern(wanted) == row["name"]
+    ]
     return exact or [row for row in rows if fnmatchcase(row["name"], wanted)]
 
 
 def operations(report: Report, node: str) -> list[str]:
-    """Names, as the detail has them, of operations on the critical path or in the list of operations that `node` means.
+    """Names, as the detail has them, of operations on the critical path or in the list of
+    operations that `node` means.
 
     `node` is an id, `rank:id`, a name, a kind, or a pattern of names with `*`.
     """
     path = detail(report)["critical_path"]
     rank, colon, rest = node.rpartition(":")
-    by_id = [s["name"] for s in path["segments"] if rest == str(s["node"]) and (not colon or rank == str(s["rank"]))]
+    by_id = [
+        s["name"]
+        for s in path["segments"]
+        if rest == str(s["node"]) and (not colon or rank == str(s["rank"]))
+    ]
     if by_id:
         return list(dict.fromkeys(map(pattern, by_id)))
     there = [*((each["name"], each["kind"]) for each in path["by_operation"])]
     there += [(each["name"], each["kind"]) for each in report["operations"]]
     exact = [name for name, kind in there if node in (name, kind) or pattern(node) == pattern(name)]
-    found = exact or [name for name, _ in there if fnmatchcase(name, node) or fnmatchcase(pattern(name), node)]
+    found = exact or [
+        name for name, _ in there if fnmatchcase(name, node) or fnmatchcase(pattern(name), node)
+    ]
     return list(dict.fromkeys(map(pattern, found)))
 
 
@@ -115,7 +134,9 @@ def _near(wanted: str, names: list[str]) -> list[str]:
     words = set(_words(wanted))
     shared = {name: len(words.intersection(_words(name))) for name in names}
     sharing = sorted((name for name in names if shared[name]), key=lambda name: -shared[name])
-    return list(dict.fromkeys([*sharing, *get_close_matches(wanted, names, _SUGGESTIONS, 0.0)]))[:_SUGGESTIONS]
+    return list(dict.fromkeys([*sharing, *get_close_matches(wanted, names, _SUGGESTIONS, 0.0)]))[
+        :_SUGGESTIONS
+    ]
 
 
 def _words(name: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Why a step takes its time: its critical path with shares, what waits on it, its parts, and lower bounds."""
+"""Why a step takes its time: its critical path with shares, what waits on it, its parts, and lower
+bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ _CAUSES = {
     "launch": "its host launched it",
     "start": "the run began",
 }
-PARTS = [name for name in get_type_hints(Class) if name in ("compute_ns", "idle_ns") or name.startswith("exposed_")]
+PARTS = [
+    name
+    for name in get_type_hints(Class)
+    if name in ("compute_ns", "idle_ns") or name.startswith("exposed_")
+]
 """Parts of the step time of a class of ranks, which sum to it."""
 
 
@@ -39,7 +44,10 @@ def data(report: Report) -> dict[str, Any]:
     return {
         "step_time_ns": report["step_time_ns"],
         "critical_path": {key: found for key, found in path.items() if key != "segments"},
-        "parts": [{"ranks": each["ranks"], **{part: each[part] for part in PARTS}} for each in report["classes"]],  # type: ignore[literal-required]
+        "parts": [
+            {"ranks": each["ranks"], **{part: each[part] for part in PARTS}}
+            for each in report["classes"]
+        ],  # type: ignore[literal-required]
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
         "loads": [{"what": what, "ns": ns} for what, ns in bounds.loads(report)],
     }
@@ -50,7 +58,9 @@ def _critical(report: Report, path: CriticalPath) -> list[Part]:
         return ["Nothing takes any time."]
     step = report["step_time_ns"] or 1.0
     kinds = ", ".join(f"{part['name']} {share(part['ns'] / step)}" for part in path["by_kind"][:5])
-    waits = " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
+    waits = (
+        " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
+    )
     told: list[Part] = [
         f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each of which waits for "
         f"the one before it: {kinds}.",
@@ -75,7 +85,9 @@ def _waits(path: CriticalPath, step: float) -> list[str]:
         ("resource", "waited for the NPU, a communication stream or a path to memory"),
     ):
         if part := by_cause.get(cause):
-            told.append(f"{share(part['ns'] / step)} of it, {number(part['count'])} operations, {words}.")
+            told.append(
+                f"{share(part['ns'] / step)} of it, {number(part['count'])} operations, {words}."
+            )
     return [" ".join(told)] if told else []
 
 
@@ -103,7 +115,13 @@ def _layers(report: Report) -> Table:
     step = report["step_time_ns"] or 1.0
     spans = layers.merged(layers.changes(report, report))
     rows = [
-        (span.name, number(span.count), time(span.b_ns), share(span.b_ns / step), time(span.b_ns / span.count))
+        (
+            span.name,
+            number(span.count),
+            time(span.b_ns),
+            share(span.b_ns / step),
+            time(span.b_ns / span.count),
+        )
         for span in spans
     ]
     return Table("By layer", ("Layer", "Number", "Time", "Share", "Of one"), rows)
@@ -113,7 +131,12 @@ def _parts(report: Report) -> Table:
     used = [part for part in PARTS if any(each[part] for each in report["classes"])]  # type: ignore[literal-required]
     names = [part.removesuffix("_ns").replace("_", " ").capitalize() for part in used]
     rows = [
-        (each["label"], each["ranks"], number(each["count"]), *(time(float(each[part])) for part in used))  # type: ignore[literal-required]
+        (
+            each["label"],
+            each["ranks"],
+            number(each["count"]),
+            *(time(float(each[part])) for part in used),
+        )  # type: ignore[literal-required]
         for each in report["classes"][:_ROWS]
     ]
     return Table("Parts of the step time", ("What", "Ranks", "NPUs", *names), rows, labels=2)
@@ -130,7 +153,11 @@ def _bounds(report: Report) -> list[Part]:
             f"This work takes at least {time(ns)} on this platform, whatever its schedule and algorithms ({what}); "
             f"the step takes {step / ns:.2f} times as long."
         )
-        told += ["The run is faster: its network model lets messages share links."] if step < ns * (1 - 1e-9) else []
+        told += (
+            ["The run is faster: its network model lets messages share links."]
+            if step < ns * (1 - 1e-9)
+            else []
+        )
     if len(loads) > 1:
         name, ns = loads[0]
         told.append(
@@ -140,7 +167,11 @@ def _bounds(report: Report) -> list[Part]:
     if found:
         told += [charts.beside("bounds", "Lower bounds and the step", found, ("step", step))]
         told += [_times("Lower bounds", found, step)]
-    return [*told, _times("Links of each dimension, busy with what this run sent", loads, step)] if loads else told
+    return (
+        [*told, _times("Links of each dimension, busy with what this run sent", loads, step)]
+        if loads
+        else told
+    )
 
 
 def _times(caption: str, found: list[tuple[str, float]], step: float) -> Table:

@@ -1,7 +1,7 @@
 """Which of two runs is faster, and for what: a step, a sample, a token.
 
-Steps of different batches are compared by sample, and samples of different lengths by token: a step that takes longer
-may do more. Model: rate = batch / step time. Not here: MFU (`report/rates.py`).
+Steps of different batches are compared by sample, and samples of different lengths by token: a step
+that takes longer may do more. Model: rate = batch / step time. Not here: MFU (`report/rates.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _LEAST = 5e-4
 
 @dataclass(frozen=True)
 class Throughput:
-    """What a step does: `samples` and `tokens` in it (0 where nobody counted), on so many NPUs, in `step_ns`."""
+    """What a step does: `samples` and `tokens` in it (0 where nobody counted), on so many NPUs, in
+    `step_ns`."""
 
     model: str
     npus: int
@@ -46,8 +47,17 @@ class Throughput:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; rates are null where they are not known."""
-        rows = {f"{name}s_per_s": self.a_second(name) if count else None for name, count in self.counts()}
-        return {"npus": self.npus, "step_ns": self.step_ns, "samples": self.samples, "tokens": self.tokens, **rows}
+        rows = {
+            f"{name}s_per_s": self.a_second(name) if count else None
+            for name, count in self.counts()
+        }
+        return {
+            "npus": self.npus,
+            "step_ns": self.step_ns,
+            "samples": self.samples,
+            "tokens": self.tokens,
+            **rows,
+        }
 
 
 def of(report: Report) -> Throughput:
@@ -63,7 +73,8 @@ def of(report: Report) -> Throughput:
 
 
 def unit(a: Throughput, b: Throughput) -> str:
-    """What a time of both is to be divided by: `step` where both do as much, else `sample` or `token`."""
+    """What a time of both is to be divided by: `step` where both do as much, else `sample` or
+    `token`."""
     if not (a.samples and b.samples) or (a.samples, a.tokens) == (b.samples, b.tokens):
         return "step"
     if a.tokens and b.tokens and a.tokens * b.samples != b.tokens * a.samples:
@@ -72,7 +83,8 @@ def unit(a: Throughput, b: Throughput) -> str:
 
 
 def headline(a: Throughput, b: Throughput, names: tuple[str, str]) -> str:
-    """Which is faster: `b.json takes 1 ms longer than a.json: ...`, or by sample where steps do not do as much."""
+    """Which is faster: `b.json takes 1 ms longer than a.json: ...`, or by sample where steps do not
+    do as much."""
     first, second = names
     what = unit(a, b)
     if what == "step":
@@ -82,7 +94,9 @@ def headline(a: Throughput, b: Throughput, names: tuple[str, str]) -> str:
     if abs(after - before) <= _LEAST * before:
         return f"{second} is as fast per {what} as {first}: {rated}"
     way = "faster" if after > before else "slower"
-    return f"{second} is {abs(after / before - 1) * 100:.1f} % {way} per {what} than {first}: {rated}"
+    return (
+        f"{second} is {abs(after / before - 1) * 100:.1f} % {way} per {what} than {first}: {rated}"
+    )
 
 
 def _of_steps(before: float, after: float, first: str, second: str) -> str:
@@ -95,7 +109,8 @@ def _of_steps(before: float, after: float, first: str, second: str) -> str:
 
 
 def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]:
-    """What the headline does not say: steps that do not do as much, other models, other numbers of NPUs."""
+    """What the headline does not say: steps that do not do as much, other models, other numbers of
+    NPUs."""
     first, second = names
     what = unit(a, b)
     if what != "step":
@@ -121,16 +136,34 @@ def table(a: Throughput, b: Throughput, names: tuple[str, str]) -> Table:
     rows = [("Step time", time(a.step_ns), time(b.step_ns), _change(a.step_ns, b.step_ns))]
     for (what, one), (_, two) in zip(a.counts(), b.counts(), strict=True):
         if one and two:
-            rows.append((f"{what.capitalize()}s a step", number(one), number(two), _change(one, two)))
+            rows.append(
+                (f"{what.capitalize()}s a step", number(one), number(two), _change(one, two))
+            )
             before, after = a.a_second(what), b.a_second(what)
-            rows.append((f"{what.capitalize()}s/s", rate(before), rate(after), _change(before, after)))
+            rows.append(
+                (f"{what.capitalize()}s/s", rate(before), rate(after), _change(before, after))
+            )
     if a.samples and b.samples:
         before, after = a.ns("sample"), b.ns("sample")
         rows.append(("Time of a sample", time(before), time(after), _change(before, after)))
     if a.flops and b.flops:
-        rows.append(("Work of the model", operations(a.flops), operations(b.flops), _change(a.flops, b.flops)))
+        rows.append(
+            (
+                "Work of the model",
+                operations(a.flops),
+                operations(b.flops),
+                _change(a.flops, b.flops),
+            )
+        )
     if a.utilisation and b.utilisation:
-        rows.append(("MFU", share(a.utilisation), share(b.utilisation), _change(a.utilisation, b.utilisation)))
+        rows.append(
+            (
+                "MFU",
+                share(a.utilisation),
+                share(b.utilisation),
+                _change(a.utilisation, b.utilisation),
+            )
+        )
     if a.npus != b.npus:
         rows.append(("NPUs", number(a.npus), number(b.npus), _change(a.npus, b.npus)))
     return Table("Side by side", ("What", *names, "Change"), rows)

@@ -1,9 +1,10 @@
-"""The verdict on a run in one sentence: what bounds its step, what would help most, and by how much.
+"""The verdict on a run in one sentence: what bounds its step, what would help most, and by how
+much.
 
-Model: the critical path says what the step takes as long as (without a log, what the mean NPU's time goes to); the
-same run with one thing changed at a time says what would help. How many changes are tried depends on the report
-alone, so that the same run has the same verdict. Not here: what can be changed (`changes.py`).
-"""
+Model: the critical path says what the step takes as long as (without a log, what the mean NPU's
+time goes to); the same run with one thing changed at a time says what would help. How many changes
+are tried depends on the report alone, so that the same run has the same verdict. Not here: what can
+be changed (`changes.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .rows import LAUNCH, detail, unsaid
 _BOUND = 0.5
 """Share from which something bounds the step, and does not only take most of it."""
 _WAITING = 0.1
-"""Share of the step by which the mean NPU computes less than the critical path, from which that is said."""
+"""Share of the step by which the mean NPU computes less than the critical path, from which that is
+said."""
 _WORTH = 1e-3
 """Relative gains below are none."""
 _RUNS = ((2_000_000, 6), (20_000_000, 4))
@@ -32,7 +34,13 @@ _NAMES = {
     "hosts": "waiting for hosts, which compute or launch what is next,",
     "waiting": "waiting for other ranks",
 }
-_KINDS = {"compute": "compute", "load": "memory", "store": "memory", LAUNCH: "hosts", "host": "hosts"}
+_KINDS = {
+    "compute": "compute",
+    "load": "memory",
+    "store": "memory",
+    LAUNCH: "hosts",
+    "host": "hosts",
+}
 _PARTS = {
     "compute_ns": "compute",
     "exposed_comm_ns": "communication",
@@ -50,8 +58,9 @@ class Verdict:
 
     sentence: str
     facts: Mapping[str, Any]
-    """`bound` (compute, communication, memory, hosts, waiting), its `share` of the step, the largest `operation` and
-    `operation_share`, `fits` in memory, and `helps`: the best change as in `armillary.explanation/1`, or null."""
+    """`bound` (compute, communication, memory, hosts, waiting), its `share` of the step, the
+    largest `operation` and `operation_share`, `fits` in memory, and `helps`: the best change as in
+    `armillary.explanation/1`, or null."""
 
 
 def verdict(
@@ -59,11 +68,11 @@ def verdict(
     again: whatif.Again | str | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Verdict:
-    """The verdict on a report. `again` repeats its run with some keys of the platform set, a few times.
+    """The verdict on a report. `again` repeats its run with some keys of the platform set, a few
+    times.
 
-    Without `again`, or where it is text (why that can't be), and for a report without detail, nothing is said of what
-    would help.
-    """
+    Without `again`, or where it is text (why that can't be), and for a report without detail,
+    nothing is said of what would help."""
     if again is None or isinstance(again, str) or not _has_detail(report) or unsaid(report):
         return of(report, None)
     wanted = changes.likeliest(report, _runs(report))
@@ -78,7 +87,11 @@ def of(report: Report, found: whatif.WhatIf | None) -> Verdict:
         return Verdict("Nothing takes any time.", {"bound": None, "helps": None})
     operation = _largest(report, bound)
     best = _best(report, found)
-    said = [_lacks_memory(report), _bounds(report, bound, parts[bound], operation), *_helps(report, found, best)]
+    said = [
+        _lacks_memory(report),
+        _bounds(report, bound, parts[bound], operation),
+        *_helps(report, found, best),
+    ]
     now = report["step_time_ns"]
     facts = {
         "bound": bound,
@@ -128,7 +141,9 @@ def _largest(report: Report, bound: str) -> PathOperation | None:
     if not _has_detail(report):
         return None
     found = detail(report)["critical_path"]["by_operation"]
-    return next((each for each in found if _KINDS.get(each["kind"], "communication") == bound), None)
+    return next(
+        (each for each in found if _KINDS.get(each["kind"], "communication") == bound), None
+    )
 
 
 def _bounds(report: Report, bound: str, part: float, operation: PathOperation | None) -> str:
@@ -150,7 +165,8 @@ def _bubble(report: Report) -> str:
 
 
 def _lacks_memory(report: Report) -> str:
-    """Says that a rank holds more than its NPU has; empty where all fit, or what is too much lies elsewhere."""
+    """Says that a rank holds more than its NPU has; empty where all fit, or what is too much lies
+    elsewhere."""
     npu = report["config"]["platform"]["npu"]
     capacity = npu.get("memory_capacity_bytes")
     if not capacity or npu.get("memory_exceeded", "warn") != "warn":
@@ -158,7 +174,11 @@ def _lacks_memory(report: Report) -> str:
     summary = report["config"]["workload"].get("summary") or {}
     held = [sum(each["memory"].values()) for each in summary.get("classes") or []]
     most = max([*held, *(each["peak_memory_bytes"] for each in report["classes"])], default=0)
-    return f"it does not fit: an NPU would hold {size(most)} and has {size(capacity)}" if most > capacity else ""
+    return (
+        f"it does not fit: an NPU would hold {size(most)} and has {size(capacity)}"
+        if most > capacity
+        else ""
+    )
 
 
 def _best(report: Report, found: whatif.WhatIf | None) -> whatif.Effect | None:
@@ -179,8 +199,16 @@ def _helps(report: Report, found: whatif.WhatIf | None, best: whatif.Effect | No
         return [f"none of {len(found.effects)} changes tried would help"]
     said = [f"{best.change.what} would help most: {_said(report, best)}"]
     if best.change.derivative:
-        choices = [each for each in found.effects if not each.change.derivative and _gain(report, each) >= _WORTH]
-        said += [f"of other settings, {choices[0].change.what}: {_said(report, choices[0])}"] if choices else []
+        choices = [
+            each
+            for each in found.effects
+            if not each.change.derivative and _gain(report, each) >= _WORTH
+        ]
+        said += (
+            [f"of other settings, {choices[0].change.what}: {_said(report, choices[0])}"]
+            if choices
+            else []
+        )
     return said
 
 

@@ -1,4 +1,5 @@
-"""What would help most: the same run again with one thing changed. The number of runs is bounded, and so is their time.
+"""What would help most: the same run again with one thing changed. The number of runs is bounded,
+and so is their time.
 
 Not here: what can be changed (`changes.py`).
 """
@@ -67,7 +68,8 @@ def effects(
     seconds: float = 20.0,
     progress: Callable[[float, float], None] | None = None,
 ) -> WhatIf:
-    """Runs again for every change that applies, for about `seconds`; `again` is text where it can't be, and why.
+    """Runs again for every change that applies, for about `seconds`; `again` is text where it can't
+    be, and why.
 
     With `row` the changes are those that touch it, and its own time is told too.
     """
@@ -88,14 +90,17 @@ def run(
     progress: Callable[[float, float], None] | None = None,
     left_out: Sequence[str] = (),
 ) -> WhatIf:
-    """Runs again for each change that is `wanted`, for about `seconds`. What can't run is left out, with the reason.
+    """Runs again for each change that is `wanted`, for about `seconds`. What can't run is left out,
+    with the reason.
 
-    So is what only looks better because its network model does not count what it would cost: the run warns of that.
-    """
+    So is what only looks better because its network model does not count what it would cost: the
+    run warns of that."""
     found, reasons, begin = [], list(left_out), monotonic()
     for done, change in enumerate(wanted):
         if done and monotonic() - begin > seconds:
-            reasons.append(f"{len(wanted) - done} changes, for the others took {monotonic() - begin:.0f} s")
+            reasons.append(
+                f"{len(wanted) - done} changes, for the others took {monotonic() - begin:.0f} s"
+            )
             break
         if progress:
             progress(done / len(wanted), 0.0)
@@ -112,16 +117,23 @@ def run(
 
 
 def _unfounded(report: Report, other: Report) -> str | None:
-    """The warning of a changed run that this run has not, or of a link that carries more than it can, and more here."""
+    """The warning of a changed run that this run has not, or of a link that carries more than it
+    can, and more here."""
     known = {pattern(warning) for warning in report["warnings"]}
     for before, after in zip(report["dimensions"], other["dimensions"], strict=True):
         if after["utilisation"] > max(1.0, before["utilisation"]) * _SLACK:
-            return f"{after['name']} would carry {after['utilisation']:.2f} times what its links can"
+            return (
+                f"{after['name']} would carry {after['utilisation']:.2f} times what its links can"
+            )
     return next((warning for warning in other["warnings"] if pattern(warning) not in known), None)
 
 
 def _key(effect: Effect, row: Collective | None) -> float:
-    return effect.operation_ns if row is not None and effect.operation_ns is not None else effect.step_ns
+    return (
+        effect.operation_ns
+        if row is not None and effect.operation_ns is not None
+        else effect.step_ns
+    )
 
 
 def _effect(change: Change, report: Report, row: Collective | None) -> Effect:
@@ -142,7 +154,10 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
     rows = [_row(effect, report, row) for effect in found.effects]
     told: list[Part] = []
     better = [effect for effect in found.effects if _key(effect, row) < now * (1 - 1e-6)]
-    best, slope = next(iter(better), None), next((effect for effect in better if effect.change.derivative), None)
+    best, slope = (
+        next(iter(better), None),
+        next((effect for effect in better if effect.change.derivative), None),
+    )
     if slope is not None:
         told.append(f"Of changes by a tenth, what helps most is {_said(slope, row, now)}.")
     if best is not None and best is not slope:
@@ -151,7 +166,10 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
         told.append("None of these changes makes it faster.")
     told += [f"Left out: {reason}." for reason in found.left_out]
     if rows:
-        tried = [(each.change.what, now - _key(each, row), each.change.derivative) for each in found.effects[:_SHOWN]]
+        tried = [
+            (each.change.what, now - _key(each, row), each.change.derivative)
+            for each in found.effects[:_SHOWN]
+        ]
         told.append(charts.gains(tried, now, "Operation" if row is not None else "Step"))
         columns = ("Change", *(("This operation", "") if row is not None else ()), "Step", "")
         told.append(Table("One change at a time, simulated again", columns, rows))

@@ -24,11 +24,12 @@ def explain(
     seconds: float = 20.0,
     progress: Callable[[float, float], None] | None = None,
 ) -> Explanation:
-    """Explains the step, or the operations that `node` means: an id, `rank:id`, a name, a kind, a pattern of names.
+    """Explains the step, or the operations that `node` means: an id, `rank:id`, a name, a kind, a
+    pattern of names.
 
-    `report` has its detail. `again` simulates again, for what would help; text says why that can't be; None leaves it
-    out. It takes about `seconds`. Raises `InputError` for a report without detail and a node that is not there.
-    """
+    `report` has its detail. `again` simulates again, for what would help; text says why that can't
+    be; None leaves it out. It takes about `seconds`. Raises `InputError` for a report without
+    detail and a node that is not there."""
     detail(report)
     require_choices(report)
     if node is None:
@@ -40,10 +41,19 @@ def explain(
 
 
 def _step(
-    report: Report, again: whatif.Again | str | None, seconds: float, progress: Callable[[float, float], None] | None
+    report: Report,
+    again: whatif.Again | str | None,
+    seconds: float,
+    progress: Callable[[float, float], None] | None,
 ) -> Explanation:
     sections, data = step.sections(report), step.data(report)
-    data = {"schema": EXPLANATION, "version": report["version"], "node": None, "step": data, "operations": []}
+    data = {
+        "schema": EXPLANATION,
+        "version": report["version"],
+        "node": None,
+        "step": data,
+        "operations": [],
+    }
     title = f"The step takes {time(report['step_time_ns'])}"
     return _with_changes(report, title, sections, data, None, again, seconds, progress)
 
@@ -57,9 +67,13 @@ def _rows(
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:
     each = enumerate(rows[:_MOST], 1)
-    sections = [section for at, row in each for section in collective.sections(report, row, f"-{at}")]
+    sections = [
+        section for at, row in each for section in collective.sections(report, row, f"-{at}")
+    ]
     if len(rows) > _MOST:
-        names = ", ".join(f"{row['name']} ({row['kind']}, {size(row['bytes'])})" for row in rows[_MOST:])
+        names = ", ".join(
+            f"{row['name']} ({row['kind']}, {size(row['bytes'])})" for row in rows[_MOST:]
+        )
         sections.append(Section("Also meant", [names]))
     data = {
         "schema": EXPLANATION,
@@ -69,7 +83,11 @@ def _rows(
         "operations": [collective.data(report, row) for row in rows],
     }
     first = rows[0] if len(rows) == 1 else None
-    title = f"{node} takes {time(rows[0]['mean_ns'])}" if first else f"{node}: {counted(len(rows), 'operation')}"
+    title = (
+        f"{node} takes {time(rows[0]['mean_ns'])}"
+        if first
+        else f"{node}: {counted(len(rows), 'operation')}"
+    )
     return _with_changes(report, title, sections, data, first, again, seconds, progress)
 
 
@@ -92,19 +110,28 @@ def _with_changes(
         data["left_out"] = list(found.left_out)
     said = verdict.of(report, found) if data["node"] is None else None
     data["verdict"] = {"sentence": said.sentence, **said.facts} if said else None
-    page = Page(title, sections, _lead(report), warnings=report["warnings"], verdict=said.sentence if said else "")
+    page = Page(
+        title,
+        sections,
+        _lead(report),
+        warnings=report["warnings"],
+        verdict=said.sentence if said else "",
+    )
     return Explanation(page, data)
 
 
 def _lead(report: Report) -> str:
     config = report["config"]
     summary = config["workload"].get("summary")
-    what = config["workload"]["traces"] or (summary["model"] if summary else "a workload made in Python")
+    what = config["workload"]["traces"] or (
+        summary["model"] if summary else "a workload made in Python"
+    )
     return f"{what} on {config['platform']['name']}, {counted(report['ranks'], 'rank')}, {config['backend']} network"
 
 
 def _other(report: Report, node: str) -> Explanation:
-    """An operation that is no collective: how often it runs, and what of it is on the critical path."""
+    """An operation that is no collective: how often it runs, and what of it is on the critical
+    path."""
     path, wanted = detail(report)["critical_path"], set(operations(report, node))
     found = [each for each in report["operations"] if pattern(each["name"]) in wanted]
     on_path = [each for each in path["by_operation"] if each["name"] in wanted]
@@ -127,7 +154,9 @@ def _other(report: Report, node: str) -> Explanation:
         "left_out": [],
     }
     sections = [Section("Over all ranks", [said, _operations(found)] if found else [said])]
-    return Explanation(Page(f"{node}: {counted(len(found), 'operation')}", sections, _lead(report)), data)
+    return Explanation(
+        Page(f"{node}: {counted(len(found), 'operation')}", sections, _lead(report)), data
+    )
 
 
 def _operations(found: list[Operation]) -> Table:
@@ -142,4 +171,6 @@ def _operations(found: list[Operation]) -> Table:
         )
         for each in found[:20]
     ]
-    return Table("Operations", ("Name", "Kind", "Count", "Mean", "Longest", "All ranks"), rows, labels=2)
+    return Table(
+        "Operations", ("Name", "Kind", "Count", "Mean", "Longest", "All ranks"), rows, labels=2
+    )

@@ -1,11 +1,12 @@
-"""Measured matrix multiplications from lists as people publish them, as a table for the compute model `measured`.
+"""Measured matrix multiplications from lists as people publish them, as a table for the compute
+model `measured`.
 
-A list is CSV with a header, or JSON: a list of mappings, or a mapping that holds one such list with `m`, `n` and `k`.
-Names of columns are taken without regard to case. Per shape, batch x (m x k)(k x n): `m`, `n`, `k`; `batch` if there is
-one, else 1; bytes an element from `width` or `dtype`; a time from a column that names its unit (`us`, `time_ms`,
-`latency_us_device`) or has it in the value (`18 us`), else a rate from `tflops` or `gflops`, where a multiplication and
-an addition are two operations.
-"""
+A list is CSV with a header, or JSON: a list of mappings, or a mapping that holds one such list with
+`m`, `n` and `k`. Names of columns are taken without regard to case. Per shape, batch x (m x k)(k x
+n): `m`, `n`, `k`; `batch` if there is one, else 1; bytes an element from `width` or `dtype`; a time
+from a column that names its unit (`us`, `time_ms`, `latency_us_device`) or has it in the value (`18
+us`), else a rate from `tflops` or `gflops`, where a multiplication and an addition are two
+operations."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ _DIGITS = 64
 _LONGEST = 10**18
 """Picoseconds of a multiplication at most: 11 days."""
 
-_TIME = re.compile(r"(?:.*_)?(?P<unit>s|ms|us|ns|ps|seconds)(?:_(?:derived|device|wallclock|median|mean|avg|min))?")
+_TIME = re.compile(
+    r"(?:.*_)?(?P<unit>s|ms|us|ns|ps|seconds)(?:_(?:derived|device|wallclock|median|mean|avg|min))?"
+)
 _QUANTITY = re.compile(r"\s*(?P<value>[0-9.eE+-]+)\s*(?P<unit>[a-z]+)\s*")
 
 Shape = tuple[int, int, int, int, int]
@@ -76,10 +79,9 @@ def read_gemm_table(
 ) -> GemmTable:
     """Reads a list of measured matrix multiplications.
 
-    `where` keeps the rows whose columns have these texts, `{"gpu": "A100"}`; `width` is bytes an element where the list
-    does not say; `time` names the column of the time where there are several. Raises `InputError` naming every row that
-    can't be used.
-    """
+    `where` keeps the rows whose columns have these texts, `{"gpu": "A100"}`; `width` is bytes an
+    element where the list does not say; `time` names the column of the time where there are
+    several. Raises `InputError` naming every row that can't be used."""
     name = os.fspath(path)
     rows = _rows(name)
     kept = [(place, row) for place, row in rows if _wanted(row, where or {})]
@@ -93,7 +95,9 @@ def read_gemm_table(
             problems.append(Problem(name, place, fault.message, fault.help))
     if problems:
         raise InputError(problems)
-    medians = tuple((shape, sorted(found)[(len(found) - 1) // 2]) for shape, found in sorted(times.items()))
+    medians = tuple(
+        (shape, sorted(found)[(len(found) - 1) // 2]) for shape, found in sorted(times.items())
+    )
     return GemmTable(name, medians, len(kept), len(rows) - len(kept))
 
 
@@ -111,33 +115,50 @@ def _rows(name: str) -> _Rows:
     """Every row with its place; names of columns in lower case."""
     text = documents.read_text(name, "a CSV or JSON file")
     rows = _json_rows(name, text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(name, text)
-    lower = [(place, {str(key).strip().lower(): value for key, value in row.items()}) for place, row in rows]
+    lower = [
+        (place, {str(key).strip().lower(): value for key, value in row.items()})
+        for place, row in rows
+    ]
     if not any({"m", "n", "k"} <= row.keys() for _, row in lower):
         raise InputError([Problem(name, "", "no row has m, n and k", _COLUMNS)])
     return lower
 
 
 def _csv_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and line[0] != "#"
+    ]
     reader = csv.DictReader(StringIO("\n".join(line for _, line in lines)), skipinitialspace=True)
     try:
-        return [(f"line {number}", row) for (number, _), row in zip(lines[1:], reader, strict=False)]
+        return [
+            (f"line {number}", row) for (number, _), row in zip(lines[1:], reader, strict=False)
+        ]
     except csv.Error as error:
         raise InputError([Problem(name, "", f"is no CSV: {error}", _COLUMNS)]) from None
 
 
 def _json_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     data = documents.parse_json(text, name, "valid JSON")
-    lists = {"": data} if isinstance(data, list) else {str(key): value for key, value in data.items()}
+    lists = (
+        {"": data} if isinstance(data, list) else {str(key): value for key, value in data.items()}
+    )
     for key, value in lists.items():
-        rows = [(f"{key}[{i}]", row) for i, row in enumerate(value)] if isinstance(value, list) else []
-        if any(isinstance(row, dict) and {"m", "n", "k"} <= {str(k).lower() for k in row} for _, row in rows):
+        rows = (
+            [(f"{key}[{i}]", row) for i, row in enumerate(value)] if isinstance(value, list) else []
+        )
+        if any(
+            isinstance(row, dict) and {"m", "n", "k"} <= {str(k).lower() for k in row}
+            for _, row in rows
+        ):
             return [(place, row) for place, row in rows if isinstance(row, dict)]
     raise InputError([Problem(name, "", "no list in it has rows with m, n and k", _COLUMNS)])
 
 
 def _wanted(row: Mapping[str, Any], where: Mapping[str, str]) -> bool:
-    """A matrix multiplication that `where` keeps. A row without a shape is of another kind when its list says kinds."""
+    """A matrix multiplication that `where` keeps. A row without a shape is of another kind when its
+    list says kinds."""
     kind = row.get("kind")
     if kind is not None and kind != "gemm":
         return False
@@ -149,15 +170,30 @@ def _mixed(name: str, rows: _Rows) -> list[Problem]:
     gpus = sorted({str(row["gpu"]) for _, row in rows if "gpu" in row})
     if len(gpus) < 2:
         return []
-    return [Problem(name, "", f"rows of {len(gpus)} NPUs: {', '.join(gpus)}", f'one of them, --where gpu="{gpus[0]}"')]
+    return [
+        Problem(
+            name,
+            "",
+            f"rows of {len(gpus)} NPUs: {', '.join(gpus)}",
+            f'one of them, --where gpu="{gpus[0]}"',
+        )
+    ]
 
 
 def _nothing_left(name: str, rows: _Rows, where: Mapping[str, str]) -> Problem:
     texts = ", ".join(f"{key}={text}" for key, text in where.items())
-    values = {key: sorted({str(row[key.lower()]) for _, row in rows if key.lower() in row}) for key in where}
-    help_ = "; ".join(f"{key} is {', '.join(found) or 'no column'}" for key, found in values.items())
+    values = {
+        key: sorted({str(row[key.lower()]) for _, row in rows if key.lower() in row})
+        for key in where
+    }
+    help_ = "; ".join(
+        f"{key} is {', '.join(found) or 'no column'}" for key, found in values.items()
+    )
     return Problem(
-        name, "", f"no matrix multiplication has {texts}" if where else "no row is a matrix multiplication", help_
+        name,
+        "",
+        f"no matrix multiplication has {texts}" if where else "no row is a matrix multiplication",
+        help_,
     )
 
 
@@ -180,7 +216,9 @@ def _width(row: Mapping[str, Any], width: int | None) -> int:
     if dtype is None and width is not None:
         return width
     if dtype is None:
-        raise _Unusable("neither width nor dtype", "a column width (bytes an element) or dtype, or --width")
+        raise _Unusable(
+            "neither width nor dtype", "a column width (bytes an element) or dtype, or --width"
+        )
     if str(dtype).lower() not in WIDTHS:
         raise _Unusable(f'dtype "{dtype}" is unknown', ", ".join(WIDTHS))
     return WIDTHS[str(dtype).lower()]
@@ -203,9 +241,13 @@ def _time_column(row: Mapping[str, Any], time: str | None) -> str | None:
             raise _Unusable(f'no value in column "{time}"', ", ".join(row))
         return time.lower()
     filled = [key for key, value in row.items() if value not in (None, "")]
-    found = [key for key in filled if key in ("time", "latency", "duration") or _TIME.fullmatch(key)]
+    found = [
+        key for key in filled if key in ("time", "latency", "duration") or _TIME.fullmatch(key)
+    ]
     if len(found) > 1:
-        raise _Unusable(f"several columns hold times: {', '.join(found)}", f"one of them, --time {found[0]}")
+        raise _Unusable(
+            f"several columns hold times: {', '.join(found)}", f"one of them, --time {found[0]}"
+        )
     return found[0] if found else None
 
 
@@ -217,7 +259,8 @@ def _span(column: str, text: str) -> Fraction:
     split = _QUANTITY.fullmatch(text)
     if not split or split["unit"] not in UNITS:
         raise _Unusable(
-            f'{column} "{text}" has no unit', f'a number with {", ".join(UNITS)}, or a column such as "time_us"'
+            f'{column} "{text}" has no unit',
+            f'a number with {", ".join(UNITS)}, or a column such as "time_us"',
         )
     return _number(split["value"]) * UNITS[split["unit"]]
 
@@ -236,13 +279,19 @@ def _number(text: str) -> Fraction:
         if abs(float(text)) < _LEAST:
             return Fraction(0)
         # An exponent of a million would be written out, digit by digit.
-        return Fraction(text) if len(text) <= _DIGITS and abs(float(text)) <= 1 / _LEAST else _refuse(text)
+        return (
+            Fraction(text)
+            if len(text) <= _DIGITS and abs(float(text)) <= 1 / _LEAST
+            else _refuse(text)
+        )
     except (ValueError, ZeroDivisionError, OverflowError):
         return _refuse(text)
 
 
 def _refuse(text: str) -> NoReturn:
-    raise _Unusable(f'"{text[:80]}" is no number', f"a number of at most {_DIGITS} digits, up to {1 / _LEAST:g}")
+    raise _Unusable(
+        f'"{text[:80]}" is no number', f"a number of at most {_DIGITS} digits, up to {1 / _LEAST:g}"
+    )
 
 
 def _microseconds(ps: int) -> str:

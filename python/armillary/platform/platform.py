@@ -1,4 +1,5 @@
-"""The platform as Python sees it. What the keys of a platform file mean is in `crates/sim/src/config/native`."""
+"""The platform as Python sees it. What the keys of a platform file mean is in
+`crates/sim/src/config/native`."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ _PRESETS = [str(SYSTEMS)]
 class Platform:
     """NPUs, their memories, the network between them, and how collectives run on it.
 
-    `Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1 us"])` stacks blocks, dimension 1
-    first; one value stands for all dimensions. `per` says what a bandwidth is of, `link` or `npu` (all links of an NPU
-    in that dimension); FullyConnected needs it. `settings` are further keys of a platform file,
-    `{"scheduler.chunks": 8}`. `Platform.load` reads a file or a preset. Raises `InputError` listing every problem.
-    """
+    `Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1 us"])` stacks
+    blocks, dimension 1 first; one value stands for all dimensions. `per` says what a bandwidth is
+    of, `link` or `npu` (all links of an NPU in that dimension); FullyConnected needs it. `settings`
+    are further keys of a platform file, `{"scheduler.chunks": 8}`. `Platform.load` reads a file or
+    a preset. Raises `InputError` listing every problem."""
 
     def __init__(
         self,
@@ -39,20 +40,28 @@ class Platform:
 
     @classmethod
     def load(
-        cls, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None, *, npus: int | None = None
+        cls,
+        name: str | os.PathLike[str],
+        settings: Mapping[str, object] | None = None,
+        *,
+        npus: int | None = None,
     ) -> Platform:
-        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks": 8}`.
+        """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks":
+        8}`.
 
-        `npus` resizes the outermost dimension so that there are so many NPUs in all. Raises `InputError`.
-        """
+        `npus` resizes the outermost dimension so that there are so many NPUs in all. Raises
+        `InputError`."""
         platform = cls.__new__(cls)
         wanted = dict(settings or {}) if npus is None else {**(settings or {}), "npus": npus}
         platform._core = _core.Platform.load(os.fspath(name), _PRESETS, _pairs(wanted))
         return platform
 
     @classmethod
-    def parse(cls, text: str, name: str = "platform.yml", settings: Mapping[str, object] | None = None) -> Platform:
-        """Reads the text of a platform file, as `to_yaml` writes it; `name` is its name in problems."""
+    def parse(
+        cls, text: str, name: str = "platform.yml", settings: Mapping[str, object] | None = None
+    ) -> Platform:
+        """Reads the text of a platform file, as `to_yaml` writes it; `name` is its name in
+        problems."""
         platform = cls.__new__(cls)
         platform._core = _core.Platform.parse(text, name, _PRESETS, _pairs(settings))
         return platform
@@ -73,7 +82,8 @@ class Platform:
         return self._core.npus
 
     def changed(self, settings: Mapping[str, object]) -> Platform:
-        """The same platform with some values set: `{"links[0].bandwidth": "100 GB/s"}`. Raises `InputError`."""
+        """The same platform with some values set: `{"links[0].bandwidth": "100 GB/s"}`. Raises
+        `InputError`."""
         return Platform.parse(self.to_yaml(), self.name, settings) if settings else self
 
     @property
@@ -83,15 +93,18 @@ class Platform:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about it: settings without effect, a node larger than it is. Every report has them too."""
+        """What is odd about it: settings without effect, a node larger than it is. Every report has
+        them too."""
         return self._core.warnings
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the files of algorithms that it names (`custom`), which runs read when they need them."""
+        """What is wrong with the files of algorithms that it names (`custom`), which runs read when
+        they need them."""
         return [Problem(*parts) for parts in self._core.problems()]
 
     def describe(self) -> dict[str, Any]:
-        """Everything the simulator will use, defaults filled in; integers with their unit in the key."""
+        """Everything the simulator will use, defaults filled in; integers with their unit in the
+        key."""
         described: dict[str, Any] = json.loads(self._core.to_json())
         return described
 
@@ -104,7 +117,10 @@ class Platform:
 
 
 def _pairs(settings: Mapping[str, object] | None) -> list[tuple[str, str]]:
-    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in (settings or {}).items()]
+    return [
+        (key, value if isinstance(value, str) else json.dumps(value))
+        for key, value in (settings or {}).items()
+    ]
 
 
 def _texts(key: str, value: str | Sequence[str]) -> list[str]:
@@ -113,5 +129,7 @@ def _texts(key: str, value: str | Sequence[str]) -> list[str]:
     bare = [item for item in values if not isinstance(item, str)]
     if bare:
         help_ = 'text with a unit, such as "50 GB/s" or "500 ns", one for all dimensions or one a dimension'
-        raise InputError([Problem("Platform(...)", key, f"{bare[0]!r} is no text with a unit", help_)])
+        raise InputError(
+            [Problem("Platform(...)", key, f"{bare[0]!r} is no text with a unit", help_)]
+        )
     return values

@@ -1,4 +1,5 @@
-"""Bars out of characters, which tell parts apart by shape as well as by colour: plain text keeps the meaning."""
+"""Bars out of characters, which tell parts apart by shape as well as by colour: plain text keeps
+the meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PARTS = (
 
 
 def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
-    """The shares of `PARTS` side by side in `width` characters; the largest remainders get the odd characters."""
+    """The shares of `PARTS` side by side in `width` characters; the largest remainders get the odd
+    characters."""
     cells = _apportion(shares, width)
     bar = Text()
     for (_, block, plain, style), length in zip(PARTS, cells, strict=True):
@@ -31,13 +33,16 @@ def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
 def legend(ascii_only: bool, used: Sequence[bool]) -> Text:
     """What the characters of `stacked` mean, of those parts that are `used`."""
     line = Text()
-    for (name, block, plain, style), _ in filter(operator.itemgetter(1), zip(PARTS, used, strict=True)):
+    for (name, block, plain, style), _ in filter(
+        operator.itemgetter(1), zip(PARTS, used, strict=True)
+    ):
         line.append(plain if ascii_only else block, style).append(f" {name}  ")
     return line
 
 
 def filled(part: float, width: int, ascii_only: bool) -> Text:
-    """A bar of which `part` (0..1) is filled; empty and full only where `part` is exactly 0 or 1."""
+    """A bar of which `part` (0..1) is filled; empty and full only where `part` is exactly 0 or
+    1."""
     length = round(min(max(part, 0.0), 1.0) * width)
     if 0 < part < 1:
         length = min(max(length, 1), width - 1)

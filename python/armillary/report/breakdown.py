@@ -1,4 +1,5 @@
-"""The breakdown on a terminal: step time, where it goes, how the network is used, which operations weigh most."""
+"""The breakdown on a terminal: step time, where it goes, how the network is used, which operations
+weigh most."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def show(report: Report, title: str, console: Console, facts: Sequence[str] = ()
     emit(console, _parts(report, title, console, facts))
 
 
-def _parts(report: Report, title: str, console: Console, facts: Sequence[str]) -> Iterator[RenderableType]:
+def _parts(
+    report: Report, title: str, console: Console, facts: Sequence[str]
+) -> Iterator[RenderableType]:
     yield from _headline(report, title)
     yield from map(Text, facts)
     for index, warning in enumerate(report["warnings"]):
@@ -70,10 +73,16 @@ def _parts(report: Report, title: str, console: Console, facts: Sequence[str]) -
 
 def _headline(report: Report, title: str) -> Iterator[RenderableType]:
     yield (
-        Text("Step time  ", "bold").append(time(report["step_time_ns"]), "bold green").append(f"   {title}", "default")
+        Text("Step time  ", "bold")
+        .append(time(report["step_time_ns"]), "bold green")
+        .append(f"   {title}", "default")
     )
     ranks, classes = report["ranks"], report["symmetry"]["classes"]
-    alike = f" in {number(classes)} classes that behave alike" if classes < ranks else ", each simulated by itself"
+    alike = (
+        f" in {number(classes)} classes that behave alike"
+        if classes < ranks
+        else ", each simulated by itself"
+    )
     reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
     yield Text(f"{number(ranks)} ranks{', all alike' if classes == 1 else alike}{reason}")
 
@@ -93,16 +102,22 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     names = [_clip(name.partition(" (")[0], _SHORT_RANKS) for name, _ in shown]
     labels = max(map(len, names), default=0)
     for name, (_, same) in zip(names, shown, strict=True):
-        bar = bars.stacked(_shares(same[0], step), console.width - labels - 4, console.options.ascii_only)
+        bar = bars.stacked(
+            _shares(same[0], step), console.width - labels - 4, console.options.ascii_only
+        )
         yield Text(f"  {name:<{labels}}  ").append_text(bar)
     if left := sum(len(same) for _, same in rows[_CLASSES:]):
         yield Text(f"  and {number(left)} more classes of ranks: --json has them all", "dim")
 
 
-def _alike(classes: Sequence[Class], parts: Sequence[str], step: float) -> list[tuple[str, list[Class]]]:
+def _alike(
+    classes: Sequence[Class], parts: Sequence[str], step: float
+) -> list[tuple[str, list[Class]]]:
     """Classes next to one another that print the same as one, by name."""
     rows = []
-    for _, run in groupby(classes, lambda item: [_cell(_part(item, part), step, narrow=False) for part in parts]):
+    for _, run in groupby(
+        classes, lambda item: [_cell(_part(item, part), step, narrow=False) for part in parts]
+    ):
         same = list(run)
         ranks = _joined([item["ranks"] for item in same])
         labels = [item["label"] for item in same]
@@ -123,12 +138,18 @@ def _joined(ranks: Sequence[str]) -> str:
     return ",".join(found)
 
 
-def _by_class(rows: Sequence[tuple[str, list[Class]]], parts: Sequence[str], step: float, narrow: bool) -> Table:
+def _by_class(
+    rows: Sequence[tuple[str, list[Class]]], parts: Sequence[str], step: float, narrow: bool
+) -> Table:
     """Each row of classes, their parts as times and shares, or as shares alone."""
-    table = _table(("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts))
+    table = _table(
+        ("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts)
+    )
     for name, same in rows:
         cells = (_cell(_part(same[0], part), step, narrow) for part in parts)
-        table.add_row(_clip(name, _LONGEST_RANKS), number(sum(item["count"] for item in same)), *cells)
+        table.add_row(
+            _clip(name, _LONGEST_RANKS), number(sum(item["count"] for item in same)), *cells
+        )
     return table
 
 
@@ -146,17 +167,25 @@ def _network(report: Report, console: Console) -> Iterator[RenderableType]:
     )
     table = _table(*heads)
     for i, item in enumerate(report["dimensions"], 1):
-        bar = bars.filled(item["utilisation"], max(8, console.width - 68), console.options.ascii_only)
+        bar = bars.filled(
+            item["utilisation"], max(8, console.width - 68), console.options.ascii_only
+        )
         use = bar.append(f" {share(item['utilisation']):>6}", "default")
         table.add_row(
-            str(i), item["name"], bandwidth(item["npu_gb_per_s"]), size(item["bytes"]), time(item["busy_ns"]), use
+            str(i),
+            item["name"],
+            bandwidth(item["npu_gb_per_s"]),
+            size(item["bytes"]),
+            time(item["busy_ns"]),
+            use,
         )
     yield Padding(table, (0, 0, 0, 2))
     yield from _bounds(report)
 
 
 def _bounds(report: Report) -> Iterator[RenderableType]:
-    """How long the bytes take at least: as they lie on the dimensions, and with all dimensions busy."""
+    """How long the bytes take at least: as they lie on the dimensions, and with all dimensions
+    busy."""
     step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
     if not bounds["dimension_ns"]:
         return
@@ -169,9 +198,13 @@ def _phases(report: Report) -> Iterator[RenderableType]:
     if not report["phases"]:
         return
     yield from _heading("Phases of collectives", Text("mean of each", "dim"))
-    table = _table(("Phase", "left"), ("Count", "right"), ("Queued", "right"), ("On the network", "right"))
+    table = _table(
+        ("Phase", "left"), ("Count", "right"), ("Queued", "right"), ("On the network", "right")
+    )
     for item in report["phases"]:
-        table.add_row(item["name"], number(item["count"]), time(item["queue_ns"]), time(item["network_ns"]))
+        table.add_row(
+            item["name"], number(item["count"]), time(item["queue_ns"]), time(item["network_ns"])
+        )
     yield Padding(table, (0, 0, 0, 2))
 
 
@@ -181,7 +214,9 @@ def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
         return
     yield from _heading("Top operations", Text("time of all ranks that each costs", "dim"))
     heads = (
-        ("Count", "Cost", "Mean", "Bytes") if console.width < _WIDE else ("Count", "Cost", "Mean", "Longest", "Bytes")
+        ("Count", "Cost", "Mean", "Bytes")
+        if console.width < _WIDE
+        else ("Count", "Cost", "Mean", "Longest", "Bytes")
     )
     table = _table(("Operation", "left"), ("Kind", "left"), *((head, "right") for head in heads))
     for item in shown:
@@ -240,7 +275,9 @@ def _heading(title: str, note: Text | None = None) -> Iterator[RenderableType]:
 def _table(*columns: tuple[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name, justify in columns:
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=justify != "left")
+        table.add_column(
+            name, justify="right" if justify == "right" else "left", no_wrap=justify != "left"
+        )
     return table
 
 

@@ -1,4 +1,5 @@
-"""A calibration on a terminal: parameters with intervals, errors by size, outliers, what changed without a measurement.
+"""A calibration on a terminal: parameters with intervals, errors by size, outliers, what changed
+without a measurement.
 
 Not here: its charts and page (`calibration_page.py`), the fit (`calibrate`).
 """
@@ -25,7 +26,11 @@ _LISTED = 30
 _SAME = 0.005
 """A change up to this part is none."""
 
-BANDS = (("up to 64 KiB", 0, 2**16), ("to 16 MiB", 2**16 + 1, 2**24 - 1), ("16 MiB and above", 2**24, 2**63))
+BANDS = (
+    ("up to 64 KiB", 0, 2**16),
+    ("to 16 MiB", 2**16 + 1, 2**24 - 1),
+    ("16 MiB and above", 2**24, 2**63),
+)
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:
@@ -35,8 +40,13 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 def _parts(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     points, kernels = found["points"], found["kernels"]
-    counts = (f"{len(points)} points" if points else "", f"{len(kernels)} kernels" if kernels else "")
-    yield Text(f"Calibrated {found['platform']} on {' and '.join(filter(None, counts))}", "bold green")
+    counts = (
+        f"{len(points)} points" if points else "",
+        f"{len(kernels)} kernels" if kernels else "",
+    )
+    yield Text(
+        f"Calibrated {found['platform']} on {' and '.join(filter(None, counts))}", "bold green"
+    )
     yield Text(verdict(found))
     if any(each["fitted"] != each["given"] or each["found"] for each in found["parameters"]):
         yield _parameters(found["parameters"])
@@ -53,7 +63,9 @@ def _parts(found: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _outliers(outliers: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for point in outliers[:_MOST]:
         place = f"{point['collective']} over {point['ranks']}, {point['bytes']} bytes"
-        yield Text(f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted {point['fitted_us']:.1f} us")
+        yield Text(
+            f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted {point['fitted_us']:.1f} us"
+        )
     if len(outliers) > _MOST:
         yield Text(f"and {len(outliers) - _MOST} more outliers")
 
@@ -63,7 +75,11 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, header_style="bold")
     for name in ("Kernels", "Measured", "Before", "After", ""):
         table.add_column(name, justify="left" if name in ("Kernels", "") else "right")
-    for each in kernels if len(kernels) <= _LISTED else [kernel for kernel in kernels if kernel["outlier"]][:_MOST]:
+    for each in (
+        kernels
+        if len(kernels) <= _LISTED
+        else [kernel for kernel in kernels if kernel["outlier"]][:_MOST]
+    ):
         times = [f"{each[which]:.2f} us" for which in ("measured_us", "given_us", "fitted_us")]
         table.add_row(each["kernel"], *times, "outlier" if each["outlier"] else "")
     for kind in ("multiplication", "stream"):
@@ -96,10 +112,14 @@ def verdict(found: Mapping[str, Any]) -> str:
     for many, what in ((points, "collectives"), (found["kernels"], "kernels")):
         if many:
             before, after = (error(many, which) for which in ("given_us", "fitted_us"))
-            parts.append(f"the mean error of measured {what} goes from {before:.1f} to {after:.1f} %")
+            parts.append(
+                f"the mean error of measured {what} goes from {before:.1f} to {after:.1f} %"
+            )
     others = [abs(change(curve)) for curve in found["curves"] if not curve["measured"]]
     if others:
-        parts.append(f"collectives without a measurement change by at most {100 * max(others):.1f} %")
+        parts.append(
+            f"collectives without a measurement change by at most {100 * max(others):.1f} %"
+        )
     return "; ".join(parts).capitalize() + "."
 
 
@@ -115,15 +135,27 @@ def changed(curves: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def unmeasured(curves: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Rows of collectives without a measurement that changed: what, ranks, size, time and bus bandwidth, change."""
+    """Rows of collectives without a measurement that changed: what, ranks, size, time and bus
+    bandwidth, change."""
     return [row for curve in changed(curves) for row in _rows(curve)]
 
 
-UNMEASURED = ("Not measured", "Ranks", "Size", "Before", "After", "Busbw before", "Busbw after", "Change")
+UNMEASURED = (
+    "Not measured",
+    "Ranks",
+    "Size",
+    "Before",
+    "After",
+    "Busbw before",
+    "Busbw after",
+    "Change",
+)
 
 
 def _rows(curve: Mapping[str, Any]) -> Iterator[list[str]]:
-    for bytes_, before, after in zip(curve["bytes"], curve["before_us"], curve["after_us"], strict=True):
+    for bytes_, before, after in zip(
+        curve["bytes"], curve["before_us"], curve["after_us"], strict=True
+    ):
         speeds = (f"{bus(curve, bytes_, us):.1f} GB/s" for us in (before, after))
         times = (time(us * 1e3) for us in (before, after))
         where = (curve["collective"], f"{curve['ranks']:,}", binary(bytes_))
@@ -143,12 +175,17 @@ def bus(curve: Mapping[str, Any], bytes_: int, us: float) -> float:
 
 def _unmeasured(curves: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     """The largest change of each collective without a measurement."""
-    rows = [max(_rows(curve), key=lambda row: abs(float(row[-1].removesuffix(" %")))) for curve in changed(curves)]
+    rows = [
+        max(_rows(curve), key=lambda row: abs(float(row[-1].removesuffix(" %"))))
+        for curve in changed(curves)
+    ]
     if not rows:
         yield Text("Collectives that were not measured stay as they were.")
         return
     table = Table(box=None, header_style="bold")
-    shown = [at for at, name in enumerate(UNMEASURED) if name not in ("Busbw before", "Busbw after")]
+    shown = [
+        at for at, name in enumerate(UNMEASURED) if name not in ("Busbw before", "Busbw after")
+    ]
     for at in shown:
         table.add_column(UNMEASURED[at], justify="left" if at == 0 else "right", no_wrap=True)
     for row in rows:
@@ -171,7 +208,9 @@ def errors(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for words, low, high in BANDS:
         chosen = [point for point in points if low <= point["bytes"] <= high]
         if chosen:
-            found = [f"{error(chosen, which):.1f} %" for which in ("given_us", "fitted_us", "between_us")]
+            found = [
+                f"{error(chosen, which):.1f} %" for which in ("given_us", "fitted_us", "between_us")
+            ]
             rows.append([words, str(len(chosen)), *found])
     return rows
 

@@ -1,4 +1,5 @@
-"""A calibration as charts and as a page: measured bus bandwidth against the platform before and after.
+"""A calibration as charts and as a page: measured bus bandwidth against the platform before and
+after.
 
 Not here: the same on a terminal (`calibration.py`), the fit (`calibrate`).
 """
@@ -37,7 +38,8 @@ def page(found: Found) -> Page:
 
 
 def figure(found: Found) -> Chart:
-    """The picture of `--plot`: all measured collectives by size; with kernels, fitted over measured times."""
+    """The picture of `--plot`: all measured collectives by size; with kernels, fitted over measured
+    times."""
     return _against(found) if found["kernels"] else _by_size(found, "calibration", "busbw", None)
 
 
@@ -66,31 +68,47 @@ def _measured(found: Found) -> Iterator[Chart]:
 
 def _by_size(found: Found, name: str, what: str, only: Found | None) -> Chart:
     """Curves of the model before and after, and measured points, by size."""
-    curves = [each for each in found["curves"] if each["measured"] and (only is None or each == only)]
+    curves = [
+        each for each in found["curves"] if each["measured"] and (only is None or each == only)
+    ]
     rows = [row for curve in curves for row in _curve_rows(curve)]
     places = {(curve["collective"], curve["ranks"]) for curve in curves}
-    rows += [_measured_row(point) for point in found["points"] if _place(point) in places and point["bytes"] > 0]
+    rows += [
+        _measured_row(point)
+        for point in found["points"]
+        if _place(point) in places and point["bytes"] > 0
+    ]
     title = "bus bandwidth" if what == "busbw" else "time"
     where = f": {_label(only)}" if only is not None else ""
     colour = {"field": "state", "type": "nominal", "title": None, "scale": _STATES}
     y_title = "bus bandwidth, GB/s" if what == "busbw" else "time, us"
     y = {"field": what, "type": "quantitative", "title": y_title}
     axes = {
-        "x": {"field": "bytes", "type": "quantitative", "title": "size", "scale": {"type": "log", "base": 2}}
+        "x": {
+            "field": "bytes",
+            "type": "quantitative",
+            "title": "size",
+            "scale": {"type": "log", "base": 2},
+        }
         | {"axis": {"labelExpr": _BYTES, "tickCount": 8}},
         "y": y if what == "busbw" else {**y, "scale": {"type": "log"}},
         "color": colour,
     }
     point = {"type": "point", "filled": True, "size": 50, "tooltip": {"content": "data"}}
     views = [
-        {"transform": [{"filter": "datum.state != 'measured'"}], "mark": {"type": "line", "tooltip": True}},
+        {
+            "transform": [{"filter": "datum.state != 'measured'"}],
+            "mark": {"type": "line", "tooltip": True},
+        },
         {"transform": [{"filter": "datum.state == 'measured'"}], "mark": point},
     ]
     spec: dict[str, Any] = {"height": 300, "encoding": axes, "layer": views}
     if only is None and len(places) > 1:
         facet = {"field": "log", "type": "nominal", "title": None}
         spec = {"facet": facet, "columns": 2, "spec": {"width": 340, **spec}}
-    return Chart(name, f"{found['platform']}: {title}, measured, before and after{where}", rows, spec)
+    return Chart(
+        name, f"{found['platform']}: {title}, measured, before and after{where}", rows, spec
+    )
 
 
 def _curve_rows(curve: Found) -> Iterator[dict[str, Any]]:
@@ -138,7 +156,11 @@ def _errors(points: Sequence[Found]) -> Table:
 def _kernels(kernels: Sequence[Found]) -> Table:
     times = ("measured_us", "given_us", "fitted_us")
     rows = [
-        [each["kernel"], *(f"{each[which]:.2f} us" for which in times), "outlier" if each["outlier"] else ""]
+        [
+            each["kernel"],
+            *(f"{each[which]:.2f} us" for which in times),
+            "outlier" if each["outlier"] else "",
+        ]
         for each in kernels
     ]
     return Table("Kernels", ("Kernel", "Measured", "Before", "After", ""), rows)
@@ -149,15 +171,30 @@ def _parameters(parameters: Sequence[Found]) -> Table:
     for each in parameters:
         unit = each["unit"]
         kept = each["fitted"] == each["given"]
-        interval = f"{each['low']:.3g} to {each['high']:.3g} {unit}".strip() if each["found"] else ""
+        interval = (
+            f"{each['low']:.3g} to {each['high']:.3g} {unit}".strip() if each["found"] else ""
+        )
         state = "kept" if kept else "moved" if each["found"] else "moved, not certain alone"
-        rows.append([each["key"], f"{each['given']:.4g} {unit}", f"{each['fitted']:.4g} {unit}", interval, state])
+        rows.append(
+            [
+                each["key"],
+                f"{each['given']:.4g} {unit}",
+                f"{each['fitted']:.4g} {unit}",
+                interval,
+                state,
+            ]
+        )
     return Table("Parameters", ("Parameter", "Was", "Is", "95 %", "State"), rows)
 
 
 def _outliers(outliers: Sequence[Found]) -> Table:
     rows = [
-        [_label(each), f"{each['bytes']:,} B", f"{each['measured_us']:.1f} us", f"{each['fitted_us']:.1f} us"]
+        [
+            _label(each),
+            f"{each['bytes']:,} B",
+            f"{each['measured_us']:.1f} us",
+            f"{each['fitted_us']:.1f} us",
+        ]
         for each in outliers
     ]
     return Table("Outliers", ("Collective", "Size", "Measured", "After"), rows)
@@ -166,7 +203,10 @@ def _outliers(outliers: Sequence[Found]) -> Table:
 def _against(found: Found) -> Chart:
     """Fitted over measured times of everything, and the line where they are the same."""
     rows = [
-        {"what": each.get("kernel") or f"{each['bytes']} bytes", "kind": each.get("kind") or each["collective"]}
+        {
+            "what": each.get("kernel") or f"{each['bytes']} bytes",
+            "kind": each.get("kind") or each["collective"],
+        }
         | {"measured_us": each["measured_us"], "predicted_us": each[which], "state": state}
         for each in (*found["kernels"], *found["points"])
         for which, state in (("given_us", "before"), ("fitted_us", "after"))
@@ -174,8 +214,18 @@ def _against(found: Found) -> Chart:
     ends = [find(row["measured_us"] for row in rows) for find in (min, max)]
     scale = {"type": "log"}
     axes = {
-        "x": {"field": "measured_us", "type": "quantitative", "title": "measured, us", "scale": scale},
-        "y": {"field": "predicted_us", "type": "quantitative", "title": "predicted, us", "scale": scale},
+        "x": {
+            "field": "measured_us",
+            "type": "quantitative",
+            "title": "measured, us",
+            "scale": scale,
+        },
+        "y": {
+            "field": "predicted_us",
+            "type": "quantitative",
+            "title": "predicted, us",
+            "scale": scale,
+        },
     }
     spec = {
         "height": 320,

@@ -1,9 +1,8 @@
 """Charts: rows, how they are drawn, and the files and page that come of it.
 
-Here: `Chart`, its theme, its drawing to SVG and PNG by vl-convert (Vega-Lite, offline), its rows as CSV.
-Not here: what a chart shows (`run_page.py` and whoever makes one) and the page around it (`page.py`).
-Source of the language: https://vega.github.io/vega-lite/docs/spec.html.
-"""
+Here: `Chart`, its theme, its drawing to SVG and PNG by vl-convert (Vega-Lite, offline), its rows as
+CSV. Not here: what a chart shows (`run_page.py` and whoever makes one) and the page around it
+(`page.py`). Source of the language: https://vega.github.io/vega-lite/docs/spec.html."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ COLOURS = {
     "host": "#5b5b5b",
     "idle": "#c8c8c8",
 }
-"""One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito, 2008)."""
+"""One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito,
+2008)."""
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b"]
 """Colours of everything else, in this order."""
 
@@ -50,7 +50,8 @@ _STEP = 24
 _COMPOSED = {"hconcat", "vconcat", "concat", "facet", "repeat", "spec"}
 _FACETS = {"row", "column", "facet"}
 _ADDRESSES = 128 << 30
-"""Bytes of address space that must be left before V8, which draws, is started; it reserves 64 GiB and then some."""
+"""Bytes of address space that must be left before V8, which draws, is started; it reserves 64 GiB
+and then some."""
 _PLACES = re.compile(r' (?:d|transform)="[^"]*"')
 _LONG = re.compile(r"\d+\.\d{4,}(?:e[-+]?\d+)?")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -95,13 +96,14 @@ _THEME: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: `rows` drawn by the Vega-Lite specification `spec`, which holds no data and no `$schema`.
+    """A chart: `rows` drawn by the Vega-Lite specification `spec`, which holds no data and no
+    `$schema`.
 
-    `name` is a word that names files and places (`phases`); `title` is what a person reads above it, and `note` below.
-    A chart of one view without a `width` takes the width there is: 720 pixels in files, the reader's window in a page.
-    One whose time axis is that of `zoomed` takes a row of its own and can be zoomed there, together with all others of
-    the same range. Neutral colours of the theme (`page.css` has them) turn in a dark page; others stay.
-    """
+    `name` is a word that names files and places (`phases`); `title` is what a person reads above
+    it, and `note` below. A chart of one view without a `width` takes the width there is: 720 pixels
+    in files, the reader's window in a page. One whose time axis is that of `zoomed` takes a row of
+    its own and can be zoomed there, together with all others of the same range. Neutral colours of
+    the theme (`page.css` has them) turn in a dark page; others stay."""
 
     name: str
     title: str
@@ -118,7 +120,9 @@ class Chart:
     def is_fluid(self) -> bool:
         """Whether it takes the width there is: a chart of one view that gives none."""
         spec = self.spec
-        return not ("width" in spec or _COMPOSED & set(spec) or _FACETS & set(spec.get("encoding", {})))
+        return not (
+            "width" in spec or _COMPOSED & set(spec) or _FACETS & set(spec.get("encoding", {}))
+        )
 
     def is_zoomable(self) -> bool:
         """Whether its time axis is that of `zoomed`."""
@@ -151,7 +155,9 @@ class Chart:
         _require_room()
         import vl_convert
 
-        return _rounded(_renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE)))
+        return _rounded(
+            _renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE))
+        )
 
     def png(self, scale: float = 2.0) -> bytes:
         """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width.
@@ -169,35 +175,50 @@ class Chart:
 
 
 def can_draw() -> bool:
-    """Whether V8 can be started, which ends the process where a limit (`ulimit -v`) leaves it too few addresses."""
+    """Whether V8 can be started, which ends the process where a limit (`ulimit -v`) leaves it too
+    few addresses."""
     left = machine.addresses()
     return left is None or left >= _ADDRESSES
 
 
 def _require_room() -> None:
     if not can_draw():
-        message = "leaves too little address space to draw a chart: V8, which draws, reserves 64 GiB"
-        raise InputError([Problem("", "ulimit -v", message, "at least 128 GiB (134217728), or unlimited")])
+        message = (
+            "leaves too little address space to draw a chart: V8, which draws, reserves 64 GiB"
+        )
+        raise InputError(
+            [Problem("", "ulimit -v", message, "at least 128 GiB (134217728), or unlimited")]
+        )
 
 
 def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Parameters of a chart, and its time axis from 0 to `end` on which a reader of the page can zoom.
+    """Parameters of a chart, and its time axis from 0 to `end` on which a reader of the page can
+    zoom.
 
     Marks of the chart must be clipped. `end` and the axis are in the unit that `scale_title` names.
     """
     first, last = ZOOM
     params = [{"name": first, "value": 0}, {"name": last, "value": end}]
-    domain = {"nice": False, "zero": False, "domainMin": {"expr": first}, "domainMax": {"expr": last}}
+    domain = {
+        "nice": False,
+        "zero": False,
+        "domainMin": {"expr": first},
+        "domainMax": {"expr": last},
+    }
     return params, {"field": field, "type": "quantitative", "title": scale_title, "scale": domain}
 
 
 def _rounded(svg: str) -> str:
-    """The drawing with its places to a thousandth of a pixel: a page of thousands of bars is half as large."""
-    return _PLACES.sub(lambda place: _LONG.sub(lambda number: f"{float(number[0]):.3f}", place[0]), svg)
+    """The drawing with its places to a thousandth of a pixel: a page of thousands of bars is half
+    as large."""
+    return _PLACES.sub(
+        lambda place: _LONG.sub(lambda number: f"{float(number[0]):.3f}", place[0]), svg
+    )
 
 
 def _renumbered(svg: str) -> str:
-    """The drawing with its gradients and clips counted from 0: Vega counts on from one drawing to the next."""
+    """The drawing with its gradients and clips counted from 0: Vega counts on from one drawing to
+    the next."""
     for kind in ("gradient_", "clip"):
         pattern = re.compile(rf"\b{kind}\d+\b")
         found = dict.fromkeys(pattern.findall(svg))
@@ -211,9 +232,12 @@ def _replaced(pattern: re.Pattern[str], names: Mapping[str, str], text: str) -> 
 
 
 def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
-    """Height of a chart with a row of `step` pixels a name; Vega-Lite fits to a width only beside a number."""
+    """Height of a chart with a row of `step` pixels a name; Vega-Lite fits to a width only beside a
+    number."""
     views = [spec, *spec.get("layer", [])]
-    place: Row = next((view["encoding"]["y"] for view in views if "y" in view.get("encoding", {})), {})
+    place: Row = next(
+        (view["encoding"]["y"] for view in views if "y" in view.get("encoding", {})), {}
+    )
     height = spec.get("height", {"step": _STEP})
     if place.get("type") not in {"nominal", "ordinal"} or not isinstance(height, Mapping):
         return {}
@@ -222,7 +246,8 @@ def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
 
 
 def to_csv(records: Sequence[Row]) -> str:
-    """Records as CSV with a head line, columns in order of their first appearance; lists as they print."""
+    """Records as CSV with a head line, columns in order of their first appearance; lists as they
+    print."""
     columns = list(dict.fromkeys(key for record in records for key in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -232,5 +257,6 @@ def to_csv(records: Sequence[Row]) -> str:
 
 
 def _inert(value: object) -> object:
-    """A text that spreadsheets would take for a formula with an apostrophe before it, as they show texts."""
+    """A text that spreadsheets would take for a formula with an apostrophe before it, as they show
+    texts."""
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value

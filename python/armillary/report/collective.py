@@ -1,4 +1,5 @@
-"""The page of a timed collective: bus bandwidth and time by size, what was chosen for each size, and bounds.
+"""The page of a timed collective: bus bandwidth and time by size, what was chosen for each size,
+and bounds.
 
 Here: its facts, charts and tables. Not here: HTML (`page.py`), timing (`api.collective_row`).
 """
@@ -22,7 +23,14 @@ _NOTE_BOUND = (
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def page(rows: Sequence[Row], kind: str, platform: str, npus: int, backend: str, warnings: Sequence[str] = ()) -> Page:
+def page(
+    rows: Sequence[Row],
+    kind: str,
+    platform: str,
+    npus: int,
+    backend: str,
+    warnings: Sequence[str] = (),
+) -> Page:
     """The page of `rows`, sizes of the collective `kind` on all NPUs of a platform."""
     return Page(
         title=f"{kind} on {platform}",
@@ -55,7 +63,11 @@ def _facts(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Fact]:
     yield Fact("Algorithm bandwidth", _rate(best.algbw), f"at {_size(best.size)}")
     yield Fact("Smallest size", time(first.time_us * 1e3), f"for {_size(first.size)}")
     if len(rows) > 1:
-        yield Fact("Mean bus bandwidth", _rate(sum(row.busbw for row in rows) / len(rows)), "over all sizes")
+        yield Fact(
+            "Mean bus bandwidth",
+            _rate(sum(row.busbw for row in rows) / len(rows)),
+            "over all sizes",
+        )
     if bound := _bound(best, kind, npus):
         yield Fact("Bound", _rate(bound), f"at {_size(best.size)}, unless switches reduce")
 
@@ -98,10 +110,14 @@ def _chosen(row: Row) -> str:
 
 def _bound(row: Row, kind: str, npus: int) -> float | None:
     """The bus bandwidth that no algorithm exceeds, GB/s; None where it is not known."""
-    return row.size / row.lower_bound_us / 1e3 * bus_factor(kind, npus) if row.lower_bound_us else None
+    return (
+        row.size / row.lower_bound_us / 1e3 * bus_factor(kind, npus) if row.lower_bound_us else None
+    )
 
 
-def _curves(name: str, title: str, records: list[dict[str, Any]], unit: str, log: bool, note: str) -> Chart:
+def _curves(
+    name: str, title: str, records: list[dict[str, Any]], unit: str, log: bool, note: str
+) -> Chart:
     """Points by size, coloured by what was chosen, with the bound where it is known."""
     across = _sizes([record["bytes"] for record in records])
     up: dict[str, Any] = {"field": "value", "type": "quantitative", "title": unit}
@@ -114,7 +130,13 @@ def _curves(name: str, title: str, records: list[dict[str, Any]], unit: str, log
     ]
     chosen = list(dict.fromkeys(record["chosen"] for record in records))
     legend: dict[str, Any] = {} if len(chosen) > 1 else {"legend": None}
-    colour = {"field": "chosen", "type": "nominal", "title": None, "scale": {"domain": chosen}, **legend}
+    colour = {
+        "field": "chosen",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": chosen},
+        **legend,
+    }
     bound = [
         {
             "transform": [{"filter": "isValid(datum.bound)"}],
@@ -134,15 +156,25 @@ def _curves(name: str, title: str, records: list[dict[str, Any]], unit: str, log
             },
         ],
     }
-    return Chart(name, title, records, spec, " ".join(part for part in (note, _NOTE_BOUND if known else "") if part))
+    return Chart(
+        name,
+        title,
+        records,
+        spec,
+        " ".join(part for part in (note, _NOTE_BOUND if known else "") if part),
+    )
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:
     """The axis of sizes: powers of two, no more than eight of them named."""
     first, last = max(min(sizes), 1).bit_length() - 1, max(sizes).bit_length()
     step = max(1, -(-(last - first) // 8))
-    values = [2**power for power in range(first, last + 1, step) if min(sizes) <= 2**power <= max(sizes)]
-    cases = "".join(f"datum.value >= {count} ? datum.value / {count} + ' {unit}' : " for count, unit in _BINARY)
+    values = [
+        2**power for power in range(first, last + 1, step) if min(sizes) <= 2**power <= max(sizes)
+    ]
+    cases = "".join(
+        f"datum.value >= {count} ? datum.value / {count} + ' {unit}' : " for count, unit in _BINARY
+    )
     axis = {"labelExpr": f"{cases}datum.value + ' B'", **({"values": values} if values else {})}
     scale = {"type": "log", "base": 2, "nice": False}
     return {"field": "bytes", "type": "quantitative", "title": "size", "scale": scale, "axis": axis}
@@ -153,25 +185,39 @@ def _choices(rows: Sequence[Row]) -> Table:
     runs = [(name, list(run)) for name, run in groupby(rows, _chosen)]
     cells = [
         (
-            _size(run[0].size) if len(run) == 1 else f"{_size(run[0].size)} to {_size(run[-1].size)}",
+            _size(run[0].size)
+            if len(run) == 1
+            else f"{_size(run[0].size)} to {_size(run[-1].size)}",
             run[0].algorithm,
             run[0].protocol,
             _rate(max(row.busbw for row in run)),
         )
         for _, run in runs
     ]
-    return Table("By size", ("Sizes", "Algorithm", "Protocol", "Best bus bandwidth"), cells, labels=3)
+    return Table(
+        "By size", ("Sizes", "Algorithm", "Protocol", "Best bus bandwidth"), cells, labels=3
+    )
 
 
 def _utilisation(rows: Sequence[Row]) -> Chart:
     """The share of each dimension's links that was used."""
     records = [
-        {"bytes": row.size, "size": _size(row.size), "dimension": f"dimension {at + 1}", "used": used}
+        {
+            "bytes": row.size,
+            "size": _size(row.size),
+            "dimension": f"dimension {at + 1}",
+            "used": used,
+        }
         for row in rows
         for at, used in enumerate(row.utilisation)
     ]
     across = _sizes([row.size for row in rows])
-    up = {"field": "used", "type": "quantitative", "title": "share of its links used", "axis": {"format": "%"}}
+    up = {
+        "field": "used",
+        "type": "quantitative",
+        "title": "share of its links used",
+        "axis": {"format": "%"},
+    }
     tooltip = [{"field": "size"}, {"field": "dimension"}, {"field": "used", "format": ".1%"}]
     spec = {
         "height": 240,
@@ -183,18 +229,35 @@ def _utilisation(rows: Sequence[Row]) -> Chart:
             "tooltip": tooltip,
         },
     }
-    return Chart("utilisation", "Use of each dimension's links by size", records, spec, "Dimension 1 is the innermost.")
+    return Chart(
+        "utilisation",
+        "Use of each dimension's links by size",
+        records,
+        spec,
+        "Dimension 1 is the innermost.",
+    )
 
 
 def _table(rows: Sequence[Row]) -> Table:
     library = any(row.algorithm for row in rows)
     bounded = any(row.lower_bound_us for row in rows)
-    heads = ["Size", "Time", "Algorithm bandwidth", "Bus bandwidth", *(["Bound", "Of the time"] if bounded else [])]
+    heads = [
+        "Size",
+        "Time",
+        "Algorithm bandwidth",
+        "Bus bandwidth",
+        *(["Bound", "Of the time"] if bounded else []),
+    ]
     cells = []
     for row in rows:
         bound = [time(row.lower_bound_us * 1e3), _part(row)] if row.lower_bound_us else ["", ""]
         chosen = [_chosen(row)] if library else []
-        numbers = [time(row.time_us * 1e3), _rate(row.algbw), _rate(row.busbw), *(bound if bounded else [])]
+        numbers = [
+            time(row.time_us * 1e3),
+            _rate(row.algbw),
+            _rate(row.busbw),
+            *(bound if bounded else []),
+        ]
         cells.append([Quantity(_size(row.size), row.size), *chosen, *numbers])
     names = [heads[0], *(["Chosen"] if library else []), *heads[1:]]
     return Table("Every size", names, cells, labels=2 if library else 1)

@@ -17,7 +17,8 @@ _HELP = "a report as armillary run --json wrote it"
 
 
 def problems(report: Report, file: str = "") -> list[Problem]:
-    """Everything in which a report contradicts itself, with its place; none for a report that a run wrote."""
+    """Everything in which a report contradicts itself, with its place; none for a report that a run
+    wrote."""
     found = [*_negative(report), *_dimensions(report)]
     if (detail := report["detail"]) is not None:
         found += [*_classes(report, detail), *_dims(report, detail), *_bins(detail)]
@@ -52,14 +53,20 @@ def _dimensions(report: Report) -> _Found:
     platform, rows = report["config"]["platform"], len(report["dimensions"])
     dims = platform["fabric"].get("dims")
     if dims is not None and len(dims) != rows:
-        yield "config.platform.fabric.dims", f"{len(dims)} dimensions, where the report has {rows}", f"{rows}"
+        yield (
+            "config.platform.fabric.dims",
+            f"{len(dims)} dimensions, where the report has {rows}",
+            f"{rows}",
+        )
 
 
 def _classes(report: Report, detail: Detail) -> _Found:
     count = len(report["classes"])
     for part in ("layers", "memory", "gantt"):
         for at, row in enumerate(detail[part]):
-            yield from _index(f"detail.{part}[{at}].rank_class", row["rank_class"], count, "class of ranks")
+            yield from _index(
+                f"detail.{part}[{at}].rank_class", row["rank_class"], count, "class of ranks"
+            )
 
 
 def _dims(report: Report, detail: Detail) -> _Found:
@@ -75,7 +82,11 @@ def _dims(report: Report, detail: Detail) -> _Found:
 
 def _index(place: str, value: int, count: int, what: str) -> _Found:
     if value >= count:
-        yield place, f"is {value}, and there is no such {what}", f"0 to {count - 1}" if count else f"no {what} at all"
+        yield (
+            place,
+            f"is {value}, and there is no such {what}",
+            f"0 to {count - 1}" if count else f"no {what} at all",
+        )
 
 
 def _bins(detail: Detail) -> _Found:

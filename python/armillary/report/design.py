@@ -1,4 +1,5 @@
-"""Designs on a terminal: what to build, the ranked table, what is proved, what simulations say, what more would buy."""
+"""Designs on a terminal: what to build, the ranked table, what is proved, what simulations say,
+what more would buy."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def money(dollars: float) -> str:
 
 
 def verdict(data: Data) -> str:
-    """What to build, what it costs, how long a step takes, and how safe that is, in a few sentences."""
+    """What to build, what it costs, how long a step takes, and how safe that is, in a few
+    sentences."""
     best = data["designs"][0]
     found = best["simulated"]
     step = _seconds(found["step_time"] if found else best["weighted_step_time"])
@@ -56,7 +58,11 @@ def safety(data: Data) -> str:
     late = data["designs"][0]["simulated"]["late"]
     bound = f" No design keeps the time bound of {', '.join(late)} when simulated." if late else ""
     if order["status"] == "proved":
-        why = "all others cost more" if data["objective"] == "cost" else "by a lower bound no other one can be better"
+        why = (
+            "all others cost more"
+            if data["objective"] == "cost"
+            else "by a lower bound no other one can be better"
+        )
         return f"The order is proved: {count}, {why}.{bound}"
     open_ = "more than the budget allows" if order["open"] is None else f"{order['open']:,}"
     if order["status"] == "rule":
@@ -82,7 +88,10 @@ def link(links: Data) -> str:
 
 
 def _parts(data: Data) -> Iterator[RenderableType]:
-    yield Text(f"{data['name']}  {data['objective'].replace('_', ' ')}, {data['npus']:,} NPUs", "bold green")
+    yield Text(
+        f"{data['name']}  {data['objective'].replace('_', ' ')}, {data['npus']:,} NPUs",
+        "bold green",
+    )
     yield Text(verdict(data))
     yield Text("")
     yield Text(_searched(data["search"]))
@@ -91,7 +100,10 @@ def _parts(data: Data) -> Iterator[RenderableType]:
     yield from _ranking(data)
     best = data["designs"][0]
     yield Text("")
-    yield Text(f"{best['topology']}" + (f", {best['parallelisation']}" if best["parallelisation"] else ""), "bold")
+    yield Text(
+        f"{best['topology']}" + (f", {best['parallelisation']}" if best["parallelisation"] else ""),
+        "bold",
+    )
     yield from _proof(best)
     yield _dimensions(best, data["objective"])
     yield from _constraints(best, data["objective"])
@@ -116,7 +128,9 @@ def _ranking(data: Data) -> Iterator[RenderableType]:
     designs = data["designs"] if data["objective"] == "pareto" else data["designs"][: data["top"]]
     priced = any(each["cost"] is not None for each in designs)
     whole = any(each["links"] for each in designs)
-    chosen = list(dict.fromkeys(each["parallelisation"] for each in designs if each["parallelisation"]))
+    chosen = list(
+        dict.fromkeys(each["parallelisation"] for each in designs if each["parallelisation"])
+    )
     width = "Links of an NPU by dimension" if whole else "GB/s by dimension"
     table = _table("", "Topology", *(["Ranks"] if chosen else []), width)
     table.columns[1].no_wrap = True
@@ -125,7 +139,13 @@ def _ranking(data: Data) -> Iterator[RenderableType]:
     for each in designs:
         letter = [_letter(chosen.index(each["parallelisation"]))] if each["parallelisation"] else []
         given = provision(each).removesuffix(" GB/s")
-        row = [str(each["rank"]), each["topology"], *letter, given, _seconds(each["weighted_step_time"])]
+        row = [
+            str(each["rank"]),
+            each["topology"],
+            *letter,
+            given,
+            _seconds(each["weighted_step_time"]),
+        ]
         row += [money(each["cost"])] if priced else []
         table.add_row(*row, *_simulated(each), str(each["model_rank"] or "-"))
     yield table
@@ -154,11 +174,15 @@ def _proof(design: Data) -> Iterator[Text]:
     if design["links"]:
         yield Text(f"in the model no whole links on this topology are better ({exact})")
         over = design["value"] / design["continuous"] - 1 if design["continuous"] else 0.0
-        yield Text(f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost {over:.2%}")
+        yield Text(
+            f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost {over:.2%}"
+        )
     else:
         yield Text(f"in the model no bandwidths on this topology are better ({exact})")
     if design["simulated"]:
-        yield Text(f"simulated, its step takes {_off(design['simulated']['gap'])} than in the model")
+        yield Text(
+            f"simulated, its step takes {_off(design['simulated']['gap'])} than in the model"
+        )
 
 
 def _off(gap: float) -> str:
@@ -176,7 +200,10 @@ def _dimensions(design: Data, objective: str) -> Table:
     for index, given in enumerate(design["bandwidth"]):
         items = [each for each in design["bill"] if each["dimension"] == index]
         cells = [link(design["links"][index])] if whole else []
-        cells += [f"{given / 1e9:.5g}", saving(design["shadow_prices"]["dimensions"][index] * 1e9, objective, whole)]
+        cells += [
+            f"{given / 1e9:.5g}",
+            saving(design["shadow_prices"]["dimensions"][index] * 1e9, objective, whole),
+        ]
         if billed:
             parts = ", ".join(f"{each['part']} {money(each['dollars'])}" for each in items)
             cells.append(f"{money(sum(each['dollars'] for each in items))} ({parts})")
@@ -192,14 +219,17 @@ def _constraints(design: Data, objective: str) -> Iterator[Text]:
         step, what = (1e3, "1,000 $") if each["unit"] == "$" else (1e9, "1 GB/s")
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
             weighed = ", its price included" if objective == "performance_per_cost" else ""
-            yield Text(f"{each['name']}: {what} {each['change']} {saving(each['saves'] * step, objective)}{weighed}")
+            yield Text(
+                f"{each['name']}: {what} {each['change']} {saving(each['saves'] * step, objective)}{weighed}"
+            )
     dollar = design["shadow_prices"]["dollar"]
     if dollar and objective != "cost":
         yield Text(f"another 1,000 $ where they help most save {_seconds(dollar * 1e3)}")
 
 
 def saving(amount: float, objective: str, time: bool = False) -> str:
-    """`saves 22.6 ms`, `costs 1 s`, or `changes nothing`; of the objective, or of `time` whatever it is."""
+    """`saves 22.6 ms`, `costs 1 s`, or `changes nothing`; of the objective, or of `time` whatever
+    it is."""
     if amount == 0:
         return "changes nothing"
     size = money(abs(amount)) if objective == "cost" and not time else _seconds(abs(amount))
@@ -217,7 +247,9 @@ def _checks(designs: Sequence[Data]) -> Iterator[RenderableType]:
     table.add_column("Where it is from", overflow="fold")
     for design, check in rows:
         times = (_seconds(check["model"]), _seconds(check["simulated"]), f"{check['gap']:+.2%}")
-        table.add_row(str(design["rank"]), check["workload"], check["backend"], *times, _effects(check))
+        table.add_row(
+            str(design["rank"]), check["workload"], check["backend"], *times, _effects(check)
+        )
     yield table
 
 
@@ -241,7 +273,13 @@ def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
     for each in schemes:
         shared = " + ".join(f"{part / 1e9:.4g}" for part in each["bandwidth"])
         faster = f"{schemes[0]['step_time'] / each['step_time']:.3f}x"
-        table.add_row(each["scheme"], shared, _seconds(each["step_time"]), faster, quantity.share(each["utilisation"]))
+        table.add_row(
+            each["scheme"],
+            shared,
+            _seconds(each["step_time"]),
+            faster,
+            quantity.share(each["utilisation"]),
+        )
     yield table
     broken = [each for each in schemes if each["breaks"]]
     yield from (Text(f"{each['scheme']} breaks {'; '.join(each['breaks'])}") for each in broken)

@@ -1,8 +1,8 @@
 """Parts of a page as HTML.
 
-Here: each part's elements, escaped and made visible. Not here: the document around them (`page.py`), looks
-(`page.css`), what happens when a reader clicks (`page.js`, `tables.js`, `charts.js`).
-"""
+Here: each part's elements, escaped and made visible. Not here: the document around them
+(`page.py`), looks (`page.css`), what happens when a reader clicks (`page.js`, `tables.js`,
+`charts.js`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ _SHORT = 10
 
 
 def element(tag: str, content: str, kind: str = "", raw: bool = False, **attributes: str) -> str:
-    """`<tag class="kind">content</tag>`; `content` is escaped unless it is `raw` HTML, attributes always are."""
+    """`<tag class="kind">content</tag>`; `content` is escaped unless it is `raw` HTML, attributes
+    always are."""
     given = ({"class": kind} if kind else {}) | attributes
-    told = "".join(f' {name.replace("_", "-")}="{attribute(value)}"' for name, value in given.items())
+    told = "".join(
+        f' {name.replace("_", "-")}="{attribute(value)}"' for name, value in given.items()
+    )
     return f"<{tag}{told}>{content if raw else text(content)}</{tag}>"
 
 
@@ -37,7 +40,9 @@ def attribute(value: str) -> str:
     return escape(visible(value))
 
 
-def head(title: str, verdict: str, lead: str, warnings: Sequence[str], facts: Sequence[Fact]) -> str:
+def head(
+    title: str, verdict: str, lead: str, warnings: Sequence[str], facts: Sequence[Fact]
+) -> str:
     """What stands above the sections."""
     lines = [element("h1", title)]
     lines += [element("p", verdict, "verdict")] if verdict else []
@@ -61,7 +66,9 @@ def section(given: Section, anchor: str) -> str:
     """A section with its heading and its parts."""
     heading = element("h2", given.title, id=f"{anchor}-heading")
     parts = element("div", fragment(given.parts), "parts", raw=True)
-    return element("section", f"{heading}\n{parts}", raw=True, id=anchor, aria_labelledby=f"{anchor}-heading")
+    return element(
+        "section", f"{heading}\n{parts}", raw=True, id=anchor, aria_labelledby=f"{anchor}-heading"
+    )
 
 
 def fragment(parts: Iterable[Part]) -> str:
@@ -71,8 +78,12 @@ def fragment(parts: Iterable[Part]) -> str:
 
 def contents(entries: Iterable[tuple[str, str]]) -> str:
     """A list of links to sections, given as anchor and title."""
-    items = "".join(element("li", element("a", title, href=f"#{anchor}"), raw=True) for anchor, title in entries)
-    return element("nav", element("ol", items, raw=True), "contents", raw=True, aria_label="Contents")
+    items = "".join(
+        element("li", element("a", title, href=f"#{anchor}"), raw=True) for anchor, title in entries
+    )
+    return element(
+        "nav", element("ol", items, raw=True), "contents", raw=True, aria_label="Contents"
+    )
 
 
 def data(chart: Chart) -> str:
@@ -110,7 +121,10 @@ def _figure(figure: Chart | Drawing) -> str:
     if isinstance(figure, Drawing) or can_draw():
         drawn = element("div", _inline(figure), "drawn", raw=True)
     else:
-        kinds, drawn = [*kinds, "undrawn"], element("p", "Drawn when the page is opened with scripts.", "drawn")
+        kinds, drawn = (
+            [*kinds, "undrawn"],
+            element("p", "Drawn when the page is opened with scripts.", "drawn"),
+        )
     caption = element("figcaption", figure.title)
     note = element("p", figure.note, "note") if figure.note else ""
     return element("figure", caption + drawn + note, " ".join(kinds), raw=True, id=figure.name)
@@ -120,7 +134,9 @@ def _inline(figure: Chart | Drawing) -> str:
     """The drawing with names that no other drawing of the page has."""
     svg, prefix = figure.svg(), re.sub(r"\W", "-", figure.name)
     for name in sorted(set(re.findall(r'\bid="([^"]+)"', svg)), key=len, reverse=True):
-        svg = svg.replace(f'id="{name}"', f'id="{prefix}-{name}"').replace(f"#{name})", f"#{prefix}-{name})")
+        svg = svg.replace(f'id="{name}"', f'id="{prefix}-{name}"').replace(
+            f"#{name})", f"#{prefix}-{name})"
+        )
         svg = svg.replace(f'href="#{name}"', f'href="#{prefix}-{name}"')
     return svg.replace("<svg ", f'<svg role="img" aria-label="{attribute(figure.title)}" ', 1)
 
@@ -128,7 +144,10 @@ def _inline(figure: Chart | Drawing) -> str:
 def _table(table: Table) -> str:
     names = "".join(_head(name, i < table.labels) for i, name in enumerate(table.columns))
     rows = "".join(f"<tr>{_row(row, table.labels)}</tr>\n" for row in table.rows)
-    inner = element("caption", table.caption) + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
+    inner = (
+        element("caption", table.caption)
+        + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
+    )
     note = element("p", table.note, "note") if table.note else ""
     grid = element("table", inner, raw=True, data_shown=str(table.shown))
     kind = "table long" if len(table.rows) > _SHORT else "table"

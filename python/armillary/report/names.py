@@ -32,7 +32,8 @@ def title(config: Asked) -> str:
 
 
 def workload(origin: Origin) -> str:
-    """The model; of a recording the name of its file without endings and times; else the last part of the path."""
+    """The model; of a recording the name of its file without endings and times; else the last part
+    of the path."""
     summary = origin.get("summary")
     if summary is None:
         return PurePath(origin.get("traces") or "workload").name or "workload"
@@ -54,10 +55,15 @@ def ranks(item: Class) -> str:
 
 
 def classes(items: Sequence[Class]) -> list[str]:
-    """A name of each class: its label, such as `stage 3`, with its ranks where others have the same; else its ranks."""
+    """A name of each class: its label, such as `stage 3`, with its ranks where others have the
+    same; else its ranks."""
     often = Counter(item["label"] for item in items)
     return [
-        ranks(item) if not item["label"] else item["label"] if often[item["label"]] == 1 else _both(item)
+        ranks(item)
+        if not item["label"]
+        else item["label"]
+        if often[item["label"]] == 1
+        else _both(item)
         for item in items
     ]
 

@@ -1,12 +1,11 @@
 """A page: one HTML file that needs nothing else, on a screen, on a phone and on paper.
 
 Here: `Page`, its document, and `write_figures`, which writes the same charts as files for a paper.
-Not here: what stands on a page (`run_page.py` and whoever makes one), its parts (`parts.py`) and their HTML
-(`markup.py`), how charts are drawn (`chart.py`).
-Charts stand in the page as drawings, so that it reads without scripts and prints; `charts.js` makes them interactive.
-All text is escaped. A content policy within the page forbids every request, and every script but the two of the page,
-which it names by their hashes.
-"""
+Not here: what stands on a page (`run_page.py` and whoever makes one), its parts (`parts.py`) and
+their HTML (`markup.py`), how charts are drawn (`chart.py`). Charts stand in the page as drawings,
+so that it reads without scripts and prints; `charts.js` makes them interactive. All text is
+escaped. A content policy within the page forbids every request, and every script but the two of the
+page, which it names by their hashes."""
 
 from __future__ import annotations
 
@@ -26,17 +25,28 @@ from .chart import Chart, can_draw
 from .markup import fragment
 from .parts import Drawing, Fact, Part, Section, Table
 
-__all__ = ["Drawing", "Fact", "Page", "Part", "Section", "Table", "body", "fragment", "write_figures"]
+__all__ = [
+    "Drawing",
+    "Fact",
+    "Page",
+    "Part",
+    "Section",
+    "Table",
+    "body",
+    "fragment",
+    "write_figures",
+]
 
 _SCRIPTS = ("page.js", "tables.js", "charts.js")
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page. `verdict`, one sentence that says what matters most, stands below the title; `lead` below that.
+    """A page. `verdict`, one sentence that says what matters most, stands below the title; `lead`
+    below that.
 
-    `warnings` and `facts` come before the sections, `footer` at the end. Names of its charts and drawings must differ.
-    """
+    `warnings` and `facts` come before the sections, `footer` at the end. Names of its charts and
+    drawings must differ."""
 
     title: str
     sections: Sequence[Section]
@@ -66,19 +76,32 @@ class Page:
         taken = {figure.name for figure in self.figures()} | {"main"}
         found: list[str] = []
         for each in self.sections:
-            word = each.anchor or re.sub(r"[^a-z0-9]+", "-", each.title.lower()).strip("-") or "section"
-            tries = (word, *(f"{word}-{count}" for count in range(2, len(self.sections) + len(taken) + 3)))
+            word = (
+                each.anchor
+                or re.sub(r"[^a-z0-9]+", "-", each.title.lower()).strip("-")
+                or "section"
+            )
+            tries = (
+                word,
+                *(f"{word}-{count}" for count in range(2, len(self.sections) + len(taken) + 3)),
+            )
             found.append(next(name for name in tries if name not in taken))
             taken.add(found[-1])
         return found
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page to `path`, whole or not at all. Raises `InputError` where that can't be."""
+        """Writes the page to `path`, whole or not at all. Raises `InputError` where that can't
+        be."""
         files.write_text(path, self.html())
 
     def figures(self) -> list[Chart | Drawing]:
         """Its charts and drawings, for `write_figures`."""
-        return [part for section in self.sections for part in section.parts if isinstance(part, Chart | Drawing)]
+        return [
+            part
+            for section in self.sections
+            for part in section.parts
+            if isinstance(part, Chart | Drawing)
+        ]
 
 
 def body(page: Page) -> str:
@@ -89,12 +112,14 @@ def body(page: Page) -> str:
     return "\n".join([head, *map(markup.section, page.sections, page.anchors())])
 
 
-def write_figures(directory: str | os.PathLike[str], figures: Iterable[Chart | Drawing]) -> list[str]:
-    """Writes `NAME.svg` and `NAME.png` of each, and `NAME.csv` of charts, into `directory`, which is made.
+def write_figures(
+    directory: str | os.PathLike[str], figures: Iterable[Chart | Drawing]
+) -> list[str]:
+    """Writes `NAME.svg` and `NAME.png` of each, and `NAME.csv` of charts, into `directory`, which
+    is made.
 
-    Where charts can't be drawn (`chart.can_draw`), only their CSV. Returns the names of the files. Raises `InputError`
-    where the directory can't be written to; nothing is there then.
-    """
+    Where charts can't be drawn (`chart.can_draw`), only their CSV. Returns the names of the files.
+    Raises `InputError` where the directory can't be written to; nothing is there then."""
     if not can_draw():
         warnings.warn(_ONLY_CSV, RuntimeWarning, stacklevel=2)
     with files.directory(directory) as folder:

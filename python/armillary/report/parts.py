@@ -13,7 +13,8 @@ from .chart import Chart
 
 @dataclass(frozen=True)
 class Fact:
-    """A number of the headline, such as the step time: what it is, its value with unit, and a few words below.
+    """A number of the headline, such as the step time: what it is, its value with unit, and a few
+    words below.
 
     The `main` ones are larger than the others and come first.
     """
@@ -26,11 +27,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text below `columns`; the first `labels` columns are names, the others numbers with their units.
+    """Rows of text below `columns`; the first `labels` columns are names, the others numbers with
+    their units.
 
-    All `rows` are in the page. A screen shows `shown` of them until the reader asks for all or filters them; columns
-    sort by what their cells say, exactly where a cell is a `quantity.Quantity`.
-    """
+    All `rows` are in the page. A screen shows `shown` of them until the reader asks for all or
+    filters them; columns sort by what their cells say, exactly where a cell is a
+    `quantity.Quantity`."""
 
     caption: str
     columns: Sequence[str]
@@ -42,7 +44,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A ready SVG document, such as the picture of a platform. `name` and `title` are those of a chart."""
+    """A ready SVG document, such as the picture of a platform. `name` and `title` are those of a
+    chart."""
 
     name: str
     title: str
@@ -66,7 +69,8 @@ Part = Chart | Drawing | Table | str
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it. `anchor` is its address within the page; made of the title if not given."""
+    """A heading and what stands below it. `anchor` is its address within the page; made of the
+    title if not given."""
 
     title: str
     parts: Sequence[Part]

@@ -1,8 +1,9 @@
-"""A platform as a picture: an NPU, and from the inside out what each dimension of the network makes of the one before.
+"""A platform as a picture: an NPU, and from the inside out what each dimension of the network makes
+of the one before.
 
-Here: the SVG. A stacked network is a row of panels, each node of a panel being all of the panel before it; a graph is
-its nodes and links. Not here: numbers beyond bandwidth, latency, memory and counts (`run_page.py` has a table).
-"""
+Here: the SVG. A stacked network is a row of panels, each node of a panel being all of the panel
+before it; a graph is its nodes and links. Not here: numbers beyond bandwidth, latency, memory and
+counts (`run_page.py` has a table)."""
 
 from __future__ import annotations
 
@@ -59,7 +60,11 @@ def _npu(npu: Npu) -> Iterator[str]:
     yield _box(_PANEL / 2 - 34, 66, 68, 68, _NODE, 6)
     yield _text(_PANEL / 2, 105, "NPU", 15, "white", bold=True)
     yield _text(_PANEL / 2, 168, npu.get("name") or "NPU", 13, bold=True)
-    peak, capacity, speed = npu.get("peak_flops"), npu.get("memory_capacity_bytes"), npu.get("memory_bandwidth")
+    peak, capacity, speed = (
+        npu.get("peak_flops"),
+        npu.get("memory_capacity_bytes"),
+        npu.get("memory_bandwidth"),
+    )
     lines = [f"{operations(peak)}/s" if peak else "", size(capacity) if capacity else ""]
     lines.append(f"{bandwidth(speed / 1e9)} memory" if speed else "")
     for i, line in enumerate(filter(None, lines)):
@@ -88,7 +93,9 @@ def _block(dim: Dim, innermost: bool) -> Iterator[str]:
             yield _box(x - 9, y - 9, 18, 18, _NODE, 3)
         else:
             yield _box(x - 11, y - 11, 22, 22, "white", 5, _NODE)
-            yield from (_box(x - 6 + 7 * a, y - 6 + 7 * b, 5, 5, _NODE, 1) for a in (0, 1) for b in (0, 1))
+            yield from (
+                _box(x - 6 + 7 * a, y - 6 + 7 * b, 5, 5, _NODE, 1) for a in (0, 1) for b in (0, 1)
+            )
 
 
 def _links(block: str, spots: Sequence[tuple[float, float]]) -> Iterator[str]:
@@ -128,8 +135,14 @@ def _graph(machine: Machine) -> str:
         return _svg(560, 40, _text(8, 25, text, 14, anchor="start"))
     radius = 110 if len(nodes) <= 16 else 190
     width, height = 2 * radius + 160, 2 * radius + 110
-    at = _around(npus, radius, width, height) + _around(len(nodes) - npus, radius / 2.4, width, height)
-    parts = [*_graph_links(links, at), *_graph_nodes(nodes, npus, at), *_graph_captions(links, width, height)]
+    at = _around(npus, radius, width, height) + _around(
+        len(nodes) - npus, radius / 2.4, width, height
+    )
+    parts = [
+        *_graph_links(links, at),
+        *_graph_nodes(nodes, npus, at),
+        *_graph_captions(links, width, height),
+    ]
     return _svg(width, height, "".join(parts))
 
 
@@ -146,7 +159,8 @@ def _around(count: int, radius: float, width: float, height: float) -> list[tupl
 
 
 def _graph_links(links: Sequence[Link], at: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """Both directions of a link are one line, as wide as the links of its ends together are fast."""
+    """Both directions of a link are one line, as wide as the links of its ends together are
+    fast."""
     totals: dict[tuple[int, int], float] = {}
     for link in links:
         ends = (min(link["from"], link["to"]), max(link["from"], link["to"]))
@@ -156,10 +170,18 @@ def _graph_links(links: Sequence[Link], at: Sequence[tuple[float, float]]) -> It
         yield _line(*at[a], *at[b], _LINE, 1 + 3 * total / most)
 
 
-def _graph_nodes(nodes: Sequence[str], npus: int, at: Sequence[tuple[float, float]]) -> Iterator[str]:
+def _graph_nodes(
+    nodes: Sequence[str], npus: int, at: Sequence[tuple[float, float]]
+) -> Iterator[str]:
     for i, (name, (x, y)) in enumerate(zip(nodes, at, strict=True)):
         yield _box(x - 24, y - 11, 48, 22, _NODE if i < npus else _SWITCH, 4)
-        yield _text(x, y + 4, name if len(name) <= 8 else f"{name[:7]}.", 11, "white" if i < npus else "black")
+        yield _text(
+            x,
+            y + 4,
+            name if len(name) <= 8 else f"{name[:7]}.",
+            11,
+            "white" if i < npus else "black",
+        )
 
 
 def _graph_captions(links: Sequence[Link], width: float, height: float) -> Iterator[str]:
@@ -177,10 +199,14 @@ def _span(words: Sequence[str]) -> str:
 def _svg(width: float, height: float, body: str) -> str:
     view = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     frame = f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {view} font-family="{_FONT}">{frame}{body}</svg>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {view} font-family="{_FONT}">{frame}{body}</svg>'
+    )
 
 
-def _box(x: float, y: float, width: float, height: float, fill: str, round_: int, edge: str = "none") -> str:
+def _box(
+    x: float, y: float, width: float, height: float, fill: str, round_: int, edge: str = "none"
+) -> str:
     shape = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_}"'
     return f'<rect {shape} fill="{fill}" stroke="{edge}" stroke-width="1.5"/>'
 
@@ -191,7 +217,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float)
 
 
 def _text(
-    x: float, y: float, text: str, points: int, colour: str = "#1d1d1f", bold: bool = False, anchor: str = "middle"
+    x: float,
+    y: float,
+    text: str,
+    points: int,
+    colour: str = "#1d1d1f",
+    bold: bool = False,
+    anchor: str = "middle",
 ) -> str:
     weight = ' font-weight="bold"' if bold else ""
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{points}" text-anchor="{anchor}"'

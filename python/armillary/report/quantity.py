@@ -1,7 +1,7 @@
 """Quantities for people: a few significant digits and the unit that suits.
 
-Here: numbers as text that remembers its number, and the number that a text says. Not here: axes (`scale.py`).
-"""
+Here: numbers as text that remembers its number, and the number that a text says. Not here: axes
+(`scale.py`)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class Quantity(str):
 
 
 def value_of(text: str) -> float | None:
-    """What a text such as `12.35 ms` or `1.2 GB` says as one number, times in ns; `None` where it says no number.
+    """What a text such as `12.35 ms` or `1.2 GB` says as one number, times in ns; `None` where it
+    says no number.
 
-    Exact for a `Quantity`. Units of a column are comparable; they need not be of this module: `3 GiB` is 3.
-    """
+    Exact for a `Quantity`. Units of a column are comparable; they need not be of this module: `3
+    GiB` is 3."""
     if isinstance(text, Quantity):
         return text.value
     found = _SAID.match(text.strip())
@@ -49,7 +50,11 @@ def value_of(text: str) -> float | None:
     number, unit = float(found[1].replace(",", "")), found[2].rstrip(",;:)")
     if unit in _UNITS:
         return number * _UNITS[unit]
-    prefix = _PREFIXES.get(unit[:1], 1.0) if re.fullmatch(r"[kMGTPEZY](B|FLOP|b|\$)(/s|ps)?", unit) else 1.0
+    prefix = (
+        _PREFIXES.get(unit[:1], 1.0)
+        if re.fullmatch(r"[kMGTPEZY](B|FLOP|b|\$)(/s|ps)?", unit)
+        else 1.0
+    )
     return number * prefix
 
 

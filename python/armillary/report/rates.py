@@ -1,9 +1,9 @@
-"""What a step time means for training: samples, tokens and operations a second, and the share of the peak.
+"""What a step time means for training: samples, tokens and operations a second, and the share of
+the peak.
 
-Model: model FLOPs utilisation (MFU) = the model's own floating-point operations / (NPUs x step time x peak); hardware
-FLOPs utilisation (HFU) counts those of recomputation too.
-Source: Chowdhery et al. 2022 (arXiv:2204.02311), appendix B.
-"""
+Model: model FLOPs utilisation (MFU) = the model's own floating-point operations / (NPUs x step time
+x peak); hardware FLOPs utilisation (HFU) counts those of recomputation too. Source: Chowdhery et
+al. 2022 (arXiv:2204.02311), appendix B."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OPTIMISTIC = 0.65
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates of a step; `tokens` is 0 where samples are no sequences, `utilisation` where the peak is not known."""
+    """Rates of a step; `tokens` is 0 where samples are no sequences, `utilisation` where the peak
+    is not known."""
 
     samples: float
     """A second."""

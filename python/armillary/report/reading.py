@@ -1,8 +1,7 @@
 """Reports back from their JSON, as `armillary run --json` writes them.
 
-Here: the check that a file is a report, down to what pages need of its configuration. Not here: what fields mean
-(`schema.py`, docs/report.md).
-"""
+Here: the check that a file is a report, down to what pages need of its configuration. Not here:
+what fields mean (`schema.py`, docs/report.md)."""
 
 from __future__ import annotations
 
@@ -109,7 +108,8 @@ class Asked(TypedDict):
 
 
 def read(path: str | os.PathLike[str]) -> Report:
-    """The report in the file `path`. Raises `InputError` naming the field that is none of a report."""
+    """The report in the file `path`. Raises `InputError` naming the field that is none of a
+    report."""
     return parse(documents.read_bytes(path, _HELP, MOST_BYTES), os.fspath(path))
 
 
@@ -119,14 +119,22 @@ def parse(text: bytes | str, name: str = "") -> Report:
         data = msgspec.json.decode(text)
         found = data.get("schema") if isinstance(data, dict) else None
         if found != SCHEMA:
-            raise InputError([Problem(name, "schema", f"is {found!r}, so this is no report", f"{SCHEMA}: {_HELP}")])
+            raise InputError(
+                [
+                    Problem(
+                        name, "schema", f"is {found!r}, so this is no report", f"{SCHEMA}: {_HELP}"
+                    )
+                ]
+            )
         report = msgspec.convert({"detail": None, **data}, Report)
         asked(report)
         documents.require_sound(report["config"], name)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError([Problem(name, "", f"is no report: {error}", _HELP)]) from None
     except RecursionError:
-        raise InputError([Problem(name, "", "is nested too deeply to be a report", _HELP)]) from None
+        raise InputError(
+            [Problem(name, "", "is nested too deeply to be a report", _HELP)]
+        ) from None
     if found := consistency.problems(report, name):
         raise InputError(found)
     return report

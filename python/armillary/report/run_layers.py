@@ -1,9 +1,9 @@
 """What each layer of a model computes and waits for, in the order of the model.
 
-Here: the charts and the table of layers. The pictures are those of the ASTRA-SIM papers: compute and exposed
-communication by layer (ISPASS 2020, Fig. 15; HOTI 2020, Figs. 12 and 13), raw communication by layer (ISPASS Figs. 13
-and 14, HOTI Fig. 11). Not here: classes of ranks (`run_where.py`).
-"""
+Here: the charts and the table of layers. The pictures are those of the ASTRA-SIM papers: compute
+and exposed communication by layer (ISPASS 2020, Fig. 15; HOTI 2020, Figs. 12 and 13), raw
+communication by layer (ISPASS Figs. 13 and 14, HOTI Fig. 11). Not here: classes of ranks
+(`run_where.py`)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,14 @@ _RAW_NOTE = "Raw: the times that communication was in flight, summed. Exposed: w
 def by_layer(report: Report, detail: Detail, scale: Scale) -> Section:
     """Every layer, as the mean rank that has it sees it."""
     rows = _rows(report, detail["layers"])
-    note = "Of the mean rank that has the layer." if len({row["rank_class"] for row in detail["layers"]}) > 1 else ""
-    exposed = Chart("layers", "Compute and exposed time by layer", rows, _exposed(scale, rows), note)
+    note = (
+        "Of the mean rank that has the layer."
+        if len({row["rank_class"] for row in detail["layers"]}) > 1
+        else ""
+    )
+    exposed = Chart(
+        "layers", "Compute and exposed time by layer", rows, _exposed(scale, rows), note
+    )
     raw = Chart("layer_communication", "Communication by layer", rows, _raw(scale, rows), _RAW_NOTE)
     return Section("Layers", [exposed, raw, _table(rows)], anchor="by-layer")
 
@@ -70,7 +76,9 @@ def _rows(report: Report, layers: Sequence[Layer]) -> list[dict[str, Any]]:
     return shown
 
 
-def _row(name: str, found: Sequence[Layer], report: Report, called: Sequence[str]) -> dict[str, Any]:
+def _row(
+    name: str, found: Sequence[Layer], report: Report, called: Sequence[str]
+) -> dict[str, Any]:
     """A layer of the mean rank of the classes that have it."""
     counts = [report["classes"][layer["rank_class"]]["count"] for layer in found]
     total = sum(counts) or 1
@@ -79,18 +87,25 @@ def _row(name: str, found: Sequence[Layer], report: Report, called: Sequence[str
         for key in _HEADS
     }
     where = (
-        called[found[0]["rank_class"]] if len(found) == 1 else counted(len(found), "class").replace("classs", "classes")
+        called[found[0]["rank_class"]]
+        if len(found) == 1
+        else counted(len(found), "class").replace("classs", "classes")
     )
     return {"layer": name, "where": where, **means}
 
 
 def _ordered(found: Sequence[str]) -> list[str]:
-    """Names that differ in a number at their end in order of that, those kinds in order of their first appearance."""
+    """Names that differ in a number at their end in order of that, those kinds in order of their
+    first appearance."""
     parted = {name: re.fullmatch(r"(.*?)(\d{0,9})", name, re.DOTALL) for name in found}
     kinds = {name: match[1] if match else name for name, match in parted.items()}
     place = {kind: i for i, kind in reversed(list(enumerate(kinds.values())))}
     return sorted(
-        found, key=lambda name: (place[kinds[name]], int((match[2] if (match := parted[name]) else "") or -1))
+        found,
+        key=lambda name: (
+            place[kinds[name]],
+            int((match[2] if (match := parted[name]) else "") or -1),
+        ),
     )
 
 
@@ -115,7 +130,10 @@ def _exposed(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             {"fold": fields, "as": ["field", "ns"]},
             scale.calculate("ns", "time"),
             {"calculate": f"({{{called}}})[datum.field]", "as": "part"},
-            {"calculate": f"indexof([{', '.join(repr(f) for f in fields)}], datum.field)", "as": "place"},
+            {
+                "calculate": f"indexof([{', '.join(repr(f) for f in fields)}], datum.field)",
+                "as": "place",
+            },
         ],
         "mark": "bar",
         "height": 240,
@@ -143,12 +161,17 @@ def _raw(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
 
     return {
-        "transform": [scale.calculate("comm_ns", "raw"), scale.calculate("exposed_comm_ns", "exposed")],
+        "transform": [
+            scale.calculate("comm_ns", "raw"),
+            scale.calculate("exposed_comm_ns", "exposed"),
+        ],
         "height": 240,
         "encoding": {
             "x": _axis(rows),
             "tooltip": tooltip(
-                "layer", ("raw", scale.axis("raw"), ",.4~r"), ("exposed", scale.axis("exposed"), ",.4~r")
+                "layer",
+                ("raw", scale.axis("raw"), ",.4~r"),
+                ("exposed", scale.axis("exposed"), ",.4~r"),
             ),
         },
         "layer": [bars("raw", 0.9), bars("exposed", 0.5)],
@@ -156,10 +179,13 @@ def _raw(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    columns = {key: head for key, head in _HEADS.items() if key in _ALWAYS or any(row[key] for row in rows)}
+    columns = {
+        key: head for key, head in _HEADS.items() if key in _ALWAYS or any(row[key] for row in rows)
+    }
     placed = len({row["where"] for row in rows}) > 1
     cells = [
-        [row["layer"], *([row["where"]] if placed else []), *(time(row[key], 3) for key in columns)] for row in rows
+        [row["layer"], *([row["where"]] if placed else []), *(time(row[key], 3) for key in columns)]
+        for row in rows
     ]
     heads = ["Layer", *(["Where"] if placed else []), *columns.values()]
     return Table("Layers of the model", heads, cells, labels=1 + placed)

@@ -1,8 +1,7 @@
 """How the network of a run is used: phases of collectives, dimensions over time, links.
 
-Queue and network delay by phase is Fig. 12b of the ASTRA-SIM paper (ISPASS 2020). Not here: what ranks wait for
-(`run_where.py`).
-"""
+Queue and network delay by phase is Fig. 12b of the ASTRA-SIM paper (ISPASS 2020). Not here: what
+ranks wait for (`run_where.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,10 @@ from .scale import Scale
 
 _PHASES = 20
 _LINKS = 20
-_DELAYS = {"waiting in queues": ("queue_ns", "#56b4e9"), "on the network": ("network_ns", "#d55e00")}
+_DELAYS = {
+    "waiting in queues": ("queue_ns", "#56b4e9"),
+    "on the network": ("network_ns", "#d55e00"),
+}
 
 
 def phases(report: Report) -> Section:
@@ -25,13 +27,19 @@ def phases(report: Report) -> Section:
     found = report["phases"]
     if not found:
         return Section("Phases of collectives", ["No collective went over the network."])
-    heaviest = sorted(found, key=lambda item: -item["count"] * (item["queue_ns"] + item["network_ns"]))[:_PHASES]
+    heaviest = sorted(
+        found, key=lambda item: -item["count"] * (item["queue_ns"] + item["network_ns"])
+    )[:_PHASES]
     shown = [item for item in found if item in heaviest]
     rows: list[dict[str, Any]] = [dict(item) for item in shown]
     scale = Scale.of(max(item["queue_ns"] + item["network_ns"] for item in shown))
     note = "P1 is the first phase of a chunk. Waiting before P1 is what ASTRA-sim calls P0, the ready queue."
-    chart = Chart("phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note)
-    cells = [[p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown]
+    chart = Chart(
+        "phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note
+    )
+    cells = [
+        [p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown
+    ]
     left = len(found) - len(shown)
     more = f"The heaviest; {number(left)} more are in the JSON." if left else ""
     table = Table("Phases", ["Phase", "Count", "Waiting", "On the network"], cells, more)
@@ -55,7 +63,9 @@ def _phase_spec(scale: Scale) -> dict[str, Any]:
             "x": {"field": "time", "type": "quantitative", "title": scale.axis("time")},
             "color": {"field": "delay", "type": "nominal", "title": None, "scale": palette},
             "order": {"field": "place"},
-            "tooltip": tooltip("name", "delay", ("time", scale.axis("time")), ("count", "count", ",")),
+            "tooltip": tooltip(
+                "name", "delay", ("time", scale.axis("time")), ("count", "count", ",")
+            ),
         },
     }
 
@@ -89,7 +99,8 @@ _UTILISATION = (
 
 
 def _bounds(report: Report) -> list[Part]:
-    """How long these bytes take at least, as they lie on the dimensions; no bound of other orders or algorithms."""
+    """How long these bytes take at least, as they lie on the dimensions; no bound of other orders
+    or algorithms."""
     step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
     if not bounds["dimension_ns"]:
         return []
@@ -109,7 +120,9 @@ def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
         palette = {"domain": list(busy), "range": PALETTE}
         spec = lines(report, scale, list(busy), palette, "share of NPUs", share_axis=True)
         rows = list(bins(report, detail, busy))
-        charts.append(Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY))
+        charts.append(
+            Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY)
+        )
     if any(map(any, waiting.values())):
         palette = {"domain": list(waiting), "range": PALETTE}
         spec = lines(report, scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
@@ -122,10 +135,16 @@ _BUSY = "The share of NPUs that have a chunk of a collective in a phase on the d
 
 
 def _named(report: Report, series: list[list[float]]) -> dict[str, list[float]]:
-    """Series by name of their dimension; where collectives run over other dimensions than the network's, by number."""
+    """Series by name of their dimension; where collectives run over other dimensions than the
+    network's, by number."""
     dims = report["dimensions"]
-    names = [item["name"] for item in dims] if len(dims) == len(series) else ["dimension"] * len(series)
-    return {column(f"{i} {name}"): values for i, (name, values) in enumerate(zip(names, series, strict=True), 1)}
+    names = (
+        [item["name"] for item in dims] if len(dims) == len(series) else ["dimension"] * len(series)
+    )
+    return {
+        column(f"{i} {name}"): values
+        for i, (name, values) in enumerate(zip(names, series, strict=True), 1)
+    }
 
 
 def _links(report: Report) -> list[Part]:
@@ -143,4 +162,8 @@ def _links(report: Report) -> list[Part]:
         ]
         for item in shown
     ]
-    return [Table("Busiest links", heads, cells, "Links used alike are one row; numbers are of each.")] if shown else []
+    return (
+        [Table("Busiest links", heads, cells, "Links used alike are one row; numbers are of each.")]
+        if shown
+        else []
+    )

@@ -1,9 +1,9 @@
 """The page of a run: headline, where the time goes and why, how the machine is used.
 
-Here: which sections it has, in which order, and the headline. Not here: the sections (`run_where.py`, `run_time.py`,
-`run_work.py`, `run_layers.py`, `run_network.py`, `platform_picture.py`), HTML (`markup.py`). A page is made of the
-report alone: its JSON makes it again.
-"""
+Here: which sections it has, in which order, and the headline. Not here: the sections
+(`run_where.py`, `run_time.py`, `run_work.py`, `run_layers.py`, `run_network.py`,
+`platform_picture.py`), HTML (`markup.py`). A page is made of the report alone: its JSON makes it
+again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def page(report: Report, verdict: str = "") -> Page:
 def glance(report: Report) -> str:
     """Headline, warnings and where the time goes, as HTML for a notebook."""
     config = asked(report)
-    facts = [f"{fact.label} {fact.value}" for fact in _facts(report, config, config["workload"].get("summary"))]
+    facts = [
+        f"{fact.label} {fact.value}"
+        for fact in _facts(report, config, config["workload"].get("summary"))
+    ]
     warnings = [f"Warning: {warning}" for warning in report["warnings"]]
     where = run_where.by_class(report, Scale.of(report["step_time_ns"]))
     return fragment([*warnings, ", ".join(facts), *where.parts])
@@ -53,8 +56,16 @@ def glance(report: Report) -> str:
 
 def _lead(report: Report, config: Asked) -> str:
     traces, summary = config["workload"].get("traces"), config["workload"].get("summary")
-    said = f"A training step on {counted(report['ranks'], 'NPU')}, network model: {config['backend']}."
-    origin = summary.model if summary and names.is_recorded(summary) else traces if summary is None else ""
+    said = (
+        f"A training step on {counted(report['ranks'], 'NPU')}, network model: {config['backend']}."
+    )
+    origin = (
+        summary.model
+        if summary and names.is_recorded(summary)
+        else traces
+        if summary is None
+        else ""
+    )
     return f"{said} Traces: {origin}." if origin else said
 
 
@@ -70,14 +81,20 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
     held = max((item["peak_memory_bytes"] for item in report["classes"]), default=0)
     if held:
         capacity = config["platform"]["npu"].get("memory_capacity_bytes")
-        yield Fact("Peak memory", size(held), f"of an NPU's {size(capacity)}" if capacity else "of an NPU")
+        yield Fact(
+            "Peak memory", size(held), f"of an NPU's {size(capacity)}" if capacity else "of an NPU"
+        )
 
 
 def _rates(found: rates.Rates) -> Iterator[Fact]:
     if found.tokens:
         yield Fact("Tokens/s", _rate(found.tokens), main=True)
     if found.utilisation:
-        note = "more than kernels reach: the NPU's efficiencies are missing" if found.is_optimistic else ""
+        note = (
+            "more than kernels reach: the NPU's efficiencies are missing"
+            if found.is_optimistic
+            else ""
+        )
         yield Fact("MFU", share(found.utilisation), note or "of the NPUs' peak", main=True)
         if found.hardware > found.utilisation:
             yield Fact("HFU", share(found.hardware), "with recomputation", main=True)
@@ -121,11 +138,17 @@ def _machine(machine: Machine) -> Table:
         rows.append(["Memory bandwidth of an NPU", bandwidth(speed / 1e9)])
     for i, dim in enumerate(machine["fabric"].get("dims") or [], 1):
         link, delay = bandwidth(dim["link_bandwidth"] / 1e9), time(dim["link_latency_ps"] / 1e3)
-        rows.append([f"Dimension {i}, {dim['block']}({number(dim['size'])})", f"{link} a link, {delay}"])
+        rows.append(
+            [f"Dimension {i}, {dim['block']}({number(dim['size'])})", f"{link} a link, {delay}"]
+        )
     return Table(machine["name"], ["Property", "Value"], rows)
 
 
 def _footer(report: Report) -> str:
     counts = report["counts"]
-    work = f"{counted(counts['operations'], 'operation')}, {counted(counts['transfers'], 'transfer')}"
-    return f"Armillary {report['version']}; {work}; seed {report['seed']}; digest {report['digest']}."
+    work = (
+        f"{counted(counts['operations'], 'operation')}, {counted(counts['transfers'], 'transfer')}"
+    )
+    return (
+        f"Armillary {report['version']}; {work}; seed {report['seed']}; digest {report['digest']}."
+    )

@@ -1,8 +1,8 @@
-"""What a run does over time: a lane a pipeline stage, what NPUs do, and how any chart over time is drawn.
+"""What a run does over time: a lane a pipeline stage, what NPUs do, and how any chart over time is
+drawn.
 
-Here: the Gantt chart, activity, and the axes that all charts over time share. Not here: the network over time
-(`run_network.py`), memory and the critical path over time (`run_work.py`).
-"""
+Here: the Gantt chart, activity, and the axes that all charts over time share. Not here: the network
+over time (`run_network.py`), memory and the critical path over time (`run_work.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .quantity import time
 from .scale import Scale
 
 NAMES = {"labelLimit": 0, "labelExpr": "truncate(datum.label, 44)"}
-"""An axis of names. To measure a text is what takes longest of drawing a chart, so they are cut by characters."""
+"""An axis of names. To measure a text is what takes longest of drawing a chart, so they are cut by
+characters."""
 KINDS = {
     "forward": "#0072b2",
     "backward": "#009e73",
@@ -42,7 +43,8 @@ _FEWEST = 60
 
 
 def over_time(report: Report, detail: Detail, scale: Scale) -> Section:
-    """Lanes of pipeline stages, and which share of NPUs computes, communicates, accesses memory, moment by moment."""
+    """Lanes of pipeline stages, and which share of NPUs computes, communicates, accesses memory,
+    moment by moment."""
     parts: list[Part] = [*_gantt(report, detail, scale), *_activity(report, detail, scale)]
     return Section("Over time", parts or ["Nothing ran."])
 
@@ -71,7 +73,8 @@ def _gantt(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
 
 
 def _coarse(bars: Sequence[GanttBar], most: int) -> list[GanttBar]:
-    """At most about `most` bars: so many neighbours of one kind become one, the closest and shortest first."""
+    """At most about `most` bars: so many neighbours of one kind become one, the closest and
+    shortest first."""
     pairs = [
         (after["start_ns"] - before["end_ns"], after["end_ns"] - before["start_ns"], i)
         for i, (before, after) in enumerate(pairwise(bars), 1)
@@ -103,8 +106,15 @@ def _lanes(report: Report, scale: Scale, rows: Sequence[dict[str, Any]]) -> dict
             "y": {"field": "lane", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
             "x": axis,
             "x2": {"field": "to"},
-            "color": {"field": "kind", "type": "nominal", "title": None, "scale": palette(KINDS, rows)},
-            "tooltip": tooltip("lane", "kind", "label", ("time", scale.axis("time")), ("from", scale.axis("from"))),
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "title": None,
+                "scale": palette(KINDS, rows),
+            },
+            "tooltip": tooltip(
+                "lane", "kind", "label", ("time", scale.axis("time")), ("from", scale.axis("from"))
+            ),
         },
     }
 
@@ -112,9 +122,15 @@ def _lanes(report: Report, scale: Scale, rows: Sequence[dict[str, Any]]) -> dict
 def palette(known: dict[str, str], rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     """A scale of colours for the kinds of some rows: known ones in their order, then the others."""
     there = {row["kind"]: None for row in rows}
-    kinds = [*(kind for kind in known if kind in there), *(kind for kind in there if kind not in known)]
+    kinds = [
+        *(kind for kind in known if kind in there),
+        *(kind for kind in there if kind not in known),
+    ]
     others = [kind for kind in kinds if kind not in known]
-    return {"domain": kinds, "range": [known.get(kind) or _OTHERS[others.index(kind) % len(_OTHERS)] for kind in kinds]}
+    return {
+        "domain": kinds,
+        "range": [known.get(kind) or _OTHERS[others.index(kind) % len(_OTHERS)] for kind in kinds],
+    }
 
 
 def _activity(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
@@ -142,17 +158,30 @@ def column(name: str) -> str:
     return re.sub(r"[^\w() ,-]", "_", name)
 
 
-def bins(report: Report, detail: Detail, series: dict[str, list[float]]) -> Iterator[dict[str, float]]:
+def bins(
+    report: Report, detail: Detail, series: dict[str, list[float]]
+) -> Iterator[dict[str, float]]:
     """One row a bin, with its start and, once more, one at the end of the step."""
     count = max((len(values) for values in series.values()), default=0)
     for i in range(count):
-        yield {"start_ns": round(i * detail["bin_ns"], 3), **{n: round(v[i], 5) for n, v in series.items()}}
+        yield {
+            "start_ns": round(i * detail["bin_ns"], 3),
+            **{n: round(v[i], 5) for n, v in series.items()},
+        }
     if count:
-        yield {"start_ns": report["step_time_ns"], **{n: round(v[-1], 5) for n, v in series.items()}}
+        yield {
+            "start_ns": report["step_time_ns"],
+            **{n: round(v[-1], 5) for n, v in series.items()},
+        }
 
 
 def lines(
-    report: Report, scale: Scale, fields: Sequence[str], colours: dict[str, Any], title: str, share_axis: bool
+    report: Report,
+    scale: Scale,
+    fields: Sequence[str],
+    colours: dict[str, Any],
+    title: str,
+    share_axis: bool,
 ) -> dict[str, Any]:
     """Steps over time, one line a field of rows as `bins` makes them."""
     y: dict[str, Any] = {"field": "value", "type": "quantitative", "title": title}
@@ -161,8 +190,11 @@ def lines(
     return _steps(report, scale, fields, colours, {"type": "line", "strokeWidth": 1.3}, y, title)
 
 
-def stacked(report: Report, scale: Scale, fields: Sequence[str], colours: dict[str, Any], title: str) -> dict[str, Any]:
-    """Shares that sum to 1 over time, one on the other, one a field of rows as `bins` makes them."""
+def stacked(
+    report: Report, scale: Scale, fields: Sequence[str], colours: dict[str, Any], title: str
+) -> dict[str, Any]:
+    """Shares that sum to 1 over time, one on the other, one a field of rows as `bins` makes
+    them."""
     y: dict[str, Any] = {"field": "value", "type": "quantitative", "title": title, "stack": "zero"}
     y |= {"axis": {"format": "%"}, "scale": {"domainMin": 0, "domainMax": 1}}
     spec = _steps(report, scale, fields, colours, {"type": "area", "line": False}, y, title)
@@ -185,13 +217,22 @@ def _steps(
     params, axis = zoomed(scale.axis("time"), "time", report["step_time_ns"] / scale.ns)
     return {
         "params": params,
-        "transform": [{"fold": list(fields), "as": ["what", "value"]}, scale.calculate("start_ns", "time")],
+        "transform": [
+            {"fold": list(fields), "as": ["what", "value"]},
+            scale.calculate("start_ns", "time"),
+        ],
         "mark": {**mark, "interpolate": "step-after", "clip": True},
         "height": 190,
         "encoding": {
             "x": axis,
             "y": y,
-            "color": {"field": "what", "type": "nominal", "title": None, "sort": None, "scale": colours},
+            "color": {
+                "field": "what",
+                "type": "nominal",
+                "title": None,
+                "sort": None,
+                "scale": colours,
+            },
             "tooltip": tooltip("what", ("time", scale.axis("time")), ("value", title, ".3~r")),
         },
     }
@@ -200,5 +241,11 @@ def _steps(
 def tooltip(*fields: str | tuple[str, ...]) -> list[dict[str, str]]:
     """Tooltips of a chart: a field, or field, title and format."""
     keys = ("field", "title", "format")
-    entries = [dict(zip(keys, (field,) if isinstance(field, str) else field, strict=False)) for field in fields]
-    return [{"format": ",.4~r"} | entry if entry["field"] in {"time", "from"} else entry for entry in entries]
+    entries = [
+        dict(zip(keys, (field,) if isinstance(field, str) else field, strict=False))
+        for field in fields
+    ]
+    return [
+        {"format": ",.4~r"} | entry if entry["field"] in {"time", "from"} else entry
+        for entry in entries
+    ]

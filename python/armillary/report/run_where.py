@@ -1,8 +1,8 @@
 """Where the time of a step goes: by class of ranks.
 
-Here: the parts that sum to the step, with their colours, and the first section of a run's page. Not here: layers
-(`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and memory (`run_work.py`).
-"""
+Here: the parts that sum to the step, with their colours, and the first section of a run's page. Not
+here: layers (`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and
+memory (`run_work.py`)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,23 @@ def by_class(report: Report, scale: Scale) -> Section:
     rows = _class_rows(report, step)
     parts = present(PARTS, rows)
     long = [
-        {"class": row["class"], "npus": row["npus"], "part": part, "ns": row[field], "share": row[field] / step}
+        {
+            "class": row["class"],
+            "npus": row["npus"],
+            "part": part,
+            "ns": row[field],
+            "share": row[field] / step,
+        }
         for row in rows
         for part, (field, _) in parts.items()
     ]
-    chart = Chart("classes", "Parts of the step by class of ranks", long, _class_spec(scale, parts), _symmetry(report))
+    chart = Chart(
+        "classes",
+        "Parts of the step by class of ranks",
+        long,
+        _class_spec(scale, parts),
+        _symmetry(report),
+    )
     return Section("Where the time goes", [chart, _class_table(report, rows, parts, step)])
 
 
@@ -59,7 +71,12 @@ def _class_table(
         ]
         for row in rows
     ]
-    heads = ["Class", *(["Ranks"] if labelled else []), "NPUs", *(part.capitalize() for part in parts)]
+    heads = [
+        "Class",
+        *(["Ranks"] if labelled else []),
+        "NPUs",
+        *(part.capitalize() for part in parts),
+    ]
     note = "Classes that differ by less than 0.1% of the step are one row, their mean; the JSON has each."
     note = note if len(rows) < len(report["classes"]) else ""
     return Table("By class of ranks", heads, cells, note, labels=1 + labelled)
@@ -78,7 +95,10 @@ def _class_rows(report: Report, step: float) -> list[dict[str, Any]]:
             groups.append([item])
         else:
             rest.append(item)
-    rows = [_class_row(_more(called[id(group[0])], group), _more(group[0]["ranks"], group), group) for group in groups]
+    rows = [
+        _class_row(_more(called[id(group[0])], group), _more(group[0]["ranks"], group), group)
+        for group in groups
+    ]
     return [*rows, _class_row(f"{len(rest)} more classes", "", rest)] if rest else rows
 
 
@@ -92,7 +112,12 @@ def _more(name: str, group: Sequence[Class]) -> str:
 
 
 def _class_row(name: str, ranks: str, group: Sequence[Class]) -> dict[str, Any]:
-    return {"class": name, "ranks": ranks, "npus": sum(item["count"] for item in group), **mean(group)}
+    return {
+        "class": name,
+        "ranks": ranks,
+        "npus": sum(item["count"] for item in group),
+        **mean(group),
+    }
 
 
 def mean(classes: Sequence[Class]) -> dict[str, float]:
@@ -104,25 +129,42 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
     }
 
 
-def present(parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Without memory where a kind of it is not accessed, and without launches and host where none is waited for."""
+def present(
+    parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]
+) -> dict[str, tuple[str, str]]:
+    """Without memory where a kind of it is not accessed, and without launches and host where none
+    is waited for."""
     seldom = ("memory", "launches", "host")
-    used = {part for part, (field, _) in parts.items() if not part.endswith(seldom) or any(row[field] for row in rows)}
+    used = {
+        part
+        for part, (field, _) in parts.items()
+        if not part.endswith(seldom) or any(row[field] for row in rows)
+    }
     return {part: entry for part, entry in parts.items() if part in used}
 
 
 def _class_spec(scale: Scale, parts: dict[str, tuple[str, str]]) -> dict[str, Any]:
     order = ", ".join(f"'{part}'" for part in parts)
-    axis = {"field": "time", "type": "quantitative", "title": scale.axis("time"), "scale": {"nice": False}}
+    axis = {
+        "field": "time",
+        "type": "quantitative",
+        "title": scale.axis("time"),
+        "scale": {"nice": False},
+    }
     return {
-        "transform": [scale.calculate("ns", "time"), {"calculate": f"indexof([{order}], datum.part)", "as": "place"}],
+        "transform": [
+            scale.calculate("ns", "time"),
+            {"calculate": f"indexof([{order}], datum.part)", "as": "place"},
+        ],
         "mark": "bar",
         "encoding": {
             "y": {"field": "class", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
             "x": axis,
             "color": {"field": "part", "type": "nominal", "title": None, "scale": colours(parts)},
             "order": {"field": "place"},
-            "tooltip": tooltip("class", "npus", "part", ("time", scale.axis("time")), ("share", "share", ".1%")),
+            "tooltip": tooltip(
+                "class", "npus", "part", ("time", scale.axis("time")), ("share", "share", ".1%")
+            ),
         },
     }
 

@@ -1,7 +1,8 @@
-"""What a run does operation by operation: the critical path, the operations by cost, the memory that ranks need.
+"""What a run does operation by operation: the critical path, the operations by cost, the memory
+that ranks need.
 
-Not here: classes of ranks (`run_where.py`), layers (`run_layers.py`), the network (`run_network.py`).
-"""
+Not here: classes of ranks (`run_where.py`), layers (`run_layers.py`), the network
+(`run_network.py`)."""
 
 from __future__ import annotations
 
@@ -54,9 +55,7 @@ def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
     return Section("Critical path", [_PATH, *_path_over_time(report, detail, scale), *tables])
 
 
-_PATH = (
-    "The chain of operations, without a gap, that the step takes as long as. Only less of these makes the step shorter."
-)
+_PATH = "The chain of operations, without a gap, that the step takes as long as. Only less of these makes the step shorter."
 _SUMS = (("By kind", "by_kind"), ("By layer", "by_layer"), ("By cause", "by_cause"))
 
 
@@ -76,20 +75,35 @@ def _shares(detail: Detail) -> dict[str, list[float]]:
     """Share of each kind in the path's time of each bin."""
     series = detail["critical_path"]["over_time"]
     totals = [sum(each) or 1.0 for each in zip(*(item["ns"] for item in series), strict=True)]
-    return {column(item["kind"]): [ns / total for ns, total in zip(item["ns"], totals, strict=True)] for item in series}
+    return {
+        column(item["kind"]): [ns / total for ns, total in zip(item["ns"], totals, strict=True)]
+        for item in series
+    }
 
 
 def _operations_of(path: CriticalPath, step: float) -> Table:
     cells = [
-        [item["name"], item["kind"], number(item["count"]), time(item["ns"]), share(item["ns"] / step), item["cause"]]
+        [
+            item["name"],
+            item["kind"],
+            number(item["count"]),
+            time(item["ns"]),
+            share(item["ns"] / step),
+            item["cause"],
+        ]
         for item in path["by_operation"]
     ]
     heads = ["Operation", "Kind", "Parts", "Time", "Share", "Mostly began after"]
-    return Table("Operations on the path", heads, cells, "A star stands for the numbers in a name.", labels=2)
+    return Table(
+        "Operations on the path", heads, cells, "A star stands for the numbers in a name.", labels=2
+    )
 
 
 def _sums(title: str, parts: list[PathPart], step: float) -> Table:
-    cells = [[part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)] for part in parts]
+    cells = [
+        [part["name"], number(part["count"]), time(part["ns"]), share(part["ns"] / step)]
+        for part in parts
+    ]
     head = "Began after" if title == "By cause" else title.removeprefix("By ").capitalize()
     return Table(title, [head, "Parts", "Time", "Share"], cells, shown=8)
 
@@ -126,7 +140,9 @@ _COST = (
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
     """What NPUs hold at their peak and over time, beside what they have."""
-    parts = [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
+    parts = (
+        [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
+    )
     return Section("Memory", parts) if parts else None
 
 
@@ -140,7 +156,14 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
     called = names.classes(classes)
     held = {column(called[item["rank_class"]]): [b / 1e9 for b in item["bytes"]] for item in shown}
     capacity = npu.get("memory_capacity_bytes")
-    spec = lines(report, scale, list(held), {"domain": list(held), "range": PALETTE}, "GB of an NPU", share_axis=False)
+    spec = lines(
+        report,
+        scale,
+        list(held),
+        {"domain": list(held), "range": PALETTE},
+        "GB of an NPU",
+        share_axis=False,
+    )
     rows = list(bins(report, detail, held))
     note = "Parameters, gradients and optimizer state throughout, activations as they are kept and freed."
     more = f" An NPU has {size(capacity)}." if capacity else ""
@@ -153,12 +176,20 @@ def _peak(summary: Summary, npu: Npu) -> list[Part]:
     if not classes:
         return []
     shown = classes[:_RANKS]
-    rows = [{"ranks": item.name, **{f"{part}_bytes": getattr(item.memory, part) for part in _HELD}} for item in shown]
+    rows = [
+        {"ranks": item.name, **{f"{part}_bytes": getattr(item.memory, part) for part in _HELD}}
+        for item in shown
+    ]
     capacity = npu.get("memory_capacity_bytes")
     limit = f"The line is what an NPU has, {size(capacity)}." if capacity else ""
     chart = Chart("memory", "Peak memory of an NPU", rows, _memory_spec(capacity), limit)
     cells = [
-        [item.name, number(item.ranks), *(size(getattr(item.memory, part)) for part in _HELD), size(item.memory.total)]
+        [
+            item.name,
+            number(item.ranks),
+            *(size(getattr(item.memory, part)) for part in _HELD),
+            size(item.memory.total),
+        ]
         for item in shown
     ]
     heads = ["Ranks", "NPUs", *(part.capitalize() for part in _HELD), "Total"]
@@ -192,5 +223,8 @@ def _memory_spec(capacity: float | None) -> dict[str, Any]:
     }
     if not capacity:
         return bars
-    rule = {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"x": {"datum": capacity / 1e9}}}
+    rule = {
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": {"x": {"datum": capacity / 1e9}},
+    }
     return {"layer": [bars, rule]}

@@ -1,7 +1,7 @@
 """A study as charts and as a page: the paper's numbers beside ours.
 
-Not here: what a study runs (`studies`), its table on a terminal (`study.py`), charts of one study's own (that study).
-"""
+Not here: what a study runs (`studies`), its table on a terminal (`study.py`), charts of one study's
+own (that study)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ COLOURS = {"domain": [PAPER, OURS], "range": ["#8c8c8c", "#0072b2"]}
 def charts(study: Json) -> list[Chart]:
     """Paper and ours side by side, a chart for each unit; `study` as its JSON has it."""
     rows: list[Json] = study["rows"]
-    return [_chart(study, unit, [row for row in rows if row["unit"] == unit]) for unit in _units(rows)]
+    return [
+        _chart(study, unit, [row for row in rows if row["unit"] == unit]) for unit in _units(rows)
+    ]
 
 
 def page(study: Json, drawn: Sequence[Chart]) -> Page:
     """The study with its figures, its table, and the reasons of each row."""
     rows: list[Json] = study["rows"]
     cells = [[row["setup"], row["backend"], *terminal.cells(row), row["why"]] for row in rows]
-    table = Table("Paper and ours", ("Setup", "Backend", "Paper", "Ours", "Ratio", "Why"), cells, labels=2)
+    table = Table(
+        "Paper and ours", ("Setup", "Backend", "Paper", "Ours", "Ratio", "Why"), cells, labels=2
+    )
     title = f"{study['study'].upper()}: {study['title']}"
     sections = [Section("Figures", list(drawn)), Section("Numbers", [table])]
     footer = f"Armillary {study['version']}, armillary study {study['study'].upper()}"
@@ -44,7 +48,11 @@ def _units(rows: Sequence[Json]) -> list[str]:
 def _chart(study: Json, unit: str, rows: Sequence[Json]) -> Chart:
     several = len({row["backend"] for row in rows}) > 1
     records = [
-        {"setup": f"{row['setup']}, {row['backend']}" if several else row["setup"], "of": of, "value": row[of]}
+        {
+            "setup": f"{row['setup']}, {row['backend']}" if several else row["setup"],
+            "of": of,
+            "value": row[of],
+        }
         for row in rows
         for of in (PAPER, OURS)
         if row[of] is not None

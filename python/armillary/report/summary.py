@@ -1,4 +1,5 @@
-"""A generated workload on a terminal: what it is, what a rank of each kind computes, sends and keeps."""
+"""A generated workload on a terminal: what it is, what a rank of each kind computes, sends and
+keeps."""
 
 from __future__ import annotations
 
@@ -24,22 +25,30 @@ def show(summary: Summary, workload: Workload, console: Console) -> None:
 
 
 def rates(found: Rates | None) -> list[str]:
-    """Samples and tokens a second, FLOP/s of an NPU and its share of the peak, where known: MFU and HFU."""
+    """Samples and tokens a second, FLOP/s of an NPU and its share of the peak, where known: MFU and
+    HFU."""
     if found is None:
         return []
     tokens = f", {rate(found.tokens)} tokens/s" if found.tokens else ""
     lines = [f"{rate(found.samples)} samples/s{tokens}, {operations(found.flops)}/s an NPU"]
     if found.utilisation:
-        again = "" if found.hardware <= found.utilisation else f", {share(found.hardware)} with recomputation (HFU)"
+        again = (
+            ""
+            if found.hardware <= found.utilisation
+            else f", {share(found.hardware)} with recomputation (HFU)"
+        )
         lines[0] += f", {share(found.utilisation)} of its peak (MFU){again}"
     if found.is_optimistic:
-        lines.append("more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)")
+        lines.append(
+            "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)"
+        )
     return lines
 
 
 def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
     yield Text(summary.model, "bold green").append(
-        f"  {summary.family}, {counted(summary.ranks, 'rank')}, {counted(workload.programs, 'program')}", "default"
+        f"  {summary.family}, {counted(summary.ranks, 'rank')}, {counted(workload.programs, 'program')}",
+        "default",
     )
     yield from _facts(summary)
     yield from _heading("Operations of a rank in a step, and its peak memory")
@@ -63,20 +72,47 @@ def _facts(summary: Summary) -> Iterator[RenderableType]:
         yield Text(f"  bubble       {share(summary.bubble)} of a step")
 
 
-def _alike(classes: Sequence[RankClass], what: Callable[[RankClass], Hashable]) -> list[tuple[str, int, RankClass]]:
-    """Those of which `what` is the same as one: their names, ranks, one of them; in the order of the first of each."""
+def _alike(
+    classes: Sequence[RankClass], what: Callable[[RankClass], Hashable]
+) -> list[tuple[str, int, RankClass]]:
+    """Those of which `what` is the same as one: their names, ranks, one of them; in the order of
+    the first of each."""
     rows: dict[Hashable, list[RankClass]] = {}
     for item in classes:
         rows.setdefault(what(item), []).append(item)
-    return [(spans([item.name for item in same]), sum(item.ranks for item in same), same[0]) for same in rows.values()]
+    return [
+        (spans([item.name for item in same]), sum(item.ranks for item in same), same[0])
+        for same in rows.values()
+    ]
 
 
 def _memory(classes: Sequence[RankClass]) -> Table:
-    table = _table("Ranks", "NPUs", "Operations", "Weights", "Gradients", "Optimizer", "Activ.", "Temp.", "Memory")
-    for name, ranks, item in _alike(classes, lambda item: (item.operations, item.memory))[:_CLASSES]:
+    table = _table(
+        "Ranks",
+        "NPUs",
+        "Operations",
+        "Weights",
+        "Gradients",
+        "Optimizer",
+        "Activ.",
+        "Temp.",
+        "Memory",
+    )
+    for name, ranks, item in _alike(classes, lambda item: (item.operations, item.memory))[
+        :_CLASSES
+    ]:
         kept = item.memory
-        parts = (kept.weights, kept.gradients, kept.optimizer, kept.activations, kept.temporary, kept.total)
-        table.add_row(name, number(ranks), operations(item.operations), *(size(part) for part in parts))
+        parts = (
+            kept.weights,
+            kept.gradients,
+            kept.optimizer,
+            kept.activations,
+            kept.temporary,
+            kept.total,
+        )
+        table.add_row(
+            name, number(ranks), operations(item.operations), *(size(part) for part in parts)
+        )
     return table
 
 
@@ -85,7 +121,9 @@ def _volumes(classes: Sequence[RankClass]) -> Table:
     for name, _, item in _alike(classes, lambda item: item.volumes)[:_CLASSES]:
         for i, volume in enumerate(item.volumes):
             group = volume.group or ("" if volume.kind == "send" else "all")
-            table.add_row("" if i else name, group, volume.kind, number(volume.count), size(volume.bytes))
+            table.add_row(
+                "" if i else name, group, volume.kind, number(volume.count), size(volume.bytes)
+            )
     return table
 
 

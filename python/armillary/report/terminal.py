@@ -1,8 +1,7 @@
 """How anything drawn reaches the terminal, or the file that stands in for it.
 
-A table that is wider than that wraps its names, at places where a name may break. If that is not enough its columns go
-on below, next to the names again. Numbers and their units are never cut.
-"""
+A table that is wider than that wraps its names, at places where a name may break. If that is not
+enough its columns go on below, next to the names again. Numbers and their units are never cut."""
 
 from __future__ import annotations
 
@@ -28,14 +27,21 @@ _PIECE = re.compile(r"[^\s._/,:>-]*(?:[\s._/,:>-]+|$)")
 
 
 class Terminal(Console):
-    """A console that shows control characters instead of sending them, and fits tables to its width."""
+    """A console that shows control characters instead of sending them, and fits tables to its
+    width."""
 
-    def __init__(self, file: TextIO | None = None, width: int | None = None, stderr: bool = False) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, file=file, width=width, stderr=stderr)
+    def __init__(
+        self, file: TextIO | None = None, width: int | None = None, stderr: bool = False
+    ) -> None:
+        super().__init__(
+            highlight=False, markup=False, emoji=False, file=file, width=width, stderr=stderr
+        )
         if width is None and not self.is_terminal and "COLUMNS" not in self._environ:
             self.width = WIDTH
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
         """As rich does, with every text made visible."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
@@ -48,7 +54,8 @@ class Terminal(Console):
 
 
 def emit(console: Console, parts: Iterable[RenderableType]) -> None:
-    """Prints `parts`: tables fit the width, lines of text are never broken, no line ends in blanks."""
+    """Prints `parts`: tables fit the width, lines of text are never broken, no line ends in
+    blanks."""
     with console.capture() as captured:
         for whole in parts:
             for part in fitted(whole, console.width):
@@ -59,7 +66,11 @@ def emit(console: Console, parts: Iterable[RenderableType]) -> None:
 
 def fitted(part: RenderableType, width: int) -> Iterator[RenderableType]:
     """`part`, or if it is a table wider than `width`, the tables that show all of it."""
-    around = (part.top, part.right, part.bottom, part.left) if isinstance(part, Padding) else (0, 0, 0, 0)
+    around = (
+        (part.top, part.right, part.bottom, part.left)
+        if isinstance(part, Padding)
+        else (0, 0, 0, 0)
+    )
     inner = part.renderable if isinstance(part, Padding) else part
     if not isinstance(inner, Table):
         yield part
@@ -78,7 +89,9 @@ class _Uncut:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         needed = console.measure(self.part, options=options.update(max_width=_ENDLESS)).maximum
-        yield from console.render(self.part, options.update(max_width=max(options.max_width, needed)))
+        yield from console.render(
+            self.part, options.update(max_width=max(options.max_width, needed))
+        )
 
 
 _ENDLESS = 100_000
@@ -103,7 +116,9 @@ def _tables(table: Table, width: int) -> Iterator[Table]:
         _wrap(names, max(room, width // 2), gap)
     labels = sum(column.width + gap for column in names)
     for chosen in _groups(numbers, width - labels + gap, gap):
-        yield _assembled(table, [column for column in columns if column.is_name or column in chosen])
+        yield _assembled(
+            table, [column for column in columns if column.is_name or column in chosen]
+        )
 
 
 class _Cells:
@@ -114,14 +129,18 @@ class _Cells:
         self.is_name = column.justify == "left" and not column.no_wrap
         self.head = column.header if with_head else ""
         self.cells = [_text(cell) for cell in column.cells]
-        self.narrowest = max((cell_len(piece) for text in self._texts() for piece in _pieces(text.plain)), default=0)
+        self.narrowest = max(
+            (cell_len(piece) for text in self._texts() for piece in _pieces(text.plain)), default=0
+        )
         self.width = self._width()
 
     def _texts(self) -> list[Text]:
         return [*self.cells, _text(self.head)]
 
     def _width(self) -> int:
-        return max((cell_len(line) for text in self._texts() for line in text.plain.split("\n")), default=0)
+        return max(
+            (cell_len(line) for text in self._texts() for line in text.plain.split("\n")), default=0
+        )
 
     def wrap(self, width: int) -> None:
         """Breaks every cell so that it is at most `width` wide, if its pieces are."""
@@ -192,7 +211,9 @@ def _assembled(like: Table, columns: Sequence[_Cells]) -> Table:
         show_header=like.show_header,
     )
     for each in columns:
-        table.add_column(each.column.header, justify=each.column.justify, style=each.column.style, no_wrap=True)
+        table.add_column(
+            each.column.header, justify=each.column.justify, style=each.column.style, no_wrap=True
+        )
     for row in zip(*(each.cells for each in columns), strict=True):
         table.add_row(*row)
     return table

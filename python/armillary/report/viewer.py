@@ -1,7 +1,8 @@
-"""The script that makes charts of a page interactive, kept in the user's cache: making it takes a second.
+"""The script that makes charts of a page interactive, kept in the user's cache: making it takes a
+second.
 
-Here: Vega, Vega-Lite and Vega-Embed as one text, from vl-convert. Not here: what a page does with it (`page.js`).
-"""
+Here: Vega, Vega-Lite and Vega-Embed as one text, from vl-convert. Not here: what a page does with
+it (`page.js`)."""
 
 from __future__ import annotations
 
@@ -55,4 +56,8 @@ def cache_directory() -> Path:
 
 def _safe(text: str) -> str:
     """The script as it may stand within HTML: nothing in it opens or ends an element."""
-    return text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--").replace("<script", "\\x3cscript")
+    return (
+        text.replace("</script", "<\\/script")
+        .replace("<!--", "\\x3c!--")
+        .replace("<script", "\\x3cscript")
+    )

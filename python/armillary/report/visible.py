@@ -1,8 +1,7 @@
 """Text that shows what it holds: control and direction characters as escapes.
 
-Names come from files of others. Raw, an escape character in one changes a terminal's title or colours, and U+202E turns
-the rest of a line around (CVE-2021-42574).
-"""
+Names come from files of others. Raw, an escape character in one changes a terminal's title or
+colours, and U+202E turns the rest of a line around (CVE-2021-42574)."""
 
 from __future__ import annotations
 
@@ -31,12 +30,14 @@ _ESCAPES = {code: _escape(code) for first, last in _RANGES for code in range(fir
 
 
 def visible(text: str) -> str:
-    """`text` with control characters, direction marks and lone surrogates as `\\x1b`, `\\u202e`; tabs stay."""
+    """`text` with control characters, direction marks and lone surrogates as `\\x1b`, `\\u202e`;
+    tabs stay."""
     return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
 
 
 def visible_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same data with every text in it made `visible`, keys too: charts abort the process on what XML forbids."""
+    """The same data with every text in it made `visible`, keys too: charts abort the process on
+    what XML forbids."""
     return {visible(key): _each(value) for key, value in data.items()}
 
 

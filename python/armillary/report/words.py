@@ -1,4 +1,5 @@
-"""A page on a terminal, or as plain text: what stands on it in words and tables, without its drawings."""
+"""A page on a terminal, or as plain text: what stands on it in words and tables, without its
+drawings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Studies: a table or figure of a paper each, rerun and printed as paper, ours, ratio. One study one file.
+"""Studies: a table or figure of a paper each, rerun and printed as paper, ours, ratio. One study
+one file.
 
-Here: which there are. Not here: what a study and its rows are (`study`), what each does (`d6`, ...).
-"""
+Here: which there are. Not here: what a study and its rows are (`study`), what each does (`d6`,
+...)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def study(name: str) -> Study:
     """The study `name`. Raises `InputError` when there is none."""
     if name.lower() not in STUDIES:
         near = difflib.get_close_matches(name.lower(), STUDIES, n=3)
-        raise InputError([Problem("", "study", f"there is no study {name!r}", ", ".join(near or STUDIES))])
+        raise InputError(
+            [Problem("", "study", f"there is no study {name!r}", ", ".join(near or STUDIES))]
+        )
     found: Study = importlib.import_module(f".{name.lower()}", __package__).STUDY
     return found
 

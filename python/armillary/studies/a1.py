@@ -1,4 +1,5 @@
-"""A1: an all-reduce on wafers and conventional systems of growing size (ASTRA-sim 2.0, Table IV)."""
+"""A1: an all-reduce on wafers and conventional systems of growing size (ASTRA-sim 2.0, Table
+IV)."""
 
 from __future__ import annotations
 
@@ -70,16 +71,21 @@ def time(sizes: Sequence[int], backend: str, settings: dict[str, object]) -> Tim
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """Times without and with latencies, messages, and the gain, on the network the paper ran: the analytical one."""
+    """Times without and with latencies, messages, and the gain, on the network the paper ran: the
+    analytical one."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
 def _rows(backend: str) -> list[Row]:
     found = {sizes: time(sizes, backend, {}) for sizes in TABLE}
     late = {sizes: time(sizes, backend, dict(LATENCIES)) for sizes in TABLE}
-    times = [Row(_name(sizes), backend, us, found[sizes].us, "us", BARE) for sizes, (_, us) in TABLE.items()]
+    times = [
+        Row(_name(sizes), backend, us, found[sizes].us, "us", BARE)
+        for sizes, (_, us) in TABLE.items()
+    ]
     times += [
-        Row(f"{_name(sizes)}, latencies", backend, us, late[sizes].us, "us", SET) for sizes, (_, us) in TABLE.items()
+        Row(f"{_name(sizes)}, latencies", backend, us, late[sizes].us, "us", SET)
+        for sizes, (_, us) in TABLE.items()
     ]
     messages = [
         Row(f"{_name(sizes)}, dimension {dim}", backend, paper, ours, "MB", SENT)

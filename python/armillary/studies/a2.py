@@ -29,28 +29,30 @@ MEASURED: dict[int, dict[int, float]] = {
         1024: 13969.0,
     },
 }  # fmt: skip
-"""GPUs -> 2^20 bytes -> microseconds out of place: nccl-tests on 8 V100 SXM2 with NVLink 2, by the authors of vTrain
-(VIA-Research/vTrain, `trace/v100/AR_GPU4_1M_1024M_LUT` and `AR_GPU8_1M_1024M_LUT`, commit f8dda847)."""
+"""GPUs -> 2^20 bytes -> microseconds out of place: nccl-tests on 8 V100 SXM2 with NVLink 2, by the
+authors of vTrain (VIA-Research/vTrain, `trace/v100/AR_GPU4_1M_1024M_LUT` and
+`AR_GPU8_1M_1024M_LUT`, commit f8dda847)."""
 
 LINKS = {4: 100, 8: 150}
-"""GPUs -> GB/s an NPU of the rings that NCCL finds: of six links of 25 GB/s, four lead to the other GPUs of a quad."""
+"""GPUs -> GB/s an NPU of the rings that NCCL finds: of six links of 25 GB/s, four lead to the other
+GPUs of a quad."""
 
 REACHED = 0.897
-"""Of the links what NCCL reaches in the largest measurement on 8 GPUs: 134.5 of 150 GB/s of bus bandwidth."""
+"""Of the links what NCCL reaches in the largest measurement on 8 GPUs: 134.5 of 150 GB/s of bus
+bandwidth."""
 
-FIGURE = (
-    "the figure prints no numbers, and its measurements are not published; ours is 2 (n - 1) / n bytes over 150 GB/s"
-)
+FIGURE = "the figure prints no numbers, and its measurements are not published; ours is 2 (n - 1) / n bytes over 150 GB/s"
 EIGHT = "8 GPUs fill all six links, 150 GB/s; on the wire NCCL reaches 134 of them, which a bandwidth of 150 leaves out"
-FOUR = "4 GPUs of this machine have rings over four of six links, 100 GB/s, of which NCCL reaches 85"
-SHARE = "one factor on the links for all rows, 0.897, from the largest measurement on 8 GPUs alone: protocol, packets"
-MEAN = (
-    "the paper's machines, 4 and 16 V100 on rings of 150 GB/s, are not those measured here: no sweep of such is public"
+FOUR = (
+    "4 GPUs of this machine have rings over four of six links, 100 GB/s, of which NCCL reaches 85"
 )
+SHARE = "one factor on the links for all rows, 0.897, from the largest measurement on 8 GPUs alone: protocol, packets"
+MEAN = "the paper's machines, 4 and 16 V100 on rings of 150 GB/s, are not those measured here: no sweep of such is public"
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """The figure's curves by the model, then measured times of another V100 machine and the mean error on them."""
+    """The figure's curves by the model, then measured times of another V100 machine and the mean
+    error on them."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
@@ -61,7 +63,14 @@ def _rows(backend: str) -> list[Row]:
         for size in SIZES
     ]
     measured = [
-        Row(f"{gpus} V100, {size} MB, measured", backend, us, time(gpus, size, LINKS[gpus], backend), "us", why)
+        Row(
+            f"{gpus} V100, {size} MB, measured",
+            backend,
+            us,
+            time(gpus, size, LINKS[gpus], backend),
+            "us",
+            why,
+        )
         for gpus, why in ((8, EIGHT), (4, FOUR))
         for size, us in MEASURED[gpus].items()
     ]
@@ -83,9 +92,19 @@ def error(share: float, backend: str) -> float:
 
 
 def time(gpus: int, size: int, gigabytes: float, backend: str) -> float:
-    """Microseconds of a ring all-reduce of `size` * 2^20 bytes at `gigabytes` GB/s an NPU and direction."""
-    settings: dict[str, object] = {"collectives.all_reduce": "ring", "scheduler.endpoint_delay": "0 ns"}
-    platform = Platform(f"Ring({gpus})", bandwidth=f"{gigabytes} GB/s", latency="600 ns", per="link", settings=settings)
+    """Microseconds of a ring all-reduce of `size` * 2^20 bytes at `gigabytes` GB/s an NPU and
+    direction."""
+    settings: dict[str, object] = {
+        "collectives.all_reduce": "ring",
+        "scheduler.endpoint_delay": "0 ns",
+    }
+    platform = Platform(
+        f"Ring({gpus})",
+        bandwidth=f"{gigabytes} GB/s",
+        latency="600 ns",
+        per="link",
+        settings=settings,
+    )
     return simulate(all_reduce(gpus, size * 2**20), platform, backend=backend).step_time_ns / 1e3
 
 
@@ -122,8 +141,16 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
     spec = {
         "height": 320,
         "layer": [
-            {"mark": {"type": "line"}, "transform": [{"filter": "datum.of == 'ours'"}], "encoding": base},
-            {"mark": {"type": "point"}, "transform": [{"filter": "datum.of == 'measured'"}], "encoding": base},
+            {
+                "mark": {"type": "line"},
+                "transform": [{"filter": "datum.of == 'ours'"}],
+                "encoding": base,
+            },
+            {
+                "mark": {"type": "point"},
+                "transform": [{"filter": "datum.of == 'measured'"}],
+                "encoding": base,
+            },
         ],
     }
     title = "All-reduce on V100: lines ours, points measured with nccl-tests"

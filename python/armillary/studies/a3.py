@@ -25,9 +25,17 @@ FLIT = "against the paper's 21.42 minutes; no flits are simulated here"
 
 def rows(backends: Sequence[str]) -> list[Row]:
     """Milliseconds for every torus and backend, with all ranks simulated and with one for all."""
-    found = [_row(n, backend, fold) for backend in backends for n in SIZES for fold in (False, True)]
+    found = [
+        _row(n, backend, fold) for backend in backends for n in SIZES for fold in (False, True)
+    ]
     faster = [(backend, FLITS / cpu_time(4, backend, fold=False)) for backend in backends]
-    return [*found, *(Row("4x4x4, every rank, over flits", each, FASTER, gain, "x", FLIT) for each, gain in faster)]
+    return [
+        *found,
+        *(
+            Row("4x4x4, every rank, over flits", each, FASTER, gain, "x", FLIT)
+            for each, gain in faster
+        ),
+    ]
 
 
 def _row(n: int, backend: str, fold: bool) -> Row:
@@ -36,9 +44,12 @@ def _row(n: int, backend: str, fold: bool) -> Row:
 
 
 def cpu_time(n: int, backend: str, *, fold: bool) -> float:
-    """Milliseconds of CPU time for a 1 MB all-reduce on a torus of `n` NPUs along each dimension."""
+    """Milliseconds of CPU time for a 1 MB all-reduce on a torus of `n` NPUs along each
+    dimension."""
     rings = "_".join([f"Ring({n})"] * 3)
-    platform = Platform(rings, bandwidth="50 GB/s", latency="500 ns", per="link", settings={"scheduler.chunks": 1})
+    platform = Platform(
+        rings, bandwidth="50 GB/s", latency="500 ns", per="link", settings={"scheduler.chunks": 1}
+    )
     start = time.process_time()
     simulate(all_reduce(platform.npus, 2**20), platform, backend=backend, fold=fold)
     return 1e3 * (time.process_time() - start)

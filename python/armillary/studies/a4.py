@@ -1,4 +1,5 @@
-"""A4: wafers against conventional systems, with and without Themis (ASTRA-sim 2.0, Tables II and III, Fig. 9a)."""
+"""A4: wafers against conventional systems, with and without Themis (ASTRA-sim 2.0, Tables II and
+III, Fig. 9a)."""
 
 from __future__ import annotations
 
@@ -39,9 +40,7 @@ BATCHES = (4, BATCH, 64)
 BEST = "W-1D yields the overall best performance (V-A1); without Themis, against the fastest of the others"
 DRIVES = "Conv-4D drives more bandwidth an NPU, showing better performance (V-A1)"
 SAME = "W-1D shows no gain from smart scheduling (V-A1)"
-LIFTS = (
-    "multi-dimensional systems benefit from Themis (V-A1); groups that lie in one dimension leave it nothing to move"
-)
+LIFTS = "multi-dimensional systems benefit from Themis (V-A1); groups that lie in one dimension leave it nothing to move"
 IDENTICAL = (
     "identical at equal bandwidth an NPU under Themis (V-A1); ours fills and drains a pipeline of 64 chunks, and moves "
     "no all-to-all"
@@ -69,7 +68,14 @@ def _rows(backend: str) -> Iterator[Row]:
     yield from claims
     for batch in BATCHES:
         held = sum(_holds(row) for row in _claims(backend, batch))
-        yield Row(f"claims that hold, {batch} samples", backend, float(len(claims)), float(held), "claims", COUNT)
+        yield Row(
+            f"claims that hold, {batch} samples",
+            backend,
+            float(len(claims)),
+            float(held),
+            "claims",
+            COUNT,
+        )
     for workload, platform, themis in product(WORKLOADS, PLATFORMS, (False, True)):
         time = step(workload, platform, themis, backend)
         setup = f"{workload}, {platform}{', Themis' if themis else ''}"
@@ -84,12 +90,22 @@ def _holds(row: Row) -> bool:
 
 def _claims(backend: str, batch: int) -> Iterator[Row]:
     def ratio(workload: str, one: str, other: str, themis: bool) -> float:
-        times = [step(workload, platform, themis, backend, batch).total for platform in (one, other)]
+        times = [
+            step(workload, platform, themis, backend, batch).total for platform in (one, other)
+        ]
         return times[0] / times[1]
 
     for name in WORKLOADS:
         best = min(STACKS, key=lambda platform: step(name, platform, False, backend, batch).total)
-        yield Row(f"{name}: W-1D-600 over {best}", backend, 1.0, ratio(name, "W-1D-600", best, False), "x", BEST, "<")
+        yield Row(
+            f"{name}: W-1D-600 over {best}",
+            backend,
+            1.0,
+            ratio(name, "W-1D-600", best, False),
+            "x",
+            BEST,
+            "<",
+        )
         gain = ratio(name, "Conv-4D", "W-1D-350", False)
         yield Row(f"{name}: Conv-4D over W-1D-350", backend, 1.0, gain, "x", DRIVES, "<")
         for platform in PLATFORMS:
@@ -101,14 +117,24 @@ def _claims(backend: str, batch: int) -> Iterator[Row]:
         for platform, wafer in EQUAL.items():
             setup = f"{name}: {platform} over {wafer}, Themis"
             over = ratio(name, platform, wafer, True)
-            yield Row(setup, backend, 1.0, over, "x", *((IDENTICAL, "=") if name in LEVEL else (KEEPS, ">")))
+            yield Row(
+                setup,
+                backend,
+                1.0,
+                over,
+                "x",
+                *((IDENTICAL, "=") if name in LEVEL else (KEEPS, ">")),
+            )
 
 
 @cache
 def step(workload: str, platform: str, themis: bool, backend: str, batch: int = BATCH) -> Time:
     """One bar of the figure."""
     order = "themis" if themis else "baseline"
-    settings: dict[str, object] = {"scheduler.dimension_order": order, "scheduler.policy": "smallest_first"}
+    settings: dict[str, object] = {
+        "scheduler.dimension_order": order,
+        "scheduler.policy": "smallest_first",
+    }
     system = Platform.load(f"paper-{platform.lower()}", settings=settings)
     result = simulate(program(workload, batch), system, backend=backend)
     classes = result.report["classes"]
@@ -133,7 +159,8 @@ def program(workload: str, batch: int) -> Workload:
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Fig. 9a: time of each workload on each platform, compute and exposed communication, over the slowest wafer's."""
+    """Fig. 9a: time of each workload on each platform, compute and exposed communication, over the
+    slowest wafer's."""
     from ..report.chart import COLOURS, Chart
 
     bars = {row.setup: row.ours for row in rows if row.unit == "ms"}
@@ -142,7 +169,11 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         setup = f"{workload}, {platform}{', Themis' if themis else ''}"
         whole, exposed = bars[setup], bars[f"{setup}, exposed communication"]
         unit = bars[f"{workload}, {WAFERS[0]}"]
-        place = {"workload": workload, "platform": platform, "scheduler": "Themis" if themis else "baseline"}
+        place = {
+            "workload": workload,
+            "platform": platform,
+            "scheduler": "Themis" if themis else "baseline",
+        }
         records.append({**place, "part": "compute", "time": (whole - exposed) / unit})
         records.append({**place, "part": "communication", "time": exposed / unit})
     parts = ["compute", "communication"]
@@ -150,8 +181,18 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         "mark": {"type": "bar", "tooltip": True},
         "width": 150,
         "encoding": {
-            "column": {"field": "workload", "type": "nominal", "title": None, "sort": list(WORKLOADS)},
-            "row": {"field": "scheduler", "type": "nominal", "title": None, "sort": ["baseline", "Themis"]},
+            "column": {
+                "field": "workload",
+                "type": "nominal",
+                "title": None,
+                "sort": list(WORKLOADS),
+            },
+            "row": {
+                "field": "scheduler",
+                "type": "nominal",
+                "title": None,
+                "sort": ["baseline", "Themis"],
+            },
             "y": {"field": "platform", "type": "nominal", "title": None, "sort": list(PLATFORMS)},
             "x": {"field": "time", "type": "quantitative", "title": "time over W-1D-350"},
             "color": {
@@ -162,7 +203,14 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             },
         },
     }
-    return [Chart("a4-figure-9a", "Wafers and conventional systems, with and without Themis", records, spec)]
+    return [
+        Chart(
+            "a4-figure-9a",
+            "Wafers and conventional systems, with and without Themis",
+            records,
+            spec,
+        )
+    ]
 
 
 STUDY = Study(

@@ -1,8 +1,8 @@
-"""A5: ZeRO-Infinity against a hierarchical memory pool, a mixture of experts of 1 T parameters on 256 GPUs.
+"""A5: ZeRO-Infinity against a hierarchical memory pool, a mixture of experts of 1 T parameters on
+256 GPUs.
 
-ASTRA-sim 2.0, section V-B, Table V and Fig. 11. Not here: the model (`models/moe-1t.yml`), what is offloaded when
-(`workload/stage.py`), the pool (`crates/device/src/memory`).
-"""
+ASTRA-sim 2.0, section V-B, Table V and Fig. 11. Not here: the model (`models/moe-1t.yml`), what is
+offloaded when (`workload/stage.py`), the pool (`crates/device/src/memory`)."""
 
 from __future__ import annotations
 
@@ -66,19 +66,34 @@ def platform(system: System, choice: Choice) -> Platform:
         f"SW({PER_NODE})_SW({NODES})",
         bandwidth=[f"{system.fabric} GB/s", f"{system.memory} GB/s"],
         latency="500 ns",
-        settings={"npu.peak": "2048 TFLOPS", "npu.memory.bandwidth": "4096 GB/s", "remote_memory": remote},
+        settings={
+            "npu.peak": "2048 TFLOPS",
+            "npu.memory.bandwidth": "4096 GB/s",
+            "remote_memory": remote,
+        },
     )
 
 
 @cache
 def workload(choice: Choice) -> Workload:
-    """A training step: parameters, gradients and optimizer states outside, brought in and out layer by layer."""
-    return moe("moe-1t", tp=choice.tp, ep=choice.ep, dp=choice.ep, zero=3, offload="parameters", seq=choice.seq)
+    """A training step: parameters, gradients and optimizer states outside, brought in and out layer
+    by layer."""
+    return moe(
+        "moe-1t",
+        tp=choice.tp,
+        ep=choice.ep,
+        dp=choice.ep,
+        zero=3,
+        offload="parameters",
+        seq=choice.seq,
+    )
 
 
 def parts(system: System, choice: Choice, backend: str) -> dict[str, float]:
     """The five parts of a step, ns, as the charts call them."""
-    only = simulate(workload(choice), platform(system, choice), backend=backend).report["classes"][0]
+    only = simulate(workload(choice), platform(system, choice), backend=backend).report["classes"][
+        0
+    ]
     return {
         "compute": only["compute_ns"],
         "communication": only["exposed_comm_ns"],
@@ -93,41 +108,68 @@ def _step(system: System, choice: Choice, backend: str) -> float:
 
 
 def waits(system: System, choice: Choice, backend: str) -> float:
-    """Share of the step, in percent, in which GPUs wait for data from the pool or from each other."""
+    """Share of the step, in percent, in which GPUs wait for data from the pool or from each
+    other."""
     found = parts(system, choice, backend)
     return 100 * (found["communication"] + found["remote memory"]) / sum(found.values())
 
 
 def best(choice: Choice, backend: str, within: float = 1.05) -> System:
-    """The least fabric and memory whose step is within a factor of the sweep's shortest: memory first."""
+    """The least fabric and memory whose step is within a factor of the sweep's shortest: memory
+    first."""
     systems = [System(True, fabric, memory) for memory in MEMORIES for fabric in FABRICS]
     steps = {system: _step(system, choice, backend) for system in systems}
     shortest = min(steps.values())
     return next(system for system in systems if steps[system] <= within * shortest)
 
 
-WHY_NEAR = "pool and own memories are as fast; the pool fills its links first, one chunk after the other"
+WHY_NEAR = (
+    "pool and own memories are as fast; the pool fills its links first, one chunk after the other"
+)
 WHY_OPT = "memory is 5 times as fast, the fabric twice; what computes stays"
 WHY_WAITS = "the figure's bars have no numbers; the paper counts as communication what we tell apart as remote memory"
-WHY_PARTS = "the figure's bars have no numbers; what kernels read and write of HBM is part of compute"
+WHY_PARTS = (
+    "the figure's bars have no numbers; what kernels read and write of HBM is part of compute"
+)
 WHY_BEST = "the least of the sweep within 5 % of its best: a GPU's link must carry what a memory group gives"
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """The comparison, the sweep's best, and how both ratios move with what the paper leaves open."""
+    """The comparison, the sweep's best, and how both ratios move with what the paper leaves
+    open."""
     found = []
     for backend in analytical(backends):
         found += _ratios(Choice(), "", backend)
         for name, system in SYSTEMS.items():
             found.append(
-                Row(f"{name}: waiting for data", backend, 50, waits(system, Choice(), backend), "%", WHY_WAITS, ">")
+                Row(
+                    f"{name}: waiting for data",
+                    backend,
+                    50,
+                    waits(system, Choice(), backend),
+                    "%",
+                    WHY_WAITS,
+                    ">",
+                )
             )
             found += _parts(system, name, backend)
         least = best(Choice(), backend)
-        found.append(Row("best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST))
-        found.append(Row("best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST))
-        for choice in (Choice(tp=2), Choice(tp=4), Choice(seq=512), Choice(chunk="1 MB"), Choice(chunk="4 kB")):
-            label = f" (tp {choice.tp}, ep {choice.ep}, {choice.seq} tokens, chunks of {choice.chunk})"
+        found.append(
+            Row("best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST)
+        )
+        found.append(
+            Row("best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST)
+        )
+        for choice in (
+            Choice(tp=2),
+            Choice(tp=4),
+            Choice(seq=512),
+            Choice(chunk="1 MB"),
+            Choice(chunk="4 kB"),
+        ):
+            label = (
+                f" (tp {choice.tp}, ep {choice.ep}, {choice.seq} tokens, chunks of {choice.chunk})"
+            )
             found += _ratios(choice, label, backend)
     return found
 
@@ -135,7 +177,10 @@ def rows(backends: Sequence[str]) -> list[Row]:
 def _parts(system: System, name: str, backend: str) -> list[Row]:
     """Fig. 11: the five parts of a step, ms."""
     times = parts(system, Choice(), backend)
-    return [Row(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS) for part, ns in times.items()]
+    return [
+        Row(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS)
+        for part, ns in times.items()
+    ]
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -164,7 +209,14 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 def _ratios(choice: Choice, label: str, backend: str) -> list[Row]:
     own, pool, opt = (_step(system, choice, backend) for system in (ZERO_INFINITY, BASELINE, OPT))
     return [
-        Row(f"ZeRO-Infinity over HierMem{label}", backend, 0.999, own / pool, "of the step", WHY_NEAR),
+        Row(
+            f"ZeRO-Infinity over HierMem{label}",
+            backend,
+            0.999,
+            own / pool,
+            "of the step",
+            WHY_NEAR,
+        ),
         Row(f"HierMem over HierMem (opt){label}", backend, 4.6, pool / opt, "x", WHY_OPT),
     ]
 

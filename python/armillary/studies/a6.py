@@ -1,8 +1,7 @@
 """A6: the worked example of a hierarchical remote memory (ASTRA-sim 2.0, section IV-D).
 
-Every load is measured on a run: with one kind of link at 1 byte a ns and all others a billion times as fast, a load of
-W takes as long as the bytes on that link.
-"""
+Every load is measured on a run: with one kind of link at 1 byte a ns and all others a billion times
+as fast, a load of W takes as long as the bytes on that link."""
 
 from __future__ import annotations
 
@@ -65,20 +64,34 @@ def measured(load: Load, backend: str) -> float:
 
 
 def equations(in_switch: bool) -> float:
-    """The paper's time in ns: stages and transfers as it writes them, and the sum of the critical path."""
+    """The paper's time in ns: stages and transfers as it writes them, and the sum of the critical
+    path."""
     memory, npu, node = (BANDWIDTHS[key] for key in ("memory_side", "npu_side", "in_node"))
     stages = TENSOR * GPUS // GROUPS // SWITCHES // CHUNK
     first = CHUNK / memory
     second = GROUPS * CHUNK / ((1 if in_switch else NODES) * npu)
     third = GROUPS * SWITCHES * CHUNK / ((1 if in_switch else GPUS) * node)
-    return first + max(first, second) + (stages - 2) * max(first, second, third) + max(second, third) + third
+    return (
+        first
+        + max(first, second)
+        + (stages - 2) * max(first, second, third)
+        + max(second, third)
+        + third
+    )
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
     """Each load, and the time of the whole, by the equations and by a run."""
     backends = analytical(backends)
     loads = [
-        Row(load.name, backend, load.paper, measured(load, backend), "W", "counted by the time of a run")
+        Row(
+            load.name,
+            backend,
+            load.paper,
+            measured(load, backend),
+            "W",
+            "counted by the time of a run",
+        )
         for load in LOADS
         for backend in backends
     ]

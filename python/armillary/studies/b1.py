@@ -22,7 +22,10 @@ def rows(backends: Sequence[str]) -> list[Row]:
     assert network is not None, "SW(3) is a topology"
     table = cost.load("multidim")
     ours = {item.part: item.dollars for item in table.bill(network, table.stack(1), [10e9])}
-    parts = [Row(f"{part}, 3 NPUs at 10 GB/s", "cost", paper, ours[part], "$", WHY) for part, paper in PRINTED.items()]
+    parts = [
+        Row(f"{part}, 3 NPUs at 10 GB/s", "cost", paper, ours[part], "$", WHY)
+        for part, paper in PRINTED.items()
+    ]
     return [*parts, Row("network", "cost", 2220.0, sum(ours.values()), "$", WHY)]
 
 

@@ -1,4 +1,5 @@
-"""B2: how much faster a step is than with equal bandwidths (multi-dimensional topologies, Fig. 13)."""
+"""B2: how much faster a step is than with equal bandwidths (multi-dimensional topologies, Fig.
+13)."""
 
 from __future__ import annotations
 
@@ -22,12 +23,37 @@ def rows(backends: Sequence[str]) -> list[Row]:
     gains = {name: [each.time("EqualBW") / each.time(name) for each in found] for name in PRINTED}
     table = []
     for name, (mean, most) in PRINTED.items():
-        table.append(Row(f"{name} over EqualBW, mean", "model", mean, sum(gains[name]) / len(found), "x", SERIAL))
-        table.append(Row(f"{name} over EqualBW, most", "model", most, max(gains[name]), "x", SERIAL))
-    best = sum(each.time("SmartBW") <= min(map(each.time, each.shares)) * (1 + 1e-12) for each in found)
+        table.append(
+            Row(
+                f"{name} over EqualBW, mean",
+                "model",
+                mean,
+                sum(gains[name]) / len(found),
+                "x",
+                SERIAL,
+            )
+        )
+        table.append(
+            Row(f"{name} over EqualBW, most", "model", most, max(gains[name]), "x", SERIAL)
+        )
+    best = sum(
+        each.time("SmartBW") <= min(map(each.time, each.shares)) * (1 + 1e-12) for each in found
+    )
     table.append(Row("cases in which SmartBW is best", "model", 90.0, float(best), "of 90", BEST))
-    table.append(Row("SmartBW over the optimum, most", "model", None, max(map(_over_optimum, found)), "x", PROVED))
-    return [*table, *(_simulated(shape, backend) for shape in SHAPES for backend in analytical(backends))]
+    table.append(
+        Row(
+            "SmartBW over the optimum, most",
+            "model",
+            None,
+            max(map(_over_optimum, found)),
+            "x",
+            PROVED,
+        )
+    )
+    return [
+        *table,
+        *(_simulated(shape, backend) for shape in SHAPES for backend in analytical(backends)),
+    ]
 
 
 def _over_optimum(each: Case) -> float:
@@ -41,7 +67,14 @@ def _simulated(shape: str, backend: str) -> Row:
     """SmartBW over EqualBW for Transformer-1T at 300 GB/s."""
     each = case("Transformer-1T", shape, 300)
     equal, smart = (_step(each, scheme, backend) for scheme in ("EqualBW", "SmartBW"))
-    return Row(f"SmartBW over EqualBW, Transformer-1T, 300 GB/s, {shape}", backend, None, equal / smart, "x", SIMULATED)
+    return Row(
+        f"SmartBW over EqualBW, Transformer-1T, 300 GB/s, {shape}",
+        backend,
+        None,
+        equal / smart,
+        "x",
+        SIMULATED,
+    )
 
 
 def _step(each: Case, scheme: str, backend: str) -> float:
@@ -59,4 +92,6 @@ def _step(each: Case, scheme: str, backend: str) -> float:
     return simulate(workload(each.workload), network, backend=backend).step_time_ns
 
 
-STUDY = Study("b2", "Step time by bandwidth allocation", f"{PAPER}, Fig. 13 and section VI-B", SETUP, rows)
+STUDY = Study(
+    "b2", "Step time by bandwidth allocation", f"{PAPER}, Fig. 13 and section VI-B", SETUP, rows
+)

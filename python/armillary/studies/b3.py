@@ -21,8 +21,15 @@ def rows(backends: Sequence[str]) -> list[Row]:
     """A row for each scheme, the mean of 90 cases by the model."""
     del backends
     found = list(cases())
-    means = {name: 100 * sum(each.utilisation(name) for each in found) / len(found) for name in PRINTED}
-    return [Row(f"{name}, mean", "model", paper, means[name], "%", WHY[name]) for name, paper in PRINTED.items()]
+    means = {
+        name: 100 * sum(each.utilisation(name) for each in found) / len(found) for name in PRINTED
+    }
+    return [
+        Row(f"{name}, mean", "model", paper, means[name], "%", WHY[name])
+        for name, paper in PRINTED.items()
+    ]
 
 
-STUDY = Study("b3", "Bandwidth used by allocation", f"{PAPER}, Fig. 14 and section VI-B", SETUP, rows)
+STUDY = Study(
+    "b3", "Bandwidth used by allocation", f"{PAPER}, Fig. 14 and section VI-B", SETUP, rows
+)

@@ -1,4 +1,5 @@
-"""B4: bandwidth that equal shares leave unused, and what it would buy (multi-dimensional topologies, Fig. 10)."""
+"""B4: bandwidth that equal shares leave unused, and what it would buy (multi-dimensional
+topologies, Fig. 10)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,7 @@ UTILISATION = {"2D": 57.53, "3D": 39.02, "4D": 66.74}
 BOUND = {"2D": 1.39, "3D": 1.83, "4D": 1.29}
 
 USED = "MP's alone is 56.7, 37.8 and 66.2 %, from sizes alone; the rest is DP, which has one dimension to itself"
-FASTER = (
-    "if all bandwidth were used: depends on compute over communication, and attention's operations are counted here"
-)
+FASTER = "if all bandwidth were used: depends on compute over communication, and attention's operations are counted here"
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
@@ -23,7 +22,8 @@ def rows(backends: Sequence[str]) -> list[Row]:
     found = {shape: case("Transformer-1T", shape, 300) for shape in SHAPES}
     used = {shape: each.utilisation("EqualBW") for shape, each in found.items()}
     first = [
-        Row(f"utilisation, {shape}", "model", UTILISATION[shape], 100 * used[shape], "%", USED) for shape in SHAPES
+        Row(f"utilisation, {shape}", "model", UTILISATION[shape], 100 * used[shape], "%", USED)
+        for shape in SHAPES
     ]
     bound = {}
     for shape, each in found.items():
@@ -31,7 +31,8 @@ def rows(backends: Sequence[str]) -> list[Row]:
         time = each.time("EqualBW")
         bound[shape] = time / (time - communication * (1 - used[shape]))
     return first + [
-        Row(f"speed-up bound, {shape}", "model", BOUND[shape], bound[shape], "x", FASTER) for shape in SHAPES
+        Row(f"speed-up bound, {shape}", "model", BOUND[shape], bound[shape], "x", FASTER)
+        for shape in SHAPES
     ]
 
 

@@ -1,4 +1,5 @@
-"""B5: what networks cost, and performance per cost, by allocation (multi-dimensional topologies, Figs. 15 and 16)."""
+"""B5: what networks cost, and performance per cost, by allocation (multi-dimensional topologies,
+Figs. 15 and 16)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def rows(backends: Sequence[str]) -> list[Row]:
     for name, printed in COST.items():
         table += _pair(f"cost of {name} over MessageBW", printed, found, _dearer(name), SWAPPED)
     for name, printed in WORTH.items():
-        table += _pair(f"performance per cost of {name} over EqualBW", printed, found, _worth(name), PER_COST)
+        table += _pair(
+            f"performance per cost of {name} over EqualBW", printed, found, _worth(name), PER_COST
+        )
     return table
 
 
@@ -43,7 +46,11 @@ def _worth(name: str) -> Callable[[Case], float]:
 
 
 def _pair(
-    setup: str, printed: tuple[float, float], found: Iterable[Case], ratio: Callable[[Case], float], why: str
+    setup: str,
+    printed: tuple[float, float],
+    found: Iterable[Case],
+    ratio: Callable[[Case], float],
+    why: str,
 ) -> list[Row]:
     values = [ratio(each) for each in found]
     ours = (sum(values) / len(values), max(values))
@@ -54,5 +61,9 @@ def _pair(
 
 
 STUDY = Study(
-    "b5", "Cost and performance per cost by allocation", f"{PAPER}, Figs. 15 and 16, section VI-C", SETUP, rows
+    "b5",
+    "Cost and performance per cost by allocation",
+    f"{PAPER}, Figs. 15 and 16, section VI-C",
+    SETUP,
+    rows,
 )

@@ -1,6 +1,5 @@
-"""B6: bytes through the last dimension, and the NICs they need, by number of dimensions (multi-dimensional topologies,
-Fig. 3).
-"""
+"""B6: bytes through the last dimension, and the NICs they need, by number of dimensions
+(multi-dimensional topologies, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -16,22 +15,39 @@ FALLS = "the figure falls with each added dimension: each one inside divides wha
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """For each workload the traffic of each network, NICs for the 4D network's time, and whether it falls."""
+    """For each workload the traffic of each network, NICs for the 4D network's time, and whether it
+    falls."""
     del backends
     table = []
     for name in MODELS:
         sent = {shape: float(step(name, shape).loads[:, -1].sum()) for shape in SHAPES}
         table += [
-            Row(f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES) for shape in SHAPES
+            Row(f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES)
+            for shape in SHAPES
         ]
         table += [
-            Row(f"{name}, {shape}, NICs an NPU", "model", None, sent[shape] / sent["4D"], "", NICS) for shape in SHAPES
+            Row(f"{name}, {shape}, NICs an NPU", "model", None, sent[shape] / sent["4D"], "", NICS)
+            for shape in SHAPES
         ]
         table += [
-            Row(f"{name}, {more} over {fewer}", "model", 1.0, sent[more] / sent[fewer], "x", FALLS, "<")
+            Row(
+                f"{name}, {more} over {fewer}",
+                "model",
+                1.0,
+                sent[more] / sent[fewer],
+                "x",
+                FALLS,
+                "<",
+            )
             for fewer, more in pairwise(SHAPES)
         ]
     return table
 
 
-STUDY = Study("b6", "Traffic of the last dimension and NICs by number of dimensions", f"{PAPER}, Fig. 3", SETUP, rows)
+STUDY = Study(
+    "b6",
+    "Traffic of the last dimension and NICs by number of dimensions",
+    f"{PAPER}, Fig. 3",
+    SETUP,
+    rows,
+)

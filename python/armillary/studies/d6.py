@@ -12,14 +12,19 @@ PRINTED = {Torus(2, 2, 2): 4.1, Torus(2, 8, 8): 25.2}
 
 SIZES = (Torus(2, 2, 2), Torus(2, 4, 2), Torus(2, 4, 4), Torus(2, 8, 4), Torus(2, 8, 8))
 
-HIDDEN = "32 samples compute 17 times as long as the published cycles of one, so every reduction hides"
+HIDDEN = (
+    "32 samples compute 17 times as long as the published cycles of one, so every reduction hides"
+)
 
 WHY = {
     (
         "published",
         8,
     ): "links alone hide all but the first layer's reduction; what else flits expose the paper doesn't say",
-    ("published", 128): "rings of eight set the time, which bandwidth and latency of the links describe without flits",
+    (
+        "published",
+        128,
+    ): "rings of eight set the time, which bandwidth and latency of the links describe without flits",
     ("array", 8): HIDDEN,
     ("array", 128): HIDDEN,
 }

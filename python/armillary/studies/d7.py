@@ -1,4 +1,5 @@
-"""D7: exposed communication of ResNet-50 at 0.5 to 4 times the compute power (ISPASS 2020, Fig. 18)."""
+"""D7: exposed communication of ResNet-50 at 0.5 to 4 times the compute power (ISPASS 2020, Fig.
+18)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Training steps of the largest models that were published, as their reports configure them.
 
-Here: running one, and what its variations change. Not here: which models, and what was published (`v4`, `v5`).
-"""
+Here: running one, and what its variations change. Not here: which models, and what was published
+(`v4`, `v5`)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ class Run:
     options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def varied(self, options: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> Run:
+    def varied(
+        self, options: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
+    ) -> Run:
         """The same but for some options of the workload and settings of the platform."""
         return Run(
-            self.model, self.platform, {**self.options, **(options or {})}, {**self.settings, **(settings or {})}
+            self.model,
+            self.platform,
+            {**self.options, **(options or {})},
+            {**self.settings, **(settings or {})},
         )
 
 
@@ -60,7 +65,9 @@ def step(run: Run, backend: str = "analytical") -> Step:
     workload = build(run.model, **run.options)
     summary = workload.summary
     assert summary is not None
-    target = Platform.load(run.platform, {"topology": f"Switch(8)_Switch({workload.ranks // 8})", **run.settings})
+    target = Platform.load(
+        run.platform, {"topology": f"Switch(8)_Switch({workload.ranks // 8})", **run.settings}
+    )
     seconds = simulate(workload, target, backend=backend).step_time_ns / 1e9
     most = max(entry.memory.total for entry in summary.classes)
     return Step(seconds, workload.ranks, summary.tokens, summary.flops, most)

@@ -1,11 +1,12 @@
-"""V1 on what a fit has not seen: other sizes, collectives, sweeps, sources and scales of the same hardware.
+"""V1 on what a fit has not seen: other sizes, collectives, sweeps, sources and scales of the same
+hardware.
 
-Every fit is `calibrate`'s, from the same round values (`BEGIN`) and never from a preset's, which were fitted to all of
-these. What is tried: every second size of a sweep, the others being fitted; other collectives of a machine whose
-all-reduces were fitted; each sweep of several on the same hardware, and all sweeps of a source, without them, in the
-bands that the others have; and more nodes than the two, or eight, that were fitted. Hardware is the same where the GPUs
-are of a generation within a node, and where the preset is the same between nodes.
-"""
+Every fit is `calibrate`'s, from the same round values (`BEGIN`) and never from a preset's, which
+were fitted to all of these. What is tried: every second size of a sweep, the others being fitted;
+other collectives of a machine whose all-reduces were fitted; each sweep of several on the same
+hardware, and all sweeps of a source, without them, in the bands that the others have; and more
+nodes than the two, or eight, that were fitted. Hardware is the same where the GPUs are of a
+generation within a node, and where the preset is the same between nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +22,17 @@ from .study import Row
 from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
 
 AFTER = (10.0, 8.0, 3.0)
-"""What an all-reduce may be off by in each band after calibration, percent; other collectives 1.5 times that."""
+"""What an all-reduce may be off by in each band after calibration, percent; other collectives 1.5
+times that."""
 
-FAMILY = {"H200": "H100", "GB200": "B200", "GB300": "B200", "B300": "B200", "MI325X": "MI300X", "MI350X": "MI355X"}
+FAMILY = {
+    "H200": "H100",
+    "GB200": "B200",
+    "GB300": "B200",
+    "B300": "B200",
+    "MI325X": "MI300X",
+    "MI350X": "MI355X",
+}
 """GPUs whose nodes are alike to a library."""
 
 BEGIN = {
@@ -56,7 +65,8 @@ BEGIN = {
     "network.pairs": 0.8,
     "network.short.pair": 5.0,
 }
-"""Where fits begin. Steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c src/graph/tuning.cc line 149)."""
+"""Where fits begin. Steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c
+src/graph/tuning.cc line 149)."""
 
 _LEAST = 6
 """Fewest sizes of a sweep that is cut in two."""
@@ -74,7 +84,10 @@ def _keys(preset: str) -> frozenset[str]:
 
 def _case(sweep: Sweep, points: Sequence[tuple[int, float]] | None = None) -> Case:
     chosen = sweep.points if points is None else tuple(points)
-    return Case(Table(sweep.name, sweep.collective, sweep.gpus, chosen), _platform(sweep.preset, sweep.settings))
+    return Case(
+        Table(sweep.name, sweep.collective, sweep.gpus, chosen),
+        _platform(sweep.preset, sweep.settings),
+    )
 
 
 def _nodes(sweep: Sweep) -> int:
@@ -89,8 +102,11 @@ def _learn(cases: Sequence[Case], rooms: Sequence[str]) -> Fit:
     return fit("", cases, {key: value for key, value in keys.items() if key in common})
 
 
-def _try(sweep: Sweep, learnt: Fit, points: Sequence[tuple[int, float]] | None = None) -> list[Error]:
-    """Errors of what was learnt on a sweep, or on some of its points; with corrections where it was measured before."""
+def _try(
+    sweep: Sweep, learnt: Fit, points: Sequence[tuple[int, float]] | None = None
+) -> list[Error]:
+    """Errors of what was learnt on a sweep, or on some of its points; with corrections where it was
+    measured before."""
     case = _case(sweep, points)
     made = zip(case.table.points, learnt.times(case), strict=True)
     return by_band(sweep, ((size, abs(math.log(ours / us))) for (size, us), ours in made))
@@ -143,7 +159,8 @@ def _from_reduced(machine: Sequence[Sweep]) -> Iterator[Error]:
 
 
 def _hardware(sweep: Sweep) -> tuple[str, tuple[str, ...]]:
-    """What is the same hardware, and what of it a fit learns: between nodes the network, else the node."""
+    """What is the same hardware, and what of it a fit learns: between nodes the network, else the
+    node."""
     if _nodes(sweep) > 1:
         return sweep.preset, ("start", "network", "nvls")
     return FAMILY.get(sweep.gpu, sweep.gpu), ("start", "node", "nvls")
@@ -159,11 +176,15 @@ def _without(part: Callable[[Sweep], object]) -> list[Error]:
         for left in dict.fromkeys(map(part, group)):
             others = [sweep for sweep in group if part(sweep) != left]
             kinds = {sweep.collective == "all_to_all" for sweep in others}
-            tried = [s for s in group if part(s) == left and (s.collective == "all_to_all") in kinds]
+            tried = [
+                s for s in group if part(s) == left and (s.collective == "all_to_all") in kinds
+            ]
             if others and tried:
                 learnt = _learn([_case(sweep) for sweep in others], rooms)
                 seen = {band(size) for sweep in others for size, _ in sweep.points}
-                found += [error for sweep in tried for error in _try(sweep, learnt) if error.band in seen]
+                found += [
+                    error for sweep in tried for error in _try(sweep, learnt) if error.band in seen
+                ]
     return found
 
 
@@ -202,11 +223,18 @@ def rows() -> list[Row]:
 
 
 def _rows() -> Iterator[Row]:
-    sizes, lines = other_sizes(), [error for sweep in _halved() for error in floor.neighbours(sweep)]
+    sizes, lines = (
+        other_sizes(),
+        [error for sweep in _halved() for error in floor.neighbours(sweep)],
+    )
     yield from _reduced_and_others("after calibration, other sizes held out", sizes, AFTER, lines)
     steady, lines = ([error for error in found if _steady(error.sweep)] for found in (sizes, lines))
-    yield from _reduced_and_others("the same without Slingshot and times of a profiler", steady, AFTER, lines)
-    yield from _reduced_and_others("measured twice on the same machine", floor.repeated(_fair()), None)
+    yield from _reduced_and_others(
+        "the same without Slingshot and times of a profiler", steady, AFTER, lines
+    )
+    yield from _reduced_and_others(
+        "measured twice on the same machine", floor.repeated(_fair()), None
+    )
     yield from _reduced_and_others("after calibration on all-reduce", other_collectives(), AFTER)
     yield from _reduced_and_others("sweep held out", other_sweeps(), None)
     yield from _reduced_and_others("source held out", other_sources(), None)
@@ -215,14 +243,19 @@ def _rows() -> Iterator[Row]:
 
 
 def _steady(sweep: Sweep) -> bool:
-    """Whether neighbouring sizes tell of one another: not over Slingshot, nor where a profiler counted the waiting."""
-    return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith("microsoft/vidur")
+    """Whether neighbouring sizes tell of one another: not over Slingshot, nor where a profiler
+    counted the waiting."""
+    return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith(
+        "microsoft/vidur"
+    )
 
 
 def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[Row]:
     words = f"fitted on up to {most} nodes, tried on more"
     for at, size in enumerate(BANDS):
-        yield from _row(f"{words}: all sweeps, {size}", [error for error in found if error.band == at], None)
+        yield from _row(
+            f"{words}: all sweeps, {size}", [error for error in found if error.band == at], None
+        )
     for preset in dict.fromkeys(error.sweep.preset for error in found):
         for at, size in enumerate(BANDS):
             chosen = [error for error in found if (error.sweep.preset, error.band) == (preset, at)]
@@ -235,13 +268,21 @@ def _reduced_and_others(
     for reduced, kind, times in ((True, "all_reduce", 1.0), (False, "other collectives", 1.5)):
         for at, size in enumerate(BANDS):
             chosen, beside = (
-                [e for e in errors if e.band == at and (e.sweep.collective == "all_reduce") is reduced]
+                [
+                    e
+                    for e in errors
+                    if e.band == at and (e.sweep.collective == "all_reduce") is reduced
+                ]
                 for errors in (found, lines)
             )
-            yield from _row(f"{words}: {kind}, {size}", chosen, most[at] * times if most else None, beside)
+            yield from _row(
+                f"{words}: {kind}, {size}", chosen, most[at] * times if most else None, beside
+            )
 
 
-def _row(setup: str, found: Sequence[Error], most: float | None, lines: Sequence[Error] = ()) -> Iterator[Row]:
+def _row(
+    setup: str, found: Sequence[Error], most: float | None, lines: Sequence[Error] = ()
+) -> Iterator[Row]:
     if not found:
         return
     means = _means(found)

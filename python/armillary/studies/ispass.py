@@ -1,11 +1,12 @@
 """ResNet-50 on the hierarchical torus of the ISPASS 2020 paper: what the studies D6 and D7 share.
 
-Not here: the platform (`systems/paper-ispass-resnet.yml`), the layers (`models/ispass-resnet-50.yml`, `resnet-50.yml`).
+Not here: the platform (`systems/paper-ispass-resnet.yml`), the layers
+(`models/ispass-resnet-50.yml`, `resnet-50.yml`).
 
-The paper trains 32 samples an NPU on a 256 x 256 array. The cycles its authors published for that array are those of
-one sample: a 1 x 1 convolution of 64 channels over 56 x 56 positions has 3,456, which is 3,136 positions and 320 to
-fill and drain. Both are run: the published cycles, and 32 samples by our own model of the array.
-"""
+The paper trains 32 samples an NPU on a 256 x 256 array. The cycles its authors published for that
+array are those of one sample: a 1 x 1 convolution of 64 channels over 56 x 56 positions has 3,456,
+which is 3,136 positions and 320 to fill and drain. Both are run: the published cycles, and 32
+samples by our own model of the array."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def workload(kind: str, npus: int) -> Workload:
 
 
 def exposed(kind: str, torus: Torus, backend: str, scale: float = 1.0) -> float:
-    """Share of the time, in percent, in which compute waits for communication; compute power times `scale`."""
+    """Share of the time, in percent, in which compute waits for communication; compute power times
+    `scale`."""
     topology = f"Ring({torus.local})_Ring({torus.vertical})_Ring({torus.horizontal})"
     settings: dict[str, object] = {"topology": topology, "npu.compute.scale": scale}
     platform = Platform.load("paper-ispass-resnet", settings=settings)

@@ -1,8 +1,7 @@
 """The networks and workloads of the multi-dimensional topologies paper: what its studies share.
 
-Here: Tables III and IV as data, step models, what the three schemes make of a bandwidth. Not here: the paper's numbers,
-which stand in the studies.
-"""
+Here: Tables III and IV as data, step models, what the three schemes make of a bandwidth. Not here:
+the paper's numbers, which stand in the studies."""
 
 from __future__ import annotations
 
@@ -62,7 +61,10 @@ class Case:
 
     def cost(self, scheme: str) -> float:
         """Dollars."""
-        return sum(price * float(given) for price, given in zip(self.price, self.shares[scheme], strict=True))
+        return sum(
+            price * float(given)
+            for price, given in zip(self.price, self.shares[scheme], strict=True)
+        )
 
     def utilisation(self, scheme: str) -> float:
         """Of the bandwidth of the dimensions in use, 0..1."""
@@ -83,7 +85,9 @@ def step(name: str, shape: str) -> StepModel:
     from ..design import build as steps
     from ..design import overlap
 
-    found = steps.step_model(overlap.job(name, workload(name), NPU, measured=False), topology(shape))
+    found = steps.step_model(
+        overlap.job(name, workload(name), NPU, measured=False), topology(shape)
+    )
     assert found is not None, f"{name} has a place on {shape}"
     return found
 
@@ -106,7 +110,10 @@ def case(name: str, shape: str, gigabytes: int) -> Case:
     smart = schemes.smart(budget, model)
     assert smart is not None, "MP and DP share one dimension at most"
     table = cost.load("multidim")
-    shares = {"EqualBW": schemes.equal(budget, len(net)), "MessageBW": schemes.message(budget, model.volume)}
+    shares = {
+        "EqualBW": schemes.equal(budget, len(net)),
+        "MessageBW": schemes.message(budget, model.volume),
+    }
     price = table.price(net, table.stack(len(net)))
     return Case(name, shape, gigabytes, model, price, {**shares, "SmartBW": smart})
 

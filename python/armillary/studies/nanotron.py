@@ -1,16 +1,18 @@
 """nanotron's runs on several nodes: what its software and its cluster do there.
 
-From its code (huggingface/nanotron): with ZeRO 1 gradients are reduced once they are complete, in one flattened list
-(`sync_gradients_across_dp`), and so are parameters gathered, of which each tensor's pieces of all ranks are copied out
-one by one (`all_gather_coalesced`); with ZeRO 0 PyTorch's DDP reduces them beside the last backward pass.
+From its code (huggingface/nanotron): with ZeRO 1 gradients are reduced once they are complete, in
+one flattened list (`sync_gradients_across_dp`), and so are parameters gathered, of which each
+tensor's pieces of all ranks are copied out one by one (`all_gather_coalesced`); with ZeRO 0
+PyTorch's DDP reduces them beside the last backward pass.
 
 Read off its runs, and explained by nothing we know of (docs/accuracy.md):
 
-- The host takes `MEMBER` for every member of a group in each collective, whatever its size, under which GPUs work on:
-  as if all members compared notes first (PyTorch does with TORCH_DISTRIBUTED_DEBUG=DETAIL). So do all pipelines, and
-  with more than 32 nodes all but those with tensor parallelism over more than two.
-- Hosts are blocked for `MESSAGE` by every send and by every receive of a pipeline in some runs and not in others, with
-  the same configuration too. `blocked` is what most runs of a kind do.
+- The host takes `MEMBER` for every member of a group in each collective, whatever its size, under
+  which GPUs work on: as if all members compared notes first (PyTorch does with
+  TORCH_DISTRIBUTED_DEBUG=DETAIL). So do all pipelines, and with more than 32 nodes all but those
+  with tensor parallelism over more than two.
+- Hosts are blocked for `MESSAGE` by every send and by every receive of a pipeline in some runs and
+  not in others, with the same configuration too. `blocked` is what most runs of a kind do.
 - Rings that leave a node take `STEP` for each step, those within the node included.
 """
 
@@ -36,8 +38,8 @@ def options(run: Training) -> dict[str, object]:
 
 
 def settings(run: Training, room: bool, messages: bool = True) -> dict[str, object]:
-    """What to override in the platform; `room`: a tenth of every GPU's memory is free; `messages`: where we say so,
-    they block hosts."""
+    """What to override in the platform; `room`: a tenth of every GPU's memory is free; `messages`:
+    where we say so, they block hosts."""
     found: dict[str, object] = {}
     if run.tp > 8:
         found |= dict.fromkeys(("library.node.step", "library.network.step"), [STEP] * 3)
@@ -56,9 +58,9 @@ def checked(run: Training) -> bool:
 def blocked(run: Training, room: bool) -> bool:
     """Whether sends and receives block their hosts.
 
-    All do on more than 32 nodes, or with tensor parallelism over more than two; most with DDP on 4 to 16 nodes that
-    accumulate gradients of 16 micro-batches or more, and most whose memory is full.
-    """
+    All do on more than 32 nodes, or with tensor parallelism over more than two; most with DDP on 4
+    to 16 nodes that accumulate gradients of 16 micro-batches or more, and most whose memory is
+    full."""
     if run.nodes == 1 or run.pp == 1:
         return False
     batches = run.global_batch // (run.dp * run.micro_batch)

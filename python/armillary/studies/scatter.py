@@ -1,4 +1,5 @@
-"""The figure of studies that hold many predictions against measurements: ours over measured, a point a run."""
+"""The figure of studies that hold many predictions against measurements: ours over measured, a
+point a run."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ def scatter(
     color: str,
     domain: tuple[float, float] | None = None,
 ) -> Chart:
-    """Records with `measured`, `ours` (both in `unit`) and the field `color`, on logarithmic axes, and the line where
-    both are equal."""
+    """Records with `measured`, `ours` (both in `unit`) and the field `color`, on logarithmic axes,
+    and the line where both are equal."""
     from ..report.chart import Chart
 
-    scale: dict[str, Any] = {"type": "log", "nice": False} | ({"domain": list(domain)} if domain else {})
+    scale: dict[str, Any] = {"type": "log", "nice": False} | (
+        {"domain": list(domain)} if domain else {}
+    )
     axis: dict[str, Any] = {"scale": scale, "type": "quantitative"}
     ends = [least_or_most(row["measured"] for row in records) for least_or_most in (min, max)]
     hue = {"field": color, "type": "nominal", "title": None, "legend": {"columns": 5}}
@@ -33,7 +36,13 @@ def scatter(
                 "encoding": {"x": {"field": "measured", **axis}, "y": {"field": "ours", **axis}},
             },
             {
-                "mark": {"type": "point", "tooltip": {"content": "data"}, "size": 16, "filled": True, "opacity": 0.5},
+                "mark": {
+                    "type": "point",
+                    "tooltip": {"content": "data"},
+                    "size": 16,
+                    "filled": True,
+                    "opacity": 0.5,
+                },
                 "encoding": {
                     "x": {"field": "measured", "title": f"measured, {unit}", **axis},
                     "y": {"field": "ours", "title": f"ours, {unit}", **axis},

@@ -1,4 +1,5 @@
-"""What a study is: where its numbers are printed, how ours are made, and rows of both side by side."""
+"""What a study is: where its numbers are printed, how ours are made, and rows of both side by
+side."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether ours is below or above as the paper says; `None` where it prints a value, or nothing."""
+        """Whether ours is below or above as the paper says; `None` where it prints a value, or
+        nothing."""
         if self.paper is None or self.relation == "=":
             return None
         return self.ours < self.paper if self.relation == "<" else self.ours > self.paper
@@ -59,7 +61,8 @@ class Study:
     rows: Callable[[Sequence[str]], list[Row]]
     """Runs it on the given backends."""
     charts: Callable[[Sequence[Row]], list[Chart]] | None = None
-    """The figure of the paper, from the rows; without it paper and ours side by side, a chart for each unit."""
+    """The figure of the paper, from the rows; without it paper and ours side by side, a chart for
+    each unit."""
 
     def _repr_html_(self) -> str:
         """In a notebook: what it is and where its numbers are printed, without running it."""
@@ -68,5 +71,6 @@ class Study:
 
 
 def analytical(backends: Sequence[str]) -> Sequence[str]:
-    """What a study of the paper's own network model runs on: that, unless another one was asked for by name."""
+    """What a study of the paper's own network model runs on: that, unless another one was asked for
+    by name."""
     return ("analytical",) if tuple(backends) == BACKENDS else backends

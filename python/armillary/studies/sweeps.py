@@ -1,7 +1,8 @@
-"""Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, by whom) and `points.csv`.
+"""Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, by
+whom) and `points.csv`.
 
-A point is the in-place time where it was measured, else out of place. Not here: what we predict (`v1`), or how well
-parameters that were fitted to some of them carry over to others (`held_out`).
+A point is the in-place time where it was measured, else out of place. Not here: what we predict
+(`v1`), or how well parameters that were fitted to some of them carry over to others (`held_out`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Measured training steps of language models: what was run, on what, how long it took and how much memory it held.
+"""Measured training steps of language models: what was run, on what, how long it took and how much
+memory it held.
 
-Here: `measured/training.csv` (a row a run), `training_models.csv` (architectures), `training_groups.csv` (machines and
-sources) and `nanotron_failed.csv` (configurations without a result), as typed rows. Not here: which preset stands for
-the machine (`v2.py`), what we predict (`v2.py`, `v3.py`).
-Made once from the published tables named in `training_groups.csv`: times that a source gives as tokens/s or FLOP/s are
-turned into seconds by its own formula; layers, widths and heads that a table only names are those of the source in
-`training_models.csv`. Micro-batches and chunks of Narayanan et al. 2021 are those of NVIDIA/Megatron-LM
-examples/sc21/run_table_1.sh. What no source says and had to be assumed is listed in the column `extra`, as `assumed=`.
-"""
+Here: `measured/training.csv` (a row a run), `training_models.csv` (architectures),
+`training_groups.csv` (machines and sources) and `nanotron_failed.csv` (configurations without a
+result), as typed rows. Not here: which preset stands for the machine (`v2.py`), what we predict
+(`v2.py`, `v3.py`). Made once from the published tables named in `training_groups.csv`: times that a
+source gives as tokens/s or FLOP/s are turned into seconds by its own formula; layers, widths and
+heads that a table only names are those of the source in `training_models.csv`. Micro-batches and
+chunks of Narayanan et al. 2021 are those of NVIDIA/Megatron-LM examples/sc21/run_table_1.sh. What
+no source says and had to be assumed is listed in the column `extra`, as `assumed=`."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ KINDS: dict[str, dict[str, Any]] = {
 """Fields of a decoder that go with its kind; `gpt` and `mpt` have learned positions."""
 
 FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100", "torchtitan")
-"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32, --accumulate-allreduce-grads-in-fp32,
-mixed_precision_reduce)."""
+"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32,
+--accumulate-allreduce-grads-in-fp32, mixed_precision_reduce)."""
 
 UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
 """Groups from before FlashAttention: the score matrix is written."""
@@ -41,7 +42,20 @@ WHOLE_TENSORS = ("internevo",)
 NANOTRON_OPTIONS: Mapping[str, str] = {"kernels": "eager", "partition": "cost"}
 """nanotron runs plain PyTorch's kernels and deals layers to stages by cost."""
 
-COUNTS = ("seq", "gpus", "nodes", "dp", "tp", "pp", "cp", "ep", "zero", "virtual_stages", "micro_batch", "global_batch")
+COUNTS = (
+    "seq",
+    "gpus",
+    "nodes",
+    "dp",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "zero",
+    "virtual_stages",
+    "micro_batch",
+    "global_batch",
+)
 WORDS = ("name", "group", "grade", "gpu", "recompute", "precision")
 
 
@@ -72,12 +86,13 @@ class Training:
     """`none`, `selective` or `full`, as the source calls it."""
     precision: str
     extra: Mapping[str, str]
-    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`), packed samples, ranks
-    that a shard is split over (`zero_group`)."""
+    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`),
+    packed samples, ranks that a shard is split over (`zero_group`)."""
     iter_time_s: float | None
     """Seconds of a step; `None` for configurations without a result."""
     memory_gib: float | None
-    """The most that PyTorch's allocator held on a GPU, GiB; `None` where the source does not say."""
+    """The most that PyTorch's allocator held on a GPU, GiB; `None` where the source does not
+    say."""
 
     @property
     def sp(self) -> bool:
@@ -86,7 +101,8 @@ class Training:
 
     @property
     def options(self) -> Options:
-        """The run as options of `transformer` and `moe`: what the source says, nothing chosen for it."""
+        """The run as options of `transformer` and `moe`: what the source says, nothing chosen for
+        it."""
         return {
             "tp": self.tp,
             "pp": self.pp,
@@ -116,11 +132,11 @@ def trainings() -> tuple[Training, ...]:
 
 @cache
 def failures() -> tuple[Training, ...]:
-    """nanotron configurations that crashed or ran out of memory, which of the two is not told apart.
+    """nanotron configurations that crashed or ran out of memory, which of the two is not told
+    apart.
 
-    Some were tried twice (with all-reduces instead of sequence parallelism, which the source does not say), and 15 of
-    them also ran.
-    """
+    Some were tried twice (with all-reduces instead of sequence parallelism, which the source does
+    not say), and 15 of them also ran."""
     return tuple(_failure(row) for row in _table("nanotron_failed.csv"))
 
 
@@ -141,7 +157,9 @@ def _table(name: str) -> Iterator[dict[str, str]]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    return {key: value for key, _, value in (part.partition("=") for part in text.split(";") if part)}
+    return {
+        key: value for key, _, value in (part.partition("=") for part in text.split(";") if part)
+    }
 
 
 def _number(text: str) -> float | None:
@@ -154,7 +172,11 @@ def _model(name: str, seq: int) -> Model:
     counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
     fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]
     fields |= {key: int(value) for key, value in _pairs(row["extra"]).items()}
-    fields |= {"tied": row["tied"] == "1", "sequence": seq, "positions": 0 if row["kind"] == "llama" else seq}
+    fields |= {
+        "tied": row["tied"] == "1",
+        "sequence": seq,
+        "positions": 0 if row["kind"] == "llama" else seq,
+    }
     return Model(name, "moe" if "experts" in fields else "transformer", fields, row["source"])
 
 
@@ -173,7 +195,13 @@ def _failure(row: Mapping[str, str]) -> Training:
     dp, tp, pp, micro = (int(row[key]) for key in ("dp", "tp", "pp", "micro_batch"))
     size = row["model"].partition("-")[2].upper()
     accumulated = int(row["global_batch"]) // dp // micro
-    same = {"group": "nanotron_h100", "grade": "B", "gpu": "H100", "recompute": "none", "precision": "bf16"}
+    same = {
+        "group": "nanotron_h100",
+        "grade": "B",
+        "gpu": "H100",
+        "recompute": "none",
+        "precision": "bf16",
+    }
     return Training(
         name=f"nanotron_failed_{size}_n{dp * tp * pp}_dp{dp}_pp{pp}_tp{tp}_mbs{micro}_ga{accumulated}_z{row['zero']}",
         model=_model(row["model"], 4096),

@@ -1,10 +1,10 @@
 """V1: predicted times of collectives against measured ones, by hardware, collective and size.
 
-An error is `exp(mean |ln(ours / measured)|) - 1` over the points of a sweep and size band: the geometric mean of how
-many times too long or too short; of several sweeps the mean of theirs. Here: the shipped presets, on the measurements
-of `sweeps`; nothing is fitted and no sweep has parameters of its own. What happens to measurements that a fit has not
-seen is in `held_out`, whose rows follow.
-"""
+An error is `exp(mean |ln(ours / measured)|) - 1` over the points of a sweep and size band: the
+geometric mean of how many times too long or too short; of several sweeps the mean of theirs. Here:
+the shipped presets, on the measurements of `sweeps`; nothing is fitted and no sweep has parameters
+of its own. What happens to measurements that a fit has not seen is in `held_out`, whose rows
+follow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,27 @@ REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce may be off by in each band, percent; other collectives 1.5 times that."""
 SINGLE = {"V100": 5.0, "A100": 5.0, "H100": 5.0, "H200": 5.0, "B200": 5.0}
 """Large all-reduces within one node."""
-PUBLISHED = {("H100", 2): 20.63, ("H100", 4): 12.01, ("H100", 8): 9.69, ("V100", 4): 7.9, ("V100", 8): 2.8}
-"""ASTRA-sim's own errors, all-reduce on so many GPUs, percent (astra-sim-docs, validation/hardware)."""
+PUBLISHED = {
+    ("H100", 2): 20.63,
+    ("H100", 4): 12.01,
+    ("H100", 8): 9.69,
+    ("V100", 4): 7.9,
+    ("V100", 8): 2.8,
+}
+"""ASTRA-sim's own errors, all-reduce on so many GPUs, percent (astra-sim-docs,
+validation/hardware)."""
 
 __all__ = ["BANDS", "STUDY", "Error", "Sweep", "band", "errors", "preset_rows", "rows", "sweeps"]
 
 
-def errors(sweep: Sweep, backend: str = "analytical", platform: Platform | None = None) -> list[Error]:
+def errors(
+    sweep: Sweep, backend: str = "analytical", platform: Platform | None = None
+) -> list[Error]:
     """The errors of a sweep, band by band, simulated on its preset or on `platform`."""
     target = platform or sweep.platform
-    logs = ((size, abs(math.log(_time(sweep, size, target, backend) / us))) for size, us in sweep.points)
+    logs = (
+        (size, abs(math.log(_time(sweep, size, target, backend) / us))) for size, us in sweep.points
+    )
     return by_band(sweep, logs)
 
 
@@ -48,7 +59,8 @@ def rows(backends: Sequence[str]) -> list[Row]:
 
 
 def preset_rows(backends: Sequence[str]) -> list[Row]:
-    """Errors by collective and band, on single nodes, beside ASTRA-sim's own, and hardware by hardware."""
+    """Errors by collective and band, on single nodes, beside ASTRA-sim's own, and hardware by
+    hardware."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
@@ -65,20 +77,35 @@ def _rows(backend: str) -> Iterator[Row]:
             )
     for gpu, most in SINGLE.items():
         chosen = _single(gpu)
-        yield from _row(f"all_reduce, one node of {gpu}, {BANDS[2]}", backend, [e for e in fair if chosen(e)], most)
+        yield from _row(
+            f"all_reduce, one node of {gpu}, {BANDS[2]}",
+            backend,
+            [e for e in fair if chosen(e)],
+            most,
+        )
     for (gpu, gpus), theirs in PUBLISHED.items():
         same = _single(gpu, gpus)
         words = f"all_reduce, {gpus} {gpu}, {BANDS[2]}, against ASTRA-sim's error"
         yield from _row(words, backend, [e for e in found if same(e)], theirs)
     for gpu in dict.fromkeys(sweep.gpu for sweep in sweeps()):
         for at, words in enumerate(BANDS):
-            yield from _row(f"{gpu}, {words}", backend, [e for e in fair if (e.sweep.gpu, e.band) == (gpu, at)], None)
+            yield from _row(
+                f"{gpu}, {words}",
+                backend,
+                [e for e in fair if (e.sweep.gpu, e.band) == (gpu, at)],
+                None,
+            )
 
 
 def _single(gpu: str, gpus: int | None = None) -> Callable[[Error], bool]:
     def chosen(error: Error) -> bool:
         sweep = error.sweep
-        return (sweep.gpu, sweep.nodes, sweep.collective, error.band) == (gpu, 1, "all_reduce", 2) and gpus in (
+        return (sweep.gpu, sweep.nodes, sweep.collective, error.band) == (
+            gpu,
+            1,
+            "all_reduce",
+            2,
+        ) and gpus in (
             None,
             sweep.gpus,
         )

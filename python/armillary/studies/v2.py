@@ -1,10 +1,11 @@
-"""V2: predicted times of training steps against measured ones, and whether they rank configurations alike.
+"""V2: predicted times of training steps against measured ones, and whether they rank configurations
+alike.
 
-An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one efficiency model (`systems/*.yml`),
-whoever measured. A source has the software it says it used (`SOFTWARE`): options of the generator and what its host
-takes to launch a kernel; and the machine it says it used (`machine`). No run has settings of its own. What was fitted,
-and to which runs, is in docs/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`).
-"""
+An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one efficiency
+model (`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`):
+options of the generator and what its host takes to launch a kernel; and the machine it says it used
+(`machine`). No run has settings of its own. What was fitted, and to which runs, is in
+docs/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from ..report.chart import Chart
 
 MEDIAN, NINTH, RANKS, BEST = 8.0, 15.0, 0.9, 5.0
-"""What should hold: median and 90th percentile of errors, rank correlation, loss by choosing our best, percent."""
+"""What should hold: median and 90th percentile of errors, rank correlation, loss by choosing our
+best, percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,18 @@ SOFTWARE = {
     "megatron_sc21": Software(_MEGATRON.options),
     "megatron_seqsel_a100": Software({"kernels": "eager"}),
     "megatron_core_h100": Software({"overlap_tp": True}),
-    "simumax_b200": Software({"overlap_grad_reduce": False, "overlap_param_gather": False, "cp_comm_type": "a2a"}),
+    "simumax_b200": Software(
+        {"overlap_grad_reduce": False, "overlap_param_gather": False, "cp_comm_type": "a2a"}
+    ),
     "mosaic_llmfoundry": Software({"early_stop": True, "fp8_recipe": "delayed"}),
     "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
     "torchtitan": Software({"cp_comm_type": "all_gather", "early_stop": True, "merged": False}),
     "nanotron_h100": Software(NANOTRON_OPTIONS, "140 us"),
 }
-"""By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton), InternEvo, FSDP with
-torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large enough never to wait for launches. SimuMax
-says that it overlaps nothing and exchanges heads (docs/b200/b200_real_repro_guide.md)."""
+"""By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton),
+InternEvo, FSDP with torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large
+enough never to wait for launches. SimuMax says that it overlaps nothing and exchanges heads
+(docs/b200/b200_real_repro_guide.md)."""
 
 PRESETS = {
     "A100": ("dgx-a100-80gb", "dgx-a100-16n"),
@@ -68,7 +73,8 @@ PRESETS = {
 """GPU: one node, and several."""
 
 NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
-"""What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a node."""
+"""What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a
+node."""
 
 OFF = 2.0
 """Runs off by this factor: nanotron's hosts were in the other state than we say (`nanotron.py`)."""
@@ -86,7 +92,8 @@ def options(run: Training) -> dict[str, object]:
     if run.group == "torchtitan":
         found |= _torchtitan(run)
     if run.group == "megatron_core_h100" and run.pp > 1:
-        # Its pipelines overlap messages, which only interleaved ones do; nobody says in how many chunks.
+        # Its pipelines overlap messages, which only interleaved ones do; nobody says in how many
+        # chunks.
         found["virtual_stages"] = run.model.fields["layers"] // run.pp
     if "async_tp" in run.extra:
         found["overlap_tp"] = True
@@ -96,8 +103,8 @@ def options(run: Training) -> dict[str, object]:
 
 
 def _torchtitan(run: Training) -> dict[str, object]:
-    """What the words of its tables are here. Interleaved pipelines have two chunks a stage unless told otherwise; with
-    scales of tensors its documents have 8-bit parameters gathered."""
+    """What the words of its tables are here. Interleaved pipelines have two chunks a stage unless
+    told otherwise; with scales of tensors its documents have 8-bit parameters gathered."""
     found: dict[str, object] = {"recompute": "ops"} if run.recompute == "selective" else {}
     if run.extra.get("schedule") == "int1f1b":
         found["virtual_stages"] = 2
@@ -107,9 +114,11 @@ def _torchtitan(run: Training) -> dict[str, object]:
     return found
 
 
-def machine(run: Training, room: bool = True, messages: bool = True) -> tuple[str, dict[str, object]]:
-    """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory is free;
-    `messages`: nanotron's block hosts where we say so."""
+def machine(
+    run: Training, room: bool = True, messages: bool = True
+) -> tuple[str, dict[str, object]]:
+    """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory
+    is free; `messages`: nanotron's block hosts where we say so."""
     one, many = PRESETS[run.gpu]
     software = SOFTWARE[run.group]
     settings: dict[str, object] = {"npu.launch.kernel": software.launch}
@@ -134,7 +143,8 @@ class Prediction:
     ours: float
     measured: float
     room: bool
-    """Whether, we say, a tenth of every GPU's memory stays free; with less, allocators free and ask all the time."""
+    """Whether, we say, a tenth of every GPU's memory stays free; with less, allocators free and ask
+    all the time."""
 
     @property
     def log(self) -> float:
@@ -143,12 +153,14 @@ class Prediction:
 
     @property
     def off(self) -> bool:
-        """Whether a run of nanotron is off by a factor that only its hosts' other state explains."""
+        """Whether a run of nanotron is off by a factor that only its hosts' other state
+        explains."""
         return self.run.group == "nanotron_h100" and abs(self.log) >= math.log(OFF)
 
 
 def predict(run: Training, backend: str = "analytical", messages: bool = True) -> Prediction | None:
-    """Our time of a run; `None` where it can't be laid out, or was not measured. `messages`: as for `machine`."""
+    """Our time of a run; `None` where it can't be laid out, or was not measured. `messages`: as for
+    `machine`."""
     if run.iter_time_s is None or run.grade == "C":
         return None
     try:
@@ -170,7 +182,8 @@ def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """Errors of all and by source, rank correlations and what choosing our best loses; then the other models."""
+    """Errors of all and by source, rank correlations and what choosing our best loses; then the
+    other models."""
     chosen = analytical(backends)
     return [*(row for backend in chosen for row in _rows(backend)), *vision.rows(chosen)]
 
@@ -186,8 +199,14 @@ def _rows(backend: str) -> Iterator[Row]:
     for nodes in sorted({each.run.nodes for each in many}):
         same = [each for each in many if each.run.nodes == nodes]
         yield from _errors(f"nanotron_h100, {nodes} nodes", same, backend)
-    yield from _errors("nanotron_h100, less what is off by a factor of two", [e for e in many if not e.off], backend)
-    yield from _errors("all runs, if no messages blocked nanotron's hosts", _unblocked(found, backend), backend)
+    yield from _errors(
+        "nanotron_h100, less what is off by a factor of two",
+        [e for e in many if not e.off],
+        backend,
+    )
+    yield from _errors(
+        "all runs, if no messages blocked nanotron's hosts", _unblocked(found, backend), backend
+    )
     for group in ("vtrain_single", "vtrain_multi", "nanotron_h100"):
         yield from _ranking(group, [each for each in found if each.run.group == group], backend)
 
@@ -208,22 +227,29 @@ def percent(log: float) -> float:
     return 100 * (math.exp(abs(log)) - 1)
 
 
-def _errors(name: str, found: Sequence[Prediction], backend: str, goal: bool = False) -> Iterator[Row]:
+def _errors(
+    name: str, found: Sequence[Prediction], backend: str, goal: bool = False
+) -> Iterator[Row]:
     if not found:
         return
     logs = sorted(abs(each.log) for each in found)
     ninth = logs[math.ceil(0.9 * len(logs)) - 1]
     ratio = math.exp(statistics.median(each.log for each in found))
     worst = sorted(found, key=lambda each: -abs(each.log))[:3]
-    why = f"ours over measured {ratio:.2f}; worst: " + ", ".join(f"{e.run.name} {math.exp(e.log):.2f}" for e in worst)
+    why = f"ours over measured {ratio:.2f}; worst: " + ", ".join(
+        f"{e.run.name} {math.exp(e.log):.2f}" for e in worst
+    )
     label = f"{name} ({len(found)})"
     middle = percent(statistics.median(logs))
     yield Row(f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<")
-    yield Row(f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<")
+    yield Row(
+        f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<"
+    )
 
 
 def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
-    """Configurations of one model on as many GPUs of a kind, among which one could choose: five at least."""
+    """Configurations of one model on as many GPUs of a kind, among which one could choose: five at
+    least."""
 
     def what(each: Prediction) -> tuple[str, str, int]:
         return each.run.model.name, each.run.gpu, each.run.gpus
@@ -234,7 +260,9 @@ def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
 
 def spearman(found: Sequence[Prediction]) -> float:
     """Rank correlation of our times and measured ones."""
-    return statistics.correlation(_ranks([e.ours for e in found]), _ranks([e.measured for e in found]))
+    return statistics.correlation(
+        _ranks([e.ours for e in found]), _ranks([e.measured for e in found])
+    )
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -245,8 +273,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def lost(found: Sequence[Prediction]) -> float:
-    """By how much a token takes longer on the configuration with room that we say is the fastest than on the fastest,
-    percent."""
+    """By how much a token takes longer on the configuration with room that we say is the fastest
+    than on the fastest, percent."""
     with_room = [each for each in found if each.room] or found
     chosen = min(with_room, key=lambda each: each.ours / each.run.global_batch)
     best = min(each.measured / each.run.global_batch for each in found)
@@ -274,14 +302,21 @@ def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) ->
     losses = [lost(same) for same in sets]
     near = sum(loss <= BEST for loss in losses)
     why = f"within {BEST:.0f} % in {near} of {len(losses)}; worst {max(losses):.0f} %"
-    yield Row(f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<")
+    yield Row(
+        f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<"
+    )
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
     """Our times over measured ones, a point a run."""
     del rows
     records = [
-        {"run": p.run.name, "source": p.run.group, "measured": round(p.measured, 4), "ours": round(p.ours, 4)}
+        {
+            "run": p.run.name,
+            "source": p.run.group,
+            "measured": round(p.measured, 4),
+            "ours": round(p.ours, 4),
+        }
         for p in predictions()
     ]
     return [scatter("v2-steps", "Time of a step, ours over measured", "s", records, "source")]

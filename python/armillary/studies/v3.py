@@ -1,15 +1,16 @@
 """V3: predicted peak memory against what runs held, and against configurations that failed.
 
-An error is `ours / measured - 1`. Predictions are the memory in a workload's summary (`workload.footprints`), what a
-source says set. Measured is what PyTorch's allocator held at most: on rank 0 by nanotron (of the first stage, whatever
-holds most; `log_throughput` in huggingface/nanotron, which writes GiB and calls them GB), on any rank by SimuMax.
-nanotron runs eager kernels and deals layers to stages by cost; Megatron-LM with TransformerEngine runs fused ones.
-Whether tensor parallelism cut activations along the sequence (`REDUCE_SCATTER`) or not (`ALL_REDUCE`) nanotron's table
-doesn't say; its script has both, and the first is assumed.
-No constant is fitted, so leaving a model out changes nothing. But what is counted, read from the frameworks' source,
-was decided on these runs: of nanotron with tp 1 (which are of 1B, 3B and 8B), for gathered hidden states also with
-more, and of Megatron-LM. Runs of 80B and failures had no part in it.
-"""
+An error is `ours / measured - 1`. Predictions are the memory in a workload's summary
+(`workload.footprints`), what a source says set. Measured is what PyTorch's allocator held at most:
+on rank 0 by nanotron (of the first stage, whatever holds most; `log_throughput` in
+huggingface/nanotron, which writes GiB and calls them GB), on any rank by SimuMax. nanotron runs
+eager kernels and deals layers to stages by cost; Megatron-LM with TransformerEngine runs fused
+ones. Whether tensor parallelism cut activations along the sequence (`REDUCE_SCATTER`) or not
+(`ALL_REDUCE`) nanotron's table doesn't say; its script has both, and the first is assumed. No
+constant is fitted, so leaving a model out changes nothing. But what is counted, read from the
+frameworks' source, was decided on these runs: of nanotron with tp 1 (which are of 1B, 3B and 8B),
+for gathered hidden states also with more, and of Megatron-LM. Runs of 80B and failures had no part
+in it."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ FUSED = (
     "megatron_core_h100",
     "internevo",
 )
-"""Groups that only say that their runs ran: Megatron-LM's kernels, or FlashAttention's fused loss and Apex."""
+"""Groups that only say that their runs ran: Megatron-LM's kernels, or FlashAttention's fused loss
+and Apex."""
 PRESETS = {"A100": "dgx-a100-80gb", "A100-40GB": "dgx-a100", "H100": "dgx-h100"}
 NEAR = 0.1
 """An error that counts as near."""
@@ -70,18 +72,21 @@ class Prediction:
 
     @property
     def between(self) -> bool:
-        """Whether what was measured lies between ours with and without sequence parallelism, 10 % allowed."""
+        """Whether what was measured lies between ours with and without sequence parallelism, 10 %
+        allowed."""
         return self.ratio * (1 - NEAR) <= 1 <= self.ratio * self.uncut / self.ours * (1 + NEAR)
 
 
 def predict(run: Training) -> Prediction | None:
-    """What we say of a configuration; `None` where it can't be laid out: more stages than layers, or, which nanotron
-    refuses, than micro-batches by more than one."""
+    """What we say of a configuration; `None` where it can't be laid out: more stages than layers,
+    or, which nanotron refuses, than micro-batches by more than one."""
     eager = run.group == NANOTRON
     if eager and run.global_batch // run.dp // run.micro_batch < run.pp - 1:
         return None
     try:
-        stages, uncut = (_stages(run, cut and run.sp) if cut or eager else () for cut in (True, False))
+        stages, uncut = (
+            _stages(run, cut and run.sp) if cut or eager else () for cut in (True, False)
+        )
     except InputError:
         return None
     uncut = uncut or stages
@@ -112,7 +117,8 @@ def failed() -> tuple[Prediction | None, ...]:
 
 @cache
 def elsewhere() -> tuple[tuple[Prediction, int], ...]:
-    """Runs whose memory nobody printed, and what their GPU has; all of them ran with fused kernels."""
+    """Runs whose memory nobody printed, and what their GPU has; all of them ran with fused
+    kernels."""
     runs = (run for run in trainings() if run.group in FUSED)
     found = ((predict(run), capacity(PRESETS[run.gpu])) for run in runs)
     return tuple((each, most) for each, most in found if each is not None)
@@ -146,13 +152,17 @@ def _errors() -> Iterator[Row]:
         yield from _group(name, found)
         for model in dict.fromkeys(each.run.model.name for each in found):
             same = [each for each in found if each.run.model.name == model]
-            yield _row(f"{name}, {model} ({len(same)}): median error", _median(same), "%", _worst(same))
+            yield _row(
+                f"{name}, {model} ({len(same)}): median error", _median(same), "%", _worst(same)
+            )
 
 
 def _group(name: str, found: list[Prediction]) -> Iterator[Row]:
     count, why = f"{name} ({len(found)})", _worst(found)
     yield _row(f"{count}: median error", _median(found), "%", why)
-    yield _row(f"{count}: within 10 %", _share(found, lambda p: abs(p.ratio - 1) <= NEAR), "% of runs", why)
+    yield _row(
+        f"{count}: within 10 %", _share(found, lambda p: abs(p.ratio - 1) <= NEAR), "% of runs", why
+    )
     if any(each.uncut > each.ours for each in found):
         words = f"{count}: between sp and no sp, 10 % allowed"
         yield _row(words, _share(found, lambda p: p.between), "% of runs", WHY_BETWEEN)
@@ -163,9 +173,13 @@ def _fits() -> Iterator[Row]:
     ran = [each for each in measured() if each.run.group == NANOTRON]
     laid = [each for each in failed() if each is not None]
     wrong = [each for each in ran if each.most > most]
-    names = "; ".join(f"{p.run.name} ({p.most / GIB:.1f} GiB, measured {p.run.memory_gib:g})" for p in wrong)
+    names = "; ".join(
+        f"{p.run.name} ({p.most / GIB:.1f} GiB, measured {p.run.memory_gib:g})" for p in wrong
+    )
     why = f"Said not to fit in {most / 1e9:g} GB: {names or 'none'}."
-    yield _row(f"ran ({len(ran)}): fits, we say", _share(ran, lambda p: p.most <= most), "%", why, RAN)
+    yield _row(
+        f"ran ({len(ran)}): fits, we say", _share(ran, lambda p: p.most <= most), "%", why, RAN
+    )
     yield _elsewhere()
     count = len(failed())
     over = sum(each.most > most for each in laid)
@@ -204,7 +218,8 @@ def _worst(found: Sequence[Prediction]) -> str:
     """The two runs that are furthest off, and the likely reason."""
     worst = sorted(found, key=lambda each: -abs(each.ratio - 1))[:2]
     said = "; ".join(
-        f"{p.run.name}: ours {p.ours / GIB:.1f} GiB, measured {p.run.memory_gib:g}, {_reason(p)}" for p in worst
+        f"{p.run.name}: ours {p.ours / GIB:.1f} GiB, measured {p.run.memory_gib:g}, {_reason(p)}"
+        for p in worst
     )
     return f"Worst: {said}."
 
@@ -214,7 +229,11 @@ def _reason(each: Prediction) -> str:
     if each.run.group == MEGATRON:
         return "experts' buffers, or shapes that layers share"
     if each.run.tp > 1:
-        return "within what is held without sp" if each.between else "less than its activations: perhaps another run"
+        return (
+            "within what is held without sp"
+            if each.between
+            else "less than its activations: perhaps another run"
+        )
     return "unexplained; ZeRO 1 scatters, ZeRO 0 doesn't" if each.run.zero else "unexplained"
 
 
@@ -236,10 +255,17 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 def _scatter() -> Chart:
     records = [
-        {"run": p.run.name, "group": _label(p.run), "measured": p.run.memory_gib, "ours": round(p.ours / GIB, 2)}
+        {
+            "run": p.run.name,
+            "group": _label(p.run),
+            "measured": p.run.memory_gib,
+            "ours": round(p.ours / GIB, 2),
+        }
         for p in measured()
     ]
-    return scatter("v3-memory", "Peak memory, ours over measured", "GiB", records, "group", (0.5, 150))
+    return scatter(
+        "v3-memory", "Peak memory, ours over measured", "GiB", records, "group", (0.5, 150)
+    )
 
 
 def _label(run: Training) -> str:

@@ -1,11 +1,11 @@
 """V4: DeepSeek-V3's training step on 2,048 H800, configured as its report says.
 
-Everything that the report names is set as it says; what it leaves open is in `OPEN`. No number of the platform was
-fitted to this run: kernels are those of the H100's preset, all-to-alls reach what DeepEP publishes, and 20 of 132
-multiprocessors belong to communication. Rows without a published number change one thing at a time.
-Published: DeepSeek-AI 2024 (arXiv:2412.19437, sections 3 and 4.2; 180 K GPU hours for 10^12 tokens: table 1's text);
-Zhao et al. 2025 (arXiv:2505.09343, table 4: time of a step, operations a second).
-"""
+Everything that the report names is set as it says; what it leaves open is in `OPEN`. No number of
+the platform was fitted to this run: kernels are those of the H100's preset, all-to-alls reach what
+DeepEP publishes, and 20 of 132 multiprocessors belong to communication. Rows without a published
+number change one thing at a time. Published: DeepSeek-AI 2024 (arXiv:2412.19437, sections 3 and
+4.2; 180 K GPU hours for 10^12 tokens: table 1's text); Zhao et al. 2025 (arXiv:2505.09343, table 4:
+time of a step, operations a second)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ REPORTED: dict[str, Any] = {
     "fp32_gradients": True,
     "recompute_modules": "layernorm,mla_up_proj,activation",
 }
-"""Sections 3.2 (16 stages, 64-way expert parallelism over 8 nodes, ZeRO-1, DualPipe, 4 nodes a token, recomputation of
-norms and up-projections, of SwiGLU's output), 3.3 (8 bits) and 4.2 (batch, length)."""
+"""Sections 3.2 (16 stages, 64-way expert parallelism over 8 nodes, ZeRO-1, DualPipe, 4 nodes a
+token, recomputation of norms and up-projections, of SwiGLU's output), 3.3 (8 bits) and 4.2 (batch,
+length)."""
 
 OPEN: dict[str, Any] = {
     "layers_per_stage": "4*15,1",
@@ -46,8 +47,9 @@ OPEN: dict[str, Any] = {
     "fp8_weight_cache": True,
     "gates_inside": True,
 }
-"""Which layers a stage has (profiles that DeepSeek published show 4 a chunk; the last has the heads), the micro-batch,
-that weights are cast once a step, and where the router's weights multiply."""
+"""Which layers a stage has (profiles that DeepSeek published show 4 a chunk; the last has the
+heads), the micro-batch, that weights are cast once a step, and where the router's weights
+multiply."""
 
 RUN = Run("deepseek-v3", "h800-256n", REPORTED | OPEN)
 GPU_HOURS, SECONDS, TFLOPS, CAUSAL, CAPACITY = 180e3, 19.926, 432.0, 385.0, 80e9
@@ -84,16 +86,28 @@ def _rows(backend: str) -> Iterator[Row]:
 
 def published(base: Step, backend: str) -> Iterator[Row]:
     """The rows that have a published number."""
-    yield Row("GPU hours for 10^12 tokens", backend, GPU_HOURS / 1e3, base.gpu_hours / 1e3, "K GPU h", WHY)
-    yield Row("a step", backend, SECONDS, base.seconds, "s", "Table 4 of arXiv:2505.09343, the same run.")
+    yield Row(
+        "GPU hours for 10^12 tokens", backend, GPU_HOURS / 1e3, base.gpu_hours / 1e3, "K GPU h", WHY
+    )
+    yield Row(
+        "a step", backend, SECONDS, base.seconds, "s", "Table 4 of arXiv:2505.09343, the same run."
+    )
     yield Row("fullest GPU", backend, CAPACITY / 1e9, base.most / 1e9, "GB", WHY_MEMORY, "<")
     whole, causal = operations()
     yield Row("operations a token", backend, _published(TFLOPS), whole / 1e9, "GFLOP", WHY_WORK)
-    yield Row("operations a token, half of all scores", backend, _published(CAUSAL), causal / 1e9, "GFLOP", WHY_WORK)
+    yield Row(
+        "operations a token, half of all scores",
+        backend,
+        _published(CAUSAL),
+        causal / 1e9,
+        "GFLOP",
+        WHY_WORK,
+    )
 
 
 def operations() -> tuple[float, float]:
-    """Operations a token without multi-token prediction, attention's scores counted whole and by half."""
+    """Operations a token without multi-token prediction, attention's scores counted whole and by
+    half."""
     shape, tokens = decoder(load_model(RUN.model)), RUN.options["seq"]
     whole = step_flops(shape, 1, tokens).model / tokens
     scores = shape.over_layers(lambda layer: attention_flops(shape, layer, tokens, tokens)) / tokens
@@ -110,9 +124,7 @@ WHY = (
     "to this run."
 )
 WHY_MEMORY = "Without the CUDA context, buffers of communication and gaps between blocks."
-WHY_WORK = (
-    "Published: TFLOP/s x 2,048 x 19.926 s over 62.9 M tokens, which is the model without multi-token prediction."
-)
+WHY_WORK = "Published: TFLOP/s x 2,048 x 19.926 s over 62.9 M tokens, which is the model without multi-token prediction."
 
 STUDY = Study(
     "v4",

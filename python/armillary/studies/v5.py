@@ -1,10 +1,9 @@
 """V5: Llama 3 405B's training steps on 8,192 and 16,384 H100, and with 131,072 tokens.
 
-Degrees, batch and length are the report's table 4; pipelines are interleaved with a layer a chunk (section 3.3.2 names
-interleaving and not the number of chunks). Operations are counted as its authors count them, attention's scores whole
-(6 parameters and 12 layers x width x length a token).
-Published: Grattafiori et al. 2024 (arXiv:2407.21783, table 4).
-"""
+Degrees, batch and length are the report's table 4; pipelines are interleaved with a layer a chunk
+(section 3.3.2 names interleaving and not the number of chunks). Operations are counted as its
+authors count them, attention's scores whole (6 parameters and 12 layers x width x length a token).
+Published: Grattafiori et al. 2024 (arXiv:2407.21783, table 4)."""
 
 from __future__ import annotations
 
@@ -22,8 +21,15 @@ COMMON: dict[str, Any] = {
     "sp": True,
     "recompute_modules": "activation",
 }
-"""The gated function's value is computed again by its backward kernel: no layer is recomputed, and it fits."""
-LONG: dict[str, Any] = {"dp": 8, "cp": 16, "seq": 131_072, "global_batch": 128, "cp_comm_type": "all_gather"}
+"""The gated function's value is computed again by its backward kernel: no layer is recomputed, and
+it fits."""
+LONG: dict[str, Any] = {
+    "dp": 8,
+    "cp": 16,
+    "seq": 131_072,
+    "global_batch": 128,
+    "cp_comm_type": "all_gather",
+}
 
 PUBLISHED: dict[str, tuple[float, Mapping[str, Any]]] = {
     "8,192 GPUs, 8,192 tokens": (430.0, {"dp": 64, "global_batch": 2048}),
@@ -38,8 +44,14 @@ VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"npu.compute.efficiency.unmasked_attention": 0.238},
     ),
     "131,072 tokens, keys and values in a ring": ({**LONG, "cp_comm_type": "p2p"}, {}),
-    "131,072 tokens, unmasked blocks at 0.262": (LONG, {"npu.compute.efficiency.unmasked_attention": 0.262}),
-    "16,384 GPUs, 8,192 tokens, two layers a chunk": ({"dp": 128, "global_batch": 2048, "virtual_stages": 4}, {}),
+    "131,072 tokens, unmasked blocks at 0.262": (
+        LONG,
+        {"npu.compute.efficiency.unmasked_attention": 0.262},
+    ),
+    "16,384 GPUs, 8,192 tokens, two layers a chunk": (
+        {"dp": 128, "global_batch": 2048, "virtual_stages": 4},
+        {},
+    ),
     "16,384 GPUs, 8,192 tokens, gated functions' values kept": (
         {"dp": 128, "global_batch": 2048, "recompute_modules": None},
         {},
@@ -65,7 +77,12 @@ def _rows(backend: str) -> Iterator[Row]:
     for name, (options, settings) in VARIED.items():
         found = step(run(options, settings), backend)
         yield Row(
-            name, backend, None, found.tflops, "TFLOP/s", f"{found.seconds:.2f} s a step, {found.most / 1e9:.1f} GB."
+            name,
+            backend,
+            None,
+            found.tflops,
+            "TFLOP/s",
+            f"{found.seconds:.2f} s a step, {found.most / 1e9:.1f} GB.",
         )
 
 

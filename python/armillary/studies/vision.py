@@ -1,16 +1,17 @@
-"""Measured training of ResNet-50, DLRM and DCNv2 on V100 and A100: what was run, what we predict, rows of both.
+"""Measured training of ResNet-50, DLRM and DCNv2 on V100 and A100: what was run, what we predict,
+rows of both.
 
-Here: `measured/vision.csv` (a row a run) as typed rows, the platform and the workload that stand for a run, and `rows`,
-which study V2 includes. Not here: the generators (`workload/cnn.py`, `workload/dlrm.py`), language models (`v2.py`).
-Samples a second are those of NVIDIA/DeepLearningExamples' tables, as the column `source` says; batches of ResNet-50 in
-PyTorch are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA). PyTorch's DLRM does the
-bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is data-parallel.
+Here: `measured/vision.csv` (a row a run) as typed rows, the platform and the workload that stand
+for a run, and `rows`, which study V2 includes. Not here: the generators (`workload/cnn.py`,
+`workload/dlrm.py`), language models (`v2.py`). Samples a second are those of
+NVIDIA/DeepLearningExamples' tables, as the column `source` says; batches of ResNet-50 in PyTorch
+are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA). PyTorch's DLRM
+does the bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is data-parallel.
 
-What multiplications, convolutions and lookups reach is the presets': A100's multiplications were fitted to language
-models, the rest to these runs. Beside it there are `MEMORY` and a start a framework. Fitted without a source, its runs
-are missed by 2 to 13 % on average, by 22 % where that leaves a framework without any run, which then gets the start of
-another (`benches/vision.py`).
-"""
+What multiplications, convolutions and lookups reach is the presets': A100's multiplications were
+fitted to language models, the rest to these runs. Beside it there are `MEMORY` and a start a
+framework. Fitted without a source, its runs are missed by 2 to 13 % on average, by 22 % where that
+leaves a framework without any run, which then gets the start of another (`benches/vision.py`)."""
 
 from __future__ import annotations
 
@@ -38,10 +39,12 @@ PRESETS = {
 """GPU and machine -> preset. The V100 of 16 and 32 GB differ in nothing that takes time."""
 
 PEAKS = {"tf32": "156 TFLOPS", "fp32": "15.7 TFLOPS"}
-"""Peak rates beside those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's data sheets)."""
+"""Peak rates beside those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's data
+sheets)."""
 
 MEMORY = 0.78
-"""Part of the memory bandwidth that kernels which stream large tensors reach; language models' are small or eager."""
+"""Part of the memory bandwidth that kernels which stream large tensors reach; language models' are
+small or eager."""
 
 WITHOUT_TENSOR_CORES: Mapping[str, object] = {
     "npu.compute.efficiency.gemm": 0.95,
@@ -49,10 +52,12 @@ WITHOUT_TENSOR_CORES: Mapping[str, object] = {
     "npu.compute.tiles.fill": 16,
     "npu.compute.tiles.load": 4,
 }
-"""A V100 with 32 bits. What a tile costs is a time, in operations, which are 8 times as slow as the preset's."""
+"""A V100 with 32 bits. What a tile costs is a time, in operations, which are 8 times as slow as the
+preset's."""
 
 STARTS = {"PyTorch": "3 us", "TensorFlow": "20 us", "TensorFlow2": "20 us"}
-"""What comes with every kernel: PyTorch's CUDA graphs, or TensorFlow's executor and the small kernels between."""
+"""What comes with every kernel: PyTorch's CUDA graphs, or TensorFlow's executor and the small
+kernels between."""
 
 MODELS = {"small": "criteo-t15", "large": "criteo-t3", "xlarge": "criteo-t0"}
 """Size of a recommendation model -> its frequency threshold, as in our model files."""
@@ -94,12 +99,19 @@ class Vision:
 @cache
 def visions() -> tuple[Vision, ...]:
     """All measured runs, in the order of their file."""
-    with resources.files(__package__).joinpath("measured", "vision.csv").open(encoding="utf-8") as file:
+    with (
+        resources.files(__package__)
+        .joinpath("measured", "vision.csv")
+        .open(encoding="utf-8") as file
+    ):
         return tuple(map(_vision, csv.DictReader(file)))
 
 
 def _vision(row: Mapping[str, str]) -> Vision:
-    words = {key: row[key] for key in ("name", "group", "model", "size", "system", "gpu", "precision", "framework")}
+    words = {
+        key: row[key]
+        for key in ("name", "group", "model", "size", "system", "gpu", "precision", "framework")
+    }
     return Vision(
         **words,
         gpus=int(row["gpus"]),
@@ -111,7 +123,8 @@ def _vision(row: Mapping[str, str]) -> Vision:
 
 
 def settings(run: Vision) -> dict[str, object]:
-    """What is set on a run's preset: GPUs, rates of its precision, what comes with kernels and what streams reach."""
+    """What is set on a run's preset: GPUs, rates of its precision, what comes with kernels and what
+    streams reach."""
     found: dict[str, object] = {"npus": run.gpus, "npu.compute.start": STARTS[run.framework]}
     if run.precision in PEAKS:
         found |= {"npu.peak": PEAKS[run.precision], "npu.compute.rates.fp32": PEAKS[run.precision]}
@@ -124,7 +137,9 @@ def settings(run: Vision) -> dict[str, object]:
 
 def platform(run: Vision) -> Platform:
     """The preset that stands for a run's machine, with its `settings`."""
-    return Platform.load(PRESETS[run.gpu, run.system.removesuffix(" 16GB").removesuffix(" 32GB")], settings(run))
+    return Platform.load(
+        PRESETS[run.gpu, run.system.removesuffix(" 16GB").removesuffix(" 32GB")], settings(run)
+    )
 
 
 def workload(run: Vision) -> Workload:
@@ -145,7 +160,8 @@ def _resnet(run: Vision) -> Workload:
 
 
 def _recommendation(run: Vision) -> Workload:
-    """Tables hold 32 bits; DCNv2 has Adam, whose state of a row is read and written like AdaGrad's twice over."""
+    """Tables hold 32 bits; DCNv2 has Adam, whose state of a row is read and written like AdaGrad's
+    twice over."""
     cross = run.model == "dcnv2"
     return dlrm(
         f"{run.model}-{MODELS[run.size]}",
@@ -177,10 +193,16 @@ def _rows(backend: str) -> list[Row]:
     each = [_row(run, backend) for run in visions()]
     errors = sorted(abs(row.ratio - 1) for row in each if row.ratio)
     worst = max(each, key=lambda row: abs((row.ratio or 1) - 1))
-    name, why = f"ResNet-50, DLRM and DCNv2 ({len(each)})", f"Worst: {worst.setup}, ours {worst.ratio:.2f} times."
+    name, why = (
+        f"ResNet-50, DLRM and DCNv2 ({len(each)})",
+        f"Worst: {worst.setup}, ours {worst.ratio:.2f} times.",
+    )
     ninth = errors[math.ceil(0.9 * len(errors)) - 1]
     found = (("median error", statistics.median(errors)), ("90th percentile", ninth))
-    return [*(Row(f"{name}: {what}", backend, None, 100 * error, "%", why) for what, error in found), *each]
+    return [
+        *(Row(f"{name}: {what}", backend, None, 100 * error, "%", why) for what, error in found),
+        *each,
+    ]
 
 
 def _row(run: Vision, backend: str) -> Row:
@@ -188,7 +210,14 @@ def _row(run: Vision, backend: str) -> Row:
     head = " ".join(word for word in (run.model, run.size, "on", str(run.gpus), run.gpu) if word)
     setup = f"{head} ({run.system.removeprefix('NVIDIA ')}), {run.framework} {' '.join(filter(None, words))}"
     ours = predict(run, backend)
-    return Row(setup, backend, run.samples_per_s, round(ours, 1), "samples/s", _reason(run, ours / run.samples_per_s))
+    return Row(
+        setup,
+        backend,
+        run.samples_per_s,
+        round(ours, 1),
+        "samples/s",
+        _reason(run, ours / run.samples_per_s),
+    )
 
 
 NEAR = 0.08
@@ -204,7 +233,13 @@ def _reason(run: Vision, ratio: float) -> str:
     if run.model == "resnet50":
         return "cuDNN's choice of algorithms by layer, of which one part of the peak knows nothing."
     if run.size == "xlarge" and ratio > 1:
-        return "Tables of 53 GB a GPU: lookups miss the TLB more often than those of the large model."
+        return (
+            "Tables of 53 GB a GPU: lookups miss the TLB more often than those of the large model."
+        )
     if run.generation == "V100" and ratio < 1:
-        return "DGX-2's V100s clock higher than the preset's." if "DGX-2" in run.system else "Framework."
+        return (
+            "DGX-2's V100s clock higher than the preset's."
+            if "DGX-2" in run.system
+            else "Framework."
+        )
     return "What a framework adds between kernels is one number for all of its models."

@@ -1,10 +1,10 @@
-"""A column of a sweep's table as something to draw against: numbers or categories, in at most twelve bins; and how much
-of another column it explains.
+"""A column of a sweep's table as something to draw against: numbers or categories, in at most
+twelve bins; and how much of another column it explains.
 
-`explained` is epsilon squared: of `n` points in `k` bins, `1 - (n - 1) / (n - k) * within / total`, with the sums of
-squares within bins and in all: the correlation ratio without what bins of few points explain by chance. Source: T. L.
-Kelley, "An unbiased correlation ratio measure", PNAS 21(9), 1935. Not here: charts (`charts.py`).
-"""
+`explained` is epsilon squared: of `n` points in `k` bins, `1 - (n - 1) / (n - k) * within / total`,
+with the sums of squares within bins and in all: the correlation ratio without what bins of few
+points explain by chance. Source: T. L. Kelley, "An unbiased correlation ratio measure", PNAS
+21(9), 1935. Not here: charts (`charts.py`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _WIDE = 20.0
 
 @dataclass(frozen=True)
 class Axis:
-    """A column: `texts` as the table has them, and for each row its bin and its place between the ends, 0 to 1."""
+    """A column: `texts` as the table has them, and for each row its bin and its place between the
+    ends, 0 to 1."""
 
     name: str
     texts: Sequence[str]
@@ -40,17 +41,21 @@ class Axis:
     ticks: Sequence[tuple[float, str]]
     """Places to be labelled, from 0 to 1: both ends, and what has room between them."""
     numbers: Sequence[float] | None
-    """In base units (bytes, seconds, bytes a second, FLOPS) where texts have units; `None` for categories."""
+    """In base units (bytes, seconds, bytes a second, FLOPS) where texts have units; `None` for
+    categories."""
     unit: str
     """The base unit: `B/s`; empty for plain numbers and categories."""
 
 
 def axis(name: str, column: pl.Series, order: Sequence[str] = ()) -> Axis:
-    """The axis of a column without nulls. Texts without a number come in `order`, others after them."""
+    """The axis of a column without nulls. Texts without a number come in `order`, others after
+    them."""
     values = column.to_list()
     texts = [_text(value) for value in values]
     numbers, unit = _numbers(values)
-    return _categories(name, texts, order) if numbers is None else _numeric(name, texts, numbers, unit)
+    return (
+        _categories(name, texts, order) if numbers is None else _numeric(name, texts, numbers, unit)
+    )
 
 
 def _text(value: object) -> str:
@@ -59,13 +64,17 @@ def _text(value: object) -> str:
 
 def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
     """The values in base units where all are numbers, or texts with units of one kind."""
-    if all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values):
+    if all(
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values
+    ):
         return [float(value) for value in values], ""
     found = [quantity.split(value) if isinstance(value, str) else None for value in values]
     units = {quantity.UNITS[each[1]][0] for each in found if each is not None}
     if None in found or len(units) != 1:
         return None, ""
-    return [float(each[0] * quantity.UNITS[each[1]][1]) for each in found if each is not None], units.pop()
+    return [
+        float(each[0] * quantity.UNITS[each[1]][1]) for each in found if each is not None
+    ], units.pop()
 
 
 def _categories(name: str, texts: Sequence[str], order: Sequence[str]) -> Axis:
@@ -108,11 +117,14 @@ def _cuts(ordered: Sequence[float], distinct: Sequence[float]) -> list[float]:
 def _span(low: str, high: str) -> str:
     """`25 to 50 GB/s`."""
     number, _, unit = low.partition(" ")
-    return low if low == high else f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
+    return (
+        low if low == high else f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
+    )
 
 
 def places(numbers: Sequence[float]) -> list[float]:
-    """Where numbers stand between the least (0) and the largest (1), in the logarithm where these are far apart."""
+    """Where numbers stand between the least (0) and the largest (1), in the logarithm where these
+    are far apart."""
     wide = min(numbers) > 0 and max(numbers) / min(numbers) > _WIDE
     shown = [math.log(number) for number in numbers] if wide else list(numbers)
     low, span = min(shown), max(shown) - min(shown)
@@ -120,7 +132,8 @@ def places(numbers: Sequence[float]) -> list[float]:
 
 
 def spaced(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Of ticks in order, those that have room: both ends, and as many between them as stand apart."""
+    """Of ticks in order, those that have room: both ends, and as many between them as stand
+    apart."""
     if len(ticks) < 2:
         return list(ticks)
     found = [ticks[0]]
@@ -131,8 +144,13 @@ def spaced(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def explained(of: Axis, values: Sequence[float]) -> float:
-    """How much of the variance of `values` (of their logarithm where all are above 0) the bins explain, 0 to 1."""
-    shown = [math.log(value) for value in values] if all(value > 0 for value in values) else list(values)
+    """How much of the variance of `values` (of their logarithm where all are above 0) the bins
+    explain, 0 to 1."""
+    shown = (
+        [math.log(value) for value in values]
+        if all(value > 0 for value in values)
+        else list(values)
+    )
     groups: dict[int, list[float]] = {}
     for index, value in zip(of.bin_of, shown, strict=True):
         groups.setdefault(index, []).append(value)

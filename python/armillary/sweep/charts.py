@@ -1,8 +1,8 @@
-"""Charts of a sweep: influence of parameters, parallel coordinates, heat map of two parameters, Pareto front.
+"""Charts of a sweep: influence of parameters, parallel coordinates, heat map of two parameters,
+Pareto front.
 
-Many points are drawn as few: heat maps hold cells, the others a sample with the best points in it, and say so. Not
-here: what is drawn (`view.py`), drawing itself (`report/chart.py`).
-"""
+Many points are drawn as few: heat maps hold cells, the others a sample with the best points in it,
+and say so. Not here: what is drawn (`view.py`), drawing itself (`report/chart.py`)."""
 
 from __future__ import annotations
 
@@ -40,17 +40,26 @@ _AXES_BY_HAND = {
 
 def influence(view: View) -> Chart:
     """How much of the objective each parameter explains by itself."""
-    rows = [{"parameter": view.short[each.name], "explains": round(view.influence(each), 4)} for each in view.axes]
+    rows = [
+        {"parameter": view.short[each.name], "explains": round(view.influence(each), 4)}
+        for each in view.axes
+    ]
     spec: dict[str, Any] = {
         "mark": {"type": "bar", "color": PALETTE[0], "height": {"band": 0.6}},
         "encoding": {
             "x": {"field": "explains", "type": "quantitative", "scale": {"domain": [0, 1]}},
             "y": {"field": "parameter", "type": "nominal", "sort": None, "title": None},
-            "tooltip": [{"field": "parameter"}, {"field": "explains", "type": "quantitative", "format": ".1%"}],
+            "tooltip": [
+                {"field": "parameter"},
+                {"field": "explains", "type": "quantitative", "format": ".1%"},
+            ],
         },
     }
     what = view.objective.label.partition(" (")[0]
-    spec["encoding"]["x"] |= {"title": f"share of the variance of {what}", "axis": {"format": "%", "tickCount": 5}}
+    spec["encoding"]["x"] |= {
+        "title": f"share of the variance of {what}",
+        "axis": {"format": "%", "tickCount": 5},
+    }
     note = (
         "Epsilon squared (Kelley, 1935) of each parameter alone, numbers in at most 12 bins; what parameters do only "
         "together is in none of them."
@@ -64,7 +73,9 @@ def parallel(view: View) -> Chart:
     drawn = _sample(view)
     names = _headings(view, axes)
     measures = _measures(view)
-    ticks = {names[each.name]: each.ticks for each in axes} | {each.label: _ticks(each) for each in measures}
+    ticks = {names[each.name]: each.ticks for each in axes} | {
+        each.label: _ticks(each) for each in measures
+    }
     order = list(ticks)
     angle = 0 if sum(len(name) + 2 for name in order) < _LETTERS else -20
     by_hand = {**_AXES_BY_HAND, "labelAngle": angle}
@@ -72,7 +83,9 @@ def parallel(view: View) -> Chart:
     x["scale"] = {"type": "point", "padding": 0.3}
     chosen = {"condition": {"param": "line", "value": 1}, "value": 0.05}
     line: dict[str, Any] = {
-        "params": [{"name": "line", "select": {"type": "point", "fields": ["point"], "toggle": "true"}}],
+        "params": [
+            {"name": "line", "select": {"type": "point", "fields": ["point"], "toggle": "true"}}
+        ],
         "mark": {"type": "line", "strokeWidth": 1.6},
         "encoding": {
             "x": x,
@@ -81,18 +94,26 @@ def parallel(view: View) -> Chart:
             "order": {"field": "place", "type": "quantitative"},
             "color": _colour(objective),
             "opacity": {**chosen, "condition": {**chosen["condition"], "value": 0.6}},  # type: ignore[dict-item]
-            "tooltip": [{"field": "point"}, {"field": "axis"}, {"field": "value"}, {"field": _field(objective.label)}],
+            "tooltip": [
+                {"field": "point"},
+                {"field": "axis"},
+                {"field": "value"},
+                {"field": _field(objective.label)},
+            ],
         },
     }
     if _is_marked(view):
         line["encoding"]["strokeDash"] = _dashes()
     spec = {"height": 340, "layer": [_rule(x, order), line, *_tick_labels(x, ticks)]}
     rows = list(_lines(view, drawn, axes, measures, names))
-    return Chart("parallel", "Parallel coordinates", rows, spec, _note_of_sample(view, len(drawn), LINES))
+    return Chart(
+        "parallel", "Parallel coordinates", rows, spec, _note_of_sample(view, len(drawn), LINES)
+    )
 
 
 def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
-    """The best point in each cell of two parameters; any two can be chosen in a page, `pair` (across, up) first.
+    """The best point in each cell of two parameters; any two can be chosen in a page, `pair`
+    (across, up) first.
 
     Raises `InputError` for what is no parameter that varies.
     """
@@ -104,32 +125,66 @@ def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
     axes = [view.axis(each.name, view.measured) for each in axes]
     pairs = [(one, other) for at, one in enumerate(axes) for other in axes[at + 1 :]]
     titles = [f"{names[one.name]} (across), {names[other.name]} (up)" for one, other in pairs]
-    rows = [row for title, (one, other) in zip(titles, pairs, strict=True) for row in _cells(title, one, other, view)]
+    rows = [
+        row
+        for title, (one, other) in zip(titles, pairs, strict=True)
+        for row in _cells(title, one, other, view)
+    ]
     spec: dict[str, Any] = {
         "height": 320,
-        "params": [{"name": "pair", "value": titles[0], "bind": {"input": "select", "options": titles, "name": " "}}],
+        "params": [
+            {
+                "name": "pair",
+                "value": titles[0],
+                "bind": {"input": "select", "options": titles, "name": " "},
+            }
+        ],
         "transform": [{"filter": "datum.pair === pair"}],
         "layer": _cell_layers(axes, objective),
     }
     best = "largest" if objective.more else "smallest"
-    note = f"First shown: {titles[0]}. Each cell: the {best} value of its points; empty where none ran"
-    note += ", grey where none fits in memory." if view.misfits.height and not view.include_infeasible else "."
+    note = (
+        f"First shown: {titles[0]}. Each cell: the {best} value of its points; empty where none ran"
+    )
+    note += (
+        ", grey where none fits in memory."
+        if view.misfits.height and not view.include_infeasible
+        else "."
+    )
     return Chart("heat-map", "Two parameters", rows, spec, note)
 
 
 def _cell_layers(axes: Sequence[Axis], objective: Measure) -> list[dict[str, Any]]:
     """Cells without a value, cells with one, and the values in them."""
     angle = 0 if all(sum(len(name) + 2 for name in each.bins) < _LETTERS for each in axes) else -30
-    x = {"field": "across", "type": "nominal", "sort": {"field": "x"}, "title": None, "axis": {"labelAngle": angle}}
-    y = {"field": "up", "type": "nominal", "sort": {"field": "y", "order": "descending"}, "title": None}
+    x = {
+        "field": "across",
+        "type": "nominal",
+        "sort": {"field": "x"},
+        "title": None,
+        "axis": {"labelAngle": angle},
+    }
+    y = {
+        "field": "up",
+        "type": "nominal",
+        "sort": {"field": "y", "order": "descending"},
+        "title": None,
+    }
     value = {"field": _field(objective.label), "type": "quantitative"}
-    tips = [{"field": _field(name)} for name in ("across", "up", objective.label, "points", "do not fit")]
+    tips = [
+        {"field": _field(name)}
+        for name in ("across", "up", objective.label, "points", "do not fit")
+    ]
     cell = {"x": x, "y": y, "tooltip": tips}
     filled, empty = ({"filter": f"datum.points {sign} 0"} for sign in (">", "==="))
     written = {**cell, "text": {**value, "format": ".3s" if _is_large(objective) else ".3g"}}
     return [
         {"mark": {"type": "rect", "color": "#e6e6e6"}, "transform": [empty], "encoding": cell},
-        {"mark": {"type": "rect"}, "transform": [filled], "encoding": {**cell, "color": _colour(objective)}},
+        {
+            "mark": {"type": "rect"},
+            "transform": [filled],
+            "encoding": {**cell, "color": _colour(objective)},
+        },
         *(
             {
                 "mark": {"type": "text", "fontSize": 11, "color": colour},
@@ -150,16 +205,30 @@ def pareto(view: View, other: Measure) -> Chart:
     objective, front = view.objective, view.front(other)
     on_front = set(front)
     rest = [row for row in view.ranking if row not in on_front]
-    kinds = [*((row, "the rest") for row in spread(rest, DOTS)), *((row, "front") for row in spread(front, FRONT))]
+    kinds = [
+        *((row, "the rest") for row in spread(rest, DOTS)),
+        *((row, "front") for row in spread(front, FRONT)),
+    ]
     ys, xs, points = objective.shown(), other.shown(), view.ran["index"].to_list()
     said = [_said(view, row) for row, _ in kinds]
     rows = [
-        {other.label: xs[row], objective.label: ys[row], "points": kind, "point": points[row], "parameters": text}
+        {
+            other.label: xs[row],
+            objective.label: ys[row],
+            "points": kind,
+            "point": points[row],
+            "parameters": text,
+        }
         | ({"memory": FITS if view.fits[row] else MISFIT} if _is_marked(view) else {})
         for (row, kind), text in zip(kinds, said, strict=True)
     ]
     place = {
-        "x": {"field": _field(other.label), "type": "quantitative", "title": other.label, "scale": {"zero": False}},
+        "x": {
+            "field": _field(other.label),
+            "type": "quantitative",
+            "title": other.label,
+            "scale": {"zero": False},
+        },
         "y": {
             "field": _field(objective.label),
             "type": "quantitative",
@@ -179,7 +248,9 @@ def pareto(view: View, other: Measure) -> Chart:
     dots = {"mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.85}}
     spec = {"height": 340, "layer": [{**dots, "encoding": {**place, **tips, **marked}}, line]}
     title = f"{objective.label.partition(' (')[0]} against {other.label.partition(' (')[0]}"
-    note = f"{len(front):,} of {view.ran.height:,} points are on the front: nothing is better in both."
+    note = (
+        f"{len(front):,} of {view.ran.height:,} points are on the front: nothing is better in both."
+    )
     if len(rest) > DOTS:
         note += f" Of the rest, {DOTS:,} are drawn, evenly from the best to the worst."
     return Chart("pareto", title[0].upper() + title[1:], rows, spec, note)
@@ -189,7 +260,16 @@ def _chosen(view: View, name: str) -> Axis:
     found = next((each for each in view.axes if name in (each.name, view.short[each.name])), None)
     if found is None:
         allowed = ", ".join(each.name for each in view.axes)
-        raise InputError([Problem(view.name, name, "is no parameter that varies among the points that ran", allowed)])
+        raise InputError(
+            [
+                Problem(
+                    view.name,
+                    name,
+                    "is no parameter that varies among the points that ran",
+                    allowed,
+                )
+            ]
+        )
     return found
 
 
@@ -208,7 +288,12 @@ def _colour(objective: Measure) -> dict[str, Any]:
     kind = "log" if _is_wide(objective.shown()) else "linear"
     scale = {"scheme": "viridis", "reverse": objective.more, "type": kind}
     title = f"{objective.label}, {'largest' if objective.more else 'smallest'} is best"
-    return {"field": _field(objective.label), "type": "quantitative", "title": title, "scale": scale}
+    return {
+        "field": _field(objective.label),
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+    }
 
 
 def _is_wide(values: Sequence[float]) -> bool:
@@ -217,7 +302,8 @@ def _is_wide(values: Sequence[float]) -> bool:
 
 
 def _sample(view: View) -> list[int]:
-    """Rows to draw, the best last: a third of them the best ones, the others evenly over the ranking."""
+    """Rows to draw, the best last: a third of them the best ones, the others evenly over the
+    ranking."""
     best = view.ranking[: LINES // 3]
     rest = spread(view.ranking[LINES // 3 :], LINES - len(best))
     return [*reversed(rest), *reversed(best)]
@@ -239,7 +325,10 @@ def _measures(view: View) -> list[Measure]:
 def _headings(view: View, axes: Sequence[Axis]) -> dict[str, str]:
     """Names above the axes; a parameter must not be called as an objective."""
     taken = {each.label for each in _measures(view)}
-    return {each.name: each.name if view.short[each.name] in taken else view.short[each.name] for each in axes}
+    return {
+        each.name: each.name if view.short[each.name] in taken else view.short[each.name]
+        for each in axes
+    }
 
 
 def _ticks(measure: Measure) -> list[tuple[float, str]]:
@@ -258,7 +347,11 @@ def _dashes() -> dict[str, Any]:
 
 
 def _lines(
-    view: View, drawn: Sequence[int], axes: Sequence[Axis], measures: Sequence[Measure], names: dict[str, str]
+    view: View,
+    drawn: Sequence[int],
+    axes: Sequence[Axis],
+    measures: Sequence[Measure],
+    names: dict[str, str],
 ) -> Iterator[dict[str, Any]]:
     points, objective = view.ran["index"].to_list(), view.objective
     marked = _is_marked(view)
@@ -268,7 +361,11 @@ def _lines(
         colour = {objective.label: shown[objective.name][row], "point": points[row]}
         colour |= {"memory": FITS if view.fits[row] else MISFIT} if marked else {}
         for place, each in enumerate(axes):
-            value = {"axis": names[each.name], "at": round(each.places[row], 4), "value": each.texts[row]}
+            value = {
+                "axis": names[each.name],
+                "at": round(each.places[row], 4),
+                "value": each.texts[row],
+            }
             yield {**value, "place": place, **colour}
         for place, measure in enumerate(measures, len(axes)):
             text = f"{shown[measure.name][row]:g}"
@@ -288,20 +385,33 @@ def _place(field: str) -> dict[str, Any]:
 def _rule(x: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     rows = [{"axis": name, "from": 0, "to": 1} for name in names]
     encoding = {"x": x, "y": _place("from"), "y2": {"field": "to"}}
-    return {"data": {"values": rows}, "mark": {"type": "rule", "color": "#888888"}, "encoding": encoding}
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rule", "color": "#888888"},
+        "encoding": encoding,
+    }
 
 
-def _tick_labels(x: dict[str, Any], ticks: Mapping[str, Sequence[tuple[float, str]]]) -> list[dict[str, Any]]:
+def _tick_labels(
+    x: dict[str, Any], ticks: Mapping[str, Sequence[tuple[float, str]]]
+) -> list[dict[str, Any]]:
     """What stands beside the axes, with a rim in the colour of the paper: lines run below it."""
-    rows = [{"axis": name, "at": round(at, 4), "text": text} for name, some in ticks.items() for at, text in some]
+    rows = [
+        {"axis": name, "at": round(at, 4), "text": text}
+        for name, some in ticks.items()
+        for at, text in some
+    ]
     mark = {"type": "text", "fontSize": 11, "limit": 110, "align": "left", "dx": 5}
     encoding = {"x": x, "y": _place("at"), "text": {"field": "text"}}
     kinds = ({"color": "#ffffff", "stroke": "#ffffff", "strokeWidth": 4}, {"color": "#333333"})
-    return [{"data": {"values": rows}, "mark": {**mark, **kind}, "encoding": encoding} for kind in kinds]
+    return [
+        {"data": {"values": rows}, "mark": {**mark, **kind}, "encoding": encoding} for kind in kinds
+    ]
 
 
 def _cells(title: str, one: Axis, other: Axis, view: View) -> Iterator[dict[str, Any]]:
-    """The cells of two axes that have points, in order. The axes are those of all points that were measured."""
+    """The cells of two axes that have points, in order. The axes are those of all points that were
+    measured."""
     objective = view.objective
     cells: dict[tuple[int, int], list[float]] = {}
     out: Counter[tuple[int, int]] = Counter()

@@ -1,9 +1,10 @@
-"""From a report to the columns of the table: the step, the critical class, means over ranks, each dimension.
+"""From a report to the columns of the table: the step, the critical class, means over ranks, each
+dimension.
 
-The critical class is the one that ends last (the first of those). Means are over all ranks. `mfu` is the model's FLOPs
-a second over the NPUs' peak, as the generator of the workload counts them; empty where a workload or platform does not
-say. Not here: parameters, the table itself (`table.py`).
-"""
+The critical class is the one that ends last (the first of those). Means are over all ranks. `mfu`
+is the model's FLOPs a second over the NPUs' peak, as the generator of the workload counts them;
+empty where a workload or platform does not say. Not here: parameters, the table itself
+(`table.py`)."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ TEXTS = ("digest",)
 ALIASES = {"memory": "memory_bytes"}
 """Other names of columns, for objectives."""
 DIGITS = 38
-"""Digits of the largest whole number that a table holds: what Parquet and Arrow call a decimal of 128 bits."""
+"""Digits of the largest whole number that a table holds: what Parquet and Arrow call a decimal of
+128 bits."""
 _DIMENSION = re.compile(r"dim[1-9]\d?_(utilisation|busy_ns|bytes)")
 _OWN = ("index", "error")
 
@@ -71,13 +73,19 @@ def kinds(dimensions: int) -> dict[str, Kind]:
 
 def dimensions(results: Mapping[str, object]) -> int:
     """How many network dimensions results speak of."""
-    return sum(_DIMENSION.fullmatch(name) is not None and name.endswith("_utilisation") for name in results)
+    return sum(
+        _DIMENSION.fullmatch(name) is not None and name.endswith("_utilisation") for name in results
+    )
 
 
 def is_result(name: str, numbers: bool = False) -> bool:
     """Whether `name` is a column of results (with `numbers`: one that can be an objective)."""
-    kind = _OF_DIMENSION[name.partition("_")[2]] if _DIMENSION.fullmatch(name) else _OF_RUN.get(name)
-    return (kind is not None and (not numbers or kind not in ("flag", "text"))) or (not numbers and name in _OWN)
+    kind = (
+        _OF_DIMENSION[name.partition("_")[2]] if _DIMENSION.fullmatch(name) else _OF_RUN.get(name)
+    )
+    return (kind is not None and (not numbers or kind not in ("flag", "text"))) or (
+        not numbers and name in _OWN
+    )
 
 
 def fault(results: Mapping[str, object]) -> str:
@@ -114,7 +122,11 @@ def _is(kind: Kind, value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of many digits"
+    text = (
+        repr(value)
+        if not isinstance(value, int) or abs(value) < 10**40
+        else "a number of many digits"
+    )
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -153,7 +165,8 @@ class _Config(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """The part of a report that the table needs: the rest is skipped, which is most of the time of reading it."""
+    """The part of a report that the table needs: the rest is skipped, which is most of the time of
+    reading it."""
 
     step_time_ns: float
     ranks: int
@@ -188,14 +201,17 @@ Value = float | int | str | bool | None
 
 
 def columns(report: str, claims: Claims) -> dict[str, Value]:
-    """The results of a run by column. Raises `InputError` for a whole number that no table holds."""
+    """The results of a run by column. Raises `InputError` for a whole number that no table
+    holds."""
     read = _DECODER.decode(report)
     critical = max(read.classes, key=lambda each: each.finish_ns, default=None)
     found: dict[str, Value] = {"step_time_ns": read.step_time_ns}
     for part in PARTS:
         found[part] = None if critical is None else getattr(critical, part)
     for part in PARTS:
-        found[f"mean_{part}"] = sum(getattr(each, part) * each.count for each in read.classes) / max(read.ranks, 1)
+        found[f"mean_{part}"] = sum(
+            getattr(each, part) * each.count for each in read.classes
+        ) / max(read.ranks, 1)
     found |= _rates(read, claims)
     found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
     found |= _memory(read, claims)
@@ -209,12 +225,16 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
 
 
 def _memory(read: _Report, claims: Claims) -> dict[str, Value]:
-    """What the fullest NPU needs: as the generator says or, where that is more, as the run held. Unknown where neither
-    says anything. Memory that spills over fits."""
+    """What the fullest NPU needs: as the generator says or, where that is more, as the run held.
+    Unknown where neither says anything. Memory that spills over fits."""
     npu = read.config.platform.npu
     needed = max(claims.memory, max((each.peak_memory_bytes for each in read.classes), default=0))
     capacity = npu.memory_capacity_bytes
-    fits = npu.memory_exceeded == "spill" or needed <= capacity if needed and capacity is not None else None
+    fits = (
+        npu.memory_exceeded == "spill" or needed <= capacity
+        if needed and capacity is not None
+        else None
+    )
     return {"memory_bytes": needed or None, "memory_capacity_bytes": capacity, "fits": fits}
 
 
@@ -227,7 +247,9 @@ def _require_room(found: Mapping[str, Value]) -> None:
 
 def _rates(read: _Report, claims: Claims) -> dict[str, Value]:
     seconds, peak = read.step_time_ns / 1e9, read.config.platform.npu.peak_flops
-    each = claims.flops / (seconds * read.ranks) if claims.flops and seconds and read.ranks else None
+    each = (
+        claims.flops / (seconds * read.ranks) if claims.flops and seconds and read.ranks else None
+    )
     return {
         "samples_per_s": claims.batch / seconds if claims.batch and seconds else None,
         "tflops_per_npu": None if each is None else each / 1e12,

@@ -1,8 +1,9 @@
-"""What a parameter may be: values, a range, a normal distribution. Grid values, and draws from a number in [0, 1).
+"""What a parameter may be: values, a range, a normal distribution. Grid values, and draws from a
+number in [0, 1).
 
-A range with units keeps them: from 25 GB/s to 400 GB/s gives `25 GB/s`, `106.25 GB/s`, ... with six significant digits.
-Not here: which parameter it is and who draws (`reader.py`, `points.py`, `search.py`).
-"""
+A range with units keeps them: from 25 GB/s to 400 GB/s gives `25 GB/s`, `106.25 GB/s`, ... with six
+significant digits. Not here: which parameter it is and who draws (`reader.py`, `points.py`,
+`search.py`)."""
 
 from __future__ import annotations
 
@@ -165,35 +166,55 @@ def _pair(
         if number is None:
             said = f"{raw[key]!r} is no number" if key in raw else "is missing"
             source.fault(
-                (*path, key) if key in raw else path, f"{key} {said}", 'a number, or text with a unit, "25 GB/s"'
+                (*path, key) if key in raw else path,
+                f"{key} {said}",
+                'a number, or text with a unit, "25 GB/s"',
             )
     if first is None or second is None:
         return None
     (low, unit), (high, other) = first, second
     if unit != other:
-        source.fault(path, f"{keys[0]} is in {unit or 'no unit'}, {keys[1]} in {other or 'no unit'}", "the same unit")
+        source.fault(
+            path,
+            f"{keys[0]} is in {unit or 'no unit'}, {keys[1]} in {other or 'no unit'}",
+            "the same unit",
+        )
         return None
     return low, high, unit
 
 
 def _range(raw: dict[str, Any], source: Source, path: Path_) -> Range | None:
     _unknown(raw, {"from", "to", "steps", "scale"}, source, path)
-    ends, steps, scale = _pair(raw, ("from", "to"), source, path), raw.get("steps"), raw.get("scale", "linear")
+    ends, steps, scale = (
+        _pair(raw, ("from", "to"), source, path),
+        raw.get("steps"),
+        raw.get("scale", "linear"),
+    )
     if scale not in ("linear", "log"):
         source.fault((*path, "scale"), f"{scale!r} is no scale", "linear, log")
-    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or not 2 <= steps <= _MOST):
-        source.fault((*path, "steps"), f"{steps!r} is no number of values", f"a whole number from 2 to {_MOST:,}")
+    if steps is not None and (
+        not isinstance(steps, int) or isinstance(steps, bool) or not 2 <= steps <= _MOST
+    ):
+        source.fault(
+            (*path, "steps"),
+            f"{steps!r} is no number of values",
+            f"a whole number from 2 to {_MOST:,}",
+        )
         return None
     if ends is None:
         return None
     low, high, unit = ends
     if low >= high or (scale == "log" and low <= 0):
         least = "above 0 " if scale == "log" else ""
-        source.fault(path, f"from {raw['from']} to {raw['to']} is no range", f"from {least}below to")
+        source.fault(
+            path, f"from {raw['from']} to {raw['to']} is no range", f"from {least}below to"
+        )
         return None
     whole = isinstance(raw["from"], int) and isinstance(raw["to"], int)
     if whole and steps is None and high - low >= _MOST:
-        source.fault(path, f"has {int(high - low) + 1:,} whole numbers", f"steps, or at most {_MOST:,}")
+        source.fault(
+            path, f"has {int(high - low) + 1:,} whole numbers", f"steps, or at most {_MOST:,}"
+        )
         return None
     return Range(low, high, unit, whole, scale == "log", steps)
 

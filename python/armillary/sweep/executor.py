@@ -14,7 +14,8 @@ EXECUTORS = ("processes", "ray")
 
 
 class Executor(AbstractContextManager["Executor", None], Protocol):
-    """Runs points on workers that it starts when first needed and ends on leaving the `with` block."""
+    """Runs points on workers that it starts when first needed and ends on leaving the `with`
+    block."""
 
     def run(self, groups: Sequence[Sequence[Point]]) -> Iterator[list[bytes]]:
         """Every point once, each as the JSON of a `Finished`, as they end and in any order.
@@ -25,15 +26,20 @@ class Executor(AbstractContextManager["Executor", None], Protocol):
 
 
 def executor(kind: str, opening: bytes, workers: int | None) -> Executor:
-    """The executor `kind`, with as many workers as there are cores (of the cluster) when none are asked for."""
+    """The executor `kind`, with as many workers as there are cores (of the cluster) when none are
+    asked for."""
     if workers is not None and not 1 <= workers <= 4096:
-        raise InputError([Problem("", "workers", f"{workers} is no number of workers", "from 1 to 4096")])
+        raise InputError(
+            [Problem("", "workers", f"{workers} is no number of workers", "from 1 to 4096")]
+        )
     if kind == "ray":
         from .ray_executor import RayExecutor
 
         return RayExecutor(opening, workers)
     if kind != "processes":
-        raise InputError([Problem("", "executor", f"{kind!r} is no executor", ", ".join(EXECUTORS))])
+        raise InputError(
+            [Problem("", "executor", f"{kind!r} is no executor", ", ".join(EXECUTORS))]
+        )
     from .processes import Processes
 
     return Processes(opening, workers or _cores())

@@ -1,10 +1,10 @@
-"""Constraints: `tp * pp * dp == 1024`. Names, numbers, texts, arithmetic, comparisons, `and`, `or`, `not`, min, max,
-abs.
+"""Constraints: `tp * pp * dp == 1024`. Names, numbers, texts, arithmetic, comparisons, `and`, `or`,
+`not`, min, max, abs.
 
-Here: a small language, read with `ast` and turned into functions; nothing is handed to Python's own evaluation. A name
-is a parameter or a fixed value of the study; a text with a unit counts as its number in base units, so that
-`platform.links[1].bandwidth >= "50 GB/s"` compares bytes a second. Sizes are bounded: nothing runs away.
-"""
+Here: a small language, read with `ast` and turned into functions; nothing is handed to Python's own
+evaluation. A name is a parameter or a fixed value of the study; a text with a unit counts as its
+number in base units, so that `platform.links[1].bandwidth >= "50 GB/s"` compares bytes a second.
+Sizes are bounded: nothing runs away."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Number = int | Fraction
 Evaluate = Callable[[Scope], Any]
 T = TypeVar("T")
 
-ALLOWED = "names, numbers, texts, + - * / // % **, == != < <= > >=, in [...], and, or, not, min, max, abs"
+ALLOWED = (
+    "names, numbers, texts, + - * / // % **, == != < <= > >=, in [...], and, or, not, min, max, abs"
+)
 _BITS = 4096
 _LENGTH = 1000
 
@@ -41,7 +43,8 @@ class Expression:
     evaluate: Evaluate
 
     def holds(self, scope: Scope) -> bool:
-        """Whether it is true. Raises `ExpressionError` when it has no value: divided by zero, a text times a number."""
+        """Whether it is true. Raises `ExpressionError` when it has no value: divided by zero, a
+        text times a number."""
         try:
             return bool(self.evaluate(scope))
         except (TypeError, ArithmeticError, ValueError) as error:
@@ -66,7 +69,8 @@ def compile_expression(text: str) -> Expression:
 
 
 def value(raw: object) -> object:
-    """A parameter's value as expressions see it: exact numbers, quantities in base units, other texts as they are."""
+    """A parameter's value as expressions see it: exact numbers, quantities in base units, other
+    texts as they are."""
     if isinstance(raw, float) and math.isfinite(raw):
         return Fraction(raw).limit_denominator(10**15)
     if isinstance(raw, str):
@@ -92,7 +96,11 @@ def _path(node: ast.AST) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_path(node.value)}.{node.attr}"
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, int)
+    ):
         return f"{_path(node.value)}[{node.slice.value}]"
     raise _refused(node)
 
@@ -177,12 +185,18 @@ def _compile(node: ast.AST) -> Evaluate:  # noqa: PLR0911 - one arm a kind of no
         return _junction(isinstance(node.op, ast.And), [_compile(each) for each in node.values])
     if isinstance(node, ast.Compare) and all(type(op) in _COMPARE for op in node.ops):
         return _comparison(
-            [_COMPARE[type(op)] for op in node.ops], [_compile(n) for n in (node.left, *node.comparators)]
+            [_COMPARE[type(op)] for op in node.ops],
+            [_compile(n) for n in (node.left, *node.comparators)],
         )
     if isinstance(node, ast.List | ast.Tuple):
         items = [_compile(each) for each in node.elts]
         return lambda scope: [item(scope) for item in items]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS and not node.keywords:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _CALLS
+        and not node.keywords
+    ):
         apply, arguments = _CALLS[node.func.id], [_compile(each) for each in node.args]
         return lambda scope: apply(*(argument(scope) for argument in arguments))
     raise _refused(node)
@@ -209,6 +223,8 @@ def _junction(every: bool, parts: list[Evaluate]) -> Evaluate:
 def _comparison(tests: list[Callable[[Any, Any], bool]], sides: list[Evaluate]) -> Evaluate:
     def compare(scope: Scope) -> bool:
         values = [side(scope) for side in sides]
-        return all(test(left, right) for test, left, right in zip(tests, values, values[1:], strict=False))
+        return all(
+            test(left, right) for test, left, right in zip(tests, values, values[1:], strict=False)
+        )
 
     return compare

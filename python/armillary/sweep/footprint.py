@@ -1,4 +1,5 @@
-"""How much of an NPU's memory a point's workload needs, before anything is simulated; kept by what the workload is."""
+"""How much of an NPU's memory a point's workload needs, before anything is simulated; kept by what
+the workload is."""
 
 from __future__ import annotations
 
@@ -18,11 +19,16 @@ class Footprints:
         self.known: dict[str, int | None] = {}
 
     def of(self, wanted: Mapping[str, Any]) -> int | None:
-        """Bytes of the fullest NPU at its peak, of the point that sets `wanted`; nothing where nobody says.
+        """Bytes of the fullest NPU at its peak, of the point that sets `wanted`; nothing where
+        nobody says.
 
         Raises `InputError` for a workload that can't be made.
         """
-        chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("workload.")}
+        chosen = {
+            key.partition(".")[2]: each
+            for key, each in wanted.items()
+            if key.startswith("workload.")
+        }
         key = json.dumps(chosen, sort_keys=True)
         if key not in self.known:
             self.known[key] = self._needed(chosen)
@@ -32,5 +38,7 @@ class Footprints:
         if "path" not in chosen:
             return needed_memory(located(chosen.pop("model"), self.folder), **chosen)
         groups = chosen.get("groups")
-        made = load(located(chosen["path"], self.folder), None, groups and located(groups, self.folder))
+        made = load(
+            located(chosen["path"], self.folder), None, groups and located(groups, self.folder)
+        )
         return None if made.summary is None else made.summary.memory or None

@@ -1,10 +1,9 @@
-"""The journal of a sweep, `journal.jsonl`: the study, then every finished point, one line of JSON each, only ever
-appended to.
+"""The journal of a sweep, `journal.jsonl`: the study, then every finished point, one line of JSON
+each, only ever appended to.
 
-A point that has failed and is run again has a line more, and the last one counts.
-Every batch of lines is flushed to the disk (fsync) before it counts as done; what a kill leaves is whole lines and at
-most one part of a line, which going on cuts off. A lock keeps a second process out.
-"""
+A point that has failed and is run again has a line more, and the last one counts. Every batch of
+lines is flushed to the disk (fsync) before it counts as done; what a kill leaves is whole lines and
+at most one part of a line, which going on cuts off. A lock keeps a second process out."""
 
 from __future__ import annotations
 
@@ -48,7 +47,11 @@ def _digests(study: Study) -> Iterator[tuple[str, str]]:
     for targets, column in zip(study.targets, range(len(study.columns)), strict=True):
         if any(target in keys for target in targets):
             parameter = column - (len(study.columns) - len(study.parameters))
-            values = [row[column] for row in study.rows] if parameter < 0 else study.parameters[parameter].domain
+            values = (
+                [row[column] for row in study.rows]
+                if parameter < 0
+                else study.parameters[parameter].domain
+            )
             named += values if isinstance(values, list) else getattr(values, "values", ())
     for name in named:
         path = Path(located(name, study.source.folder)) if isinstance(name, str) else None
@@ -61,7 +64,12 @@ class Journal:
     """The open journal of a sweep, and what it held when it was opened."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], study: Study, points: int, resume: bool, retry_failed: bool = False
+        self,
+        folder: str | os.PathLike[str],
+        study: Study,
+        points: int,
+        resume: bool,
+        retry_failed: bool = False,
     ) -> None:
         self.path, self.points, self.columns = Path(folder) / NAME, points, len(study.columns)
         self.finished: dict[int, Finished] = {}
@@ -80,7 +88,9 @@ class Journal:
             self.stream.close()
             raise
         if retry_failed:
-            self.finished = {index: each for index, each in self.finished.items() if each.error is None}
+            self.finished = {
+                index: each for index, each in self.finished.items() if each.error is None
+            }
 
     def _problem(self, place: str, message: str, allowed: str = "") -> InputError:
         return InputError([Problem(str(self.path), place, message, allowed)])
@@ -90,20 +100,28 @@ class Journal:
             raise self._problem("", "is no file", "another directory")
         there = self.path.is_file() and self.path.stat().st_size > 0
         if there and not resume:
-            raise self._problem("", "is there: this directory holds a sweep", "--resume to go on, or another directory")
+            raise self._problem(
+                "",
+                "is there: this directory holds a sweep",
+                "--resume to go on, or another directory",
+            )
 
     def _lock(self) -> None:
         try:
             fcntl.flock(self.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise self._problem("", "is in use by another process", "wait for it, or another directory") from None
+            raise self._problem(
+                "", "is in use by another process", "wait for it, or another directory"
+            ) from None
 
     def _open(self, wanted: dict[str, Any]) -> None:
         self.stream.seek(0)
         head, whole = json.dumps(wanted).encode(), 0
         for number, line in enumerate(self.stream, 1):
             if not line.endswith(b"\n"):
-                if number == 1 and not head.startswith(line):  # never ours: nothing of it may be lost
+                if number == 1 and not head.startswith(
+                    line
+                ):  # never ours: nothing of it may be lost
                     self._compare(line, wanted)
                 break  # cut off in the middle of it
             if number == 1:
@@ -126,7 +144,9 @@ class Journal:
         changed = list(_changes(there, wanted, ""))
         if changed:
             allowed = "the study as it was, or another directory"
-            raise InputError([Problem(str(self.path), place, message, allowed) for place, message in changed])
+            raise InputError(
+                [Problem(str(self.path), place, message, allowed) for place, message in changed]
+            )
         if not line.endswith(b"\n"):
             raise self._problem("line 1", "has no end", "a journal as it was written")
 
@@ -137,13 +157,19 @@ class Journal:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             wrong = str(error)
         if wrong:
-            raise self._problem(f"line {number}", f"is no finished point: {wrong}", "a journal as it was written")
+            raise self._problem(
+                f"line {number}", f"is no finished point: {wrong}", "a journal as it was written"
+            )
         self.finished[found.index] = found
 
     def _fault(self, found: Finished) -> str:
         """What keeps a line from being a point of the study, in words; nothing when it is one."""
         if not 0 <= found.index < self.points:
-            return f"there is no point {found.index}" if abs(found.index) < _LARGE else "there is no such point"
+            return (
+                f"there is no point {found.index}"
+                if abs(found.index) < _LARGE
+                else "there is no such point"
+            )
         if len(found.values) != self.columns:
             return f"it has {len(found.values)} values of {self.columns} parameters"
         if found.error is not None:
@@ -157,7 +183,9 @@ class Journal:
             self.stream.flush()
             os.fsync(self.stream.fileno())
         except OSError as error:
-            raise self._problem("", f"can't be written: {error.strerror}", "room on the disk; then --resume") from None
+            raise self._problem(
+                "", f"can't be written: {error.strerror}", "room on the disk; then --resume"
+            ) from None
 
     def close(self) -> None:
         """Lets another process have it."""

@@ -1,7 +1,8 @@
-"""Points that don't fit in memory: how many, which of them would have been the best, what would make it fit.
+"""Points that don't fit in memory: how many, which of them would have been the best, what would
+make it fit.
 
-The smallest change is the point that fits and differs from it in the fewest parameters, the best one of those.
-"""
+The smallest change is the point that fits and differs from it in the fewest parameters, the best
+one of those."""
 
 from __future__ import annotations
 
@@ -40,7 +41,11 @@ class Misfits:
     def sentences(self) -> Iterator[str]:
         """How many, and what could be done."""
         if self.count == self.of:
-            few = f"None of the {number(self.of)} points fits in memory." if self.of > 1 else "The point does not fit."
+            few = (
+                f"None of the {number(self.of)} points fits in memory."
+                if self.of > 1
+                else "The point does not fit."
+            )
             yield f"{few} Closest is point {self.least['index']}, which {_needs(self.least)}."
             return
         yield f"{number(self.count)} of {number(self.of)} points do not fit in memory."
@@ -54,7 +59,9 @@ class Misfits:
     def _changes(self) -> str:
         best, instead = self.best or {}, self.instead or {}
         names = [name for name in self.view.columns if best[name] != instead[name]]
-        return ", ".join(f"{self.view.short[name]} {best[name]} -> {instead[name]}" for name in names)
+        return ", ".join(
+            f"{self.view.short[name]} {best[name]} -> {instead[name]}" for name in names
+        )
 
 
 def misfits(view: View) -> Misfits | None:
@@ -64,7 +71,9 @@ def misfits(view: View) -> Misfits | None:
         return None
     name, more = view.objectives[0]
     fitting, best = view.fitting, _first(out, name, more)
-    beaten = fitting.height and not view.objective.better(float(best[name]), float(_first(fitting, name, more)[name]))
+    beaten = fitting.height and not view.objective.better(
+        float(best[name]), float(_first(fitting, name, more)[name])
+    )
     instead = _nearest(view, fitting, best) if fitting.height and not beaten else None
     lack = out["memory_bytes"].cast(float) / out["memory_capacity_bytes"].cast(float)
     least = out.row(lack.arg_min() or 0, named=True)
@@ -78,7 +87,9 @@ def _first(frame: pl.DataFrame, name: str, more: bool) -> Row:
 def _nearest(view: View, fitting: pl.DataFrame, best: Row) -> Row:
     import polars as pl
 
-    changed = pl.sum_horizontal((pl.col(name) != best[name]).cast(pl.Int32) for name in view.columns)
+    changed = pl.sum_horizontal(
+        (pl.col(name) != best[name]).cast(pl.Int32) for name in view.columns
+    )
     name, more = view.objectives[0]
     ranked = fitting.with_columns(changed.alias("\0changed")).sort(
         ["\0changed", name, "index"], descending=[False, more, False]

@@ -1,8 +1,8 @@
-"""The page of a sweep: best points, what matters, parallel coordinates, a heat map, the Pareto front, what failed.
+"""The page of a sweep: best points, what matters, parallel coordinates, a heat map, the Pareto
+front, what failed.
 
-Not here: charts (`charts.py`), HTML (`report/page.py`). A page is made of the table and the objectives alone; one of
-10,000 points is no larger than one of 1,000.
-"""
+Not here: charts (`charts.py`), HTML (`report/page.py`). A page is made of the table and the
+objectives alone; one of 10,000 points is no larger than one of 1,000."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ INCLUDE = "--include-infeasible"
 
 
 def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> Page:
-    """The page; `heat` are the two parameters of the heat map, the most influential ones when not given.
+    """The page; `heat` are the two parameters of the heat map, the most influential ones when not
+    given.
 
     Raises `InputError` where these are no parameters that vary, or an objective is no column.
     """
@@ -53,27 +54,39 @@ def verdict(view: View, out: Misfits | None) -> str:
     objective, row = view.objective, view.ranking[0]
     value, middle = objective.values[row], objective.values[view.ranking[len(view.ranking) // 2]]
     what, text = objective.label.partition(" (")[0], objective.text(value)
-    found = (
-        f"The best {what} is {text}: point {view.ran['index'][row]}, {_settings(view, view.ran.row(row, named=True))}"
-    )
+    found = f"The best {what} is {text}: point {view.ran['index'][row]}, {_settings(view, view.ran.row(row, named=True))}"
     better = max(value, middle) / min(value, middle) if min(value, middle) > 0 else 1.0
     if better > 1.0005:
-        among = "of the points that fit" if view.misfits.height and not view.include_infeasible else "of all points"
+        among = (
+            "of the points that fit"
+            if view.misfits.height and not view.include_infeasible
+            else "of all points"
+        )
         found += f"; {better:,.3g} times as good as the median {among}"
     counts = "counted here as the others" if view.include_infeasible else "left out"
-    many = f" {number(out.count)} of {number(out.of)} points don't fit in memory and are {counts}." if out else ""
+    many = (
+        f" {number(out.count)} of {number(out.of)} points don't fit in memory and are {counts}."
+        if out
+        else ""
+    )
     return f"{found}.{many}"
 
 
 def _left_out(view: View, out: Misfits) -> str:
-    kept = "They count here, marked." if view.include_infeasible else f"They are left out here; {INCLUDE} keeps them."
+    kept = (
+        "They count here, marked."
+        if view.include_infeasible
+        else f"They are left out here; {INCLUDE} keeps them."
+    )
     return f"{out} {kept}"
 
 
 def _settings(view: View, row: dict[str, Any]) -> str:
     """What varies, of one point."""
     varying = [name for name in view.columns if view.measured[name].n_unique() > 1]
-    return ", ".join(f"{view.short[name]} {_plain(row[name])}" for name in varying) or "the only one"
+    return (
+        ", ".join(f"{view.short[name]} {_plain(row[name])}" for name in varying) or "the only one"
+    )
 
 
 def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
@@ -81,9 +94,16 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
         best, objective = view.ranking[0], view.objective
         median = objective.values[view.ranking[len(view.ranking) // 2]]
         label = objective.label.partition(" (")[0]
-        yield Fact(f"Best {label}", objective.text(objective.values[best]), f"point {view.ran['index'][best]}", True)
+        yield Fact(
+            f"Best {label}",
+            objective.text(objective.values[best]),
+            f"point {view.ran['index'][best]}",
+            True,
+        )
         yield Fact(f"Median {label}", objective.text(median))
-    yield Fact("Points", number(view.table.height), f"{number(failed)} failed" if failed else "none failed")
+    yield Fact(
+        "Points", number(view.table.height), f"{number(failed)} failed" if failed else "none failed"
+    )
     if view.measured.height > view.unknown:
         fitting = view.fitting.height - view.unknown
         note = f"{number(view.misfits.height)} do not"
@@ -95,7 +115,9 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
 
 def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator[Section]:
     if not view.ran.height:
-        yield Section("Points", ["No point fits in memory." if view.misfits.height else "No point ran."])
+        yield Section(
+            "Points", ["No point fits in memory." if view.misfits.height else "No point ran."]
+        )
     else:
         yield Section("Best points", [_best(view)])
         if view.axes:
@@ -112,7 +134,11 @@ def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator
 
 def _best(view: View) -> Table:
     rows = view.ranking[:_BEST]
-    note = f"The best {len(rows)} of {view.ran.height:,} points." if view.ran.height > len(rows) else ""
+    note = (
+        f"The best {len(rows)} of {view.ran.height:,} points."
+        if view.ran.height > len(rows)
+        else ""
+    )
     return _points("Best first", view, view.ran[rows], note)
 
 
@@ -121,17 +147,33 @@ def _outside(view: View) -> Table:
     name, more = view.objectives[0]
     frame = view.misfits.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
     note = "By the objective, were there memory enough."
-    note += f" The first {frame.height} of {view.misfits.height:,}." if view.misfits.height > frame.height else ""
+    note += (
+        f" The first {frame.height} of {view.misfits.height:,}."
+        if view.misfits.height > frame.height
+        else ""
+    )
     return _points("More memory than there is", view, frame, note)
 
 
 def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
     """Points with their parameters, objectives and memory."""
-    named = [*(name for name, _ in view.objectives), "memory_bytes", "memory_capacity_bytes", *_EXTRA]
-    shown = [name for name in dict.fromkeys(named) if name in frame.columns and frame[name].null_count() == 0]
+    named = [
+        *(name for name, _ in view.objectives),
+        "memory_bytes",
+        "memory_capacity_bytes",
+        *_EXTRA,
+    ]
+    shown = [
+        name
+        for name in dict.fromkeys(named)
+        if name in frame.columns and frame[name].null_count() == 0
+    ]
     columns: dict[str, list[str]] = {"point": [number(index) for index in frame["index"]]}
     columns |= {view.short[name]: [_plain(value) for value in frame[name]] for name in view.columns}
-    columns |= {HEADS.get(name, name.removesuffix("_ns").replace("_", " ")): _texts(frame, name) for name in shown}
+    columns |= {
+        HEADS.get(name, name.removesuffix("_ns").replace("_", " ")): _texts(frame, name)
+        for name in shown
+    }
     if view.include_infeasible and view.misfits.height:
         columns["fits"] = ["no" if fits is False else "yes" for fits in frame["fits"]]
     return Table(caption, list(columns), list(zip(*columns.values(), strict=True)), note)
@@ -157,7 +199,10 @@ def _failures(view: View) -> Table:
     for row in frame.select("index", *view.columns, "error").iter_rows(named=True):
         found.setdefault(row["error"], []).append(row)
     often = sorted(found.items(), key=lambda each: (-len(each[1]), each[1][0]["index"]))
-    rows = [(_cut(error), number(len(points)), _first(view, points[0])) for error, points in often[:_FAILURES]]
+    rows = [
+        (_cut(error), number(len(points)), _first(view, points[0]))
+        for error, points in often[:_FAILURES]
+    ]
     left = len(often) - len(rows)
     note = f"{left} more errors: column error of the table." if left > 0 else ""
     return Table("Errors", ["error", "points", "first of them"], rows, note)

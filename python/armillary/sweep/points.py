@@ -1,10 +1,9 @@
 """The points of a study: grid and rows, or random draws. What constraints refuse is not among them.
 
-A point is its place in this order and the values of its columns. Rows come first, then parameters in the study's order,
-the last one running fastest. Random draws: each parameter has a stream of its own, seeded by the study's seed and the
-parameter's name (SHA-256), so that another parameter changes nothing of the rest. Not here: Optuna's points
-(`search.py`).
-"""
+A point is its place in this order and the values of its columns. Rows come first, then parameters
+in the study's order, the last one running fastest. Random draws: each parameter has a stream of its
+own, seeded by the study's seed and the parameter's name (SHA-256), so that another parameter
+changes nothing of the rest. Not here: Optuna's points (`search.py`)."""
 
 from __future__ import annotations
 
@@ -40,15 +39,19 @@ def admits(study: Study, values: Values) -> bool:
             if not constraint.holds(scope):
                 return False
         except ExpressionError as error:
-            shown = ", ".join(f"{name}={each}" for name, each in zip(study.columns, values, strict=True))
+            shown = ", ".join(
+                f"{name}={each}" for name, each in zip(study.columns, values, strict=True)
+            )
             place = study.source.place(("constraints", index))
-            raise InputError([Problem(study.source.file, place, f"{constraint.text!r} at {shown}: {error}")]) from None
+            raise InputError(
+                [Problem(study.source.file, place, f"{constraint.text!r} at {shown}: {error}")]
+            ) from None
     return True
 
 
 def _weigh(study: Study, values: Values, scope: dict[str, Any]) -> bool:
-    """Puts what a point's workload needs of an NPU's memory into the scope, unless the workload can't be made: then the
-    point has to fail and say why."""
+    """Puts what a point's workload needs of an NPU's memory into the scope, unless the workload
+    can't be made: then the point has to fail and say why."""
     if MEMORY not in scope:
         try:
             scope[MEMORY] = study.footprints.of(study.at(values))
@@ -82,17 +85,25 @@ def _too_few(study: Study, found: int, refused: int) -> InputError:
     wanted = f" of the {study.search.points:,} points" if study.search.points else ""
     place = study.source.place(("constraints",))
     message = f"the constraints leave {found:,}{wanted} of {found + refused:,} combinations"
-    return InputError([Problem(study.source.file, place, message, "constraints that something fulfils")])
+    return InputError(
+        [Problem(study.source.file, place, message, "constraints that something fulfils")]
+    )
 
 
 def _grid(study: Study) -> Iterator[Values]:
-    axes = [each.domain.grid() for each in study.parameters if not isinstance(each.domain, domain.Normal)]
+    axes = [
+        each.domain.grid()
+        for each in study.parameters
+        if not isinstance(each.domain, domain.Normal)
+    ]
     rows = study.rows or ((),)
     size = len(rows)
     for axis in axes:
         size *= len(axis)
     if size > MOST_POINTS:
-        problem = Problem(study.source.file, "parameters", f"make {size:,} points", f"at most {MOST_POINTS:,}")
+        problem = Problem(
+            study.source.file, "parameters", f"make {size:,} points", f"at most {MOST_POINTS:,}"
+        )
         raise InputError([problem])
     for row in rows:
         for values in itertools.product(*axes):
@@ -108,4 +119,7 @@ def stream(seed: int, name: str) -> random.Random:
 def _draws(study: Study) -> Iterator[Values]:
     streams = [stream(study.base["seed"], each.name) for each in study.parameters]
     while True:
-        yield tuple(each.domain.draw(drawn.random()) for each, drawn in zip(study.parameters, streams, strict=True))
+        yield tuple(
+            each.domain.draw(drawn.random())
+            for each, drawn in zip(study.parameters, streams, strict=True)
+        )

@@ -1,10 +1,9 @@
 """Points on worker processes of this machine.
 
-Each worker is a process of its own, fed by a thread here over a pipe: it needs nothing of the caller's main module, and
-it ends with this process, however that ends. It is handed as many points at once as take about `SHARE_S`, and answers
-each as it is done. A worker that dies (a killed process, no memory) costs the point it was at: that point has failed,
-another worker goes on.
-"""
+Each worker is a process of its own, fed by a thread here over a pipe: it needs nothing of the
+caller's main module, and it ends with this process, however that ends. It is handed as many points
+at once as take about `SHARE_S`, and answers each as it is done. A worker that dies (a killed
+process, no memory) costs the point it was at: that point has failed, another worker goes on."""
 
 from __future__ import annotations
 
@@ -83,7 +82,9 @@ class Worker:
             yield line[:-1]
         took = monotonic() - began
         self.share = (
-            min(self.share * 2, _MOST) if took < SHARE_S / 2 else max(1, self.share // (2 if took > SHARE_S else 1))
+            min(self.share * 2, _MOST)
+            if took < SHARE_S / 2
+            else max(1, self.share // (2 if took > SHARE_S else 1))
         )
 
     def end(self) -> str:
@@ -128,7 +129,9 @@ class Processes:
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         self.workers += [None] * (needed - len(self.workers))
         for slot in range(needed):
-            self.threads.append(threading.Thread(target=self._feed, args=(slot, todo, out), daemon=True))
+            self.threads.append(
+                threading.Thread(target=self._feed, args=(slot, todo, out), daemon=True)
+            )
             self.threads[-1].start()
         while left:
             found = [out.get()]
@@ -143,12 +146,16 @@ class Processes:
 
     def _feed(self, slot: int, todo: Shares, out: queue.SimpleQueue[bytes | Exception]) -> None:
         """Keeps one worker busy until nothing is left to do."""
-        with self.slots[slot]:  # the thread of an earlier batch may still wait for this worker to come up
+        with self.slots[
+            slot
+        ]:  # the thread of an earlier batch may still wait for this worker to come up
             self._work(slot, todo, out)
 
     def _work(self, slot: int, todo: Shares, out: queue.SimpleQueue[bytes | Exception]) -> None:
         try:
-            while (worker := self._worker(slot)) is not None and (share := todo.take(slot, worker.share)):
+            while (worker := self._worker(slot)) is not None and (
+                share := todo.take(slot, worker.share)
+            ):
                 answered = 0
                 for line in worker.work(share):
                     answered += 1
@@ -161,7 +168,8 @@ class Processes:
                 out.put(error)
 
     def _worker(self, slot: int) -> Worker | None:
-        """The worker of a slot, started when there is none. Raises `WorkerError` when none comes up."""
+        """The worker of a slot, started when there is none. Raises `WorkerError` when none comes
+        up."""
         ended = ""
         for _ in range(_TRIES):
             with self.lock:
@@ -177,11 +185,21 @@ class Processes:
             with self.lock:
                 self.workers[slot] = None
             ended = worker.end()
-        said = f"{_TRIES} worker processes ended before their first point, the last one with {ended}"
-        raise WorkerError([Problem("", "workers", said, "memory and processes for more of them, or fewer workers")])
+        said = (
+            f"{_TRIES} worker processes ended before their first point, the last one with {ended}"
+        )
+        raise WorkerError(
+            [
+                Problem(
+                    "", "workers", said, "memory and processes for more of them, or fewer workers"
+                )
+            ]
+        )
 
     def _lost(self, slot: int, worker: Worker, point: Point) -> bytes:
         """The point at which a worker died has failed; its slot is free for another worker."""
         self.workers[slot] = None
         index, values = point
-        return ENCODER.encode(Finished(index, list(values), f"the worker process ended with {worker.end()}", {}))
+        return ENCODER.encode(
+            Finished(index, list(values), f"the worker process ended with {worker.end()}", {})
+        )

@@ -1,4 +1,5 @@
-"""Points on the workers of a Ray cluster: the one that `ray` finds (`RAY_ADDRESS`), or a local one that it starts.
+"""Points on the workers of a Ray cluster: the one that `ray` finds (`RAY_ADDRESS`), or a local one
+that it starts.
 
 Files that a study names must be at the same place on every machine of the cluster.
 """

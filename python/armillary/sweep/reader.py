@@ -1,7 +1,8 @@
-"""From a study's values to the `Study`, checked as far as no simulation is needed. All problems go to the source.
+"""From a study's values to the `Study`, checked as far as no simulation is needed. All problems go
+to the source.
 
-Not here: YAML (`source.py`), kinds of values (`domain.py`), constraints' language (`expression.py`).
-"""
+Not here: YAML (`source.py`), kinds of values (`domain.py`), constraints' language
+(`expression.py`)."""
 
 from __future__ import annotations
 
@@ -23,10 +24,19 @@ from .expression import ALLOWED, Expression, ExpressionError, compile_expression
 from .source import Source, located
 from .study import BACKENDS, KINDS, MEMORY, MOST_POINTS, Parameter, Search, Study
 
-_KEYS = ("name", "workload", "platform", "backend", "seed", "fold", "parameters", "rows", "constraints", "search")
-_TARGETS = (
-    "backend, seed, workload.model, workload.path, workload.<option>, platform.file, platform.npus, platform.<key>"
+_KEYS = (
+    "name",
+    "workload",
+    "platform",
+    "backend",
+    "seed",
+    "fold",
+    "parameters",
+    "rows",
+    "constraints",
+    "search",
 )
+_TARGETS = "backend, seed, workload.model, workload.path, workload.<option>, platform.file, platform.npus, platform.<key>"
 
 
 def study(source: Source) -> Study:
@@ -84,19 +94,33 @@ class _Reader:
         """`workload: traces/gpt.%d.et`, `{path, groups}`, or `{model, options}`."""
         raw = self.values.get("workload", {})
         raw = {"path": raw} if isinstance(raw, str) else raw
-        raw = _mapping(self.source, ("workload",), raw, ("path", "groups", "passes", "model", "options"))
-        base = {f"workload.{key}": raw[key] for key in ("path", "groups", "passes", "model") if key in raw}
+        raw = _mapping(
+            self.source, ("workload",), raw, ("path", "groups", "passes", "model", "options")
+        )
+        base = {
+            f"workload.{key}": raw[key]
+            for key in ("path", "groups", "passes", "model")
+            if key in raw
+        }
         for key, each in base.items():
             if key == "workload.passes":
                 continue
             if not isinstance(each, str) or not each:
-                self.source.fault(("workload", key.partition(".")[2]), f"{each!r} is no name", "text")
+                self.source.fault(
+                    ("workload", key.partition(".")[2]), f"{each!r} is no name", "text"
+                )
         chosen = raw.get("options", {})
         if not isinstance(chosen, dict):
-            self.source.fault(("workload", "options"), f"{chosen!r} is no mapping", "options of the model's family")
+            self.source.fault(
+                ("workload", "options"),
+                f"{chosen!r} is no mapping",
+                "options of the model's family",
+            )
             chosen = {}
         varied = {target for some in targets for target in some}
-        kinds = [kind for kind in ("workload.path", "workload.model") if kind in base or kind in varied]
+        kinds = [
+            kind for kind in ("workload.path", "workload.model") if kind in base or kind in varied
+        ]
         if len(kinds) != 1:
             said = "has both a path and a model" if kinds else "is missing"
             self.source.fault(("workload",), said, "path (and groups), or model (and options)")
@@ -111,7 +135,9 @@ class _Reader:
         raw = _mapping(self.source, ("platform",), raw, ("file", "npus", "settings"))
         settings = raw.get("settings", {})
         if not isinstance(settings, dict):
-            self.source.fault(("platform", "settings"), f"{settings!r} is no mapping", "keys of a platform file")
+            self.source.fault(
+                ("platform", "settings"), f"{settings!r} is no mapping", "keys of a platform file"
+            )
             settings = {}
         base = {f"platform.{key}": raw[key] for key in ("file", "npus") if key in raw}
         if "platform.file" not in base and not any("platform.file" in some for some in targets):
@@ -120,29 +146,41 @@ class _Reader:
             self.platform_file(base["platform.file"])
         npus = raw.get("npus", 1)
         if not isinstance(npus, int) or isinstance(npus, bool) or npus < 1:
-            self.source.fault(("platform", "npus"), f"{npus!r} is no number of NPUs", "a whole number from 1")
+            self.source.fault(
+                ("platform", "npus"), f"{npus!r} is no number of NPUs", "a whole number from 1"
+            )
         return base | {f"platform.{key}": each for key, each in settings.items()}
 
     def platform_file(self, name: object) -> None:
         """Refuses what is neither a preset nor a file."""
         if not isinstance(name, str) or not name:
-            self.source.fault(("platform", "file"), f"{name!r} is no name", "a preset or a platform file")
+            self.source.fault(
+                ("platform", "file"), f"{name!r} is no name", "a preset or a platform file"
+            )
             return
         found = located(name, self.source.folder)
         if not documents.is_file(SYSTEMS / f"{found}.yml") and not documents.is_file(found):
             near = difflib.get_close_matches(name, presets(), n=5) or presets()
             allowed = f"a platform file, or a preset such as {', '.join(near)}"
-            self.source.fault(("platform", "file"), f"{name}: there is no preset and no file of this name", allowed)
+            self.source.fault(
+                ("platform", "file"),
+                f"{name}: there is no preset and no file of this name",
+                allowed,
+            )
 
     def run(self) -> dict[str, Any]:
         """Backend, seed, folding."""
         found = {"backend": "analytical", "seed": 0, "fold": True}
         found |= {key: self.values[key] for key in found if key in self.values}
         if found["backend"] not in BACKENDS:
-            self.source.fault(("backend",), f"{found['backend']!r} is no backend", ", ".join(BACKENDS))
+            self.source.fault(
+                ("backend",), f"{found['backend']!r} is no backend", ", ".join(BACKENDS)
+            )
         seed = found["seed"]
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-            self.source.fault(("seed",), f"{seed!r} is no seed", "a whole number from 0 to 2^64 - 1")
+            self.source.fault(
+                ("seed",), f"{seed!r} is no seed", "a whole number from 0 to 2^64 - 1"
+            )
         if not isinstance(found["fold"], bool):
             self.source.fault(("fold",), f"{found['fold']!r} is neither", "true, false")
         return found
@@ -151,9 +189,15 @@ class _Reader:
         """What varies, by name; the name is the target where no other is set."""
         raw = self.values.get("parameters", {})
         if not isinstance(raw, dict):
-            self.source.fault(("parameters",), f"{raw!r} is no mapping", "parameters and their values")
+            self.source.fault(
+                ("parameters",), f"{raw!r} is no mapping", "parameters and their values"
+            )
             return ()
-        return tuple(found for name, each in raw.items() if (found := self.parameter(str(name), each)) is not None)
+        return tuple(
+            found
+            for name, each in raw.items()
+            if (found := self.parameter(str(name), each)) is not None
+        )
 
     def parameter(self, name: str, raw: object) -> Parameter | None:
         path = ("parameters", name)
@@ -162,7 +206,11 @@ class _Reader:
             targets = raw["set"]
             raw = {key: each for key, each in raw.items() if key != "set"}
         targets = [targets] if isinstance(targets, str) else targets
-        if not isinstance(targets, list) or not targets or not all(isinstance(each, str) for each in targets):
+        if (
+            not isinstance(targets, list)
+            or not targets
+            or not all(isinstance(each, str) for each in targets)
+        ):
             self.source.fault((*path, "set"), f"{targets!r} names nothing to set", _TARGETS)
             return None
         found = domain.read(raw, self.source, path)
@@ -172,7 +220,9 @@ class _Reader:
         """A list of points, each a mapping from target to value, all with the same keys."""
         raw = self.values.get("rows", [])
         if not isinstance(raw, list) or not all(isinstance(row, dict) and row for row in raw):
-            self.source.fault(("rows",), "is no list of mappings", "- {workload.tp: 8, platform.npus: 64}")
+            self.source.fault(
+                ("rows",), "is no list of mappings", "- {workload.tp: 8, platform.npus: 64}"
+            )
             return (), ()
         if not raw:
             if "rows" in self.values:
@@ -182,11 +232,15 @@ class _Reader:
         for index, row in enumerate(raw):
             if set(map(str, row)) != set(names):
                 self.source.fault(
-                    ("rows", index), f"has {', '.join(map(str, row))}", f"as the first row: {', '.join(names)}"
+                    ("rows", index),
+                    f"has {', '.join(map(str, row))}",
+                    f"as the first row: {', '.join(names)}",
                 )
             for key, each in row.items():
                 if not domain.is_value(each):
-                    self.source.fault(("rows", index, str(key)), f"{each!r} is no value", domain.ALLOWED)
+                    self.source.fault(
+                        ("rows", index, str(key)), f"{each!r} is no value", domain.ALLOWED
+                    )
         return names, tuple(tuple(row.get(name) for name in names) for row in raw)
 
     def check_targets(
@@ -199,16 +253,25 @@ class _Reader:
     ) -> None:
         """Refuses what sets nothing, the same thing twice, or an option that no model here has."""
         row_names = names[: len(names) - len(parameters)]
-        places = [*(("rows", 0, name) for name in row_names), *(("parameters", each.name) for each in parameters)]
+        places = [
+            *(("rows", 0, name) for name in row_names),
+            *(("parameters", each.name) for each in parameters),
+        ]
         known = self.workload_keys(base, names, targets, parameters, rows)
         seen: set[str] = set()
         for name, some, place in zip(names, targets, places, strict=True):
             if is_result(name):
-                self.source.fault(place, f"{name} is a column of results", "another name, with set: naming its key")
+                self.source.fault(
+                    place,
+                    f"{name} is a column of results",
+                    "another name, with set: naming its key",
+                )
             for target in some:
                 self.check_target(target, place, known)
                 if target in seen:
-                    self.source.fault(place, f"{target} is set by another parameter too", "one parameter a key")
+                    self.source.fault(
+                        place, f"{target} is set by another parameter too", "one parameter a key"
+                    )
                 seen.add(target)
         for key in base:
             if known is not None and key.startswith("workload.") and key not in known:
@@ -249,19 +312,25 @@ class _Reader:
         models = [self.model(name) for name in found]
         if not models or None in models:
             return None
-        return keys.union(*({f"workload.{key}" for key in options(model.family)} for model in models if model))
+        return keys.union(
+            *({f"workload.{key}" for key in options(model.family)} for model in models if model)
+        )
 
     def model(self, name: object) -> Model | None:
         """The model, or nothing and its problems."""
         if not isinstance(name, str):
-            self.source.fault(("workload", "model"), f"{name!r} is no model", "a preset or a model file")
+            self.source.fault(
+                ("workload", "model"), f"{name!r} is no model", "a preset or a model file"
+            )
             return None
         try:
             return load_model(located(name, self.source.folder))
         except InputError as error:
             place: Path_ = ("workload", "model") if self.workload_says(name) else ("parameters",)
             for problem in error.problems:
-                self.source.fault(place, str(Problem(name, problem.place, problem.message)), problem.help)
+                self.source.fault(
+                    place, str(Problem(name, problem.place, problem.message)), problem.help
+                )
             return None
 
     def workload_says(self, model: str) -> bool:
@@ -270,14 +339,23 @@ class _Reader:
         return isinstance(raw, dict) and raw.get("model") == model
 
     def scope(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """Fixed values as constraints call them: by target, and options not given by default, and by key alone."""
+        """Fixed values as constraints call them: by target, and options not given by default, and
+        by key alone."""
         found: dict[str, Any] = {}
         if isinstance(name := base.get("workload.model"), str) and not self.source.problems:
             family = options(load_model(located(name, self.source.folder)).family)
-            plain = {key: each.default for key, each in family.items() if each.default is not inspect.Parameter.empty}
+            plain = {
+                key: each.default
+                for key, each in family.items()
+                if each.default is not inspect.Parameter.empty
+            }
             found |= {f"workload.{key}": each for key, each in plain.items() if each is not None}
         found |= base
-        short = {key.partition(".")[2]: each for key, each in found.items() if key.startswith("workload.")}
+        short = {
+            key.partition(".")[2]: each
+            for key, each in found.items()
+            if key.startswith("workload.")
+        }
         short |= {"npus": base["platform.npus"]} if "platform.npus" in base else {}
         return {key: value(each) for key, each in {**short, **found}.items()}
 
@@ -286,7 +364,9 @@ class _Reader:
         raw = self.values.get("constraints", [])
         raw = [raw] if isinstance(raw, str) else raw
         if not isinstance(raw, list):
-            self.source.fault(("constraints",), f"{raw!r} is no list of conditions", "- tp * pp * dp == 1024")
+            self.source.fault(
+                ("constraints",), f"{raw!r} is no list of conditions", "- tp * pp * dp == 1024"
+            )
             return ()
         found = []
         for index, text in enumerate(raw):
@@ -298,7 +378,11 @@ class _Reader:
             for name in found[-1].names:
                 if name not in names:
                     near = difflib.get_close_matches(name, sorted(names), n=3) or sorted(names)[:20]
-                    self.source.fault(("constraints", index), f"{name} in {text!r} is nothing here", ", ".join(near))
+                    self.source.fault(
+                        ("constraints", index),
+                        f"{name} in {text!r} is nothing here",
+                        ", ".join(near),
+                    )
         return tuple(found)
 
     def search(self, parameters: tuple[Parameter, ...], rows: bool) -> Search:
@@ -319,15 +403,24 @@ class _Reader:
         for each in parameters:
             self.check_domain(each, kind)
         points = 0 if kind == "grid" else self.whole("points", raw, None, MOST_POINTS)
-        return Search(found, points, self.objectives(raw, kind == "optuna"), self.whole("batch", raw, 8, 1024))
+        return Search(
+            found, points, self.objectives(raw, kind == "optuna"), self.whole("batch", raw, 8, 1024)
+        )
 
     def check_domain(self, parameter: Parameter, kind: str) -> None:
         found, place = parameter.domain, ("parameters", parameter.name)
         if isinstance(found, domain.Normal) and kind != "random":
             self.source.fault(
-                place, f"a normal distribution is for random searches, not for {kind}", "values, or a range"
+                place,
+                f"a normal distribution is for random searches, not for {kind}",
+                "values, or a range",
             )
-        if isinstance(found, domain.Range) and kind == "grid" and found.steps is None and not found.whole:
+        if (
+            isinstance(found, domain.Range)
+            and kind == "grid"
+            and found.steps is None
+            and not found.whole
+        ):
             self.source.fault(place, "a grid of this range needs steps", "steps: 5")
 
     def whole(self, key: str, raw: Mapping[str, Any], default: int | None, most: int) -> int:
@@ -343,7 +436,9 @@ class _Reader:
         found: list[tuple[str, bool]] = []
         for key, more in (("minimize", False), ("maximize", True)):
             names = raw.get(key, [])
-            for name in [names] if isinstance(names, str) else names if isinstance(names, list) else [None]:
+            for name in (
+                [names] if isinstance(names, str) else names if isinstance(names, list) else [None]
+            ):
                 column = ALIASES.get(name, name) if isinstance(name, str) else ""
                 if not is_result(column, numbers=True):
                     allowed = "step_time_ns, mfu, memory, ...: docs/sweep.md"
@@ -358,7 +453,8 @@ class _Reader:
 
 
 def _aliases(names: tuple[str, ...]) -> dict[str, int]:
-    """Every name a column goes by: its own, and the part after the last dot when no other column ends so."""
+    """Every name a column goes by: its own, and the part after the last dot when no other column
+    ends so."""
     last = [name.rpartition(".")[2] for name in names]
     short = {each: index for index, each in enumerate(last) if last.count(each) == 1}
     return short | {name: index for index, name in enumerate(names)}

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 Given = str | os.PathLike[str] | Mapping[str, Any]
 
 _SAMPLE = 16
-"""Points of which at least one must be runnable, or the study is wrong rather than some of its points."""
+"""Points of which at least one must be runnable, or the study is wrong rather than some of its
+points."""
 _ALONE_S = 1.0
 """Checks that take longer are worth starting workers for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a sweep is. `best_ns` is the shortest step time so far, of points that fit in memory."""
+    """How far a sweep is. `best_ns` is the shortest step time so far, of points that fit in
+    memory."""
 
     done: int
     total: int
@@ -61,7 +63,8 @@ class Sweep:
     folder: Path | None = None
     """Where `table.parquet` and the journal are."""
     objectives: tuple[tuple[str, bool], ...] = (("step_time_ns", False),)
-    """Columns that say which points are good, and whether more is better: those of the search, else the step time."""
+    """Columns that say which points are good, and whether more is better: those of the search, else
+    the step time."""
 
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By parameter, its texts in the study's order."""
@@ -72,7 +75,8 @@ class Sweep:
         return self.view().misfits.height
 
     def best(self, count: int = 10, *, include_infeasible: bool = False) -> pl.DataFrame:
-        """The best points by the first objective, of those that fit in memory unless others are to be included."""
+        """The best points by the first objective, of those that fit in memory unless others are to
+        be included."""
         view = self.view(include_infeasible)
         return view.ran[view.ranking[:count]]
 
@@ -82,13 +86,16 @@ class Sweep:
 
         return View(self.name, self.table, self.objectives, include_infeasible, self.orders)
 
-    def page(self, heat: tuple[str, str] | None = None, *, include_infeasible: bool = False) -> Page:
-        """The report page: best points, what matters, parallel coordinates, heat map, Pareto front, failures.
+    def page(
+        self, heat: tuple[str, str] | None = None, *, include_infeasible: bool = False
+    ) -> Page:
+        """The report page: best points, what matters, parallel coordinates, heat map, Pareto front,
+        failures.
 
-        `heat` are the parameters of the heat map, the two most influential ones when not given. Points that don't fit
-        in memory are counted and listed by themselves, or, with `include_infeasible`, ranked and drawn like the others
-        and marked. Raises `InputError` for what is no parameter that varies.
-        """
+        `heat` are the parameters of the heat map, the two most influential ones when not given.
+        Points that don't fit in memory are counted and listed by themselves, or, with
+        `include_infeasible`, ranked and drawn like the others and marked. Raises `InputError` for
+        what is no parameter that varies."""
         from .page import page
 
         return page(self.view(include_infeasible), self.refused, heat)
@@ -100,7 +107,8 @@ class Sweep:
         *,
         include_infeasible: bool = False,
     ) -> str:
-        """The page as HTML that needs nothing else; also written to `path`, whole or not at all. See `page`."""
+        """The page as HTML that needs nothing else; also written to `path`, whole or not at all.
+        See `page`."""
         from .. import files
 
         text = self.page(heat, include_infeasible=include_infeasible).html()
@@ -115,10 +123,13 @@ class Sweep:
         *,
         include_infeasible: bool = False,
     ) -> list[str]:
-        """Writes every chart of the page as SVG, PNG and CSV into `directory`: the names of the files."""
+        """Writes every chart of the page as SVG, PNG and CSV into `directory`: the names of the
+        files."""
         from ..report.page import write_figures
 
-        return write_figures(directory, self.page(heat, include_infeasible=include_infeasible).figures())
+        return write_figures(
+            directory, self.page(heat, include_infeasible=include_infeasible).figures()
+        )
 
     def __repr__(self) -> str:
         return f"<Sweep {self.name}: {self.said()}>"
@@ -148,7 +159,15 @@ def load(results: str | os.PathLike[str]) -> Sweep:
     frame, about = read(file)
     failed = frame.height - frame["error"].null_count()
     objectives = tuple((name, more) for name, more in about["objectives"])
-    return Sweep(about["name"], frame, failed, about["refused"], file.parent, objectives, about.get("orders", {}))
+    return Sweep(
+        about["name"],
+        frame,
+        failed,
+        about["refused"],
+        file.parent,
+        objectives,
+        about.get("orders", {}),
+    )
 
 
 def sweep(
@@ -163,12 +182,12 @@ def sweep(
 ) -> Sweep:
     """Runs every point of a study, a YAML file or a mapping of the same form (docs/sweep.md).
 
-    With `output`, every finished point is on the disk at once, in `journal.jsonl` of that directory, and the table in
-    `table.parquet` at the end; `resume=True` goes on where an earlier run of the same study ended, and with
-    `retry_failed=True` runs its failed points again. `workers` is as many as there are cores when not given;
-    `executor` is `processes` or `ray`. `progress` is called as points end. A point that can't be run has its error in
-    the table and ends nothing. Raises `InputError` listing every problem.
-    """
+    With `output`, every finished point is on the disk at once, in `journal.jsonl` of that
+    directory, and the table in `table.parquet` at the end; `resume=True` goes on where an earlier
+    run of the same study ended, and with `retry_failed=True` runs its failed points again.
+    `workers` is as many as there are cores when not given; `executor` is `processes` or `ray`.
+    `progress` is called as points end. A point that can't be run has its error in the table and
+    ends nothing. Raises `InputError` listing every problem."""
     from . import executor as executors
     from .runner import opening
 
@@ -185,8 +204,11 @@ def sweep(
         started.close()
 
 
-def check(study: Given, progress: Progress | None = None, *, workers: int | None = None) -> list[Problem]:
-    """Everything wrong with a study and its points (of an Optuna search: the first ones), without simulating.
+def check(
+    study: Given, progress: Progress | None = None, *, workers: int | None = None
+) -> list[Problem]:
+    """Everything wrong with a study and its points (of an Optuna search: the first ones), without
+    simulating.
 
     After a second, worker processes help: as many as there are cores, or `workers`.
     """
@@ -207,11 +229,14 @@ def check(study: Given, progress: Progress | None = None, *, workers: int | None
         for problem in wrong[index]:
             seen.setdefault(problem, []).append(index)
     return [
-        _of_points(found, problem, [points[index] for index in some], len(points)) for problem, some in seen.items()
+        _of_points(found, problem, [points[index] for index in some], len(points))
+        for problem, some in seen.items()
     ]
 
 
-def _checked(study: Study, points: list[Point], workers: int | None) -> Iterator[tuple[int, list[Problem]]]:
+def _checked(
+    study: Study, points: list[Point], workers: int | None
+) -> Iterator[tuple[int, list[Problem]]]:
     """Every point and its problems, in any order."""
     from . import executor as executors
     from .runner import DECODER, Runner, opening, problems_of
@@ -233,20 +258,32 @@ def _checked(study: Study, points: list[Point], workers: int | None) -> Iterator
 
 
 def _require_retry(study: Study, resume: bool) -> None:
-    """Refuses to run failed points again where there are none, or where others have been chosen by them."""
+    """Refuses to run failed points again where there are none, or where others have been chosen by
+    them."""
     if not resume:
-        raise InputError([Problem("", "retry_failed", "runs points of an earlier run again", "with resume")])
+        raise InputError(
+            [Problem("", "retry_failed", "runs points of an earlier run again", "with resume")]
+        )
     if study.search.kind == "optuna":
         said = "Optuna chose later points by what failed"
-        raise InputError([Problem(study.source.file, "retry_failed", said, "search: grid or random")])
+        raise InputError(
+            [Problem(study.source.file, "retry_failed", said, "search: grid or random")]
+        )
 
 
 def _of_points(study: Study, problem: Problem, points: list[Point], total: int) -> Problem:
     """A problem of points as one of the study."""
-    shown = ", ".join(f"{name}={value}" for name, value in zip(study.columns, points[0][1], strict=True))
+    shown = ", ".join(
+        f"{name}={value}" for name, value in zip(study.columns, points[0][1], strict=True)
+    )
     many = f"{len(points):,} of {total:,} points, the first" if len(points) > 1 else "point"
     where = ": ".join(part for part in (problem.file, problem.place) if part)
-    return Problem(study.source.file, f"{many} {shown}", f"{where}: {problem.message}".lstrip(": "), problem.help)
+    return Problem(
+        study.source.file,
+        f"{many} {shown}",
+        f"{where}: {problem.message}".lstrip(": "),
+        problem.help,
+    )
 
 
 def _read(study: Given) -> Study:
@@ -338,14 +375,20 @@ class _Run:
         """A journal whose points are not those of the study is not its journal."""
         for index, values in points:
             kept = self.finished.get(index)
-            same = kept is None or (kept.values == list(values) and json.dumps(kept.values) == json.dumps(values))
+            same = kept is None or (
+                kept.values == list(values) and json.dumps(kept.values) == json.dumps(values)
+            )
             if kept is not None and not same and self.journal is not None:
                 said = f"has {kept.values} as point {index}, the study {list(values)}"
-                raise InputError([Problem(str(self.journal.path), "", said, "the journal of this study")])
+                raise InputError(
+                    [Problem(str(self.journal.path), "", said, "the journal of this study")]
+                )
 
     def _tell(self) -> None:
         if self.progress is not None:
-            self.progress(Status(len(self.finished), self.total, self.failed, self.resumed, self.best))
+            self.progress(
+                Status(len(self.finished), self.total, self.failed, self.resumed, self.best)
+            )
 
     def ended(self) -> Sweep:
         """The table, written if there is a directory for it."""
@@ -357,7 +400,12 @@ class _Run:
         objectives = self.study.search.objectives or _objectives(frame)
         orders = _orders(self.study)
         if self.folder is not None:
-            about = {"name": name, "objectives": objectives, "refused": self.refused, "orders": orders}
+            about = {
+                "name": name,
+                "objectives": objectives,
+                "refused": self.refused,
+                "orders": orders,
+            }
             files.write_bytes(self.folder / NAME, parquet(frame, about))
         return Sweep(name, frame, self.failed, self.refused, self.folder, objectives, orders)
 
@@ -368,12 +416,15 @@ class _Run:
 
 
 def _objectives(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
-    """Of a study that names none: the step time or, where points differ in their batch, samples a second."""
+    """Of a study that names none: the step time or, where points differ in their batch, samples a
+    second."""
     import polars as pl
 
     ran = table.filter(pl.col("error").is_null())
     batch = (ran["samples_per_s"] * ran["step_time_ns"]).drop_nulls()
-    differ = batch.len() == ran.height and batch.len() > 0 and batch.max() > batch.min() * (1 + 1e-6)  # type: ignore[operator]
+    differ = (
+        batch.len() == ran.height and batch.len() > 0 and batch.max() > batch.min() * (1 + 1e-6)
+    )  # type: ignore[operator]
     return (("samples_per_s", True),) if differ else Sweep.objectives
 
 
@@ -384,7 +435,8 @@ def _orders(study: Study) -> dict[str, list[str]]:
 
 
 def _require_runnable(study: Study, points: list[Point]) -> None:
-    """Refuses a study none of whose first points can be set up: a wrong key is wrong in all of them."""
+    """Refuses a study none of whose first points can be set up: a wrong key is wrong in all of
+    them."""
     from .runner import Runner
 
     runner = Runner(study)
@@ -393,14 +445,18 @@ def _require_runnable(study: Study, points: list[Point]) -> None:
         wrong = runner.check(point)
         if not wrong:
             return
-        problems += [_of_points(study, each, [point], len(points)) for each in wrong if not problems]
+        problems += [
+            _of_points(study, each, [point], len(points)) for each in wrong if not problems
+        ]
     raise InputError(problems)
 
 
 def _by_workload(study: Study, points: list[Point]) -> list[list[Point]]:
     """The points of each workload, so that workers build each seldom."""
     of_workload = [
-        place for place, some in enumerate(study.targets) if any(target.startswith("workload.") for target in some)
+        place
+        for place, some in enumerate(study.targets)
+        if any(target.startswith("workload.") for target in some)
     ]
     groups: dict[str, list[Point]] = {}
     for point in points:

@@ -1,7 +1,7 @@
 """One point: build workload and platform, or take those already built, simulate, keep the columns.
 
-A runner lives in a worker. Workloads and platforms are kept by what they are made of, the least recently used dropped.
-"""
+A runner lives in a worker. Workloads and platforms are kept by what they are made of, the least
+recently used dropped."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Runner:
         return cls(study(Source(told["values"], told["file"], told["folder"])), told["check"])
 
     def answer(self, point: Point) -> bytes:
-        """A point run, or only checked if that is what the runner is for, as the JSON of a `Finished`."""
+        """A point run, or only checked if that is what the runner is for, as the JSON of a
+        `Finished`."""
         if not self.checks:
             return ENCODER.encode(self.run(point))
         problems = [(each.file, each.place, each.message, each.help) for each in self.check(point)]
@@ -91,7 +92,11 @@ class Runner:
             workload, claims = self.workload(wanted)
             seed = wanted["seed"]
             result = api.simulate(
-                workload, self.platform(wanted), backend=wanted["backend"], fold=wanted["fold"], seed=seed
+                workload,
+                self.platform(wanted),
+                backend=wanted["backend"],
+                fold=wanted["fold"],
+                seed=seed,
             )
             return Finished(index, list(values), None, columns(result.to_json(), claims))
         except ArmillaryError as error:
@@ -105,7 +110,9 @@ class Runner:
         """Everything that keeps a point from running, without simulating."""
         wanted = self.study.at(point[1])
         try:
-            return api.check(self.workload(wanted)[0], self.platform(wanted), backend=wanted["backend"])
+            return api.check(
+                self.workload(wanted)[0], self.platform(wanted), backend=wanted["backend"]
+            )
         except ArmillaryError as error:
             return error.problems
         except PanicException as error:
@@ -115,16 +122,26 @@ class Runner:
 
     def workload(self, wanted: Mapping[str, Any]) -> tuple[Workload, Claims]:
         """The workload of a point and what is said of it."""
-        chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("workload.")}
+        chosen = {
+            key.partition(".")[2]: each
+            for key, each in wanted.items()
+            if key.startswith("workload.")
+        }
         text = "path" in chosen and is_text(self._path(chosen["path"]))
-        on = self.platform(wanted) if text else None  # a text says what each rank does, the platform how many there are
+        on = (
+            self.platform(wanted) if text else None
+        )  # a text says what each rank does, the platform how many there are
         key = json.dumps([chosen, wanted if text else None], sort_keys=True)
         return self.workloads.get(key, lambda: self._workload(chosen, on))
 
     def _workload(self, chosen: dict[str, Any], on: Platform | None) -> tuple[Workload, Claims]:
-        names = {key: self._path(chosen.pop(key)) for key in ("path", "groups", "model") if key in chosen}
+        names = {
+            key: self._path(chosen.pop(key)) for key in ("path", "groups", "model") if key in chosen
+        }
         if "path" in names:
-            made = load(names["path"], on, names.get("groups"), self._passes(chosen.pop("passes", 1)))
+            made = load(
+                names["path"], on, names.get("groups"), self._passes(chosen.pop("passes", 1))
+            )
         else:
             made = build(names["model"], **chosen)
         return made, Claims.of(made)
@@ -132,26 +149,39 @@ class Runner:
     def _passes(self, passes: object) -> int:
         if isinstance(passes, int) and not isinstance(passes, bool):
             return passes
-        raise InputError([Problem(self.study.source.file, "passes", f"{passes!r} is no whole number")])
+        raise InputError(
+            [Problem(self.study.source.file, "passes", f"{passes!r} is no whole number")]
+        )
 
     def platform(self, wanted: Mapping[str, Any]) -> Platform:
         """The platform of a point."""
-        chosen = {key.partition(".")[2]: each for key, each in wanted.items() if key.startswith("platform.")}
-        return self.platforms.get(json.dumps(chosen, sort_keys=True), lambda: self._platform(chosen))
+        chosen = {
+            key.partition(".")[2]: each
+            for key, each in wanted.items()
+            if key.startswith("platform.")
+        }
+        return self.platforms.get(
+            json.dumps(chosen, sort_keys=True), lambda: self._platform(chosen)
+        )
 
     def _platform(self, chosen: dict[str, Any]) -> Platform:
         return Platform.load(self._path(chosen.pop("file")), chosen)
 
     def _path(self, name: object) -> str:
         if not isinstance(name, str):
-            raise InputError([Problem(self.study.source.file, "", f"{name!r} is no name", "a preset or a path")])
+            raise InputError(
+                [Problem(self.study.source.file, "", f"{name!r} is no name", "a preset or a path")]
+            )
         return located(name, self.study.source.folder)
 
 
 def opening(of: Study, check: bool = False) -> bytes:
-    """What another process needs to make the same runner, on one line; with `check`, one that runs nothing."""
+    """What another process needs to make the same runner, on one line; with `check`, one that runs
+    nothing."""
     source = of.source
-    return ENCODER.encode({"values": source.values, "file": source.file, "folder": source.folder, "check": check})
+    return ENCODER.encode(
+        {"values": source.values, "file": source.file, "folder": source.folder, "check": check}
+    )
 
 
 def problems_of(checked: Finished) -> list[Problem]:

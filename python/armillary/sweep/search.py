@@ -1,10 +1,10 @@
 """Points that Optuna proposes: it is told what the last ones gave, and proposes better ones.
 
-Points are asked for in batches of a fixed size (`search.batch`) and told in order, so that the same study asks for the
-same points however many workers there are; going on after a kill asks again and answers from the journal. Optuna's TPE
-sampler, seeded by the study. What constraints refuse is told as failed and asked for again. What doesn't fit in memory
-is told as violating a constraint, by the share of memory that it lacks: Optuna prefers points that fit.
-"""
+Points are asked for in batches of a fixed size (`search.batch`) and told in order, so that the same
+study asks for the same points however many workers there are; going on after a kill asks again and
+answers from the journal. Optuna's TPE sampler, seeded by the study. What constraints refuse is told
+as failed and asked for again. What doesn't fit in memory is told as violating a constraint, by the
+share of memory that it lacks: Optuna prefers points that fit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def _optuna() -> ModuleType:
         return importlib.import_module("optuna")
     except ImportError:
         help_ = "pip install 'armillary[sweep]', or search: grid or random"
-        raise InputError([Problem("", "search.kind: optuna", "Optuna is not installed", help_)]) from None
+        raise InputError(
+            [Problem("", "search.kind: optuna", "Optuna is not installed", help_)]
+        ) from None
 
 
 class Proposals:
@@ -41,7 +43,9 @@ class Proposals:
         directions = ["maximize" if more else "minimize" for _, more in study.search.objectives]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constraints are an experiment of Optuna's
-            sampler = self.optuna.samplers.TPESampler(seed=study.base["seed"] % 2**32, constraints_func=_lacking)
+            sampler = self.optuna.samplers.TPESampler(
+                seed=study.base["seed"] % 2**32, constraints_func=_lacking
+            )
         self.trials = self.optuna.create_study(directions=directions, sampler=sampler)
         self.asked: dict[int, Any] = {}
         self.refused = 0
@@ -56,7 +60,9 @@ class Proposals:
         failed = self.optuna.trial.TrialState.FAIL
         for _ in range(_TRIES):
             trial = self.trials.ask()
-            values: Values = tuple(_suggest(trial, each.name, each.domain) for each in self.study.parameters)
+            values: Values = tuple(
+                _suggest(trial, each.name, each.domain) for each in self.study.parameters
+            )
             if admits(self.study, values):
                 self.asked[index] = trial
                 return index, values
@@ -64,7 +70,9 @@ class Proposals:
             self.trials.tell(trial, state=failed)
         place = self.study.source.place(("constraints",))
         message = f"the constraints refused {_TRIES:,} proposals in a row"
-        raise InputError([Problem(self.study.source.file, place, message, "constraints that more points fulfil")])
+        raise InputError(
+            [Problem(self.study.source.file, place, message, "constraints that more points fulfil")]
+        )
 
     def tell(self, points: Sequence[Point], finished: Callable[[int], Finished]) -> None:
         """What the points gave, in order."""
@@ -104,7 +112,9 @@ def _suggest(trial: Trial, name: str, found: domain.Domain) -> object:
     if isinstance(found, domain.Range) and found.steps is None:
         if found.whole:
             return trial.suggest_int(name, int(found.low), int(found.high), log=found.log)
-        return found.shown(trial.suggest_float(name, float(found.low), float(found.high), log=found.log))
+        return found.shown(
+            trial.suggest_float(name, float(found.low), float(found.high), log=found.log)
+        )
     grid = () if isinstance(found, domain.Normal) else found.grid()
     if isinstance(found, domain.Range):
         return grid[trial.suggest_int(name, 0, len(grid) - 1)]

@@ -1,6 +1,6 @@
-"""Who gets which points: each worker those of one workload after the other, since making a workload takes longer than
-simulating it; when none are left that nobody has begun, half of what another worker still has before it.
-"""
+"""Who gets which points: each worker those of one workload after the other, since making a workload
+takes longer than simulating it; when none are left that nobody has begun, half of what another
+worker still has before it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .points import Point
 
 
 class Shares:
-    """Points that are left, in groups of one workload each. Its methods may be called from any thread."""
+    """Points that are left, in groups of one workload each. Its methods may be called from any
+    thread."""
 
     def __init__(self, groups: Iterable[Sequence[Point]], workers: int) -> None:
         self.workers, self.lock = workers, threading.Lock()
@@ -21,7 +22,8 @@ class Shares:
         self.left = sum(map(len, self.untouched))
 
     def take(self, worker: int, most: int) -> list[Point]:
-        """The next points of a worker, at most `most` and no more than leave work for the others; none at the end."""
+        """The next points of a worker, at most `most` and no more than leave work for the others;
+        none at the end."""
         with self.lock:
             own = self._own(worker)
             count = min(most, -(-self.left // self.workers), len(own))

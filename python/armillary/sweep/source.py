@@ -1,4 +1,5 @@
-"""A study as text or mapping: values, and the line of each key. Not here: what the keys mean (`reader.py`)."""
+"""A study as text or mapping: values, and the line of each key. Not here: what the keys mean
+(`reader.py`)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Source:
 
 
 def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
-    """The study in the file `study`, or the mapping itself. Raises `InputError` for what is no mapping."""
+    """The study in the file `study`, or the mapping itself. Raises `InputError` for what is no
+    mapping."""
     if isinstance(study, Mapping):
         documents.require_sound(dict(study), "study")
         return Source(_plain(study))
@@ -52,12 +54,15 @@ def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
 
 
 def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
-    """The study as other processes and the journal are handed it. Raises `InputError` for what JSON can't hold."""
+    """The study as other processes and the journal are handed it. Raises `InputError` for what JSON
+    can't hold."""
     try:
         found: dict[str, Any] = json.loads(json.dumps(dict(study)))
     except (TypeError, ValueError) as error:
         allowed = "texts, numbers, true, false, lists and mappings"
-        raise InputError([Problem("study", "", f"holds what no file can: {error}", allowed)]) from None
+        raise InputError(
+            [Problem("study", "", f"holds what no file can: {error}", allowed)]
+        ) from None
     return found
 
 
@@ -65,7 +70,9 @@ def _parse(text: str, file: str) -> Source:
     document = documents.parse_yaml(text, file, "`key: value` lines")
     values = document.value
     if not isinstance(values, dict):
-        raise InputError([Problem(file, "", "is no mapping of keys to values", "workload, platform, parameters")])
+        raise InputError(
+            [Problem(file, "", "is no mapping of keys to values", "workload, platform, parameters")]
+        )
     source = Source(values, file, os.path.dirname(file) or ".", document.lines)  # noqa: PTH120
     for path, line in document.repeated:
         source.fault(path, f"is given twice, in line {line} again", "each key once")
@@ -74,5 +81,7 @@ def _parse(text: str, file: str) -> Source:
 
 def located(name: str, folder: str) -> str:
     """A preset's name as it is; a path from `folder`."""
-    preset = os.sep not in name and any(documents.is_file(room / f"{name}.yml") for room in (SYSTEMS, MODELS))
+    preset = os.sep not in name and any(
+        documents.is_file(room / f"{name}.yml") for room in (SYSTEMS, MODELS)
+    )
     return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes

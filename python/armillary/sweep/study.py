@@ -1,4 +1,5 @@
-"""A study: what is simulated, what varies and how. Not here: reading one (`reader.py`), its points (`points.py`)."""
+"""A study: what is simulated, what varies and how. Not here: reading one (`reader.py`), its points
+(`points.py`)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How points are chosen. `objectives` are columns and whether more is better; `batch` are asked for at once."""
+    """How points are chosen. `objectives` are columns and whether more is better; `batch` are asked
+    for at once."""
 
     kind: Kind = "grid"
     points: int = 0
@@ -63,11 +65,15 @@ class Study:
 
     @cached_property
     def ordered(self) -> tuple[tuple[int, Expression, bool], ...]:
-        """Constraints with their place, and whether they ask for memory: those that do come last, for it takes a while
-        to tell."""
+        """Constraints with their place, and whether they ask for memory: those that do come last,
+        for it takes a while to tell."""
         known = {*self.scope, *self.aliases}
         asks = [MEMORY in each.names and MEMORY not in known for each in self.constraints]
-        return tuple(sorted(zip(range(len(asks)), self.constraints, asks, strict=True), key=lambda each: each[2]))
+        return tuple(
+            sorted(
+                zip(range(len(asks)), self.constraints, asks, strict=True), key=lambda each: each[2]
+            )
+        )
 
     @cached_property
     def footprints(self) -> Footprints:

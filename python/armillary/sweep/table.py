@@ -1,9 +1,9 @@
 """The table of a sweep: one row a point, in the order of points, whatever order they ended in.
 
-Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`), `error`. Bytes and FLOPs
-are decimals of 38 digits without a fraction: steps of frontier models exceed 64 bits, and Parquet and Arrow have no
-wider integers. The same study gives the same bytes, as Parquet and as CSV.
-"""
+Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`),
+`error`. Bytes and FLOPs are decimals of 38 digits without a fraction: steps of frontier models
+exceed 64 bits, and Parquet and Arrow have no wider integers. The same study gives the same bytes,
+as Parquet and as CSV."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFram
 
     rows = sorted(finished, key=lambda each: each.index)
     series = [pl.Series("index", [each.index for each in rows], dtype=pl.Int64)]
-    series += [_parameter(name, [each.values[place] for each in rows]) for place, name in enumerate(columns)]
+    series += [
+        _parameter(name, [each.values[place] for each in rows])
+        for place, name in enumerate(columns)
+    ]
     most = max((dimensions(each.results) for each in rows), default=0)
     types: dict[Kind, pl.DataType | type[pl.DataType]] = {
         "number": pl.Float64,
@@ -68,7 +71,11 @@ def _parameter(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(name, [float(value) for value in values], dtype=pl.Float64)
     if types <= {str}:
         return pl.Series(name, values, dtype=pl.String)
-    return pl.Series(name, [each if isinstance(each, str) else json.dumps(each) for each in values], dtype=pl.String)
+    return pl.Series(
+        name,
+        [each if isinstance(each, str) else json.dumps(each) for each in values],
+        dtype=pl.String,
+    )
 
 
 def parquet(frame: pl.DataFrame, about: Mapping[str, Any]) -> bytes:
@@ -88,7 +95,8 @@ class _About(msgspec.Struct):
 
 
 def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The table in a file and what is said about it. Raises `InputError` for what is no table of a sweep."""
+    """The table in a file and what is said about it. Raises `InputError` for what is no table of a
+    sweep."""
     import polars as pl
 
     try:
@@ -97,10 +105,21 @@ def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         frame = pl.read_parquet(path)
         if not {"index", "error"} <= set(frame.columns):
             raise KeyError("index")
-    except pl.exceptions.PanicException:  # of Polars, whose readers take damage for a fault of their own
+    except (
+        pl.exceptions.PanicException
+    ):  # of Polars, whose readers take damage for a fault of their own
         raise _no_table(path, "is damaged") from None
-    except (OSError, KeyError, ValueError, RecursionError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
-        raise _no_table(path, getattr(error, "strerror", None) or "is no table of a sweep") from None
+    except (
+        OSError,
+        KeyError,
+        ValueError,
+        RecursionError,
+        msgspec.MsgspecError,
+        pl.exceptions.PolarsError,
+    ) as error:
+        raise _no_table(
+            path, getattr(error, "strerror", None) or "is no table of a sweep"
+        ) from None
     return frame, about
 
 

@@ -1,8 +1,9 @@
-"""What is shown of a sweep, found in its table: points that ran and fit, parameters by influence, objectives, front.
+"""What is shown of a sweep, found in its table: points that ran and fit, parameters by influence,
+objectives, front.
 
-Points whose workload needs more memory than an NPU has can't be run as they are: they are left out unless asked for.
-Not here: what is said of those (`misfits.py`), charts (`charts.py`), the page (`page.py`).
-"""
+Points whose workload needs more memory than an NPU has can't be run as they are: they are left out
+unless asked for. Not here: what is said of those (`misfits.py`), charts (`charts.py`), the page
+(`page.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ Objectives = tuple[tuple[str, bool], ...]
 STEP_TIME: Objectives = (("step_time_ns", False),)
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _RESOURCES = (("ranks", "NPUs"), ("memory_bytes", "memory of an NPU (GB)"))
-_UNITS = {"mfu": ("%", 100.0), "samples_per_s": ("samples/s", 1.0), "tflops_per_npu": ("TFLOP/s", 1.0)}
+_UNITS = {
+    "mfu": ("%", 100.0),
+    "samples_per_s": ("samples/s", 1.0),
+    "tflops_per_npu": ("TFLOP/s", 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,8 @@ class View:
 
     @cached_property
     def ran(self) -> pl.DataFrame:
-        """Points to be ranked and drawn: they ran, have every objective, and fit in memory unless others count too."""
+        """Points to be ranked and drawn: they ran, have every objective, and fit in memory unless
+        others count too."""
         return self.measured if self.include_infeasible else self.fitting
 
     @cached_property
@@ -105,12 +111,18 @@ class View:
     @cached_property
     def counted(self) -> list[bool]:
         """Of each measured point, whether it is ranked and drawn."""
-        return [self.include_infeasible or not misfit for misfit in _misfits(self.measured).to_list()]
+        return [
+            self.include_infeasible or not misfit for misfit in _misfits(self.measured).to_list()
+        ]
 
     @cached_property
     def unknown(self) -> int:
         """How many points nobody can tell of whether they fit."""
-        return self.measured["fits"].null_count() if "fits" in self.measured.columns else self.measured.height
+        return (
+            self.measured["fits"].null_count()
+            if "fits" in self.measured.columns
+            else self.measured.height
+        )
 
     @cached_property
     def columns(self) -> list[str]:
@@ -127,7 +139,9 @@ class View:
     @cached_property
     def axes(self) -> list[Axis]:
         """Parameters that vary among the points that ran, the most influential first."""
-        found = [self.axis(name, self.ran) for name in self.columns if self.ran[name].n_unique() > 1]
+        found = [
+            self.axis(name, self.ran) for name in self.columns if self.ran[name].n_unique() > 1
+        ]
         return sorted(found, key=lambda each: -self.influence(each))
 
     def axis(self, name: str, points: pl.DataFrame) -> Axis:
@@ -147,30 +161,47 @@ class View:
         """A column of results. Raises `InputError` where the table has no such numbers."""
         if name not in self.table.columns or not self.table[name].dtype.is_numeric():
             named = [each for each in self.table.columns if self.table[each].dtype.is_numeric()]
-            raise InputError([Problem(self.name, name, "is no column of numbers in this table", ", ".join(named))])
+            raise InputError(
+                [
+                    Problem(
+                        self.name, name, "is no column of numbers in this table", ", ".join(named)
+                    )
+                ]
+            )
         values = [float(value) for value in self.ran[name].to_list()]
         if not name.endswith("_ns"):
             return self._plain_measure(name, values, more)
         least = min(values, default=1.0)
         scale, unit = next(((scale, unit) for scale, unit in _TIMES if least >= scale), _TIMES[-1])
-        return Measure(name, f"{name.removesuffix('_ns').replace('_', ' ')} ({unit})", values, more, 1 / scale)
+        return Measure(
+            name, f"{name.removesuffix('_ns').replace('_', ' ')} ({unit})", values, more, 1 / scale
+        )
 
     @staticmethod
     def _plain_measure(name: str, values: Sequence[float], more: bool) -> Measure:
         if name.endswith("_bytes"):
-            return Measure(name, f"{name.removesuffix('_bytes').replace('_', ' ')} (GB)", values, more, 1e-9)
+            return Measure(
+                name, f"{name.removesuffix('_bytes').replace('_', ' ')} (GB)", values, more, 1e-9
+            )
         unit, scale = ("%", 100.0) if name.endswith("_utilisation") else _UNITS.get(name, ("", 1.0))
-        words = name.removesuffix("_per_npu").replace("_", " ") if not unit else name.partition("_per_")[0]
+        words = (
+            name.removesuffix("_per_npu").replace("_", " ")
+            if not unit
+            else name.partition("_per_")[0]
+        )
         shown = "MFU" if name == "mfu" else words.replace("_", " ")
         label = f"{shown} ({unit})" if unit else shown
         return Measure(name, label, values, more, scale)
 
     @cached_property
     def against(self) -> Measure | None:
-        """What the first objective is traded for: the second one, else the bandwidths that vary, NPUs or memory."""
+        """What the first objective is traded for: the second one, else the bandwidths that vary,
+        NPUs or memory."""
         if len(self.objectives) > 1:
             return self.measure(*self.objectives[1])
-        bandwidths = [each.numbers for each in self.axes if each.unit == "B/s" and each.numbers is not None]
+        bandwidths = [
+            each.numbers for each in self.axes if each.unit == "B/s" and each.numbers is not None
+        ]
         if bandwidths:
             total = [sum(of_point) for of_point in zip(*bandwidths, strict=True)]
             what = "bandwidths that vary, sum" if len(bandwidths) > 1 else "bandwidth"
@@ -189,9 +220,13 @@ class View:
         return sorted(range(self.ran.height), key=lambda row: sign * values[row])
 
     def front(self, other: Measure) -> list[int]:
-        """Rows that no other beats in the first objective and in `other`: the Pareto front, by `other`."""
+        """Rows that no other beats in the first objective and in `other`: the Pareto front, by
+        `other`."""
         signs = [-1.0 if each.more else 1.0 for each in (self.objective, other)]
-        cost = [(signs[1] * b, signs[0] * a) for a, b in zip(self.objective.values, other.values, strict=True)]
+        cost = [
+            (signs[1] * b, signs[0] * a)
+            for a, b in zip(self.objective.values, other.values, strict=True)
+        ]
         found: list[int] = []
         for row in sorted(range(len(cost)), key=cost.__getitem__):
             if not found or cost[row][1] < cost[found[-1]][1]:

@@ -1,7 +1,8 @@
-"""A worker process: `python -m armillary.sweep.worker`. A study, then lists of points, come in; finished points go out.
+"""A worker process: `python -m armillary.sweep.worker`. A study, then lists of points, come in;
+finished points go out.
 
-One line of JSON each. When the process that started it ends, however, its pipe closes and the worker ends at once.
-"""
+One line of JSON each. When the process that started it ends, however, its pipe closes and the
+worker ends at once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ READY = b"ready\n"
 
 
 def _listen(lines: queue.SimpleQueue[bytes]) -> None:
-    """Hands lines on; runs beside the simulation, so that a closed pipe is noticed during a long run."""
+    """Hands lines on; runs beside the simulation, so that a closed pipe is noticed during a long
+    run."""
     for line in sys.stdin.buffer:
         if line.endswith(b"\n"):  # the last one may be cut off
             lines.put(line)

@@ -1,12 +1,12 @@
-"""The decoder both language-model families share: its fields, parameters and floating-point operations, counted by
-layer.
+"""The decoder both language-model families share: its fields, parameters and floating-point
+operations, counted by layer.
 
-Here: what a model is. Not here: how it is spread over ranks (`parallelism.py`), what a rank then does (`layer.py`).
-A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a multi-layer perceptron or experts, each behind a
-norm. Operations of a forward pass: 2 for each weight and token, and 2 x sequence x (score + value width) x heads a
-token for attention. Sources: Vaswani et al. 2017 (arXiv:1706.03762); Narayanan et al. 2021 (arXiv:2104.04473,
-appendix); DeepSeek-V2 (arXiv:2405.04434).
-"""
+Here: what a model is. Not here: how it is spread over ranks (`parallelism.py`), what a rank then
+does (`layer.py`). A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a multi-layer
+perceptron or experts, each behind a norm. Operations of a forward pass: 2 for each weight and
+token, and 2 x sequence x (score + value width) x heads a token for attention. Sources: Vaswani et
+al. 2017 (arXiv:1706.03762); Narayanan et al. 2021 (arXiv:2104.04473, appendix); DeepSeek-V2
+(arXiv:2405.04434)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from ..errors import InputError
 from .models import Model, parse
 
 MOST_PARAMETERS = 175 * 10**15
-LINEAR = ("linear_key_heads", "linear_value_heads", "linear_key_dim", "linear_value_dim", "linear_kernel")
+LINEAR = (
+    "linear_key_heads",
+    "linear_value_heads",
+    "linear_key_dim",
+    "linear_value_dim",
+    "linear_kernel",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class Decoder:
     kv_heads: int | None = None
     """Heads of keys and values (GQA); all heads when not given."""
     head_dim: int | None = None
-    """Width of a head's queries and keys; hidden / heads when not given. For MLA the part without position."""
+    """Width of a head's queries and keys; hidden / heads when not given. For MLA the part without
+    position."""
     positions: int = 0
     """Learned position embeddings; 0 for rotary ones."""
     gated: bool = False
@@ -52,7 +59,8 @@ class Decoder:
     qk_norm: bool = False
     """A norm on each head's queries and keys."""
     dropout: bool = True
-    """Dropout after attention scores, attention and perceptron: its masks are kept for the backward pass."""
+    """Dropout after attention scores, attention and perceptron: its masks are kept for the backward
+    pass."""
     tied: bool = True
     """The head shares the embedding's weights."""
     q_rank: int = 0
@@ -84,9 +92,11 @@ class Decoder:
     chunked: bool = False
     """The window is a chunk instead: a token attends to those of its own chunk (Llama 4)."""
     full_every: int = 0
-    """Of layers with a window or linear attention, each `full_every`-th has full attention; 0: none has."""
+    """Of layers with a window or linear attention, each `full_every`-th has full attention; 0: none
+    has."""
     norms: int = 2
-    """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after both."""
+    """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after
+    both."""
     sinks: bool = False
     """A learned score for each head that attends to nothing (gpt-oss)."""
     qk_norm_whole: bool = False
@@ -121,7 +131,11 @@ class Decoder:
 
     def has_experts(self, layer: int) -> bool:
         """Whether layer `layer` (from 0) has experts."""
-        return bool(self.experts) and layer >= self.first_dense and (layer - self.first_dense + 1) % self.every == 0
+        return (
+            bool(self.experts)
+            and layer >= self.first_dense
+            and (layer - self.first_dense + 1) % self.every == 0
+        )
 
     @property
     def expert_layers(self) -> int:
@@ -143,10 +157,11 @@ class Decoder:
         return replace(self, full_every=0) if self.full_every else self
 
     def seen(self, sequence: int) -> int:
-        """Keys that a token of a sequence attends to, doubled: `sequence` with full causal attention.
+        """Keys that a token of a sequence attends to, doubled: `sequence` with full causal
+        attention.
 
-        With a window of w tokens w s - w^2 / 2 of the pairs are seen, with chunks half of each chunk's square.
-        """
+        With a window of w tokens w s - w^2 / 2 of the pairs are seen, with chunks half of each
+        chunk's square."""
         if not 0 < self.window < sequence:
             return sequence
         if self.chunked:
@@ -155,7 +170,8 @@ class Decoder:
         return 2 * self.window - self.window**2 // sequence
 
     def kinds(self) -> list[tuple[int, int]]:
-        """A layer of each kind (experts or not, full attention or not), and how many are like it."""
+        """A layer of each kind (experts or not, full attention or not), and how many are like
+        it."""
         period = math.lcm(self.every if self.experts else 1, self.full_every or 1)
         start = min(self.first_dense, self.layers) if self.experts else 0
         parts = ((0, start, self.full_every or 1), (start, self.layers, period))
@@ -166,7 +182,8 @@ class Decoder:
         ]
 
     def over_layers(self, count: Callable[[int], int]) -> int:
-        """The sum of `count(layer)` over all layers, one of each kind counted for all of its kind."""
+        """The sum of `count(layer)` over all layers, one of each kind counted for all of its
+        kind."""
         return sum(many * count(layer) for layer, many in self.kinds())
 
 
@@ -195,7 +212,9 @@ def decoder(model: Model) -> Decoder:
         value = getattr(shape, item.name)
         least = 0 if item.name in allowed_zero else 1
         if isinstance(value, int) and not isinstance(value, bool) and not least <= value <= 2**24:
-            problems.append(model.problem(item.name, f"{value} is out of range", f"{least} to 16,777,216"))
+            problems.append(
+                model.problem(item.name, f"{value} is out of range", f"{least} to 16,777,216")
+            )
     if shape.norm not in ("layer", "rms"):
         problems.append(model.problem("norm", f"{shape.norm!r} is no norm", "layer, rms"))
     if not problems and not shape.kv_rank:
@@ -211,13 +230,17 @@ def decoder(model: Model) -> Decoder:
     if 0 < len(linear) < len(LINEAR):
         problems.append(model.problem(linear[0], "is missing", "all of " + ", ".join(LINEAR)))
     if shape.full_every and not (shape.window or shape.linear_key_heads):
-        problems.append(model.problem("full_every", "has no effect", "only with window or linear attention"))
+        problems.append(
+            model.problem("full_every", "has no effect", "only with window or linear attention")
+        )
     if shape.experts and not (shape.expert_ffn and shape.top_k <= shape.experts):
         said = f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for each token"
         problems.append(model.problem("experts", said, "an expert_ffn, and top_k up to experts"))
     if not problems and parameters(shape) > MOST_PARAMETERS:
         said = f"{parameters(shape)} parameters"
-        problems.append(model.problem("layers", said, f"up to {MOST_PARAMETERS}, a million times GPT-3's"))
+        problems.append(
+            model.problem("layers", said, f"up to {MOST_PARAMETERS}, a million times GPT-3's")
+        )
     if problems:
         raise InputError(problems)
     return shape
@@ -260,12 +283,16 @@ def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tenso
     else:
         dense += _perceptron_matrices(model, model.ffn, tp)
     rest = weights.dense - sum(dense), weights.expert - sum(expert)
-    with_rest = (tuple(n for n in (*found, left) if n) for found, left in zip((dense, expert), rest, strict=True))
+    with_rest = (
+        tuple(n for n in (*found, left) if n)
+        for found, left in zip((dense, expert), rest, strict=True)
+    )
     return Tensors(*with_rest)
 
 
 def narrow_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
-    """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but the router."""
+    """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but
+    the router."""
     dense = sum(_attention_matrices(model.of(layer), tp))
     if not model.has_experts(layer):
         return Weights(dense + sum(_perceptron_matrices(model, model.ffn, tp)))
@@ -289,7 +316,9 @@ def _attention_matrices(model: Decoder, tp: int) -> list[int]:
     down = h * (model.kv_rank + model.rope_dim)
     up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
     queries = (
-        [h * model.q_rank, model.q_rank * heads * model.key_width] if model.q_rank else [h * heads * model.key_width]
+        [h * model.q_rank, model.q_rank * heads * model.key_width]
+        if model.q_rank
+        else [h * heads * model.key_width]
     )
     return [out, down, up, *queries]
 
@@ -300,7 +329,11 @@ def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weigh
     if not model.has_experts(layer):
         return Weights(attention + perceptron_weights(model, model.ffn, tp))
     router = model.experts * (model.hidden + model.router_bias) + model.hidden * model.shared_gate
-    shared = perceptron_weights(model, model.shared_experts * model.expert_ffn, tp) if model.shared_experts else 0
+    shared = (
+        perceptron_weights(model, model.shared_experts * model.expert_ffn, tp)
+        if model.shared_experts
+        else 0
+    )
     routed = model.experts // ep * perceptron_weights(model, model.expert_ffn, tp)
     return Weights(attention + router + shared, routed)
 
@@ -311,7 +344,8 @@ def norm_weights(model: Decoder) -> int:
 
 
 def perceptron_weights(model: Decoder, ffn: int, tp: int = 1) -> int:
-    """Parameters of a perceptron of inner width `ffn`; biases of the second matrix are on every rank."""
+    """Parameters of a perceptron of inner width `ffn`; biases of the second matrix are on every
+    rank."""
     inner = (2 if model.gated else 1) * ffn // tp
     return model.hidden * (inner + ffn // tp) + (inner + model.hidden if model.bias else 0)
 
@@ -330,7 +364,8 @@ def _attention_weights(model: Decoder, tp: int) -> int:
 
 
 def _qk_norm(model: Decoder, heads: int) -> int:
-    """Gains of the norms of queries and keys: one for each element of a head, or of all `heads` heads on a rank."""
+    """Gains of the norms of queries and keys: one for each element of a head, or of all `heads`
+    heads on a rank."""
     if not model.qk_norm:
         return 0
     return heads * model.key_width if model.qk_norm_whole else 2 * model.key_width
@@ -343,7 +378,8 @@ def query_width(model: Decoder) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LinearAttention:
-    """Widths on a rank of a layer with the gated delta rule (Yang et al. 2024, arXiv:2412.06464), as Qwen3-Next's."""
+    """Widths on a rank of a layer with the gated delta rule (Yang et al. 2024, arXiv:2412.06464),
+    as Qwen3-Next's."""
 
     mixed: int
     """Queries, keys and values together, which go through a convolution."""
@@ -362,16 +398,25 @@ class LinearAttention:
         keys = model.linear_key_heads * model.linear_key_dim // tp
         values = model.linear_value_heads * model.linear_value_dim // tp
         heads, state = model.linear_value_heads // tp, model.linear_key_dim * model.linear_value_dim
-        return cls(2 * keys + values, values, heads, model.linear_kernel, state, model.linear_value_dim)
+        return cls(
+            2 * keys + values, values, heads, model.linear_kernel, state, model.linear_value_dim
+        )
 
     def weights(self, hidden: int) -> int:
-        """Parameters: projections of queries, keys, values and gate, of decay and step; the convolution; two numbers a
-        head; a norm over a value; the output."""
+        """Parameters: projections of queries, keys, values and gate, of decay and step; the
+        convolution; two numbers a head; a norm over a value; the output."""
         inputs = hidden * (self.mixed + self.values + 2 * self.heads)
-        return inputs + self.mixed * self.kernel + 2 * self.heads + self.value_dim + self.values * hidden
+        return (
+            inputs
+            + self.mixed * self.kernel
+            + 2 * self.heads
+            + self.value_dim
+            + self.values * hidden
+        )
 
     def flops(self, tokens: int) -> int:
-        """Forward, of the convolution and of the rule: a state is decayed, read, updated and read for each token."""
+        """Forward, of the convolution and of the rule: a state is decayed, read, updated and read
+        for each token."""
         return 2 * tokens * (self.mixed * self.kernel + 3 * self.heads * self.state)
 
 
@@ -386,7 +431,8 @@ def _latent_weights(model: Decoder, heads: int) -> int:
 
 
 def local_kv(model: Decoder, tp: int) -> int:
-    """Heads of keys and values on a rank; where there are more ranks than heads they are replicated."""
+    """Heads of keys and values on a rank; where there are more ranks than heads they are
+    replicated."""
     return max(1, model.kv // tp)
 
 
@@ -406,13 +452,15 @@ def head_weights(model: Decoder, tp: int = 1) -> int:
 
 
 def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1) -> Weights:
-    """Parameters on a rank of one multi-token-prediction module, without the embedding and head that it shares.
+    """Parameters on a rank of one multi-token-prediction module, without the embedding and head
+    that it shares.
 
-    Three norms (of what enters, of the next token's embedding, before the head), a projection of both to the hidden
-    width, cut by `tp`, and a layer like the model's last.
-    """
+    Three norms (of what enters, of the next token's embedding, before the head), a projection of
+    both to the hidden width, cut by `tp`, and a layer like the model's last."""
     projection = 2 * model.hidden * model.hidden // tp
-    return Weights(3 * norm_weights(model) + projection) + layer_weights(model, model.layers - 1, tp, ep)
+    return Weights(3 * norm_weights(model) + projection) + layer_weights(
+        model, model.layers - 1, tp, ep
+    )
 
 
 def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1) -> Tensors:
@@ -424,8 +472,16 @@ def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1) -> Tensors:
 
 def parameters(model: Decoder, mtp: int = 0) -> int:
     """All parameters, with those of `mtp` multi-token-prediction modules."""
-    layers = model.over_layers(lambda layer: layer_weights(model, layer).total) + mtp * mtp_weights(model).total
-    return layers + embedding_weights(model) + norm_weights(model) + (0 if model.tied else head_weights(model))
+    layers = (
+        model.over_layers(lambda layer: layer_weights(model, layer).total)
+        + mtp * mtp_weights(model).total
+    )
+    return (
+        layers
+        + embedding_weights(model)
+        + norm_weights(model)
+        + (0 if model.tied else head_weights(model))
+    )
 
 
 def active_parameters(model: Decoder, mtp: int = 0) -> int:
@@ -439,7 +495,8 @@ def active_parameters(model: Decoder, mtp: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Flops:
-    """Floating-point operations of a training step, the attention's score matrix counted whole (as is the custom)."""
+    """Floating-point operations of a training step, the attention's score matrix counted whole (as
+    is the custom)."""
 
     model: int
     """Forward and twice that backward."""
@@ -455,20 +512,23 @@ def step_flops(
     modules: frozenset[str] = frozenset(),
     mtp: int = 0,
 ) -> Flops:
-    """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction modules included.
+    """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction
+    modules included.
 
-    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s / 6h + V / 16lh),
-    Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s / 6h + V / 12lh). `full, early stop`
-    leaves out the last matrix of dense layers; `ops` has those of keys, attention's output (`ops, sums kept` doesn't)
-    and a gated perceptron's second input. `modules` are recomputed by themselves.
-    """
+    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s /
+    6h + V / 16lh), Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s /
+    6h + V / 12lh). `full, early stop` leaves out the last matrix of dense layers; `ops` has those
+    of keys, attention's output (`ops, sums kept` doesn't) and a gated perceptron's second input.
+    `modules` are recomputed by themselves."""
     tokens = batch * sequence
     core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
     core += mtp * attention_flops(model, model.layers - 1, tokens, sequence)
     last = multiplied(model, model.layers - 1)
     linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
     projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
-    total = 3 * (core + linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary)
+    total = 3 * (
+        core + linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
+    )
     again = {"none": 0, "selective": core, "full": core + linear}
     if modules:
         alone = (
@@ -479,13 +539,17 @@ def step_flops(
                 + mtp * _alone(model, model.layers - 1, modules)
             )
         )
-        again = dict.fromkeys(("none", "selective"), alone + (core if {"core_attn"} & modules else 0))
+        again = dict.fromkeys(
+            ("none", "selective"), alone + (core if {"core_attn"} & modules else 0)
+        )
         again["selective"] = alone + core
     if recompute not in again:
         once = 2 * tokens * model.hidden
         out = model.heads * model.value_width
         other = model.kv * model.key_width + (model.ffn if model.gated else 0)
-        dense = model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
+        dense = (
+            model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
+        )
         again["full, early stop"] = core + linear - once * model.ffn * dense
         again["ops, sums kept"] = once * model.layers * other
         again["ops"] = once * model.layers * (other + out)
@@ -493,7 +557,8 @@ def step_flops(
 
 
 def _alone(model: Decoder, layer: int, modules: frozenset[str]) -> int:
-    """Weights of a layer that a token is multiplied with again where only `modules` are recomputed."""
+    """Weights of a layer that a token is multiplied with again where only `modules` are
+    recomputed."""
     perceptron = (3 if model.gated else 2) * model.hidden
     found = up_projections(model) if "mla_up_proj" in modules else 0
     if not model.has_experts(layer):
@@ -501,18 +566,21 @@ def _alone(model: Decoder, layer: int, modules: frozenset[str]) -> int:
     if "moe" in modules:
         visited = (model.top_k + model.shared_experts) * model.expert_ffn
         return found + perceptron * visited + model.hidden * model.experts
-    return found + ("shared_experts" in modules) * perceptron * model.shared_experts * model.expert_ffn
+    return (
+        found + ("shared_experts" in modules) * perceptron * model.shared_experts * model.expert_ffn
+    )
 
 
 def up_projections(model: Decoder) -> int:
-    """MLA: weights that compressed queries, keys and values are multiplied with; queries only where they are
-    compressed."""
+    """MLA: weights that compressed queries, keys and values are multiplied with; queries only where
+    they are compressed."""
     keys = model.kv_rank * model.heads * (model.key_width - model.rope_dim + model.value_width)
     return keys + model.q_rank * model.heads * model.key_width
 
 
 def attention_flops(model: Decoder, layer: int, tokens: int, sequence: int) -> int:
-    """Scores and weighted sum of layer `layer`, forward: each of `tokens` against the keys that it sees, doubled."""
+    """Scores and weighted sum of layer `layer`, forward: each of `tokens` against the keys that it
+    sees, doubled."""
     like = model.of(layer)
     if like.linear_key_heads:
         return LinearAttention.of(like).flops(tokens)
@@ -520,8 +588,8 @@ def attention_flops(model: Decoder, layer: int, tokens: int, sequence: int) -> i
 
 
 def multiplied(model: Decoder, layer: int) -> int:
-    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without norms and
-    biases."""
+    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without
+    norms and biases."""
     h = model.hidden
     matrices = 3 if model.gated else 2
     attention = _matrices(model.of(layer))
@@ -537,8 +605,14 @@ def _matrices(model: Decoder) -> int:
         return sum(_attention_matrices(model, 1))
     out = heads * model.value_width * h
     if not model.kv_rank:
-        return out + h * (heads * query_width(model) + model.kv * (model.key_width + model.value_width))
+        return out + h * (
+            heads * query_width(model) + model.kv * (model.key_width + model.value_width)
+        )
     down = h * (model.kv_rank + model.rope_dim)
     up = model.kv_rank * heads * (model.key_width - model.rope_dim + model.value_width)
-    queries = model.q_rank * (h + heads * model.key_width) if model.q_rank else h * heads * model.key_width
+    queries = (
+        model.q_rank * (h + heads * model.key_width)
+        if model.q_rank
+        else h * heads * model.key_width
+    )
     return out + down + up + queries

@@ -1,16 +1,17 @@
-"""The attention core of one rank: its heads' scores, softmax and weighted sum, under context parallelism too.
+"""The attention core of one rank: its heads' scores, softmax and weighted sum, under context
+parallelism too.
 
 Here: what stands between the matrices of an attention block. Not here: the block (`layer.py`).
-Causal attention of T tokens in a sequence of s: 2 T s / 2 x (key + value width) operations a head forward. Context
-parallelism deals the sequence in 2 cp pieces, to rank r the pieces r and 2 cp - 1 - r, so that every rank sees as much
-of every other one's keys and values: each is 1 / cp of the work. How a rank comes by them:
-p2p: cp - 1 times it sends those it has to the next rank while it works on them, (cp - 1) max(work / cp, message) + work
-/ cp; backward the gradients of keys and values go round a step behind, and home at the end. all_gather: all of them
-before, their gradients reduce-scattered after. a2a: tokens for heads, and back, before and after.
-Sources: Dao et al. 2022 (arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889); Grattafiori et al. 2024
-(arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses (arXiv:2309.14509); NVIDIA/TransformerEngine
-(`context_parallel.py`: orders of messages, corrections, copies).
-"""
+Causal attention of T tokens in a sequence of s: 2 T s / 2 x (key + value width) operations a head
+forward. Context parallelism deals the sequence in 2 cp pieces, to rank r the pieces r and 2 cp -
+1 - r, so that every rank sees as much of every other one's keys and values: each is 1 / cp of the
+work. How a rank comes by them: p2p: cp - 1 times it sends those it has to the next rank while it
+works on them, (cp - 1) max(work / cp, message) + work / cp; backward the gradients of keys and
+values go round a step behind, and home at the end. all_gather: all of them before, their gradients
+reduce-scattered after. a2a: tokens for heads, and back, before and after. Sources: Dao et al. 2022
+(arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889); Grattafiori et al. 2024
+(arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses (arXiv:2309.14509);
+NVIDIA/TransformerEngine (`context_parallel.py`: orders of messages, corrections, copies)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Sizes(NamedTuple):
 
 
 def core(at: Setting) -> Inner:
-    """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole sequence."""
+    """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole
+    sequence."""
     turned = (*rotary(at), *_joined(at))
     back = tuple(work._replace(name=f"{work.name}.grad") for work in turned)
     forward, backward = _spread(at)
@@ -48,7 +50,9 @@ def _spread(at: Setting) -> tuple[Script, Script]:
     scripts = _flash(at) if at.par.attention == "flash" else _unfused(at)
     if at.par.cp == 1:
         return scripts
-    return _gathered(at, *scripts) if at.par.cp_comm_type == "all_gather" else _exchanged(at, *scripts)
+    return (
+        _gathered(at, *scripts) if at.par.cp_comm_type == "all_gather" else _exchanged(at, *scripts)
+    )
 
 
 def sizes(at: Setting) -> Sizes:
@@ -69,19 +73,25 @@ def rotary(at: Setting) -> tuple[Work, ...]:
         return ()
     width = model.rope_dim or model.key_width
     heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
-    return (Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),)
+    return (
+        Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),
+    )
 
 
 def _joined(at: Setting) -> tuple[Work, ...]:
-    """MLA: parts with and without position are written side by side, the one of keys to each head, values by
-    themselves."""
+    """MLA: parts with and without position are written side by side, the one of keys to each head,
+    values by themselves."""
     size = sizes(at)
-    return (Work("heads", "elementwise", 0, 2 * (size.queries + size.shared)),) if at.model.kv_rank else ()
+    return (
+        (Work("heads", "elementwise", 0, 2 * (size.queries + size.shared)),)
+        if at.model.kv_rank
+        else ()
+    )
 
 
 def _operations(at: Setting) -> tuple[int, int]:
-    """Of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask; the second computes the scores
-    again."""
+    """Of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask; the second
+    computes the scores again."""
     model = at.model
     # 2 for each of the half of all pairs that is seen
     one = at.tokens * model.seen(at.par.seq or 0) * (model.heads // at.par.tp)
@@ -94,8 +104,8 @@ def _kernels(
 ) -> tuple[Work, Work]:
     """Forward and backward kernel of so many operations against `others` bytes of keys and values.
 
-    Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in part.
-    """
+    Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in
+    part."""
     size = sizes(at)
     own = size.queries + size.values
     kind = "unmasked_attention" if unmasked else "attention"
@@ -107,12 +117,15 @@ def _flash(at: Setting) -> tuple[Script, Script]:
     """One kernel forward, one backward."""
     several = at.par.cp if at.par.cp_comm_type != "a2a" else 1
     # Of gathered keys a `cp`-th of the work is masked in part.
-    forward, backward = _kernels(at, *_operations(at), sizes(at).shared * several, unmasked=several > 1)
+    forward, backward = _kernels(
+        at, *_operations(at), sizes(at).shared * several, unmasked=several > 1
+    )
     return (forward,), (backward,)
 
 
 def _unfused(at: Setting) -> tuple[Script, Script]:
-    """Separate kernels that write the score matrix: scores, softmax (with dropout), weighted sum."""
+    """Separate kernels that write the score matrix: scores, softmax (with dropout), weighted
+    sum."""
     model, par = at.model, at.par
     seq, width = par.seq or 0, par.bytes.activation
     m, batch = seq // par.cp, par.micro_batch * (model.heads // par.tp)
@@ -145,7 +158,8 @@ def _gathered(at: Setting, forward: Script, backward: Script) -> tuple[Script, S
 
 
 def _exchanged(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
-    """The whole sequence of a `cp`-th of the heads instead of all heads of a piece of it, and back."""
+    """The whole sequence of a `cp`-th of the heads instead of all heads of a piece of it, and
+    back."""
     size = sizes(at)
     there, here = size.queries + size.shared, size.values
     return (
@@ -155,8 +169,11 @@ def _exchanged(at: Setting, forward: Script, backward: Script) -> tuple[Script, 
 
 
 def _all_to_all(name: str, size: int) -> tuple[Step, ...]:
-    """Tensors are copied before, each rank's part to one place, and after, pieces in their order."""
-    pack, unpack = (Work(f"{name}.{what}", "elementwise", 0, 2 * size) for what in ("pack", "unpack"))
+    """Tensors are copied before, each rank's part to one place, and after, pieces in their
+    order."""
+    pack, unpack = (
+        Work(f"{name}.{what}", "elementwise", 0, 2 * size) for what in ("pack", "unpack")
+    )
     return pack, Call(f"{name}.exchange", "all_to_all", size, "cp"), unpack
 
 
@@ -165,7 +182,9 @@ def _ring(at: Setting) -> tuple[Script, Script]:
     cp = at.par.cp
     ahead, back = _operations(at)
     kernels = [
-        _kernels(at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}", unmasked=i > 0)
+        _kernels(
+            at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}", unmasked=i > 0
+        )
         for i in range(cp)
     ]
     forward: list[Step] = []
@@ -187,7 +206,10 @@ def _part(whole: int, i: int, cp: int) -> int:
 def _turn(at: Setting, name: str, i: int) -> list[Step]:
     """Before step `i`: its keys and values are there, and set out for the next rank."""
     arrived = [Wait(f"{name}.{i}")] if i else []
-    return [*arrived, *([Exchange(f"{name}.{i + 1}", sizes(at).shared)] if i < at.par.cp - 1 else [])]
+    return [
+        *arrived,
+        *([Exchange(f"{name}.{i + 1}", sizes(at).shared)] if i < at.par.cp - 1 else []),
+    ]
 
 
 def _follow(at: Setting, i: int) -> list[Step]:
@@ -196,13 +218,14 @@ def _follow(at: Setting, i: int) -> list[Step]:
 
 
 def _merge(at: Setting, i: int) -> list[Step]:
-    """After a step but the first: its result, weighted by its sums, is added to what was there; read, read, written."""
+    """After a step but the first: its result, weighted by its sums, is added to what was there;
+    read, read, written."""
     return [Work(f"attention.merge.{i}", "elementwise", 0, 3 * sizes(at).values)] if i else []
 
 
 def _merge_gradients(at: Setting, i: int) -> list[Step]:
-    """After a step but the first: its gradients are added to those of queries before it, and to those of keys and
-    values that other ranks sent. A rank's own for its own wait at home."""
+    """After a step but the first: its gradients are added to those of queries before it, and to
+    those of keys and values that other ranks sent. A rank's own for its own wait at home."""
     if not i:
         return []
     size = sizes(at)

@@ -1,8 +1,7 @@
 """Whether the options of a parallelism fit together, and the model.
 
-Here: each check, which tells the numbers and the nearest values that work. Not here: the options, their defaults and
-ranges (`parallelism.py`).
-"""
+Here: each check, which tells the numbers and the nearest values that work. Not here: the options,
+their defaults and ranges (`parallelism.py`)."""
 
 from __future__ import annotations
 
@@ -65,9 +64,15 @@ def _tensor_faults(model: Decoder, tp: int) -> list[str]:
     if not model.kv_rank and kv % tp and tp % kv:
         faults.append(f"{kv} heads of keys and values neither divide by {tp} nor divide it")
     linear = (model.linear_key_heads, model.linear_value_heads)
-    faults += [f"{heads} heads of linear attention don't divide by {tp}" for heads in linear if heads % tp]
+    faults += [
+        f"{heads} heads of linear attention don't divide by {tp}" for heads in linear if heads % tp
+    ]
     widths = {"perceptron": model.ffn, "expert": model.expert_ffn if model.experts else 0}
-    faults += [f"the {what}'s inner width of {n} doesn't divide by {tp}" for what, n in widths.items() if n % tp]
+    faults += [
+        f"the {what}'s inner width of {n} doesn't divide by {tp}"
+        for what, n in widths.items()
+        if n % tp
+    ]
     return faults
 
 
@@ -80,12 +85,18 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
         said = f"{chunks} chunks a stage under {given.schedule}"
         faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
     if chunks > 1 and pp == 1:
-        faults.append(("virtual_stages", f"{chunks} chunks of a single stage", "1, or pp of 2 or more"))
+        faults.append(
+            ("virtual_stages", f"{chunks} chunks of a single stage", "1, or pp of 2 or more")
+        )
     if given.overlap_passes and given.schedule not in ("1f1b", "interleaved", "dualpipe"):
         said = f"on under {given.schedule}, which runs no forward pass next to a backward one"
-        faults.append(("overlap_passes", said, "off, or the schedules 1f1b, interleaved and dualpipe"))
+        faults.append(
+            ("overlap_passes", said, "off, or the schedules 1f1b, interleaved and dualpipe")
+        )
     if given.overlap_passes and given.shards == 3:
-        faults.append(("overlap_passes", "on with ZeRO 3, which gathers one layer ahead", "zero 0, 1 or 2"))
+        faults.append(
+            ("overlap_passes", "on with ZeRO 3, which gathers one layer ahead", "zero 0, 1 or 2")
+        )
     return faults + (_both_ways(given) if given.both_ways else [])
 
 
@@ -94,11 +105,15 @@ def _both_ways(given: Parallelism) -> list[Fault]:
     pp, count = given.pp, given.micro_batches
     faults: list[Fault] = []
     if pp % 2:
-        faults.append(("pp", f"{pp} stages under dualpipe, which pairs them", f"{_multiples(2, pp, 2)}"))
+        faults.append(
+            ("pp", f"{pp} stages under dualpipe, which pairs them", f"{_multiples(2, pp, 2)}")
+        )
     unit = given.micro_batch * given.dp
     if (given.global_batch or 0) % unit == 0 and (count % 2 or count < 2 * pp):
         said = f"{count} micro-batches under dualpipe, which takes an even number of at least 2 pp = {2 * pp}"
-        faults.append(("global_batch", said, _multiples(2 * unit, given.global_batch or 0, 2 * pp * unit)))
+        faults.append(
+            ("global_batch", said, _multiples(2 * unit, given.global_batch or 0, 2 * pp * unit))
+        )
     if given.zero_group is not None:
         faults.append(("zero_group", f"{given.zero_group} under dualpipe", "none"))
     return faults
@@ -117,11 +132,11 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
         return []
     said = f"{model.layers} layers don't divide by {parts}"
     by_stage = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
-    by_chunk = _nearest(chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value))
-    of_chunks = chunks > 1 and by_chunk != "none"
-    help_ = (
-        f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding and head as a layer each)"
+    by_chunk = _nearest(
+        chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value)
     )
+    of_chunks = chunks > 1 and by_chunk != "none"
+    help_ = f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding and head as a layer each)"
     if model.layers >= given.parts:
         uneven = shortened(nearly_even(model.layers, given.parts))
         help_ += f", an uneven layers_per_stage such as {uneven}, or partition cost"
@@ -130,7 +145,13 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
 
 def _laid_out(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.partition == "cost":
-        return [("layers_per_stage", "given with partition cost, which deals layers itself", "one of the two")]
+        return [
+            (
+                "layers_per_stage",
+                "given with partition cost, which deals layers itself",
+                "one of the two",
+            )
+        ]
     try:
         read_layout(str(given.layers_per_stage), model, given.parts, given.mtp)
     except LayoutFault as fault:
@@ -160,8 +181,12 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
     count = batch // unit
     if count * model.layers > _MOST_PASSES:
         most = _MOST_PASSES // model.layers
-        said = f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
-        allowed = f"up to {unit * most}, {most} micro-batches" if most else f"up to {_MOST_PASSES} layers"
+        said = (
+            f"{count} micro-batches of {model.layers} layers are more than is generated of one step"
+        )
+        allowed = (
+            f"up to {unit * most}, {most} micro-batches" if most else f"up to {_MOST_PASSES} layers"
+        )
         return [("global_batch", said, allowed)]
     if given.schedule == "interleaved" and count % given.pp:
         said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
@@ -178,15 +203,29 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
     elif given.sp and seq // cp % tp:
         said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
-        faults.append(("sp", said, f"tp {_nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}"))
+        faults.append(
+            ("sp", said, f"tp {_nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}")
+        )
     tokens = given.micro_batch * seq // cp
     if tokens >= 2**31:
         faults.append(("micro_batch", f"{tokens} tokens of a rank at once", "up to 2,147,483,647"))
     work = 2 * step_flops(model, given.global_batch or 0, seq).model // given.world
     if work > _MOST_WORK:
-        faults.append(("global_batch", f"{work:.1e} operations of a rank in a step", f"up to {_MOST_WORK:.1e}"))
+        faults.append(
+            (
+                "global_batch",
+                f"{work:.1e} operations of a rank in a step",
+                f"up to {_MOST_WORK:.1e}",
+            )
+        )
     if model.positions and seq > model.positions:
-        faults.append(("seq", f"{seq} tokens, but {model.positions} learned positions", f"1 to {model.positions}"))
+        faults.append(
+            (
+                "seq",
+                f"{seq} tokens, but {model.positions} learned positions",
+                f"1 to {model.positions}",
+            )
+        )
     return faults
 
 
@@ -195,7 +234,13 @@ def _context(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.cp == 1:
         return []
     if given.cp_comm_type == "p2p" and given.attention == "unfused":
-        return [("cp_comm_type", "p2p with unfused attention, which writes no sums of its rows", "all_gather, a2a")]
+        return [
+            (
+                "cp_comm_type",
+                "p2p with unfused attention, which writes no sums of its rows",
+                "all_gather, a2a",
+            )
+        ]
     if given.cp_comm_type != "a2a":
         return []
 
@@ -203,7 +248,9 @@ def _context(model: Decoder, given: Parallelism) -> list[Fault]:
         return not _context_faults(model, given.tp, cp)
 
     faults = _context_faults(model, given.tp, given.cp)
-    allowed = f"cp {_nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
+    allowed = (
+        f"cp {_nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
+    )
     return [("cp_comm_type", fault, allowed) for fault in faults]
 
 
@@ -212,17 +259,30 @@ def _context_faults(model: Decoder, tp: int, cp: int) -> list[str]:
     kinds = {"heads": model.heads // tp}
     if not model.kv_rank:
         kinds["heads of keys and values"] = local_kv(model, tp)
-    return [f"a2a, but {count} {kind} of a rank don't divide by cp {cp}" for kind, count in kinds.items() if count % cp]
+    return [
+        f"a2a, but {count} {kind} of a rank don't divide by cp {cp}"
+        for kind, count in kinds.items()
+        if count % cp
+    ]
 
 
 def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
-    """`ops` counts a dense layer's multiplications; modules must be known, and the model have them."""
+    """`ops` counts a dense layer's multiplications; modules must be known, and the model have
+    them."""
     faults: list[Fault] = []
     if given.recompute == "ops" and (model.experts or model.kv_rank):
-        said = "ops of a model with " + ("experts" if model.experts else "compressed keys and values")
+        said = "ops of a model with " + (
+            "experts" if model.experts else "compressed keys and values"
+        )
         faults.append(("recompute", said, "none, selective, full"))
     if given.modules and given.recompute in ("ops", "full"):
-        faults.append(("recompute_modules", f"given with recompute {given.recompute}", "recompute none or selective"))
+        faults.append(
+            (
+                "recompute_modules",
+                f"given with recompute {given.recompute}",
+                "recompute none or selective",
+            )
+        )
     missing = {
         "mla_up_proj": not model.kv_rank,
         "mlp": bool(model.experts) and not model.first_dense and model.every == 1,
@@ -233,7 +293,9 @@ def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
     wrong = sorted(given.modules - set(there))
     if wrong:
         words = ", ".join(wrong)
-        faults.append(("recompute_modules", f"{words}: unknown, or not in this model", ", ".join(there)))
+        faults.append(
+            ("recompute_modules", f"{words}: unknown, or not in this model", ", ".join(there))
+        )
     return faults
 
 
@@ -249,9 +311,13 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
             ("gates_inside", given.gates_inside, False),
         ]
         return [
-            (key, f"{value} for a model without experts", "leave it out") for key, value, idle in used if value != idle
+            (key, f"{value} for a model without experts", "leave it out")
+            for key, value, idle in used
+            if value != idle
         ]
-    allowed = _nearest(given.ep, given.dp, lambda value: model.experts % value == 0 and given.dp % value == 0)
+    allowed = _nearest(
+        given.ep, given.dp, lambda value: model.experts % value == 0 and given.dp % value == 0
+    )
     faults = []
     if model.experts % given.ep:
         faults.append(("ep", f"{model.experts} experts don't divide by {given.ep}", allowed))
@@ -260,16 +326,25 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(("ep", said, allowed))
     if given.tp > 1 and not given.sp:
         faults.append(
-            ("sp", f"off, with experts and tp {given.tp}", "on: tokens are sent to experts from where they are")
+            (
+                "sp",
+                f"off, with experts and tp {given.tp}",
+                "on: tokens are sent to experts from where they are",
+            )
         )
     return faults + _nodes(model, given)
 
 
 def _nodes(model: Decoder, given: Parallelism) -> list[Fault]:
-    """Whether the ranks of experts fill nodes, and a token may visit enough of these for its experts."""
+    """Whether the ranks of experts fill nodes, and a token may visit enough of these for its
+    experts."""
     near, limit = given.ep_node, given.node_limit
     if near is None:
-        return [("node_limit", f"{limit} without ep_node", "ep_node, ranks of ep in a node")] if limit else []
+        return (
+            [("node_limit", f"{limit} without ep_node", "ep_node, ranks of ep in a node")]
+            if limit
+            else []
+        )
     if given.ep % near:
         allowed = _nearest(near, given.ep, lambda value: given.ep % value == 0)
         return [("ep_node", f"{near} ranks in a node don't divide ep {given.ep}", allowed)]
@@ -291,7 +366,9 @@ def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
         if getattr(given, key) and not narrow:
             faults.append((key, f"on with precision {given.precision}", "precision fp8"))
     if given.fp8_weight_cache and given.shards == 3:
-        faults.append(("fp8_weight_cache", "on with ZeRO 3, which keeps no whole weights", "zero 0, 1 or 2"))
+        faults.append(
+            ("fp8_weight_cache", "on with ZeRO 3, which keeps no whole weights", "zero 0, 1 or 2")
+        )
     return faults
 
 
@@ -306,7 +383,11 @@ def _world(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.ranks % inner == 0:
         return [("ranks", f"{given.ranks} ranks, but {product}", f"dp {given.ranks // inner}")]
     return [
-        ("ranks", f"{given.ranks} ranks, but {product}", f"ranks {_multiples(inner, given.ranks)} with dp as needed")
+        (
+            "ranks",
+            f"{given.ranks} ranks, but {product}",
+            f"ranks {_multiples(inner, given.ranks)} with dp as needed",
+        )
     ]
 
 
@@ -319,10 +400,14 @@ def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
     elif group is not None and (group % inner or given.data % group):
         product = f"dp x cp = {given.data}"
         kind = "" if inner == 1 else f", or is no multiple of cp {given.cp} x ep {given.ep}"
-        allowed = _nearest(group, given.data, lambda value: given.data % value == 0 and value % inner == 0)
+        allowed = _nearest(
+            group, given.data, lambda value: given.data % value == 0 and value % inner == 0
+        )
         faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
     if given.whole_tensors and given.shards != 1:
-        said = f"on with ZeRO {given.shards}, which " + ("cuts gradients too" if given.shards else "deals out nothing")
+        said = f"on with ZeRO {given.shards}, which " + (
+            "cuts gradients too" if given.shards else "deals out nothing"
+        )
         faults.append(("whole_tensors", said, "zero 1"))
     if given.whole_tensors and given.offload != "none":
         faults.append(("whole_tensors", f"on with offload {given.offload}", "offload none"))
@@ -336,7 +421,13 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
         said = f"{given.zero_group}, but switches of the memory reduce over all {given.data} ranks"
         faults.append(("zero_group", said, "none, or in_switch off"))
     if given.offload == "parameters" and given.shards < 3:
-        faults.append(("offload", f"parameters, which ZeRO {given.shards} keeps on every NPU", "zero 3, or optimizer"))
+        faults.append(
+            (
+                "offload",
+                f"parameters, which ZeRO {given.shards} keeps on every NPU",
+                "zero 3, or optimizer",
+            )
+        )
     if given.in_switch and given.offload != "parameters":
         faults.append(("in_switch", f"on with offload {given.offload}", "offload parameters"))
     if given.in_switch and given.tp * given.pp > 1:
@@ -350,7 +441,9 @@ def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
     if gathered or not given.unflatten_us:
         return []
     said = "copies out of what is gathered after the optimizer, and nothing is"
-    return [("unflatten_us", said, "0, or zero 1 or 2 with overlap_param_gather and whole_tensors off")]
+    return [
+        ("unflatten_us", said, "0, or zero 1 or 2 with overlap_param_gather and whole_tensors off")
+    ]
 
 
 _CHECKS = (

@@ -1,14 +1,15 @@
-"""Convolutional networks, trained data-parallel: layers counted from their description, each a matrix multiplication.
+"""Convolutional networks, trained data-parallel: layers counted from their description, each a
+matrix multiplication.
 
 Not here: the training loop (`layerwise`), the descriptions (`models/*.yml`), transformers.
 
-Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h` x `w` per
-channel, for `b` samples is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o / g) matrix, `g` times
-(im2col; Chellapilla et al., 2006). Its gradients have the same number of operations, so a step is three times the
-forward pass less the first layer's input gradient.
+Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h`
+x `w` per channel, for `b` samples is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o
+/ g) matrix, `g` times (im2col; Chellapilla et al., 2006). Its gradients have the same number of
+operations, so a step is three times the forward pass less the first layer's input gradient.
 
-Sources: He et al., "Deep Residual Learning", CVPR 2016 (ResNet); parameter counts as torchvision prints them.
-"""
+Sources: He et al., "Deep Residual Learning", CVPR 2016 (ResNet); parameter counts as torchvision
+prints them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from .workload import Workload
 Optimizer = Literal["sgd", "momentum", "adam"]
 
 Kernels = Literal["multiplications", "fused", "eager"]
-"""How layers are cut into kernels: as matrix multiplications, or as libraries do, activations fused or on their own."""
+"""How layers are cut into kernels: as matrix multiplications, or as libraries do, activations fused
+or on their own."""
 
 KERNELS = get_args(Kernels)
 
@@ -69,7 +71,9 @@ class Convolution:
     def gemm(self, batch: int) -> Gemm:
         """The forward pass of `batch` samples."""
         depth = self.kernel**2 * self.inputs // self.groups
-        return Gemm(batch * self.height * self.width, self.outputs // self.groups, depth, self.groups)
+        return Gemm(
+            batch * self.height * self.width, self.outputs // self.groups, depth, self.groups
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,9 @@ def network(model: Model) -> Network:
         shape = layer.gemm(1)
         if max(shape.m, shape.n, shape.k) > LARGEST:
             top.fault(
-                "layers", f"{layer.name} multiplies matrices of {shape.m}, {shape.n} and {shape.k}", f"up to {LARGEST}"
+                "layers",
+                f"{layer.name} multiplies matrices of {shape.m}, {shape.n} and {shape.k}",
+                f"up to {LARGEST}",
             )
     if not walk.layers:
         top.fault("layers", "no layer has weights", "at least one conv or linear")
@@ -150,7 +156,12 @@ class _Walk:
         self.layers: list[Convolution | Linear] = []
 
     def entry(self, entry: Fields) -> None:
-        kinds = {"conv": self.conv, "pool": self.pool, "linear": self.linear, "residual": self.residual}
+        kinds = {
+            "conv": self.conv,
+            "pool": self.pool,
+            "linear": self.linear,
+            "residual": self.residual,
+        }
         found = [kind for kind in kinds if entry.has(kind)]
         if len(found) != 1:
             entry.fault("", f"names {len(found)} layers", "one of " + ", ".join(kinds))
@@ -162,7 +173,11 @@ class _Walk:
     def conv(self, field: Fields, name: str = "", stride: int = 1) -> None:
         """Adds a convolution; `name` and `stride` are what a block says about it."""
         name = name or field.text("name", f"conv{len(self.layers) + 1}")
-        outputs, kernel, groups = field.whole("out"), field.whole("kernel"), field.whole("groups", 1)
+        outputs, kernel, groups = (
+            field.whole("out"),
+            field.whole("kernel"),
+            field.whole("groups", 1),
+        )
         stride *= field.whole("stride", 1)
         bias, norm = field.flag("bias", self.bias), field.flag("norm", self.norm)
         inputs, elements = self.shape[0], self.shape[0] * self.shape[1] * self.shape[2]
@@ -170,14 +185,19 @@ class _Walk:
         field.done()
         if inputs % groups or outputs % groups:
             field.fault(
-                "groups", f"{groups} groups divide not both {inputs} and {outputs} channels", "a common divisor"
+                "groups",
+                f"{groups} groups divide not both {inputs} and {outputs} channels",
+                "a common divisor",
             )
             return
-        self.layers.append(Convolution(name, inputs, outputs, kernel, groups, bias, norm, height, width, elements))
+        self.layers.append(
+            Convolution(name, inputs, outputs, kernel, groups, bias, norm, height, width, elements)
+        )
         self.shape = (outputs, height, width)
 
     def pool(self, field: Fields) -> None:
-        """A pooling layer: a window that slides, or `out` x `out` windows that divide the image among them."""
+        """A pooling layer: a window that slides, or `out` x `out` windows that divide the image
+        among them."""
         if field.has("out"):
             side = field.whole("out")
             self.shape = (self.shape[0], side, side)
@@ -216,12 +236,16 @@ class _Walk:
         if before != after:
             self.shape = before
             shape = {"out": after[0], "kernel": 1}
-            self.conv(Fields(shape, field.file, field.place, field.problems), f"{name}.downsample", stride)
+            self.conv(
+                Fields(shape, field.file, field.place, field.problems), f"{name}.downsample", stride
+            )
             if isinstance(self.layers[-1], Convolution):
                 self.layers[-1] = replace(self.layers[-1], activates=False)
             if self.shape != after:
                 field.fault(
-                    "stride", f"the branch gives {after}, the shortcut {self.shape}", "`strided` on one convolution"
+                    "stride",
+                    f"the branch gives {after}, the shortcut {self.shape}",
+                    "`strided` on one convolution",
                 )
             self.shape = after
 
@@ -229,13 +253,16 @@ class _Walk:
         sides = [(side + 2 * padding - kernel) // stride + 1 for side in self.shape[1:]]
         if min(sides) < 1:
             allowed = f"a kernel up to {min(self.shape[1:]) + 2 * padding}"
-            field.fault("kernel", f"{kernel} is larger than the padded image of {self.shape[1:]}", allowed)
+            field.fault(
+                "kernel", f"{kernel} is larger than the padded image of {self.shape[1:]}", allowed
+            )
         return max(sides[0], 1), max(sides[1], 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How layers become kernels. Widths are bytes of an element: weights and activations, reduced gradients."""
+    """How layers become kernels. Widths are bytes of an element: weights and activations, reduced
+    gradients."""
 
     width: int = 4
     gradient_width: int = 4
@@ -246,41 +273,53 @@ class Style:
 
 
 def layers(net: Network, batch: int, style: Style = Style(), group: str = "") -> list[Layer]:
-    """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in `group`."""
+    """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in
+    `group`."""
     cut = _multiplications if style.kernels == "multiplications" else _kernels
     return [cut(layer, batch, style, group) for layer in net.layers]
 
 
 def _multiplications(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
-    """Matrix multiplications; normalisation or activation moves 2 tensors forward and 3 backward."""
+    """Matrix multiplications; normalisation or activation moves 2 tensors forward and 3
+    backward."""
     forward = layer.gemm(batch)
     elements = batch * layer.output_elements
     kernel = "normalization" if layer.norm else "elementwise"
     touches = [
-        (Touch(elements, many * elements * style.width, kernel),) if style.elementwise else () for many in (2, 3)
+        (Touch(elements, many * elements * style.width, kernel),) if style.elementwise else ()
+        for many in (2, 3)
     ]
     return Layer(
         layer.name,
         Work(forward, touches=touches[0]),
         Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touches=touches[1]),
-        Work(Gemm(forward.k, forward.n, forward.m, forward.batch), exchange=_reduced(layer, style, group)),
+        Work(
+            Gemm(forward.k, forward.n, forward.m, forward.batch),
+            exchange=_reduced(layer, style, group),
+        ),
         width=style.width,
         kept=batch * _kept(layer) * style.width,
     )
 
 
 def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
-    """The kernels that libraries run: convolutions on their own tensors, then what normalises, adds and activates."""
+    """The kernels that libraries run: convolutions on their own tensors, then what normalises, adds
+    and activates."""
     shape = layer.gemm(batch)
     direct = _convolution(layer, batch, style) if isinstance(layer, Convolution) else None
     forward, backward = (
-        tuple(Touch(elements, elements * style.width, kernel) for kernel, elements in pass_ if elements)
+        tuple(
+            Touch(elements, elements * style.width, kernel)
+            for kernel, elements in pass_
+            if elements
+        )
         for pass_ in _behind(layer, batch, style)
     )
     return Layer(
         layer.name,
         Work(shape, kernel=direct, touches=forward),
-        # The gradient comes back through activation and normalisation before the convolution's own gradients.
+        # The gradient comes back through activation and normalisation before the convolution's own
+        # gradients.
         Work(Gemm(shape.m, shape.k, shape.n, shape.batch), kernel=direct),
         Work(
             Gemm(shape.k, shape.n, shape.m, shape.batch),
@@ -302,20 +341,28 @@ def _convolution(layer: Convolution, batch: int, style: Style) -> Touch:
     return Touch(layer.gemm(batch).operations, moved * style.width, "convolution")
 
 
-def _behind(layer: Convolution | Linear, batch: int, style: Style) -> tuple[tuple[tuple[str, int], ...], ...]:
+def _behind(
+    layer: Convolution | Linear, batch: int, style: Style
+) -> tuple[tuple[tuple[str, int], ...], ...]:
     """Kernels behind a convolution, forward and backward, and elements each moves.
 
-    A normalisation reads its input twice (statistics, then values) and writes once; backward it reads input and
-    gradient twice. Activation and addition on their own read and write everything again; fused, an addition reads the
-    shortcut, and its activation's gradient needs what was written.
-    """
+    A normalisation reads its input twice (statistics, then values) and writes once; backward it
+    reads input and gradient twice. Activation and addition on their own read and write everything
+    again; fused, an addition reads the shortcut, and its activation's gradient needs what was
+    written."""
     elements = batch * layer.output_elements
     joins, active, norm = int(layer.joins), int(layer.activates), int(layer.norm)
     if style.kernels == "fused":
         moved = (norm * 3 + joins, norm * (5 + joins) or active * 3)
         return tuple(((_kind(layer), many * elements),) for many in moved)
-    forward = (("normalization", norm * 3 * elements), ("elementwise", (2 * active + 3 * joins) * elements))
-    backward = (("elementwise", (3 * active + 3 * joins) * elements), ("normalization", norm * 5 * elements))
+    forward = (
+        ("normalization", norm * 3 * elements),
+        ("elementwise", (2 * active + 3 * joins) * elements),
+    )
+    backward = (
+        ("elementwise", (3 * active + 3 * joins) * elements),
+        ("normalization", norm * 5 * elements),
+    )
     return forward, backward
 
 
@@ -328,7 +375,8 @@ def _reduced(layer: Convolution | Linear, style: Style, group: str) -> Exchange:
 
 
 def _update(layer: Convolution | Linear, style: Style) -> Touch:
-    """The optimizer: weights and state of 4 bytes read and written, the gradient read, a narrow copy written."""
+    """The optimizer: weights and state of 4 bytes read and written, the gradient read, a narrow
+    copy written."""
     states = OPTIMIZERS[style.optimizer]
     narrow = style.width if style.width < 4 else 0
     moved = 8 * (1 + states) + style.gradient_width + narrow
@@ -336,20 +384,25 @@ def _update(layer: Convolution | Linear, style: Style) -> Touch:
 
 
 def operations(net: Network, batch: int) -> int:
-    """Floating-point operations of the matrices of one iteration of `batch` samples: forward and both gradients."""
+    """Floating-point operations of the matrices of one iteration of `batch` samples: forward and
+    both gradients."""
     return 6 * batch * net.multiplications - net.layers[0].gemm(batch).operations
 
 
 def _kept(layer: Convolution | Linear) -> int:
-    """Elements of a sample that the backward pass needs: the input, and the output where a normalisation does."""
+    """Elements of a sample that the backward pass needs: the input, and the output where a
+    normalisation does."""
     return layer.input_elements + layer.output_elements * int(layer.norm)
 
 
 def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer: str) -> Memory:
-    """Bytes on an NPU. Activations: the input of every layer, and its output where a normalisation needs it again."""
+    """Bytes on an NPU. Activations: the input of every layer, and its output where a normalisation
+    needs it again."""
     kept = sum(_kept(layer) for layer in net.layers)
     state = net.parameters * 4 * OPTIMIZERS[optimizer]
-    return Memory(net.parameters * width, net.parameters * gradient_width, state, batch * kept * width)
+    return Memory(
+        net.parameters * width, net.parameters * gradient_width, state, batch * kept * width
+    )
 
 
 def cnn(
@@ -365,18 +418,20 @@ def cnn(
     kernels: Kernels = "multiplications",
     repack: bool = False,
 ) -> Workload:
-    """`passes` data-parallel iterations of a convolutional network on `dp` NPUs, `local_batch` samples each.
+    """`passes` data-parallel iterations of a convolutional network on `dp` NPUs, `local_batch`
+    samples each.
 
-    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width` bytes an element,
-    reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or `adam`.
+    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width`
+    bytes an element, reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or
+    `adam`.
 
-    With `kernels` `multiplications` each convolution is a matrix multiplication, the optimizer counts in memory only,
-    and without `elementwise` nothing else takes time, as in the ISPASS 2020 paper. `fused` and `eager` are the kernels
-    that libraries run: convolutions that read and write their own tensors, normalisations, the optimizer; additions and
-    activations within the normalisation (`fused`: XLA, TorchInductor, cuDNN) or each on its own (`eager`). With
-    `repack` those convolutions rewrite their tensors in another layout before and after, as tensor cores make of
-    images stored channels first. Raises `InputError` listing every problem.
-    """
+    With `kernels` `multiplications` each convolution is a matrix multiplication, the optimizer
+    counts in memory only, and without `elementwise` nothing else takes time, as in the ISPASS 2020
+    paper. `fused` and `eager` are the kernels that libraries run: convolutions that read and write
+    their own tensors, normalisations, the optimizer; additions and activations within the
+    normalisation (`fused`: XLA, TorchInductor, cuDNN) or each on its own (`eager`). With `repack`
+    those convolutions rewrite their tensors in another layout before and after, as tensor cores
+    make of images stored channels first. Raises `InputError` listing every problem."""
     counts = {
         "dp": dp,
         "local_batch": local_batch,
@@ -399,19 +454,24 @@ def summarize(
 ) -> Summary:
     """The summary of `npus` equal ranks: everything of one of the `passes`."""
     volumes = tuple(
-        replace(volume, count=volume.count // passes, bytes=volume.bytes // passes) for volume in program.volumes
+        replace(volume, count=volume.count // passes, bytes=volume.bytes // passes)
+        for volume in program.volumes
     )
     done = program.operations // passes
     ranks = RankClass("all", npus, done, volumes, used)
     flops = done * npus
-    return Summary(name, "cnn", npus, parameters, parameters, batch, flops, flops, 0.0, (ranks,), ())
+    return Summary(
+        name, "cnn", npus, parameters, parameters, batch, flops, flops, 0.0, (ranks,), ()
+    )
 
 
 def _check(net: Network, counts: Mapping[str, int], optimizer: str, kernels: str) -> None:
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
     if optimizer not in OPTIMIZERS:
-        problems.append(Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
+        problems.append(
+            Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS))
+        )
     if kernels not in KERNELS:
         problems.append(Problem("", "kernels", f"{kernels!r} is unknown", ", ".join(KERNELS)))
     if problems:

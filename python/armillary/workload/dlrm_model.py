@@ -1,8 +1,10 @@
 """What a deep learning recommendation model consists of: tables, bottom MLP, interaction, top MLP.
 
-Not here: how tables are shared out (`sharding`), the training flows (`dlrm`), the presets (`models/dlrm-*.yml`).
+Not here: how tables are shared out (`sharding`), the training flows (`dlrm`), the presets
+(`models/dlrm-*.yml`).
 
-Model (Naumov et al., 2019; Wang et al., DCN V2, 2021): with `T` tables of width `d` and `F = T + 1` features,
+Model (Naumov et al., 2019; Wang et al., DCN V2, 2021): with `T` tables of width `d` and `F = T + 1`
+features,
 
     concat   no arithmetic                                   the top MLP reads  bottom output + all table widths
     dot      F x F dot products of width d                   the top MLP reads  d + F (F - 1) / 2
@@ -33,7 +35,8 @@ FLOWS = ("hoti", "neo")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An embedding table of `rows` x `dim` elements; a sample looks up `pooling` rows on average and adds them."""
+    """An embedding table of `rows` x `dim` elements; a sample looks up `pooling` rows on average
+    and adds them."""
 
     name: str
     rows: int
@@ -83,7 +86,8 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Dlrm:
-    """A recommendation model and the widths and batch its source gives, all in bytes and samples."""
+    """A recommendation model and the widths and batch its source gives, all in bytes and
+    samples."""
 
     name: str
     tables: tuple[Table, ...]
@@ -116,7 +120,9 @@ class Dlrm:
     def operations(self) -> int:
         """Floating-point operations of the matrices, forward, one sample."""
         dots = self.interaction.gemm(1)
-        return sum(layer.gemm(1).operations for layer in self.dense) + (dots.operations if dots else 0)
+        return sum(layer.gemm(1).operations for layer in self.dense) + (
+            dots.operations if dots else 0
+        )
 
 
 def parse(model: Model) -> Dlrm:
@@ -131,7 +137,9 @@ def parse(model: Model) -> Dlrm:
     width = top.whole("width", 4)
     widths = (width, top.whole("gradient_width", width), top.whole("embedding_width", width))
     flow = top.text("flow", "neo", FLOWS)
-    result = Dlrm(model.name, tables, bottom, interaction, over, flow, top.whole("local_batch", 512), *widths)
+    result = Dlrm(
+        model.name, tables, bottom, interaction, over, flow, top.whole("local_batch", 512), *widths
+    )
     top.finish()
     return result
 
@@ -141,7 +149,10 @@ def _tables(top: Fields) -> tuple[Table, ...]:
     for entry in top.entries("tables"):
         name = entry.text("name", "")
         count, rows = entry.whole("count", 1, most=MOST_TABLES), entry.whole("rows", most=MOST_ROWS)
-        dim, pooling = entry.whole("dim", most=MOST_TABLES), entry.whole("pooling", 1, most=MOST_TABLES)
+        dim, pooling = (
+            entry.whole("dim", most=MOST_TABLES),
+            entry.whole("pooling", 1, most=MOST_TABLES),
+        )
         for index in range(count):
             number = f"{name}{index if count > 1 else ''}" if name else f"t{len(tables)}"
             tables.append(Table(number, rows, dim, pooling))
@@ -160,7 +171,11 @@ def _interaction(top: Fields, tables: tuple[Table, ...], bottom: int) -> Interac
     features, inputs = len(tables) + 1, bottom + sum(table.dim for table in tables)
     if kind in ("dot", "cross") and any(table.dim != bottom for table in tables):
         widths = ", ".join(str(dim) for dim in sorted({table.dim for table in tables}))
-        field.fault("kind", f"{kind} needs tables as wide as the bottom output {bottom}, not {widths}", "concat, given")
+        field.fault(
+            "kind",
+            f"{kind} needs tables as wide as the bottom output {bottom}, not {widths}",
+            "concat, given",
+        )
     outputs, layers = inputs, tuple[Dense, ...]()
     if kind == "dot":
         outputs = bottom + features * (features - 1) // 2

@@ -1,24 +1,36 @@
 """What one rank does for the experts of one layer and one micro-batch.
 
-Here: routing, dispatch, experts, combination, the experts every token visits. Not here: dense layers (`layer.py`).
-A rank's T tokens (T / tp with tensor parallelism) go to `top_k` experts each: dispatch and combination are all-to-alls
-of T x top_k x hidden x load elements over the expert-parallel group, twice forward and twice backward. `load` is the
-capacity factor, or the imbalance of the busiest rank, which every rank is taken to be: the others would wait for it.
-With tensor parallelism each expert is cut too, its tokens gathered before and reduce-scattered after it.
-With `ep_node` ranks in a node a token is sent once to each node that it visits, to the rank with the sender's place
-there, and from there once to each rank that has one of its experts; results are added up on the way back. The two
-all-to-alls, of T x nodes and T x ranks tokens, go on side by side, as kernels that forward piece by piece do. How many
-nodes and ranks a token visits is what experts chosen at random make on average (`visited`).
-Sources: Lepikhin et al. 2020 (arXiv:2006.16668); Rajbhandari et al. 2022 (arXiv:2201.05596); DeepSeek-AI 2024
-(arXiv:2412.19437, sections 2.1.2, 3.2.2, 3.3.3) and deepseek-ai/DeepEP.
-"""
+Here: routing, dispatch, experts, combination, the experts every token visits. Not here: dense
+layers (`layer.py`). A rank's T tokens (T / tp with tensor parallelism) go to `top_k` experts each:
+dispatch and combination are all-to-alls of T x top_k x hidden x load elements over the
+expert-parallel group, twice forward and twice backward. `load` is the capacity factor, or the
+imbalance of the busiest rank, which every rank is taken to be: the others would wait for it. With
+tensor parallelism each expert is cut too, its tokens gathered before and reduce-scattered after it.
+With `ep_node` ranks in a node a token is sent once to each node that it visits, to the rank with
+the sender's place there, and from there once to each rank that has one of its experts; results are
+added up on the way back. The two all-to-alls, of T x nodes and T x ranks tokens, go on side by
+side, as kernels that forward piece by piece do. How many nodes and ranks a token visits is what
+experts chosen at random make on average (`visited`). Sources: Lepikhin et al. 2020
+(arXiv:2006.16668); Rajbhandari et al. 2022 (arXiv:2201.05596); DeepSeek-AI 2024 (arXiv:2412.19437,
+sections 2.1.2, 3.2.2, 3.3.3) and deepseek-ai/DeepEP."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from .layer import Linear, Scripts, Setting, activation, cast, gather, matrices, norm, norm_grad, reduce
+from .layer import (
+    Linear,
+    Scripts,
+    Setting,
+    activation,
+    cast,
+    gather,
+    matrices,
+    norm,
+    norm_grad,
+    reduce,
+)
 from .script import Call, Gemm, Script, Start, Step, Wait, Work
 
 SCALED = 128
@@ -58,7 +70,8 @@ def local_experts(at: Setting) -> int:
 
 
 def visited(at: Setting) -> Visits:
-    """Nodes and ranks that a token's `top_k` experts are on, these drawn at random from those of `node_limit` nodes.
+    """Nodes and ranks that a token's `top_k` experts are on, these drawn at random from those of
+    `node_limit` nodes.
 
     Of n places with e experts each, k drawn from all n e meet n (1 - C(n e - e, k) / C(n e, k)).
     """
@@ -104,21 +117,35 @@ def _route(at: Setting, name: str, narrow: bool = False) -> Route:
     if par.ep_node is None:
         return Route((Call(f"experts.{name}", "all_to_all", share(at).sent * token, "ep"),))
     nodes, ranks = (math.ceil(at.kept * par.load * visits) * token for visits in visited(at))
-    calls = [Call(f"experts.{name}.nodes", "all_to_all", nodes, "ep_nodes")] if par.ep > par.ep_node else []
-    calls += [Call(f"experts.{name}.node", "all_to_all", ranks, "ep_node")] if par.ep_node > 1 else []
+    calls = (
+        [Call(f"experts.{name}.nodes", "all_to_all", nodes, "ep_nodes")]
+        if par.ep > par.ep_node
+        else []
+    )
+    calls += (
+        [Call(f"experts.{name}.node", "all_to_all", ranks, "ep_node")] if par.ep_node > 1 else []
+    )
     return Route(tuple(calls))
 
 
 def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
-    """A rank's own tokens to 8 bits before they are sent; read once for scales of blocks, and written."""
+    """A rank's own tokens to 8 bits before they are sent; read once for scales of blocks, and
+    written."""
     if not at.par.fp8_dispatch or at.par.ep == 1:
         return ()
-    return (Work(f"experts.{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (at.par.bytes.activation + 1)),)
+    return (
+        Work(
+            f"experts.{name}.cast",
+            "elementwise",
+            0,
+            at.kept * at.model.hidden * (at.par.bytes.activation + 1),
+        ),
+    )
 
 
 def _copied(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
-    """A copy for each expert of a token before it is sent, or the sum of what comes back; kernels that send a token
-    once to a node read and add up by themselves."""
+    """A copy for each expert of a token before it is sent, or the sum of what comes back; kernels
+    that send a token once to a node read and add up by themselves."""
     if at.par.ep_node is not None:
         return ()
     width = 1 if narrow and at.par.ep > 1 else at.par.bytes.activation
@@ -170,7 +197,13 @@ def experts(at: Setting) -> Scripts:
 
     weights = (*shared.weights, *routed.weights, gate_grad[1])
     # Results of experts are weighted, which asks for them backward.
-    return Scripts(forward, backward("backward", gate_grad), backward("inputs", gate_grad[:1]), weights, forward)
+    return Scripts(
+        forward,
+        backward("backward", gate_grad),
+        backward("inputs", gate_grad[:1]),
+        weights,
+        forward,
+    )
 
 
 def _routed(at: Setting) -> Scripts:
@@ -197,14 +230,25 @@ def _routed(at: Setting) -> Scripts:
     def weight(x: Linear) -> Step:
         return Gemm(f"experts.{x.name}.wgrad", x.k, x.n, count.each, local, grouped=True)
 
-    gathered, reduced = call("gather", "all_gather", count.sent), call("reduce", "reduce_scatter", count.computed)
+    gathered, reduced = (
+        call("gather", "all_gather", count.sent),
+        call("reduce", "reduce_scatter", count.computed),
+    )
     entry = call("gather_grad", "all_gather", count.sent)
     leave = call("reduce_grad", "reduce_scatter", count.computed)
     before, after = _sorted(at, "dispatched", arrives), _sorted(at, "computed")
     back_in, back_out = _sorted(at, "computed.grad", arrives), _sorted(at, "dispatched.grad")
     through = (*entry, *back_in, *input_(down, arrives))
     return Scripts(
-        (*gathered, *before, *multiply(up, arrives), *inner.forward, *multiply(down), *after, *reduced),
+        (
+            *gathered,
+            *before,
+            *multiply(up, arrives),
+            *inner.forward,
+            *multiply(down),
+            *after,
+            *reduced,
+        ),
         (*through, weight(down), *inner.backward, *input_(up), weight(up), *back_out, *leave),
         (*through, *inner.backward, *input_(up), *back_out, *leave),
         (weight(down), weight(up)),
@@ -212,10 +256,11 @@ def _routed(at: Setting) -> Scripts:
 
 
 def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
-    """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more than one of each.
+    """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more
+    than one of each.
 
-    What came once for several experts of a rank is read once and written for each, and added up the other way.
-    """
+    What came once for several experts of a rank is read once and written for each, and added up the
+    other way."""
     count, par = share(at).computed, at.par
     if par.ep == 1 or local_experts(at) == 1:
         return ()
@@ -224,9 +269,12 @@ def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
     return (Work(f"experts.{name}.sort", "elementwise", 0, moved),)
 
 
-def _cast(at: Setting, name: str, tokens: int, weights: int = 0, narrow: bool = False) -> tuple[Work, ...]:
-    """Operands to 8 bits: elements of `tokens`, `narrow` where they came so, and of `weights`, perhaps cast by the
-    ranks that update them, or once a step. What came in 8 bits for wider multiplications is made wide."""
+def _cast(
+    at: Setting, name: str, tokens: int, weights: int = 0, narrow: bool = False
+) -> tuple[Work, ...]:
+    """Operands to 8 bits: elements of `tokens`, `narrow` where they came so, and of `weights`,
+    perhaps cast by the ranks that update them, or once a step. What came in 8 bits for wider
+    multiplications is made wide."""
     par = at.par
     if narrow and par.bytes.gemm == par.bytes.activation:
         return (Work(f"{name}.widen", "elementwise", 0, tokens * (1 + par.bytes.activation)),)
@@ -254,17 +302,27 @@ def shared_experts(at: Setting) -> Scripts:
     up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn))
     inner = activation(at, ffn, at.tokens, "shared.activation")
     forward: list[Script] = [
-        (*_cast(at, x.name, x.k * at.tokens, x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k)) for x in (up, down)
+        (*_cast(at, x.name, x.k * at.tokens, x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k))
+        for x in (up, down)
     ]
     inputs: list[Script] = [
-        (*_cast(at, f"{x.name}.dgrad", at.tokens * x.n), Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n))
+        (
+            *_cast(at, f"{x.name}.dgrad", at.tokens * x.n),
+            Gemm(f"{x.name}.dgrad", at.tokens, x.k, x.n),
+        )
         for x in (down, up)
     ]
     weights: list[Step] = [Gemm(f"{x.name}.wgrad", x.k, x.n, at.tokens) for x in (down, up)]
     entry, leave = gather(at, "shared.gather_grad"), reduce(at, "shared.reduce_grad")
     through = (*inputs[0], *inner.backward, *inputs[1])
     return Scripts(
-        (*gather(at, "shared.gather"), *forward[0], *inner.forward, *forward[1], *reduce(at, "shared.reduce")),
+        (
+            *gather(at, "shared.gather"),
+            *forward[0],
+            *inner.forward,
+            *forward[1],
+            *reduce(at, "shared.reduce"),
+        ),
         (*entry, *through, *weights, *leave),
         (*entry, *through, *leave),
         tuple(weights),

@@ -36,19 +36,27 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
 
 
 def explanations(family: str) -> Mapping[str, str]:
-    """What options mean: as the docstrings of `Parallelism`'s fields say it, or as `option_help` does."""
+    """What options mean: as the docstrings of `Parallelism`'s fields say it, or as `option_help`
+    does."""
     if not set(options(family)) <= {field.name for field in dataclasses.fields(Parallelism)}:
         return option_help.OPTIONS.get(family, {})
     (described,) = ast.parse(inspect.getsource(Parallelism)).body
     texts = {}
     for before, after in pairwise(getattr(described, "body", [])):
-        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
-            texts[before.target.id] = " ".join(str(ast.literal_eval(after.value)).split()).replace("`", "")
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(after, ast.Expr)
+        ):
+            texts[before.target.id] = " ".join(str(ast.literal_eval(after.value)).split()).replace(
+                "`", ""
+            )
     return texts
 
 
 def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
-    """The workload of a preset, model file or Hugging Face `config.json`: `build("gpt3-175b", tp=16, dp=64)`.
+    """The workload of a preset, model file or Hugging Face `config.json`: `build("gpt3-175b",
+    tp=16, dp=64)`.
 
     The options are those of the model's family (`transformer`, `moe`, `dlrm`, `cnn`).
     Raises `InputError` listing every problem.
@@ -59,8 +67,9 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
 
 
 def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> int | None:
-    """Bytes of the NPU that needs most memory at its peak: what the summary of `build` with these options says, in a
-    few milliseconds for a decoder. Nothing where it doesn't say. Raises `InputError` listing every problem."""
+    """Bytes of the NPU that needs most memory at its peak: what the summary of `build` with these
+    options says, in a few milliseconds for a decoder. Nothing where it doesn't say. Raises
+    `InputError` listing every problem."""
     found = _known(model, chosen)
     if found.family in _DECODERS:
         from .transformer import footprints

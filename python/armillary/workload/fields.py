@@ -1,4 +1,5 @@
-"""Reading a model's fields: every value checked for type and range, unknown keys refused, all problems kept."""
+"""Reading a model's fields: every value checked for type and range, unknown keys refused, all
+problems kept."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from .models import Model
 def require_family(model: Model, family: str) -> None:
     """Refuses a model of another family."""
     if model.family != family:
-        raise InputError([model.problem("family", f"{model.name} is a {model.family} model", f"a {family} model")])
+        raise InputError(
+            [
+                model.problem(
+                    "family", f"{model.name} is a {model.family} model", f"a {family} model"
+                )
+            ]
+        )
 
 
 T = TypeVar("T")
@@ -45,10 +52,15 @@ def check_counts(counts: Mapping[str, int], **limits: int) -> list[Problem]:
 
 
 class Fields:
-    """One mapping of a model file and where it stands there. `problems` is shared by all mappings of the file."""
+    """One mapping of a model file and where it stands there. `problems` is shared by all mappings
+    of the file."""
 
     def __init__(
-        self, values: Mapping[str, Any], file: str, place: str = "", problems: list[Problem] | None = None
+        self,
+        values: Mapping[str, Any],
+        file: str,
+        place: str = "",
+        problems: list[Problem] | None = None,
     ) -> None:
         self.values, self.file, self.place = values, file, place
         self.problems: list[Problem] = [] if problems is None else problems
@@ -72,7 +84,9 @@ class Fields:
         self.fault(key, f"{value!r} is not {what}" if key in self.values else "missing", what)
         return None
 
-    def whole(self, key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
+    def whole(
+        self, key: str, default: int | None = None, least: int = 1, most: int = LARGEST
+    ) -> int:
         """A whole number from `least` to `most`; required without a `default`."""
         value = self._take(key, int, f"a whole number from {least}", default)
         if value is not None and not least <= value <= most:
@@ -83,7 +97,9 @@ class Fields:
 
     def text(self, key: str, default: str | None = None, allowed: tuple[str, ...] = ()) -> str:
         """A text, one of `allowed` if any are given."""
-        value = self._take(key, str, "one of " + ", ".join(allowed) if allowed else "a text", default)
+        value = self._take(
+            key, str, "one of " + ", ".join(allowed) if allowed else "a text", default
+        )
         if value is not None and allowed and value not in allowed:
             self.fault(key, f"{value!r} is unknown", ", ".join(allowed))
         return "" if value is None else str(value)
@@ -100,14 +116,18 @@ class Fields:
         value = self._take(key, list, what, None)
         if value is None:
             return ()
-        good = all(isinstance(item, int) and not isinstance(item, bool) and least <= item <= LARGEST for item in value)
+        good = all(
+            isinstance(item, int) and not isinstance(item, bool) and least <= item <= LARGEST
+            for item in value
+        )
         if not good or (count is not None and len(value) != count):
             self.fault(key, f"{value!r} is not {what}", what)
             return ()
         return tuple(value)
 
     def recorded(self, key: str) -> tuple[int, str, int]:
-        """Cycles, and the collective after them with its bytes: `[1200]` or `[1200, all_reduce, 4096]`."""
+        """Cycles, and the collective after them with its bytes: `[1200]` or `[1200, all_reduce,
+        4096]`."""
         what = "[cycles] or [cycles, collective, bytes]"
         value = self._take(key, list, what, None)
         kinds = (int,) if value is not None and len(value) == 1 else (int, str, int)
@@ -119,7 +139,11 @@ class Fields:
             said = f"cycles and bytes from 0 to {LARGEST} and {MOST_BYTES}, and one of {', '.join(COLLECTIVES)}"
             self.fault(key, f"{value!r} is out of range", said)
             return 0, "", 0
-        return (int(value[0]), "", 0) if len(value) == 1 else (int(value[0]), str(value[1]), int(value[2]))
+        return (
+            (int(value[0]), "", 0)
+            if len(value) == 1
+            else (int(value[0]), str(value[1]), int(value[2]))
+        )
 
     @staticmethod
     def _is_recorded(cycles: int, kind: str = COLLECTIVES[0], size: int = 0) -> bool:
@@ -131,7 +155,9 @@ class Fields:
         value = self.values.get(key)
         if not isinstance(value, list) or not value:
             self.fault(
-                key, "missing" if value is None else f"{value!r} is not a list of mappings", "a list of mappings"
+                key,
+                "missing" if value is None else f"{value!r} is not a list of mappings",
+                "a list of mappings",
             )
             return
         for index, item in enumerate(value):
@@ -145,7 +171,9 @@ class Fields:
         self.read.add(key)
         value = self.values.get(key)
         if not isinstance(value, Mapping):
-            self.fault(key, "missing" if value is None else f"{value!r} is not a mapping", "a mapping")
+            self.fault(
+                key, "missing" if value is None else f"{value!r} is not a mapping", "a mapping"
+            )
             value = {}
         return Fields(value, self.file, self.at(key), self.problems)
 

@@ -6,11 +6,14 @@ from ..errors import Problem
 from ..platform import Platform
 from .summary import RankClass, Summary, spans
 
-_HELP = "more parallelism, ZeRO, recomputation, a smaller micro-batch, or npu.memory.exceeded: spill"
+_HELP = (
+    "more parallelism, ZeRO, recomputation, a smaller micro-batch, or npu.memory.exceeded: spill"
+)
 
 
 def too_large(summary: Summary | None, platform: Platform) -> list[Problem]:
-    """One problem for all ranks that need more memory than an NPU of `platform` has; none where it may spill."""
+    """One problem for all ranks that need more memory than an NPU of `platform` has; none where it
+    may spill."""
     npu = platform.describe()["npu"]
     capacity: int | None = npu["memory_capacity_bytes"]
     if summary is None or capacity is None or npu["memory_exceeded"] == "spill":

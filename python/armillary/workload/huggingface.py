@@ -1,10 +1,10 @@
 """Hugging Face `config.json` into the fields of a decoder model.
 
-Here: what the keys mean, what known architectures do that their keys do not say, and which keys were used. Not here:
-the fields themselves (`architecture.py`). An architecture that is not known is read by its keys, and a note lists what
-was used, what was assumed and what was ignored. Source: the configuration and model classes of
-huggingface/transformers, under `src/transformers/models`; defaults are theirs.
-"""
+Here: what the keys mean, what known architectures do that their keys do not say, and which keys
+were used. Not here: the fields themselves (`architecture.py`). An architecture that is not known is
+read by its keys, and a note lists what was used, what was assumed and what was ignored. Source: the
+configuration and model classes of huggingface/transformers, under `src/transformers/models`;
+defaults are theirs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,40 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "ffn": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "intermediate_size_mlp"),
     "vocabulary": ("vocab_size", "padded_vocab_size"),
-    "sequence": ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length", "max_seq_len"),
+    "sequence": (
+        "max_position_embeddings",
+        "n_positions",
+        "seq_length",
+        "max_sequence_length",
+        "max_seq_len",
+    ),
     "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
-    "top_k": ("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_k", "experts_per_token"),
+    "top_k": (
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "moe_top_k",
+        "moe_k",
+        "experts_per_token",
+    ),
     "expert_ffn": ("moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size"),
     "shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
     "first_dense": ("first_k_dense_replace", "moe_layer_start_index"),
-    "every": ("moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"),
+    "every": (
+        "moe_layer_freq",
+        "decoder_sparse_step",
+        "interleave_moe_layer_step",
+        "moe_layer_interval",
+    ),
 }
 """Keys of each field; the first that is given counts."""
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
-    "gemma3": {"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256},
+    "gemma3": {
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+    },
 }
 """Values that published files leave out."""
 
@@ -57,8 +79,11 @@ def is_huggingface(values: Mapping[str, Any]) -> bool:
     return "model_type" in values or "architectures" in values
 
 
-def translate(values: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[str], list[Problem]]:
-    """The fields of the model with its `family`, notes for the reader, and what keeps the file from being read."""
+def translate(
+    values: Mapping[str, Any], file: str
+) -> tuple[dict[str, Any], list[str], list[Problem]]:
+    """The fields of the model with its `family`, notes for the reader, and what keeps the file from
+    being read."""
     kind = _kind(values)
     text = values.get("text_config") or values.get("llm_config")
     nested = isinstance(text, Mapping)
@@ -67,7 +92,11 @@ def translate(values: Mapping[str, Any], file: str) -> tuple[dict[str, Any], lis
     adjust = _KNOWN.get(kind)
     if kind in _ENCODERS:
         said = f"{kind!r} is not a decoder"
-        return {}, [], [Problem(file, "model_type", said, "a decoder; " + ", ".join(sorted(_KNOWN)))]
+        return (
+            {},
+            [],
+            [Problem(file, "model_type", said, "a decoder; " + ", ".join(sorted(_KNOWN)))],
+        )
     found = _common(reader)
     if adjust is None:
         found |= _by_keys(reader)
@@ -86,7 +115,11 @@ def _kind(values: Mapping[str, Any]) -> str:
         return kind.removesuffix("_text")
     named = values.get("architectures")
     first = str(named[0]) if isinstance(named, list) and named else ""
-    plain = first.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("ForConditionalGeneration")
+    plain = (
+        first.removesuffix("ForCausalLM")
+        .removesuffix("LMHeadModel")
+        .removesuffix("ForConditionalGeneration")
+    )
     return next((kind for kind in _KNOWN if kind.replace("_", "") == plain.lower()), plain.lower())
 
 
@@ -144,7 +177,9 @@ class _Reader:
     def unused(self) -> list[str]:
         """Keys that were given, were not used, and may change what a step costs."""
         used = set(self.used)
-        return sorted(key for key, value in self.values.items() if key not in used and _costs(key, value))
+        return sorted(
+            key for key, value in self.values.items() if key not in used and _costs(key, value)
+        )
 
 
 def _costs(key: str, value: object) -> bool:
@@ -154,7 +189,8 @@ def _costs(key: str, value: object) -> bool:
 
 
 def _common(reader: _Reader) -> dict[str, Any]:
-    """What nearly all decoders of today have in common: rotary positions, a gated perceptron, norms without bias."""
+    """What nearly all decoders of today have in common: rotary positions, a gated perceptron, norms
+    without bias."""
     heads = reader.field("heads")
     found: dict[str, Any] = {
         "family": "moe",
@@ -210,7 +246,8 @@ def _mistral(reader: _Reader) -> dict[str, Any]:
 
 
 def _qwen2(reader: _Reader) -> dict[str, Any]:
-    """Biases on queries, keys and values; a window in the last layers only where it is switched on."""
+    """Biases on queries, keys and values; a window in the last layers only where it is switched
+    on."""
     window = _window(reader, 0) if reader.flag("use_sliding_window") else {}
     return {"qkv_bias": True, "out_bias": False, **window}
 
@@ -225,7 +262,10 @@ def _phi3(reader: _Reader) -> dict[str, Any]:
 
 
 def _gemma(reader: _Reader) -> dict[str, Any]:
-    return {"head_dim": reader.field("head_dim", 256), "tied": reader.flag("tie_word_embeddings", True)}
+    return {
+        "head_dim": reader.field("head_dim", 256),
+        "tied": reader.flag("tie_word_embeddings", True),
+    }
 
 
 def _gemma2(reader: _Reader) -> dict[str, Any]:
@@ -234,18 +274,25 @@ def _gemma2(reader: _Reader) -> dict[str, Any]:
 
 
 def _gemma3(reader: _Reader) -> dict[str, Any]:
-    """As gemma 2, with norms of queries and keys; each sixth layer attends to the whole sequence."""
+    """As gemma 2, with norms of queries and keys; each sixth layer attends to the whole
+    sequence."""
     every = reader.number(("sliding_window_pattern", "_sliding_window_pattern"), 6)
     return {**_gemma(reader), "norms": 4, "qk_norm": True, **_window(reader, every, 4096)}
 
 
 def _glm4(reader: _Reader) -> dict[str, Any]:
-    """GLM-4-0414: norms before and after both blocks; biases on queries, keys and values by its key."""
+    """GLM-4-0414: norms before and after both blocks; biases on queries, keys and values by its
+    key."""
     return {"norms": 4, "out_bias": False}
 
 
 def _glm4_moe(reader: _Reader) -> dict[str, Any]:
-    return {"out_bias": False, "qk_norm": reader.flag("use_qk_norm"), **_deepseek_experts(reader), "router_bias": True}
+    return {
+        "out_bias": False,
+        "qk_norm": reader.flag("use_qk_norm"),
+        **_deepseek_experts(reader),
+        "router_bias": True,
+    }
 
 
 def _olmo(reader: _Reader) -> dict[str, Any]:
@@ -266,14 +313,21 @@ def _olmoe(reader: _Reader) -> dict[str, Any]:
 
 def _granite_moe(reader: _Reader) -> dict[str, Any]:
     experts = {"experts": reader.field("experts"), "top_k": reader.field("top_k", 8)}
-    return {**experts, "expert_ffn": reader.field("ffn"), "tied": reader.flag("tie_word_embeddings")}
+    return {
+        **experts,
+        "expert_ffn": reader.field("ffn"),
+        "tied": reader.flag("tie_word_embeddings"),
+    }
 
 
 def _falcon(reader: _Reader) -> dict[str, Any]:
-    """Attention and perceptron side by side, GELU of 4 hidden, one head of keys and values or some."""
+    """Attention and perceptron side by side, GELU of 4 hidden, one head of keys and values or
+    some."""
     heads, new = reader.field("heads"), reader.flag("new_decoder_architecture")
     side = reader.flag("parallel_attn", True)
-    kv = reader.field("kv_heads", heads) if new else 1 if reader.flag("multi_query", True) else heads
+    kv = (
+        reader.field("kv_heads", heads) if new else 1 if reader.flag("multi_query", True) else heads
+    )
     two = new and reader.number("num_ln_in_parallel_attn", 2) == 2
     bias = reader.flag("bias")
     return {
@@ -315,7 +369,9 @@ def _shared(reader: _Reader) -> dict[str, Any]:
     """Shared experts by their width together."""
     width, one = reader.number("shared_expert_intermediate_size", 0), reader.field("expert_ffn")
     if width % max(one, 1):
-        reader.assumed.append(f"shared experts of {one * round(width / one):,} elements, not {width:,}")
+        reader.assumed.append(
+            f"shared experts of {one * round(width / one):,} elements, not {width:,}"
+        )
     return {"shared_experts": round(width / max(one, 1))}
 
 
@@ -347,7 +403,8 @@ def _deepseek_experts(reader: _Reader) -> dict[str, Any]:
 
 
 def _llama4(reader: _Reader) -> dict[str, Any]:
-    """Experts in every or every second layer with one shared; three of four layers attend within chunks."""
+    """Experts in every or every second layer with one shared; three of four layers attend within
+    chunks."""
     dense = reader.number("intermediate_size_mlp", reader.field("ffn"))
     chunk = reader.number("attention_chunk_size", 0)
     whole = reader.number("no_rope_layer_interval", 4)
@@ -378,7 +435,8 @@ def _gpt_oss(reader: _Reader) -> dict[str, Any]:
 
 
 def _qwen3_next(reader: _Reader) -> dict[str, Any]:
-    """Three layers of linear attention, then one of gated attention; experts with a gated shared one."""
+    """Three layers of linear attention, then one of gated attention; experts with a gated shared
+    one."""
     every = _every(reader, reader.number("full_attention_interval", 4))
     linear = {
         "linear_key_heads": reader.number("linear_num_key_heads", 16),
@@ -392,7 +450,8 @@ def _qwen3_next(reader: _Reader) -> dict[str, Any]:
 
 
 def _window(reader: _Reader, every: int, default: int = 0) -> dict[str, Any]:
-    """A sliding window, with full attention in each `every`-th layer unless `layer_types` says otherwise."""
+    """A sliding window, with full attention in each `every`-th layer unless `layer_types` says
+    otherwise."""
     # Files say null where there is none.
     window = reader.number("sliding_window", 0 if "sliding_window" in reader.values else default)
     if not window:
@@ -404,7 +463,8 @@ def _window(reader: _Reader, every: int, default: int = 0) -> dict[str, Any]:
 
 
 def _every(reader: _Reader, default: int, types: list[str] | None = None) -> int:
-    """Each how many-th layer has full attention: as `layer_types` has it most nearly, or the default."""
+    """Each how many-th layer has full attention: as `layer_types` has it most nearly, or the
+    default."""
     types = reader.types("layer_types") if types is None else types
     full = [at for at, kind in enumerate(types, 1) if kind == "full_attention"]
     if not types:
@@ -414,7 +474,9 @@ def _every(reader: _Reader, default: int, types: list[str] | None = None) -> int
     every = full[0]
     if full != list(range(every, len(types) + 1, every)):
         nearest = round(len(types) / len(full))
-        reader.assumed.append(f"full attention in one of {nearest} layers, evenly, where layer_types is irregular")
+        reader.assumed.append(
+            f"full attention in one of {nearest} layers, evenly, where layer_types is irregular"
+        )
         return nearest
     return every
 
@@ -427,9 +489,13 @@ def _by_keys(reader: _Reader) -> dict[str, Any]:
             found["qkv_bias"] = True
     if reader.flag("use_bias") or reader.flag("bias"):
         found |= {"bias": True, "out_bias": True}
-    if "layer_norm_epsilon" in reader or ("layer_norm_eps" in reader and "rms_norm_eps" not in reader):
+    if "layer_norm_epsilon" in reader or (
+        "layer_norm_eps" in reader and "rms_norm_eps" not in reader
+    ):
         found["norm"] = "layer"
-    gated = any(word in str(reader.values.get("hidden_act", "silu")) for word in ("silu", "swi", "glu"))
+    gated = any(
+        word in str(reader.values.get("hidden_act", "silu")) for word in ("silu", "swi", "glu")
+    )
     found["gated"] = gated or "rms_norm_eps" in reader
     reader.assumed.append("a gated perceptron" if found["gated"] else "a perceptron without a gate")
     reader.assumed.append("two norms a layer")
@@ -439,21 +505,39 @@ def _by_keys(reader: _Reader) -> dict[str, Any]:
         found |= _window(reader, 0)
     if reader.flag("use_qk_norm") or reader.flag("qk_norm") or reader.flag("qk_layernorm"):
         found["qk_norm"] = True
-    return found | (_unknown_experts(reader) if reader.has("experts") and reader.field("experts") > 1 else {})
+    return found | (
+        _unknown_experts(reader) if reader.has("experts") and reader.field("experts") > 1 else {}
+    )
 
 
 def _unknown_experts(reader: _Reader) -> dict[str, Any]:
     found = _deepseek_experts(reader) if reader.has("expert_ffn") else None
     if found is None:
         ffn = reader.field("ffn", 4 * reader.field("hidden"))
-        found = {"experts": reader.field("experts"), "top_k": reader.field("top_k", 1), "expert_ffn": ffn}
+        found = {
+            "experts": reader.field("experts"),
+            "top_k": reader.field("top_k", 1),
+            "expert_ffn": ffn,
+        }
         found |= {"every": reader.field("every", 1), "first_dense": reader.field("first_dense", 0)}
     if "shared_expert_intermediate_size" in reader and reader.has("expert_ffn"):
         found |= _shared(reader)
     return found
 
 
-_ENCODERS = ("bert", "roberta", "albert", "electra", "deberta", "deberta-v2", "distilbert", "t5", "mt5", "bart", "vit")
+_ENCODERS = (
+    "bert",
+    "roberta",
+    "albert",
+    "electra",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "t5",
+    "mt5",
+    "bart",
+    "vit",
+)
 """Models that are no decoders; a step of theirs is another one."""
 
 _KNOWN: dict[str, Callable[[_Reader], dict[str, Any]]] = {

@@ -1,17 +1,18 @@
 """What one rank does for one layer and one micro-batch, forward and backward, as scripts.
 
-Here: attention and perceptron blocks and the embedding and head, cut by tensor and sequence parallelism. Not here: what
-is between an attention block's matrices, context parallelism (`attention.py`), experts (`experts.py`), the order of
-layers and micro-batches (`stage.py`), the stream (`script.py`).
-A block is: norm; gather (sequence parallel); matrices cut by column; inner kernels; matrices cut by row; reduce. A
-matrix of n x k over m tokens is a multiplication forward and two backward (input and weight gradients). Tensor
-parallelism reduces b s h activations after the rows forward and after the columns backward: 4 all-reduces a layer, or
-as many reduce-scatters and all-gathers with sequence parallelism, which gathers the blocks' inputs once more for the
-weight gradients. In 8 bits operands are cast before each multiplication but the head's, and what is gathered before it
-is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al. 2022 (arXiv:2205.05198); Micikevicius
-et al. 2022 (arXiv:2209.05433); pytorch/ao `float8` (what is cast, and when); pytorch/torchtitan (`recompute="ops"`:
-attention and every other multiplication are kept).
-"""
+Here: attention and perceptron blocks and the embedding and head, cut by tensor and sequence
+parallelism. Not here: what is between an attention block's matrices, context parallelism
+(`attention.py`), experts (`experts.py`), the order of layers and micro-batches (`stage.py`), the
+stream (`script.py`). A block is: norm; gather (sequence parallel); matrices cut by column; inner
+kernels; matrices cut by row; reduce. A matrix of n x k over m tokens is a multiplication forward
+and two backward (input and weight gradients). Tensor parallelism reduces b s h activations after
+the rows forward and after the columns backward: 4 all-reduces a layer, or as many reduce-scatters
+and all-gathers with sequence parallelism, which gathers the blocks' inputs once more for the weight
+gradients. In 8 bits operands are cast before each multiplication but the head's, and what is
+gathered before it is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al.
+2022 (arXiv:2205.05198); Micikevicius et al. 2022 (arXiv:2209.05433); pytorch/ao `float8` (what is
+cast, and when); pytorch/torchtitan (`recompute="ops"`: attention and every other multiplication are
+kept)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Linear(NamedTuple):
     again: int = 0
     """Of the outputs, those that `recompute="ops"` computes again."""
     width: int = 0
-    """Bytes of an element where the working precision's multiplications are narrower; 0 where they are not."""
+    """Bytes of an element where the working precision's multiplications are narrower; 0 where they
+    are not."""
     parts: tuple[int, ...] = ()
     """Outputs of each of several matrices that take the same input; one matrix when empty."""
 
@@ -54,7 +56,8 @@ class Scripts(NamedTuple):
     weights: Script
     """Weight gradients only."""
     needed: Script = ()
-    """Of the forward pass, what the backward one asks for: all but the last matrices and what follows."""
+    """Of the forward pass, what the backward one asks for: all but the last matrices and what
+    follows."""
     again: Script = ()
     """What `recompute="ops"` computes again."""
 
@@ -87,10 +90,16 @@ class Setting:
 
     @property
     def gathered(self) -> int:
-        """Bytes of an element that sequence parallelism gathers for multiplications in 8 bits; 0 where it gathers
-        activations: where columns, which no rank has whole, have scales of their own, or nothing is in 8 bits."""
+        """Bytes of an element that sequence parallelism gathers for multiplications in 8 bits; 0
+        where it gathers activations: where columns, which no rank has whole, have scales of their
+        own, or nothing is in 8 bits."""
         par = self.par
-        narrow = par.sp and par.tp > 1 and par.fp8_recipe != "rowwise" and par.bytes.gemm < par.bytes.activation
+        narrow = (
+            par.sp
+            and par.tp > 1
+            and par.fp8_recipe != "rowwise"
+            and par.bytes.gemm < par.bytes.activation
+        )
         return par.bytes.gemm if narrow else 0
 
     @property
@@ -109,13 +118,24 @@ class Setting:
         return self.kept * self.model.hidden * self.par.bytes.activation
 
 
-def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: list[Linear]) -> Scripts:
-    """A block of columns, inner kernels and rows, between a norm and the sum with what entered it."""
+def block(
+    at: Setting, name: str, columns: list[Linear], inner: Inner, rows: list[Linear]
+) -> Scripts:
+    """A block of columns, inner kernels and rows, between a norm and the sum with what entered
+    it."""
     enter = (*_entry_norm(at, name), *_narrowed(at, f"{name}.gather"))
     gathered = gather(at, f"{name}.gather", at.gathered)
-    needed = (*enter, *_behind(at, gathered, multiplications(at, columns, at.gathered)), *inner.forward)
+    needed = (
+        *enter,
+        *_behind(at, gathered, multiplications(at, columns, at.gathered)),
+        *inner.forward,
+    )
     leave, leave_grad = _exit_norm(at, name)
-    forward = (*needed, *_before(at, multiplications(at, rows), reduce(at, f"{name}.reduce")), *leave)
+    forward = (
+        *needed,
+        *_before(at, multiplications(at, rows), reduce(at, f"{name}.reduce")),
+        *leave,
+    )
     entry = gather(at, f"{name}.gather_grad", at.gathered)
     again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
@@ -141,7 +161,11 @@ def block(at: Setting, name: str, columns: list[Linear], inner: Inner, rows: lis
         *enter,
         *_behind(at, gathered, multiplications(at, _repeated(columns), at.gathered)),
         *inner.again,
-        *_before(at, multiplications(at, _repeated(rows)), reduce(at, f"{name}.reduce") if _repeated(rows) else ()),
+        *_before(
+            at,
+            multiplications(at, _repeated(rows)),
+            reduce(at, f"{name}.reduce") if _repeated(rows) else (),
+        ),
     )
     return Scripts(forward, backward, inputs, weights, needed, repeated)
 
@@ -161,28 +185,40 @@ def _entry_norm_grad(at: Setting, name: str) -> Script:
 
 
 def _exit_norm(at: Setting, name: str) -> tuple[Script, Script]:
-    """Forward and backward of a norm after a block, before the sum: read and written, and twice read and written."""
+    """Forward and backward of a norm after a block, before the sum: read and written, and twice
+    read and written."""
     if at.model.norms < 4:
         return (), ()
     work = "normalization", 0
-    return (Work(f"{name}.post_norm", *work, 2 * at.cut),), (Work(f"{name}.post_norm.grad", *work, 3 * at.cut),)
+    return (Work(f"{name}.post_norm", *work, 2 * at.cut),), (
+        Work(f"{name}.post_norm.grad", *work, 3 * at.cut),
+    )
 
 
 def norm(at: Setting, name: str) -> Work:
-    """Sum with the residual (dropout in it), then the norm: three tensors read, two written, a mask."""
+    """Sum with the residual (dropout in it), then the norm: three tensors read, two written, a
+    mask."""
     return Work(name, "normalization", 0, 5 * at.cut + at.mask)
 
 
 def norm_grad(at: Setting, name: str) -> Work:
-    """Gradients of the norm, of the sum, and of dropout: three, three and two tensors moved, a mask."""
-    return Work(f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask)
+    """Gradients of the norm, of the sum, and of dropout: three, three and two tensors moved, a
+    mask."""
+    return Work(
+        f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask
+    )
 
 
 def gather(at: Setting, name: str, width: int = 0) -> tuple[Call, ...]:
-    """Sequence parallelism: all tokens from the tensor-parallel ranks, elements of `width` bytes or as activations."""
+    """Sequence parallelism: all tokens from the tensor-parallel ranks, elements of `width` bytes or
+    as activations."""
     if not at.par.sp or at.par.tp == 1:
         return ()
-    return (Call(name, "all_gather", at.kept * at.model.hidden * (width or at.par.bytes.activation), "tp"),)
+    return (
+        Call(
+            name, "all_gather", at.kept * at.model.hidden * (width or at.par.bytes.activation), "tp"
+        ),
+    )
 
 
 def reduce(at: Setting, name: str) -> tuple[Call, ...]:
@@ -198,7 +234,8 @@ def _behind(at: Setting, calls: tuple[Call, ...], matrices: list[Step]) -> list[
 
 
 def _before(at: Setting, matrices: list[Step], calls: tuple[Call, ...]) -> list[Step]:
-    """Multiplications whose results collectives take: before them, or piece by piece beside them."""
+    """Multiplications whose results collectives take: before them, or piece by piece beside
+    them."""
     return _beside(calls, matrices) if at.par.overlap_tp else [*matrices, *calls]
 
 
@@ -207,11 +244,15 @@ def _beside(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
 
 
 def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[Work, ...]:
-    """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits already."""
+    """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits
+    already."""
     width = at.par.bytes
     if width.gemm == width.activation:
         return ()
-    moved = CASTS[at.par.fp8_recipe](width.activation, width.gemm) * (elements - narrow) + 2 * width.gemm * narrow
+    moved = (
+        CASTS[at.par.fp8_recipe](width.activation, width.gemm) * (elements - narrow)
+        + 2 * width.gemm * narrow
+    )
     return (Work(f"{name}.cast", "elementwise", 0, moved),)
 
 
@@ -221,9 +262,9 @@ CASTS: dict[str, Callable[[int, int], int]] = {
     "tensorwise": lambda wide, narrow: 2 * wide + 2 * narrow,
     "rowwise": lambda wide, narrow: 3 * wide + 2 * narrow,
 }
-"""Bytes an element by recipe. The scale is that of earlier steps or of a block that a kernel holds (read, written
-twice); of the tensor's largest value (read once more for it); or of each row's and, for the transposed one, each
-column's (of which a kernel holds rows but not columns)."""
+"""Bytes an element by recipe. The scale is that of earlier steps or of a block that a kernel holds
+(read, written twice); of the tensor's largest value (read once more for it); or of each row's and,
+for the transposed one, each column's (of which a kernel holds rows but not columns)."""
 
 
 def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
@@ -232,7 +273,9 @@ def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
         return ()
     wide, narrow = at.par.bytes.activation, at.par.bytes.gemm
     reads = 1 if at.par.fp8_recipe in ("delayed", "blockwise") else 2
-    return (Work(f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)),)
+    return (
+        Work(f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)),
+    )
 
 
 def multiplications(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
@@ -256,7 +299,8 @@ def _input(at: Setting, x: Linear, narrow: int = 0) -> list[Step]:
 
 
 def _sum(at: Setting, name: str, x: Linear) -> tuple[Work, ...]:
-    """Gradients of an input that several matrices take, two read and one written for all but the first."""
+    """Gradients of an input that several matrices take, two read and one written for all but the
+    first."""
     more = len(x.parts) - 1
     moved = 3 * more * at.tokens * x.k * at.par.bytes.activation
     return (Work(f"{name}.sum", "elementwise", 0, moved),) if more > 0 else ()
@@ -278,7 +322,9 @@ def _both(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
     return [step for x in reversed(matrices) for step in (*_input(at, x, narrow), *_weight(at, x))]
 
 
-def _last(at: Setting, matrices: list[Linear], reduction: tuple[Call, ...], before: Script) -> list[Step]:
+def _last(
+    at: Setting, matrices: list[Linear], reduction: tuple[Call, ...], before: Script
+) -> list[Step]:
     """Gradients of the columns: the inputs' are reduced while the weights' are computed."""
     started = [Start(*step) for step in reduction]
     waits = [Wait(step.name) for step in reduction]
@@ -300,13 +346,15 @@ def attention(at: Setting) -> Scripts:
         return block(at, "attention", [one], core(at), out)
     ranks = model.q_rank + model.kv_rank + model.rope_dim
     whole = 0 if model.q_rank else heads * model.key_width
-    return block(at, "attention", [Linear("down", ranks + whole, model.hidden), *ups(at)], core(at), out)
+    return block(
+        at, "attention", [Linear("down", ranks + whole, model.hidden), *ups(at)], core(at), out
+    )
 
 
 def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
-    """Columns, kernels and rows of the gated delta rule: one projection of queries, keys, values and gate, a small one
-    of decay and step; a convolution; the rule, chunk by chunk, forward once and backward twice its operations; a norm
-    with the gate."""
+    """Columns, kernels and rows of the gated delta rule: one projection of queries, keys, values
+    and gate, a small one of decay and step; a convolution; the rule, chunk by chunk, forward once
+    and backward twice its operations; a norm with the gate."""
     model, bytes_ = at.model, at.par.bytes.activation
     wide = LinearAttention.of(model, at.par.tp)
     columns = [
@@ -325,7 +373,11 @@ def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
         Work("attention.core.grad", "attention", 2 * rule, 2 * mixed + 2 * values),
         Work("convolution.grad", "elementwise", 0, 3 * mixed),
     )
-    return columns, Inner(forward, backward, forward[:1]), [Linear("out", model.hidden, wide.values)]
+    return (
+        columns,
+        Inner(forward, backward, forward[:1]),
+        [Linear("out", model.hidden, wide.values)],
+    )
 
 
 def inner(at: Setting) -> Inner:
@@ -336,7 +388,9 @@ def inner(at: Setting) -> Inner:
 def ups(at: Setting) -> list[Linear]:
     """MLA: the matrices from compressed queries, keys and values to those of a rank's heads."""
     model, heads = at.model, at.model.heads // at.par.tp
-    keys = Linear("kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank)
+    keys = Linear(
+        "kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank
+    )
     return [Linear("q_up", heads * model.key_width, model.q_rank), keys] if model.q_rank else [keys]
 
 
@@ -359,7 +413,8 @@ def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> 
     """The function between a perceptron's matrices: GeLU, or SwiGLU of two inputs."""
     one = tokens * (ffn // at.par.tp) * at.par.bytes.activation
     read = 2 if at.model.gated else 1
-    # Function and product a kernel each: the function's result is written and read once more, and its gradient.
+    # Function and product a kernel each: the function's result is written and read once more, and
+    # its gradient.
     more = 2 if at.model.gated and at.eager else 0
     forward = Work(name, "elementwise", 0, (read + 1 + more) * one)
     backward = Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one)
@@ -388,17 +443,25 @@ def embedding(at: Setting) -> Scripts:
 
 
 def projection(at: Setting) -> Scripts:
-    """Multi-token prediction: the next token's embedding, a norm of it (that of what came in is the block's), and a
-    projection of both to the hidden width, cut by rows under tensor parallelism."""
+    """Multi-token prediction: the next token's embedding, a norm of it (that of what came in is the
+    block's), and a projection of both to the hidden width, cut by rows under tensor parallelism."""
     looked_up = embedding(at)
     rows = [Linear("mtp.projection", at.model.hidden, 2 * at.model.hidden // at.par.tp)]
-    both = block(at, "mtp", [], Inner((norm(at, "mtp.embedding_norm"),), (norm_grad(at, "mtp.embedding_norm"),)), rows)
+    both = block(
+        at,
+        "mtp",
+        [],
+        Inner((norm(at, "mtp.embedding_norm"),), (norm_grad(at, "mtp.embedding_norm"),)),
+        rows,
+    )
     return join(looked_up, both)
 
 
 def named(scripts: Scripts, prefix: str) -> Scripts:
     """The same with names that begin with `prefix`."""
-    return Scripts(*(tuple(step._replace(name=prefix + step.name) for step in script) for script in scripts))
+    return Scripts(
+        *(tuple(step._replace(name=prefix + step.name) for step in script) for script in scripts)
+    )
 
 
 def heads(at: Setting) -> Scripts:
@@ -417,7 +480,8 @@ def head(at: Setting) -> Scripts:
     scores = at.tokens * vocabulary_rows(at.model, at.par.tp)
     # Largest logit, sum and target's logit of each token, 4 bytes each.
     sums = (Call("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),) if at.par.tp > 1 else ()
-    # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
+    # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale,
+    # conversion.
     there, back = (28, 20) if at.eager else (4, 4)
     forward = (
         norm(at, "head.norm"),

@@ -1,17 +1,20 @@
-"""Training loops that go layer by layer: forward, then backward with overlapped reductions of weight gradients.
+"""Training loops that go layer by layer: forward, then backward with overlapped reductions of
+weight gradients.
 
-Not here: what a layer computes (`cnn`), embeddings (`dlrm`), pipelines and micro-batches (`transformer`).
+Not here: what a layer computes (`cnn`), embeddings (`dlrm`), pipelines and micro-batches
+(`transformer`).
 
-Model, for the layers 1 ... L of one pass (an iteration), compute in this order, each after the one before:
+Model, for the layers 1 ... L of one pass (an iteration), compute in this order, each after the one
+before:
 
     forward           l = 1 ... L    after the weights of l are updated (its reduction of the pass before has ended)
     weight gradient   l = L ... 1    its exchange starts at once and overlaps with everything after it
     input gradient    l = L ... 2    of the layer 1 nobody needs one
 
-An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data parallelism exchanges
-weight gradients only, model parallelism activations and input gradients, hybrids all three (ASTRA-SIM, ISPASS 2020,
-Table I and section IV-A). Residual branches run one after another, as one NPU does.
-"""
+An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data
+parallelism exchanges weight gradients only, model parallelism activations and input gradients,
+hybrids all three (ASTRA-SIM, ISPASS 2020, Table I and section IV-A). Residual branches run one
+after another, as one NPU does."""
 
 from __future__ import annotations
 
@@ -61,7 +64,8 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One pass of one layer: what is computed, by shape or as a recorded time, and what is exchanged after it."""
+    """One pass of one layer: what is computed, by shape or as a recorded time, and what is
+    exchanged after it."""
 
     gemm: Gemm | None = None
     duration_ps: int = 0
@@ -83,7 +87,8 @@ class Layer:
     input_gradient: Work | None = None
     weight_gradient: Work | None = None
     update_ps: int = 0
-    """From the end of the weight gradient's exchange until the new weights are there; off the NPU."""
+    """From the end of the weight gradient's exchange until the new weights are there; off the
+    NPU."""
     update: Touch | None = None
     """The optimizer's kernel, between that exchange and the next forward pass; on the NPU."""
     width: int = 2
@@ -106,7 +111,8 @@ def train(program: Program, layers: Sequence[Layer], passes: int) -> None:
 
 
 class _Loop:
-    """Where the loop stands: the node that the next compute follows, and the last update of each layer's weights."""
+    """Where the loop stands: the node that the next compute follows, and the last update of each
+    layer's weights."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -136,7 +142,15 @@ class _Loop:
         elif work.gemm is not None:
             shape = work.gemm
             self.at = [
-                self.program.gemm(name, deps, m=shape.m, n=shape.n, k=shape.k, batch=shape.batch, width=layer.width)
+                self.program.gemm(
+                    name,
+                    deps,
+                    m=shape.m,
+                    n=shape.n,
+                    k=shape.k,
+                    batch=shape.batch,
+                    width=layer.width,
+                )
             ]
         else:
             self.at = [self.program.compute(name, deps, duration_ps=work.duration_ps)]
@@ -172,7 +186,8 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where a loop runs: data-parallel `dp` ways, `inner_dp` of them inside the `mp` model-parallel ones."""
+    """Where a loop runs: data-parallel `dp` ways, `inner_dp` of them inside the `mp` model-parallel
+    ones."""
 
     dp: int
     mp: int
@@ -188,12 +203,13 @@ def layerwise(
     inner_dp: int = 1,
     passes: int = 1,
 ) -> Workload:
-    """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files have them.
+    """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files
+    have them.
 
-    Ranks are a mesh of `inner_dp` x `mp` x `dp / inner_dp`, the first fastest. Activations and input gradients
-    are exchanged along the middle axis (group `model`), weight gradients along the other two (`data`).
-    The platform's `npu.compute.scale` multiplies the compute power. Raises `InputError` listing every problem.
-    """
+    Ranks are a mesh of `inner_dp` x `mp` x `dp / inner_dp`, the first fastest. Activations and
+    input gradients are exchanged along the middle axis (group `model`), weight gradients along the
+    other two (`data`). The platform's `npu.compute.scale` multiplies the compute power. Raises
+    `InputError` listing every problem."""
     options = Options(dp, mp, inner_dp, passes)
     found = load_model(model)
     layers = recorded(found, options)
@@ -202,7 +218,9 @@ def layerwise(
     train(program, layers, passes)
     axes = [("inner", inner_dp), ("model", mp), ("outer", dp // inner_dp)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
-    return Workload.mesh(found.name, axes, groups, [], [program], _summary(found.name, program, options))
+    return Workload.mesh(
+        found.name, axes, groups, [], [program], _summary(found.name, program, options)
+    )
 
 
 def _summary(name: str, program: Program, options: Options) -> Summary:
@@ -218,7 +236,8 @@ def _summary(name: str, program: Program, options: Options) -> Summary:
 
 
 def recorded(model: Model, options: Options) -> list[Layer]:
-    """The layers of a model file of the family `layerwise`. Raises `InputError` listing every problem."""
+    """The layers of a model file of the family `layerwise`. Raises `InputError` listing every
+    problem."""
     require_family(model, "layerwise")
     top = Fields(model.fields, model.file or model.name)
     period = top.whole("period_ps", 1000)
@@ -242,9 +261,15 @@ def _layer(entry: Fields, period: int, options: Options) -> Layer:
 
 
 def _check(options: Options) -> None:
-    problems = check_counts({name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")})
+    problems = check_counts(
+        {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
+    )
     if not problems and options.dp * options.mp > NPUS:
-        problems.append(Problem("", "dp", f"dp {options.dp} x mp {options.mp} NPUs are too many", f"{NPUS} in all"))
+        problems.append(
+            Problem(
+                "", "dp", f"dp {options.dp} x mp {options.mp} NPUs are too many", f"{NPUS} in all"
+            )
+        )
     if not problems and options.dp % options.inner_dp:
         ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
         near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])

@@ -1,21 +1,22 @@
-"""What one NPU holds at its peak: weights, gradients, optimizer state, activations, temporary buffers.
+"""What one NPU holds at its peak: weights, gradients, optimizer state, activations, temporary
+buffers.
 
-Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of communication
-libraries.
-Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) + 12 optimizer a parameter; ZeRO divides the
-last, the last two, or all by the ranks that a shard is split over. A GPT layer with dropout and a written score matrix
-keeps s b h (10 + 24 / t + 5 a s / h t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation
-keeps its input, 2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's
-value, queries and keys before rotation, logits twice in 4 bytes) and gradients in the working precision: a copy of each
-in the buckets of data parallelism, and the largest unit's while it is added up. Where they are added up by the
-multiplications themselves (fused), autograd is handed an empty one of each shape instead.
-Single modules that are recomputed keep what enters them instead of their results, which are there again for one layer
-at a time; inputs of multiplications may be kept in 8 bits.
-Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2); Li
-et al. 2020 (arXiv:2006.15704, section 3.2.3);
-huggingface/nanotron (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
-NVIDIA/TransformerEngine (`get_dummy_wgrad`) and NVIDIA/Megatron-LM (`core/tensor_parallel/layers.py`).
-"""
+Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of
+communication libraries. Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) +
+12 optimizer a parameter; ZeRO divides the last, the last two, or all by the ranks that a shard is
+split over. A GPT layer with dropout and a written score matrix keeps s b h (10 + 24 / t + 5 a s / h
+t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its input,
+2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's
+value, queries and keys before rotation, logits twice in 4 bytes) and gradients in the working
+precision: a copy of each in the buckets of data parallelism, and the largest unit's while it is
+added up. Where they are added up by the multiplications themselves (fused), autograd is handed an
+empty one of each shape instead. Single modules that are recomputed keep what enters them instead of
+their results, which are there again for one layer at a time; inputs of multiplications may be kept
+in 8 bits. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
+(arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3); huggingface/nanotron
+(`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
+NVIDIA/TransformerEngine (`get_dummy_wgrad`) and NVIDIA/Megatron-LM
+(`core/tensor_parallel/layers.py`)."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ from .zero import owned
 
 
 def states(weights: Weights, par: Parallelism, owns: int | None = None) -> Memory:
-    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and offloading moves
-    them, and that updates `owns` parameters; when not given, its share of each tensor."""
+    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and
+    offloading moves them, and that updates `owns` parameters; when not given, its share of each
+    tensor."""
     width, shards = par.bytes, par.shards
     own = owned(weights, par) if owns is None else owns
 
@@ -57,23 +59,33 @@ def layer_activations(at: Setting, layer: int) -> int:
 
 
 def _every_other(at: Setting) -> int:
-    """With `ops`: the layer's input and result; queries, values, the attention's result and what it keeps; the
-    perceptron's first product; with sp the reduce-scattered sum of attention, too."""
+    """With `ops`: the layer's input and result; queries, values, the attention's result and what it
+    keeps; the perceptron's first product; with sp the reduce-scattered sum of attention, too."""
     model, tp = at.model, at.par.tp
     heads = model.heads // tp
-    inner = heads * (model.key_width + model.value_width) + local_kv(model, tp) * model.value_width + model.ffn // tp
+    inner = (
+        heads * (model.key_width + model.value_width)
+        + local_kv(model, tp) * model.value_width
+        + model.ffn // tp
+    )
     whole = 3 if at.par.sp and tp > 1 else 2
-    return whole * at.cut + at.tokens * inner * at.par.bytes.activation + _scores(at, heads) + 2 * at.mask
+    return (
+        whole * at.cut
+        + at.tokens * inner * at.par.bytes.activation
+        + _scores(at, heads)
+        + 2 * at.mask
+    )
 
 
 def _kept(at: Setting) -> int:
-    """Bytes of an element that is kept as an input of 8-bit multiplications, or of another width's."""
+    """Bytes of an element that is kept as an input of 8-bit multiplications, or of another
+    width's."""
     return at.par.bytes.gemm if at.par.fp8_activations else at.par.bytes.activation
 
 
 def _normed(at: Setting) -> int:
-    """The input of a norm, and what it gave the matrices, unless it is computed again; of a norm after the block, its
-    input."""
+    """The input of a norm, and what it gave the matrices, unless it is computed again; of a norm
+    after the block, its input."""
     after = at.cut if at.model.norms == 4 else 0
     if "layernorm" in at.par.modules:
         return at.cut + after
@@ -81,24 +93,28 @@ def _normed(at: Setting) -> int:
 
 
 def _attention(at: Setting) -> int:
-    """Inputs of norm and matrices, queries, keys and values, the scores or their row sums, the output's input, a
-    mask."""
+    """Inputs of norm and matrices, queries, keys and values, the scores or their row sums, the
+    output's input, a mask."""
     model, tp, width = at.model, at.par.tp, at.par.bytes.activation
     heads = model.heads // tp
     if model.linear_key_heads:
         return _normed(at) + at.tokens * width * _linear_states(at) + at.mask
     kv = heads if model.kv_rank else local_kv(model, tp)
-    states_ = heads * (query_width(model) + model.value_width) + kv * (model.key_width + model.value_width)
+    states_ = heads * (query_width(model) + model.value_width) + kv * (
+        model.key_width + model.value_width
+    )
     if at.eager and not model.positions:
         states_ += (heads + kv) * model.key_width
     if "mla_up_proj" in at.par.modules:
         states_ = heads * model.value_width
-    return _normed(at) + at.tokens * (width * states_ + _compressed(at)) + _scores(at, heads) + at.mask
+    return (
+        _normed(at) + at.tokens * (width * states_ + _compressed(at)) + _scores(at, heads) + at.mask
+    )
 
 
 def _linear_states(at: Setting) -> int:
-    """Elements a token of linear attention: what enters and leaves the convolution, the rule's result, the gate and
-    their product."""
+    """Elements a token of linear attention: what enters and leaves the convolution, the rule's
+    result, the gate and their product."""
     wide = LinearAttention.of(at.model, at.par.tp)
     return 2 * wide.mixed + 3 * wide.values
 
@@ -114,7 +130,8 @@ def _compressed(at: Setting) -> int:
 
 
 def _scores(at: Setting, heads: int) -> int:
-    """What the attention core keeps: the score matrix after softmax, its mask, the product; or 4 bytes a row of it."""
+    """What the attention core keeps: the score matrix after softmax, its mask, the product; or 4
+    bytes a row of it."""
     if at.par.attention == "flash":
         return 4 * at.tokens * heads
     if at.par.recompute == "selective" or "core_attn" in at.par.modules:
@@ -130,8 +147,8 @@ def _perceptron(at: Setting, ffn: int) -> int:
 
 
 def _widths(at: Setting, *modules: str) -> int:
-    """Bytes of tensors of the inner width: what the function reads, and its value, unless one of `modules` computes it
-    again; eager, the gate after the function, too."""
+    """Bytes of tensors of the inner width: what the function reads, and its value, unless one of
+    `modules` computes it again; eager, the gate after the function, too."""
     inputs = 2 if at.model.gated else 1
     value = 0 if at.par.modules.intersection(modules) else 1
     gate = at.par.bytes.activation if at.eager and at.model.gated else 0
@@ -139,22 +156,32 @@ def _widths(at: Setting, *modules: str) -> int:
 
 
 def _experts(at: Setting) -> int:
-    """Inputs of norm and router, tokens as sent and as returned, the experts' insides, those of shared experts."""
+    """Inputs of norm and router, tokens as sent and as returned, the experts' insides, those of
+    shared experts."""
     model, par, count = at.model, at.par, share(at)
     if "moe" in par.modules:
         return _normed(at) + at.mask
     inner, width = model.expert_ffn // par.tp, par.bytes.activation
     # Experts' input, and with weights after them their results.
-    sent = par.bytes.gemm if par.fp8_activations else 1 if par.fp8_dispatch and par.ep > 1 else width
+    sent = (
+        par.bytes.gemm if par.fp8_activations else 1 if par.fp8_dispatch and par.ep > 1 else width
+    )
     back = 0 if par.gates_inside else width
-    routed = count.sent * model.hidden * (sent + back) + count.computed * inner * _widths(at, "activation", "moe_act")
+    routed = count.sent * model.hidden * (sent + back) + count.computed * inner * _widths(
+        at, "activation", "moe_act"
+    )
     shared = model.shared_experts * inner * at.tokens * _widths(at, "activation")
     return _normed(at) + routed + (0 if "shared_experts" in par.modules else shared) + at.mask
 
 
 def projection_activations(at: Setting) -> int:
-    """Of multi-token prediction: inputs of both norms and of the projection, a row of the embedding's mask."""
-    return 2 * at.cut + 2 * at.kept * at.model.hidden * _kept(at) // (1 if at.par.sp else at.par.tp) + at.mask
+    """Of multi-token prediction: inputs of both norms and of the projection, a row of the
+    embedding's mask."""
+    return (
+        2 * at.cut
+        + 2 * at.kept * at.model.hidden * _kept(at) // (1 if at.par.sp else at.par.tp)
+        + at.mask
+    )
 
 
 def embedding_activations(at: Setting) -> int:
@@ -163,7 +190,8 @@ def embedding_activations(at: Setting) -> int:
 
 
 def head_activations(at: Setting) -> int:
-    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials beside them."""
+    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials beside
+    them."""
     return 2 * at.cut + (8 if at.eager else 4) * at.tokens * vocabulary_rows(at.model, at.par.tp)
 
 
@@ -173,11 +201,11 @@ def gathered(par: Parallelism, largest: Weights) -> int:
 
 
 def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> int:
-    """Bytes on their way on a rank with `weights` in `units`: gradients, and hidden states that are gathered whole.
+    """Bytes on their way on a rank with `weights` in `units`: gradients, and hidden states that are
+    gathered whole.
 
-    Under sequence parallelism four hidden states are whole at once in a backward pass: a block's gathered input and
-    gradient, and what is yet to be reduce-scattered of each.
-    """
+    Under sequence parallelism four hidden states are whole at once in a backward pass: a block's
+    gathered input and gradient, and what is yet to be reduce-scattered of each."""
     par = at.par
     whole = 4 * at.full if par.sp and par.tp > 1 else 0
     if par.shards == 3:
@@ -193,7 +221,8 @@ def _largest(units: Mapping[str, Weights]) -> int:
 
 
 def _placeholders(at: Setting, units: Mapping[str, Weights]) -> int:
-    """Parameters of which fused sums of gradients hold an empty one: every shape of a layer once, and the head."""
+    """Parameters of which fused sums of gradients hold an empty one: every shape of a layer once,
+    and the head."""
     local = max(at.model.experts // at.par.ep, 1)
     once = {
         name: weights.dense + weights.expert // local

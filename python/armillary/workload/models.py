@@ -1,9 +1,9 @@
 """Models as data: presets (`models/*.yml`), model files, Hugging Face `config.json`.
 
-Here: finding and reading a model, and turning its fields into a family's own dataclass. Not here: what the fields mean
-(`architecture.py` and the other families), the translation of a Hugging Face configuration (`huggingface.py`).
-A model file is YAML: `family`, `source`, and the fields of the family; what has no published source has no place in it.
-"""
+Here: finding and reading a model, and turning its fields into a family's own dataclass. Not here:
+what the fields mean (`architecture.py` and the other families), the translation of a Hugging Face
+configuration (`huggingface.py`). A model file is YAML: `family`, `source`, and the fields of the
+family; what has no published source has no place in it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def models() -> list[str]:
 
 
 def load_model(name: str | os.PathLike[str] | Model) -> Model:
-    """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in that directory).
+    """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
+    that directory).
 
     Raises `InputError` when there is no such model, or its file is no model file.
     """
@@ -103,20 +104,25 @@ def _yaml(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
     document = documents.parse_yaml(text, file, "`key: value` lines")
     values = _mapping(document.value, file)
     for path, line in document.repeated:
-        raise InputError([Problem(file, f"line {line}: {path[-1]}", "is given twice", "each key once")])
+        raise InputError(
+            [Problem(file, f"line {line}: {path[-1]}", "is given twice", "each key once")]
+        )
     return values, {str(path[0]): line for path, line in document.lines.items() if len(path) == 1}
 
 
 def _mapping(values: object, file: str) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise InputError([Problem(file, "", "is no mapping of fields to values", "`key: value` lines")])
+        raise InputError(
+            [Problem(file, "", "is no mapping of fields to values", "`key: value` lines")]
+        )
     return values
 
 
 def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) -> Model:
     fields = dict(values)
     name, family, source = (
-        fields.pop(key, default) for key, default in (("name", stem), ("family", ""), ("source", ""))
+        fields.pop(key, default)
+        for key, default in (("name", stem), ("family", ""), ("source", ""))
     )
     model = Model(str(name), str(family), fields, str(source), file, lines)
     if family not in FAMILIES:
@@ -126,15 +132,17 @@ def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) 
 
 
 def parse(model: Model, shape: type[T]) -> T:
-    """The model's fields as the dataclass `shape`, which says what fields there are, their types and defaults.
+    """The model's fields as the dataclass `shape`, which says what fields there are, their types
+    and defaults.
 
-    Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`, lists in the file).
-    Raises `InputError` listing every unknown, missing or mistyped field.
-    """
+    Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`,
+    lists in the file). Raises `InputError` listing every unknown, missing or mistyped field."""
     hints = typing.get_type_hints(shape)
     known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
     problems = [
-        model.problem(key, "is no field of this family", _near(key, known)) for key in model.fields if key not in known
+        model.problem(key, "is no field of this family", _near(key, known))
+        for key in model.fields
+        if key not in known
     ]
     values: dict[str, Any] = {}
     for key, item in known.items():
@@ -144,7 +152,11 @@ def parse(model: Model, shape: type[T]) -> T:
         else:
             values[key], fits = _convert(model.fields[key], hints[key])
             if not fits:
-                problems.append(model.problem(key, f"{model.fields[key]!r} does not fit", _type_name(hints[key])))
+                problems.append(
+                    model.problem(
+                        key, f"{model.fields[key]!r} does not fit", _type_name(hints[key])
+                    )
+                )
     if problems:
         raise InputError(problems)
     return shape(**values)
@@ -166,7 +178,9 @@ def _convert(value: object, hint: object) -> tuple[object, bool]:
             return None, False
         inner = [arguments[0]] * len(value) if arguments[-1] is ... else list(arguments)
         pairs = [_convert(part, of) for part, of in zip(value, inner, strict=False)]
-        return tuple(found for found, _ in pairs), len(value) == len(inner) and all(fits for _, fits in pairs)
+        return tuple(found for found, _ in pairs), len(value) == len(inner) and all(
+            fits for _, fits in pairs
+        )
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), True
     if hint is int:
@@ -175,5 +189,10 @@ def _convert(value: object, hint: object) -> tuple[object, bool]:
 
 
 def _type_name(hint: object) -> str:
-    names: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    names: dict[object, str] = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+    }
     return names.get(hint, str(hint).replace("typing.", ""))

@@ -1,8 +1,7 @@
 """What families build, and what their options mean, for whoever asks on a command line.
 
-The options of decoders and mixtures of experts are the fields of `Parallelism`, which explains them itself
-(`families.explanations`).
-"""
+The options of decoders and mixtures of experts are the fields of `Parallelism`, which explains them
+itself (`families.explanations`)."""
 
 from __future__ import annotations
 

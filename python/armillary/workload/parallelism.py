@@ -1,10 +1,9 @@
 """How a model is spread over ranks: the degrees, the batch, the schedule.
 
-Here: `Parallelism`, its defaults and the range of each option. Not here: whether they fit together and the model
-(`checks.py`), what each parallelism makes a rank do (`layer.py`, `stage.py`), the order of micro-batches
-(`schedule.py`).
-Ranks = tp x cp x dp x pp, tp fastest, then cp, expert parallelism inside dp, dp, and pp slowest (Megatron's order).
-"""
+Here: `Parallelism`, its defaults and the range of each option. Not here: whether they fit together
+and the model (`checks.py`), what each parallelism makes a rank do (`layer.py`, `stage.py`), the
+order of micro-batches (`schedule.py`). Ranks = tp x cp x dp x pp, tp fastest, then cp, expert
+parallelism inside dp, dp, and pp slowest (Megatron's order)."""
 
 from __future__ import annotations
 
@@ -54,7 +53,10 @@ PRECISIONS: dict[str, Precision] = {
 }
 
 
-BF16_MOMENTS = {name: dataclasses.replace(width, optimizer=width.optimizer - 4) for name, width in PRECISIONS.items()}
+BF16_MOMENTS = {
+    name: dataclasses.replace(width, optimizer=width.optimizer - 4)
+    for name, width in PRECISIONS.items()
+}
 """The same with moments of 2 bytes."""
 
 
@@ -124,117 +126,131 @@ class Parallelism:
     cp: int = 1
     """Context parallelism: the sequence cut in `cp`."""
     cp_comm_type: ContextExchange | None = None
-    """How its ranks see all keys and values: `p2p`, in a ring beside attention; `all_gather`, before it; `a2a`, heads
-    for tokens. When not given p2p, with unfused attention all_gather."""
+    """How its ranks see all keys and values: `p2p`, in a ring beside attention; `all_gather`,
+    before it; `a2a`, heads for tokens. When not given p2p, with unfused attention all_gather."""
     ep: int = 1
     """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
     ep_node: int | None = None
-    """Of these, those in a node. A token is then sent once to each node it visits, and from there to its experts'
-    ranks (DeepEP); when not given it is sent to each of its experts directly."""
+    """Of these, those in a node. A token is then sent once to each node it visits, and from there
+    to its experts' ranks (DeepEP); when not given it is sent to each of its experts directly."""
     node_limit: int | None = None
     """With `ep_node`: the most nodes that a token visits; all when not given."""
     sp: bool | None = None
-    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp, on when not
-    given."""
+    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp,
+    on when not given."""
     zero: int = 0
     """ZeRO: what is cut by dp x cp. 1 optimizer, 2 and gradients, 3 and parameters (FSDP)."""
     zero_group: int | None = None
-    """Neighbouring ranks that a shard is split over, all of dp x cp when not given; other groups replicate it (hybrid
-    sharding, MiCS)."""
+    """Neighbouring ranks that a shard is split over, all of dp x cp when not given; other groups
+    replicate it (hybrid sharding, MiCS)."""
     whole_tensors: bool = False
-    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced, and each owner
-    broadcasts its parameters."""
+    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced,
+    and each owner broadcasts its parameters."""
     distributed_optimizer: bool = False
     """The same as `zero=1`."""
     micro_batch: int = 1
     """Samples of a micro-batch."""
     global_batch: int | None = None
-    """Samples of a step; when not given one micro-batch a replica, four times the stages with a pipeline."""
+    """Samples of a step; when not given one micro-batch a replica, four times the stages with a
+    pipeline."""
     seq: int | None = None
     """Tokens of a sample; the model's when not given."""
     schedule: Schedule = "1f1b"
-    """The order of micro-batches; 1f1b with several virtual stages is interleaved. `dualpipe` runs micro-batches
-    through the pipeline from both ends, each stage holding two parts of the model."""
+    """The order of micro-batches; 1f1b with several virtual stages is interleaved. `dualpipe` runs
+    micro-batches through the pipeline from both ends, each stage holding two parts of the model."""
     virtual_stages: int = 1
     """Model chunks of a stage."""
     overlap_passes: bool = False
-    """A forward pass runs side by side with the backward pass of another micro-batch, so that the communication of each
-    hides behind the other's kernels (Megatron's overlap of expert parallelism, DualPipe)."""
+    """A forward pass runs side by side with the backward pass of another micro-batch, so that the
+    communication of each hides behind the other's kernels (Megatron's overlap of expert
+    parallelism, DualPipe)."""
     layers_per_stage: str | Sequence[int] | None = None
-    """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as 4*15,1, or Megatron's
-    layout with embedding, layers, multi-token prediction and loss, such as Et*3|(tt|)*29m|L. When not given as
-    `partition` says."""
+    """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as
+    4*15,1, or Megatron's layout with embedding, layers, multi-token prediction and loss, such as
+    Et*3|(tt|)*29m|L. When not given as `partition` says."""
     mtp: int = 0
-    """Multi-token-prediction modules that are trained, each a projection and a layer before the same head; in the last
-    part unless a layout says otherwise."""
+    """Multi-token-prediction modules that are trained, each a projection and a layer before the
+    same head; in the last part unless a layout says otherwise."""
     recompute: Recompute = "none"
-    """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but attention and every
-    other multiplication, as torchtitan's selective op) or `full` (the layer)."""
+    """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but
+    attention and every other multiplication, as torchtitan's selective op) or `full` (the
+    layer)."""
     recompute_modules: str | Sequence[str] | None = None
-    """Recompute these alone (with recompute none or selective), separated by commas: core_attn, layernorm,
-    mla_up_proj, activation (between a perceptron's matrices), moe_act (the same of routed experts), mlp (a dense
-    perceptron), moe (an expert block with its all-to-alls), shared_experts."""
+    """Recompute these alone (with recompute none or selective), separated by commas: core_attn,
+    layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the same of
+    routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
+    shared_experts."""
     early_stop: bool = False
-    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix and its reduction,
-    as PyTorch's checkpoints. Megatron's play the whole layer."""
+    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix
+    and its reduction, as PyTorch's checkpoints. Megatron's play the whole layer."""
     merged: bool = True
-    """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in Megatron; off: a
-    multiplication each, as in torchtitan. Not for experts and compressed keys."""
+    """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
+    Megatron; off: a multiplication each, as in torchtitan. Not for experts and compressed keys."""
     attention: Attention = "flash"
-    """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score matrix)."""
+    """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score
+    matrix)."""
     precision: Width = "bf16"
-    """Of weights, activations and multiplications; optimizer states are fp32. With fp8 the head stays in bf16."""
+    """Of weights, activations and multiplications; optimizer states are fp32. With fp8 the head
+    stays in bf16."""
     fp8_recipe: Recipe = "tensorwise"
-    """Scales of 8-bit operands: `delayed`, of earlier steps; `tensorwise`, of the tensor; `rowwise`, of rows and of
-    columns, for which sequence parallelism gathers 16 bits; `blockwise`, of 128 elements or 128 x 128 (DeepSeek-V3)."""
+    """Scales of 8-bit operands: `delayed`, of earlier steps; `tensorwise`, of the tensor;
+    `rowwise`, of rows and of columns, for which sequence parallelism gathers 16 bits; `blockwise`,
+    of 128 elements or 128 x 128 (DeepSeek-V3)."""
     fp8_param_gather: bool = False
     """Parameters are cast to 8 bits by the rank that updates them, and gathered so."""
     fp8_weight_cache: bool = False
-    """Weights are cast to 8 bits once a step, not in every micro-batch, and kept so, as they are and transposed."""
+    """Weights are cast to 8 bits once a step, not in every micro-batch, and kept so, as they are
+    and transposed."""
     fp8_activations: bool = False
-    """Inputs of 8-bit multiplications and of gated functions are kept for the backward pass in 8 bits; what attention
-    gives its output matrix isn't."""
+    """Inputs of 8-bit multiplications and of gated functions are kept for the backward pass in 8
+    bits; what attention gives its output matrix isn't."""
     fp8_dispatch: bool = False
-    """Tokens are sent to experts in 8 bits, with a scale of 4 bytes for each 128 elements, and so are the gradients of
-    their results; what comes back is in 16 bits."""
+    """Tokens are sent to experts in 8 bits, with a scale of 4 bytes for each 128 elements, and so
+    are the gradients of their results; what comes back is in 16 bits."""
     gates_inside: bool = False
-    """The router's weights multiply what is between an expert's matrices, so that its results need not be kept; off:
-    they multiply what comes back from experts."""
+    """The router's weights multiply what is between an expert's matrices, so that its results need
+    not be kept; off: they multiply what comes back from experts."""
     moments: Moments = "fp32"
     """Precision of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
     overlap_tp: bool = False
-    """Tensor-parallel collectives of dense layers run beside the multiplications they feed or follow, piece by
-    piece (asynchronous tensor parallelism)."""
+    """Tensor-parallel collectives of dense layers run beside the multiplications they feed or
+    follow, piece by piece (asynchronous tensor parallelism)."""
     overlap_grad_reduce: bool = True
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
-    """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after the optimizer."""
+    """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after
+    the optimizer."""
     bucket_mb: float | None = None
-    """Gradients are reduced in buckets of at most as many MB (PyTorch's DDP: 25 MiB of parameters); a layer's, or all
-    where they wait for the end, at once when not given."""
+    """Gradients are reduced in buckets of at most as many MB (PyTorch's DDP: 25 MiB of parameters);
+    a layer's, or all where they wait for the end, at once when not given."""
     unflatten_us: float = 0.0
-    """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2 gathered after the
-    optimizer, for every tensor and rank; 0 where parameters lie flat and nothing is copied."""
+    """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2
+    gathered after the optimizer, for every tensor and rank; 0 where parameters lie flat and nothing
+    is copied."""
     scatter_gather: bool = False
-    """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it is cut already."""
+    """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it
+    is cut already."""
     kernels: Kernels = "fused"
-    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions, rotary embedding,
-    loss and sums of gradients are a kernel each, or `eager` as by plain PyTorch."""
+    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions,
+    rotary embedding, loss and sums of gradients are a kernel each, or `eager` as by plain
+    PyTorch."""
     partition: Partition = "layers"
-    """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with the head's counted,
-    as nanotron does."""
+    """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with
+    the head's counted, as nanotron does."""
     capacity_factor: float | None = None
-    """Experts take this multiple of an even share of tokens, padded; none are dropped when not given."""
+    """Experts take this multiple of an even share of tokens, padded; none are dropped when not
+    given."""
     imbalance: float = 1.0
-    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is taken to be it."""
+    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
+    taken to be it."""
     offload: Offload = "none"
-    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and gradients, too. Parameters
-    are loaded a layer ahead."""
+    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and
+    gradients, too. Parameters are loaded a layer ahead."""
     in_switch: bool = False
-    """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory instead of by the
-    ranks."""
+    """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
+    instead of by the ranks."""
     ranks: int | None = None
     """Ranks there are, to be checked against the product."""
 
@@ -316,10 +332,16 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def takes_options(*without: str) -> Callable[[F], F]:
-    """Gives a function of `model` and `**options` the signature that says what they are, all fields but `without`."""
+    """Gives a function of `model` and `**options` the signature that says what they are, all fields
+    but `without`."""
     hints = get_type_hints(Parallelism)
     named = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=hints[each.name],
+        )
         for each in dataclasses.fields(Parallelism)
         if each.name not in without
     ]
@@ -335,13 +357,15 @@ def takes_options(*without: str) -> Callable[[F], F]:
 def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
     """The options with defaults filled in, checked against the model.
 
-    Raises `InputError` listing every problem: degrees that don't divide what they cut, a product that is not `ranks`,
-    a batch that is not whole micro-batches or is smaller than the pipeline, a choice that isn't one.
-    """
+    Raises `InputError` listing every problem: degrees that don't divide what they cut, a product
+    that is not `ranks`, a batch that is not whole micro-batches or is smaller than the pipeline, a
+    choice that isn't one."""
     known = [field.name for field in dataclasses.fields(Parallelism)]
     unknown = [key for key in options if key not in known]
     if unknown:
-        raise InputError([_problem(name, key, "is no option", _near(key, known)) for key in unknown])
+        raise InputError(
+            [_problem(name, key, "is no option", _near(key, known)) for key in unknown]
+        )
     given = Parallelism(**_joined(options))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
     if not problems:
@@ -360,7 +384,9 @@ def _joined(options: Options) -> Options:
         if isinstance(value, (list, tuple)):
             found[key] = ",".join(map(str, value))
     if isinstance(found.get("recompute_modules"), str):
-        found["recompute_modules"] = ",".join(part.strip() for part in str(found["recompute_modules"]).split(","))
+        found["recompute_modules"] = ",".join(
+            part.strip() for part in str(found["recompute_modules"]).split(",")
+        )
     return cast("Options", found)
 
 
@@ -375,7 +401,11 @@ def _near(key: str, known: list[str]) -> str:
 def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
     """Fills in what was not given."""
     waves = 1 if given.pp == 1 else 4 * given.pp
-    batch = given.global_batch if given.global_batch is not None else given.micro_batch * given.dp * waves
+    batch = (
+        given.global_batch
+        if given.global_batch is not None
+        else given.micro_batch * given.dp * waves
+    )
     interleaved = given.schedule == "1f1b" and given.virtual_stages > 1
     exchange: ContextExchange | None = given.cp_comm_type
     if given.cp > 1 and exchange is None:
@@ -409,7 +439,10 @@ _LEAST = {"mtp": 0}
 
 def _kinds(given: Parallelism) -> list[Fault]:
     """Values that are out of range whatever the model."""
-    found = ((key, _unfit(key, hint, getattr(given, key))) for key, hint in get_type_hints(Parallelism).items())
+    found = (
+        (key, _unfit(key, hint, getattr(given, key)))
+        for key, hint in get_type_hints(Parallelism).items()
+    )
     return [(key, *fault) for key, fault in found if fault]
 
 
@@ -420,7 +453,11 @@ def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
         return None
     if key in _RANGES:
         least, most, words = _RANGES[key]
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and least <= value <= most
+        ):
             return None
         return f"{value!r} is out of range", words
     if kinds[0] in _WORDS:
@@ -430,7 +467,13 @@ def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
             else (f"{value!r} is neither {_WORDS[kinds[0]][0]}", _WORDS[kinds[0]][1])
         )
     if choices := _CHOICES.get(key) or get_args(kinds[0]):
-        return None if value in choices else (f"{value!r} is not one of them", ", ".join(map(str, choices)))
+        return (
+            None
+            if value in choices
+            else (f"{value!r} is not one of them", ", ".join(map(str, choices)))
+        )
     least = _LEAST.get(key, 1)
     whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**24
-    return None if whole else (f"{value!r} is no count", f"a whole number from {least} to 16,777,216")
+    return (
+        None if whole else (f"{value!r} is no count", f"a whole number from {least} to 16,777,216")
+    )

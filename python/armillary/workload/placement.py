@@ -1,14 +1,14 @@
 """Which layers are in which part of a pipeline, and which rank has which part.
 
-Here: dealing layers to parts, reading a layout, where a part and its neighbours are. Not here: what a part does
-(`stage.py`), the order of passes (`schedule.py`).
-A pipeline of `pp` stages with `v` chunks each has `pp` x `v` parts in model order; part `q` is chunk `q / pp` of stage
-`q mod pp`. Under DualPipe every part exists twice: stage `s` has part `s` for micro-batches that go up, and part
-`pp - 1 - s` for those that go down; the lower of the two is its chunk 0. Ranks of stages `s` and `pp - 1 - s` hold the
-same parameters in the same chunks, so they are neighbours along an axis of their own, `mirror`.
-Sources: DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe (placement of parts); NVIDIA/
-Megatron-LM, `pipeline_parallel_layer_layout.py` (layouts).
-"""
+Here: dealing layers to parts, reading a layout, where a part and its neighbours are. Not here: what
+a part does (`stage.py`), the order of passes (`schedule.py`). A pipeline of `pp` stages with `v`
+chunks each has `pp` x `v` parts in model order; part `q` is chunk `q / pp` of stage `q mod pp`.
+Under DualPipe every part exists twice: stage `s` has part `s` for micro-batches that go up, and
+part `pp - 1 - s` for those that go down; the lower of the two is its chunk 0. Ranks of stages `s`
+and `pp - 1 - s` hold the same parameters in the same chunks, so they are neighbours along an axis
+of their own, `mirror`. Sources: DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and
+deepseek-ai/DualPipe (placement of parts); NVIDIA/ Megatron-LM, `pipeline_parallel_layer_layout.py`
+(layouts)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Layout:
         return tuple(sum(self.layers[:part]) for part in range(len(self.layers)))
 
     def carried(self, part: int) -> int:
-        """Hidden states of a token that enter `part`: the model's, and one of each module before it."""
+        """Hidden states of a token that enter `part`: the model's, and one of each module before
+        it."""
         return 1 + sum(self.mtp[:part])
 
 
@@ -89,11 +90,11 @@ def split(layers: int, parts: int) -> list[int]:
 
 
 def split_by_cost(model: Decoder, parts: int) -> list[int]:
-    """Layers of each part where a part ends with the layer that reaches its share of all multiplications.
+    """Layers of each part where a part ends with the layer that reaches its share of all
+    multiplications.
 
-    The head's count, the embedding has none; every part but the last has a layer. This is how nanotron deals blocks to
-    pipeline ranks (huggingface/nanotron, `get_block_compute_costs`).
-    """
+    The head's count, the embedding has none; every part but the last has a layer. This is how
+    nanotron deals blocks to pipeline ranks (huggingface/nanotron, `get_block_compute_costs`)."""
     costs = [multiplied(model, layer) for layer in range(model.layers)]
     total = sum(costs) + model.hidden * model.vocabulary
     counts, done = [0] * parts, 0
@@ -118,18 +119,22 @@ class LayoutFault(ValueError):
 def read_layout(text: str, model: Decoder, parts: int, mtp: int) -> Layout:
     """A layout of `model` with `mtp` modules over `parts` parts.
 
-    `text` is a list of layers (`4,4,5`, shortened `4*2,5`), modules then being in the last part, or Megatron's layout
-    (`Et*3|(tt|)*29m|L`: embedding, layers, modules, loss, a bar between parts). Raises `LayoutFault`.
-    """
+    `text` is a list of layers (`4,4,5`, shortened `4*2,5`), modules then being in the last part, or
+    Megatron's layout (`Et*3|(tt|)*29m|L`: embedding, layers, modules, loss, a bar between parts).
+    Raises `LayoutFault`."""
     found = _letters(text, mtp) if re.search(r"[EtmL|]", text) else _numbers(text, mtp)
     words = f"{parts} parts (pp x virtual_stages)"
     if len(found.layers) != parts:
-        raise LayoutFault(f"{len(found.layers)} parts for {words}", f"a number of layers for each of {words}")
+        raise LayoutFault(
+            f"{len(found.layers)} parts for {words}", f"a number of layers for each of {words}"
+        )
     if sum(found.layers) != model.layers:
         raise LayoutFault(f"adds up to {sum(found.layers)} layers", f"{model.layers} layers in all")
     idle = [part for part, count in enumerate(found.layers) if not count and 0 < part < parts - 1]
     if any(not found.mtp[part] for part in idle):
-        raise LayoutFault(f"part {idle[0]} has no layer", "1 or more layers; 0 only in the first and last part")
+        raise LayoutFault(
+            f"part {idle[0]} has no layer", "1 or more layers; 0 only in the first and last part"
+        )
     return found
 
 
@@ -138,7 +143,9 @@ def _numbers(text: str, mtp: int) -> Layout:
     for item in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,6})(?:\s*\*\s*(\d{1,6}))?\s*", item)
         if match is None:
-            raise LayoutFault(f"{item.strip()!r} is not a number of layers", "such as 4,4,5 or 4*15,1")
+            raise LayoutFault(
+                f"{item.strip()!r} is not a number of layers", "such as 4,4,5 or 4*15,1"
+            )
         counts += [int(match[1])] * int(match[2] or 1)
     return Layout(tuple(counts), (*(0 for _ in counts[1:]), mtp))
 
@@ -151,18 +158,25 @@ def _letters(text: str, mtp: int) -> Layout:
     """Megatron's layout: every part's letters, repetitions written out."""
     plain = _written_out(re.sub(r"[\s,]", "", text))
     if wrong := re.search(r"[^EtmL|]", plain):
-        raise LayoutFault(f"{wrong[0]!r} in a layout", "E, t, m, L, | and repetitions such as t*3 or (tt|)*29")
+        raise LayoutFault(
+            f"{wrong[0]!r} in a layout", "E, t, m, L, | and repetitions such as t*3 or (tt|)*29"
+        )
     joined = plain.replace("|", "")
     if not re.fullmatch(r"Et*m*L", joined):
         raise LayoutFault(
-            f"the order is {_short(joined)}", "E (embedding), then t (layers), m (multi-token prediction), L (loss)"
+            f"the order is {_short(joined)}",
+            "E (embedding), then t (layers), m (multi-token prediction), L (loss)",
         )
     parts = plain.split("|")
     if "E" not in parts[0] or "L" not in parts[-1]:
-        raise LayoutFault("a part before the embedding or after the loss", "E in the first part, L in the last")
+        raise LayoutFault(
+            "a part before the embedding or after the loss", "E in the first part, L in the last"
+        )
     if joined.count("m") != mtp:
         raise LayoutFault(f"{joined.count('m')} m, but mtp {mtp}", "one m for each module of mtp")
-    return Layout(tuple(part.count("t") for part in parts), tuple(part.count("m") for part in parts))
+    return Layout(
+        tuple(part.count("t") for part in parts), tuple(part.count("m") for part in parts)
+    )
 
 
 def _written_out(text: str) -> str:
@@ -193,7 +207,8 @@ def shortened(counts: Sequence[int]) -> str:
 
 
 def nearly_even(layers: int, parts: int) -> list[int]:
-    """Layers dealt as evenly as they go, the first and last part, with embedding and head, getting the fewest."""
+    """Layers dealt as evenly as they go, the first and last part, with embedding and head, getting
+    the fewest."""
     each, more = divmod(layers, parts)
     order = sorted(range(parts), key=lambda part: (part in (0, parts - 1), part == parts - 1, part))
     extra = set(order[:more])

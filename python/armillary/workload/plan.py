@@ -1,8 +1,9 @@
-"""The units of every pipeline stage: what is gathered, reduced and run together, with what it weighs and keeps.
+"""The units of every pipeline stage: what is gathered, reduced and run together, with what it
+weighs and keeps.
 
-Here: layers, embedding, head and multi-token-prediction modules as units, in chunks, and a stage's memory. Not here:
-where parts are (`placement.py`), the program of a stage (`stage.py`), what a layer does (`layer.py`, `experts.py`).
-"""
+Here: layers, embedding, head and multi-token-prediction modules as units, in chunks, and a stage's
+memory. Not here: where parts are (`placement.py`), the program of a stage (`stage.py`), what a
+layer does (`layer.py`, `experts.py`)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ from .summary import Memory
 
 @dataclass(frozen=True)
 class Unit:
-    """What is gathered and reduced together: a layer, the embedding or the head, with its scripts."""
+    """What is gathered and reduced together: a layer, the embedding or the head, with its
+    scripts."""
 
     name: str
     scripts: Scripts
@@ -91,7 +93,9 @@ class Plan:
         if par.layers_per_stage is not None:
             return read_layout(str(par.layers_per_stage), self.at.model, parts, par.mtp)
         by_cost = par.partition == "cost"
-        counts = split_by_cost(self.at.model, parts) if by_cost else split(self.at.model.layers, parts)
+        counts = (
+            split_by_cost(self.at.model, parts) if by_cost else split(self.at.model.layers, parts)
+        )
         return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))
 
     def _stage(self, stage: int) -> list[Chunk]:
@@ -100,7 +104,11 @@ class Plan:
         modules = 0
         for chunk in range(self.place.chunks):
             part = self.place.part(stage, chunk)
-            count, first, mtp = self.layout.layers[part], self.layout.first[part], self.layout.mtp[part]
+            count, first, mtp = (
+                self.layout.layers[part],
+                self.layout.first[part],
+                self.layout.mtp[part],
+            )
             units = [self._layer(f"layer{first + i}", first + i) for i in range(count)]
             units += [self._module(f"mtp{modules + i}") for i in range(mtp)]
             modules += mtp
@@ -110,14 +118,24 @@ class Plan:
         return self._with_embedding(stage, chunks)
 
     def _with_embedding(self, stage: int, chunks: list[Chunk]) -> list[Chunk]:
-        """With the embedding's weights where modules need them and neither it nor the head it is tied to is there."""
+        """With the embedding's weights where modules need them and neither it nor the head it is
+        tied to is there."""
         names = {unit.name for chunk in chunks for unit in chunk.units}
         shared = "embedding" in names or (self.at.model.tied and "head" in names)
         if shared or not any(name.startswith("mtp") for name in names):
             return chunks
-        copy = replace(self._embedding(), name="mtp.embedding", scripts=Scripts((), (), (), ()), activations=0)
-        at = next(i for i, chunk in enumerate(chunks) if any(unit.name.startswith("mtp") for unit in chunk.units))
-        return [replace(chunk, units=(copy, *chunk.units)) if i == at else chunk for i, chunk in enumerate(chunks)]
+        copy = replace(
+            self._embedding(), name="mtp.embedding", scripts=Scripts((), (), (), ()), activations=0
+        )
+        at = next(
+            i
+            for i, chunk in enumerate(chunks)
+            if any(unit.name.startswith("mtp") for unit in chunk.units)
+        )
+        return [
+            replace(chunk, units=(copy, *chunk.units)) if i == at else chunk
+            for i, chunk in enumerate(chunks)
+        ]
 
     def _kind(self, at: Setting, mixed: bool) -> tuple[Scripts, Script]:
         key = mixed, at.model
@@ -153,18 +171,24 @@ class Plan:
     def _embedding(self) -> Unit:
         count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
         kept = embedding_activations(self.at)
-        return Unit("embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width)
+        return Unit(
+            "embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width
+        )
 
     def _head(self) -> Unit:
         model, par = self.at.model, self.at.par
         shared = model.tied and (par.pp == 1 or par.both_ways)
         tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
         kept, width = (1 + par.mtp) * head_activations(self.at), par.bytes.weight
-        return Unit("head", heads(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width)
+        return Unit(
+            "head", heads(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width
+        )
 
     def weights(self, stage: int) -> Weights:
         """Parameters of one rank of a stage."""
-        return sum((unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights())
+        return sum(
+            (unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights()
+        )
 
     def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
         """By unit, what each owner of whole tensors holds."""
@@ -175,7 +199,9 @@ class Plan:
         """Parameters of a stage that one of its ranks updates, the one with most."""
         par = self.at.par
         if par.whole_tensors:
-            return zero.most(zero.merged([piece for found in self.pieces(stage).values() for piece in found]))
+            return zero.most(
+                zero.merged([piece for found in self.pieces(stage).values() for piece in found])
+            )
         return zero.owned(self.weights(stage), par) if par.shards else self.weights(stage).total
 
     @property
@@ -193,7 +219,9 @@ class Plan:
     def order(self, stage: int) -> list[Pass]:
         """Passes of a stage."""
         par = self.at.par
-        return order(par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes)
+        return order(
+            par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes
+        )
 
     def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
         """Peak bytes on one NPU of a stage."""
@@ -216,4 +244,6 @@ class Plan:
             return 0
         whole = Setting(model, replace(par, recompute_modules=None))
         layers = [layer for layer, _ in model.kinds()]
-        return max(layer_activations(whole.of(n), n) - layer_activations(self.at.of(n), n) for n in layers)
+        return max(
+            layer_activations(whole.of(n), n) - layer_activations(self.at.of(n), n) for n in layers
+        )

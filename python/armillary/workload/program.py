@@ -11,8 +11,8 @@ from .summary import Volume
 class Program(_core.Program):
     """What one rank does, node by node; see `_core.Program` for the operations that can be added.
 
-    Ids ascend from 0 in order of creation. Of the nodes that could start, the one with the smallest id starts first.
-    """
+    Ids ascend from 0 in order of creation. Of the nodes that could start, the one with the smallest
+    id starts first."""
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -20,15 +20,16 @@ class Program(_core.Program):
         return tuple(Volume(*row) for row in self.tallied())
 
     def holding(self, *, allocates: int = 0, frees: int = 0) -> AbstractContextManager[None]:
-        """The first node added within takes bytes of the NPU's memory, the last one gives bytes back."""
+        """The first node added within takes bytes of the NPU's memory, the last one gives bytes
+        back."""
         return _Holding(self, allocates, frees)
 
     def layer(self, name: str) -> AbstractContextManager[None]:
-        """The nodes added within belong to the layer `name` of the model: `with program.layer("layer3"):`.
+        """The nodes added within belong to the layer `name` of the model: `with
+        program.layer("layer3"):`.
 
-        Reports sum by layer. Without one, or with "", a node belongs to the layer its name begins with, up to the first
-        dot.
-        """
+        Reports sum by layer. Without one, or with "", a node belongs to the layer its name begins
+        with, up to the first dot."""
         return _Labelled(self, name)
 
 

@@ -1,12 +1,11 @@
 """What a rank computes again before a layer's backward pass.
 
-Here: `full`, `ops` and `selective` recomputation, and single modules. Not here: what is kept (`memory.py`), operations
-(`architecture.py`).
-A module's result is dropped and computed again from what entered it, which is kept: norms from the residual stream,
-MLA's queries, keys and values from the compressed ones, a function's value from its inputs, a perceptron or expert
-block from what its norm gave. Sources: Chen et al. 2016 (arXiv:1604.06174); Korthikanti et al. 2022 (arXiv:2205.05198);
-DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recompute-modules`).
-"""
+Here: `full`, `ops` and `selective` recomputation, and single modules. Not here: what is kept
+(`memory.py`), operations (`architecture.py`). A module's result is dropped and computed again from
+what entered it, which is kept: norms from the residual stream, MLA's queries, keys and values from
+the compressed ones, a function's value from its inputs, a perceptron or expert block from what its
+norm gave. Sources: Chen et al. 2016 (arXiv:1604.06174); Korthikanti et al. 2022 (arXiv:2205.05198);
+DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recompute-modules`)."""
 
 from __future__ import annotations
 
@@ -37,7 +36,11 @@ def _attention(at: Setting) -> list[Step]:
 
 def _norm(at: Setting, name: str) -> Script:
     """A norm alone, read and written: the sum that it is of is kept."""
-    return (Work(f"{name}.norm", "normalization", 0, 2 * at.cut),) if "layernorm" in at.par.modules else ()
+    return (
+        (Work(f"{name}.norm", "normalization", 0, 2 * at.cut),)
+        if "layernorm" in at.par.modules
+        else ()
+    )
 
 
 def _perceptron(at: Setting) -> list[Step]:

@@ -1,17 +1,16 @@
 """The order in which a pipeline stage works through micro-batches, and the bubble it leaves.
 
-Here: GPipe, 1F1B, interleaved 1F1B, ZB-H1 and DualPipe as lists of passes. Not here: what a pass consists of
-(`stage.py`), where the chunks of DualPipe are (`placement.py`).
-Bubble over ideal time, p stages, m micro-batches, v chunks a stage: (p - 1) / (v m); ZB-H1 with equal passes (p - 1) /
-(3 m); DualPipe (p / 2 - 1) (FB + B - 3 W), FB being the time of a forward and a backward pass side by side, of m (F +
-B) ideally.
-A forward pass may run side by side with the backward pass after it, of another micro-batch, so that the communication
-of each hides behind the kernels of the other. A stage then begins with one more forward pass (interleaved), or with
-twice as many and one more (1F1B): both passes of a pair are handed on at its end.
-Sources: Huang et al. 2019 (arXiv:1811.06965); Narayanan et al. 2021 (arXiv:2104.04473, section 2.2); Qi et al. 2023
-(arXiv:2401.10241); DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe; NVIDIA/Megatron-LM
-(`pipeline_parallel/combined_1f1b.py`).
-"""
+Here: GPipe, 1F1B, interleaved 1F1B, ZB-H1 and DualPipe as lists of passes. Not here: what a pass
+consists of (`stage.py`), where the chunks of DualPipe are (`placement.py`). Bubble over ideal time,
+p stages, m micro-batches, v chunks a stage: (p - 1) / (v m); ZB-H1 with equal passes (p - 1) / (3
+m); DualPipe (p / 2 - 1) (FB + B - 3 W), FB being the time of a forward and a backward pass side by
+side, of m (F + B) ideally. A forward pass may run side by side with the backward pass after it, of
+another micro-batch, so that the communication of each hides behind the kernels of the other. A
+stage then begins with one more forward pass (interleaved), or with twice as many and one more
+(1F1B): both passes of a pair are handed on at its end. Sources: Huang et al. 2019
+(arXiv:1811.06965); Narayanan et al. 2021 (arXiv:2104.04473, section 2.2); Qi et al. 2023
+(arXiv:2401.10241); DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe;
+NVIDIA/Megatron-LM (`pipeline_parallel/combined_1f1b.py`)."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ class Pass(NamedTuple):
     """One pass of a micro-batch through one chunk of a stage."""
 
     kind: str
-    """`F` forward; `B` backward, both gradients, or only those of the inputs where a `W` pass follows; `W` gradients of
-    the weights."""
+    """`F` forward; `B` backward, both gradients, or only those of the inputs where a `W` pass
+    follows; `W` gradients of the weights."""
     micro_batch: int
     chunk: int
     beside: bool = False
@@ -33,12 +32,18 @@ class Pass(NamedTuple):
 
 
 def order(
-    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int = 1, overlap: bool = False
+    schedule: str,
+    stage: int,
+    stages: int,
+    micro_batches: int,
+    chunks: int = 1,
+    overlap: bool = False,
 ) -> list[Pass]:
-    """The passes of `stage` (from 0) in order, with `overlap` forward passes side by side with backward ones.
+    """The passes of `stage` (from 0) in order, with `overlap` forward passes side by side with
+    backward ones.
 
-    Under `dualpipe` half of the micro-batches go through chunk 0 and half through chunk 1, numbered from 0 each.
-    """
+    Under `dualpipe` half of the micro-batches go through chunk 0 and half through chunk 1, numbered
+    from 0 each."""
     if schedule == "dualpipe":
         passes = _both_ways(stage, stages, micro_batches // 2)
         return passes if overlap else [each._replace(beside=False) for each in passes]
@@ -53,16 +58,19 @@ def order(
     return passes if schedule == "1f1b" else _with_weights(passes, stage, micro_batches)
 
 
-def _alternating(forward: list[Pass], backward: list[Pass], warm_up: int, overlap: bool) -> list[Pass]:
-    """`warm_up` forward passes, then one forward and one backward, then the backward passes left."""
+def _alternating(
+    forward: list[Pass], backward: list[Pass], warm_up: int, overlap: bool
+) -> list[Pass]:
+    """`warm_up` forward passes, then one forward and one backward, then the backward passes
+    left."""
     ahead = [each._replace(beside=overlap) for each in forward[warm_up:]]
     steady = [each for pair in zip(ahead, backward, strict=False) for each in pair]
     return forward[:warm_up] + steady + backward[len(forward) - warm_up :]
 
 
 def _with_weights(passes: list[Pass], stage: int, micro_batches: int) -> list[Pass]:
-    """ZB-H1: weight gradients `stage` micro-batches late, so that every stage holds as many activations, the rest at
-    the end."""
+    """ZB-H1: weight gradients `stage` micro-batches late, so that every stage holds as many
+    activations, the rest at the end."""
     found: list[Pass] = []
     for each in passes:
         found.append(each)
@@ -71,14 +79,18 @@ def _with_weights(passes: list[Pass], stage: int, micro_batches: int) -> list[Pa
     return found + [Pass("W", i, 0) for i in range(max(0, micro_batches - stage), micro_batches)]
 
 
-def _interleaved(stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool) -> list[Pass]:
+def _interleaved(
+    stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool
+) -> list[Pass]:
     """Micro-batches go through a chunk in groups of as many as there are stages."""
     total = micro_batches * chunks
     round_ = stages * chunks
 
     def at(kind: str, k: int) -> Pass:
         chunk = k % round_ // stages
-        return Pass(kind, k // round_ * stages + k % stages, chunk if kind == "F" else chunks - 1 - chunk)
+        return Pass(
+            kind, k // round_ * stages + k % stages, chunk if kind == "F" else chunks - 1 - chunk
+        )
 
     forward, backward = [at("F", k) for k in range(total)], [at("B", k) for k in range(total)]
     warm_up = 2 * (stages - 1 - stage) + (chunks - 1) * stages + overlap
@@ -86,7 +98,8 @@ def _interleaved(stage: int, stages: int, micro_batches: int, chunks: int, overl
 
 
 class _Ways:
-    """Passes of a stage of DualPipe as they are added: chunk 0 is of micro-batches that enter on the stage's half."""
+    """Passes of a stage of DualPipe as they are added: chunk 0 is of micro-batches that enter on
+    the stage's half."""
 
     def __init__(self) -> None:
         self.passes: list[Pass] = []
@@ -118,9 +131,8 @@ class _Ways:
 def _both_ways(stage: int, stages: int, each_way: int) -> list[Pass]:
     """DualPipe: the eight steps of deepseek-ai/DualPipe, `each_way` micro-batches from either end.
 
-    Every stage is the `nth` from its end. In the middle one pair isn't side by side: what it would wait for comes from
-    the other one of the two in the middle.
-    """
+    Every stage is the `nth` from its end. In the middle one pair isn't side by side: what it would
+    wait for comes from the other one of the two in the middle."""
     nth = min(stage, stages - 1 - stage)
     inner = stages // 2 - 1 - nth
     ways = _Ways()
@@ -148,7 +160,8 @@ def _both_ways(stage: int, stages: int, each_way: int) -> list[Pass]:
 
 
 def _drain(ways: _Ways, nth: int, inner: int) -> None:
-    """The last backward passes: the later half put weight gradients off, which fill the wait for what is left."""
+    """The last backward passes: the later half put weight gradients off, which fill the wait for
+    what is left."""
     for k in range(2 * nth + 2):
         chunk = (k + 1) % 2
         if k > nth:
@@ -162,7 +175,9 @@ def _drain(ways: _Ways, nth: int, inner: int) -> None:
         ways.weights()
 
 
-def bubble_over_ideal(schedule: str, stages: int, micro_batches: int, chunks: int = 1, overlap: bool = False) -> float:
+def bubble_over_ideal(
+    schedule: str, stages: int, micro_batches: int, chunks: int = 1, overlap: bool = False
+) -> float:
     """Idle time of a stage over the time it works, all passes equally long and messages free."""
     if schedule == "dualpipe":
         # A pass that is side by side with another is handed on with it, and so half a pair later.
@@ -171,20 +186,23 @@ def bubble_over_ideal(schedule: str, stages: int, micro_batches: int, chunks: in
     return (stages - 1) / (passes * chunks * micro_batches)
 
 
-def bubble_share(schedule: str, stages: int, micro_batches: int, chunks: int = 1, overlap: bool = False) -> float:
+def bubble_share(
+    schedule: str, stages: int, micro_batches: int, chunks: int = 1, overlap: bool = False
+) -> float:
     """Idle time of a stage over the whole step."""
     ratio = bubble_over_ideal(schedule, stages, micro_batches, chunks, overlap)
     return ratio / (1 + ratio)
 
 
 def put_off(passes: Iterable[Pass]) -> set[tuple[int, int]]:
-    """Micro-batch and chunk of the backward passes whose weight gradients are a pass of their own."""
+    """Micro-batch and chunk of the backward passes whose weight gradients are a pass of their
+    own."""
     return {(each.micro_batch, each.chunk) for each in passes if each.kind == "W"}
 
 
 def held(passes: list[Pass], sizes: list[int]) -> int:
-    """Most that a stage holds at once if the forward pass of chunk `c` leaves `sizes[c]` for its last backward pass to
-    free."""
+    """Most that a stage holds at once if the forward pass of chunk `c` leaves `sizes[c]` for its
+    last backward pass to free."""
     later = put_off(passes)
     now = most = 0
     for kind, micro_batch, chunk, _ in passes:

@@ -1,10 +1,9 @@
 """Short sequences of operations as data, and the stream that plays them into a program.
 
-Here: `Gemm`, `Work`, `Call`, `Start`, `Exchange`, `Wait`, `Inner` and `Stream`. Not here: which operations a layer has
-(`layer.py`).
-A stream is an accelerator's compute stream: every kernel waits for the one before it, and for the communication asked
-to be waited for. Communication waits for the kernels before it and runs beside those after it.
-"""
+Here: `Gemm`, `Work`, `Call`, `Start`, `Exchange`, `Wait`, `Inner` and `Stream`. Not here: which
+operations a layer has (`layer.py`). A stream is an accelerator's compute stream: every kernel waits
+for the one before it, and for the communication asked to be waited for. Communication waits for the
+kernels before it and runs beside those after it."""
 
 from __future__ import annotations
 
@@ -58,7 +57,8 @@ class Start(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A message to the next rank of the ring and one from the rank before, beside what follows up to the `Wait`."""
+    """A message to the next rank of the ring and one from the rank before, beside what follows up
+    to the `Wait`."""
 
     name: str
     bytes: int
@@ -81,7 +81,8 @@ class Inner:
     forward: Script
     backward: Script
     again: Script = ()
-    """What is computed again where results of multiplications and attention are kept, but no others."""
+    """What is computed again where results of multiplications and attention are kept, but no
+    others."""
 
 
 class Ring(NamedTuple):
@@ -105,8 +106,8 @@ class Stream:
         """Bytes of an element of a matrix multiplication."""
         self.ring = ring
         self.suffix = ""
-        """Of the names of groups: passes side by side have communicators of their own, so that the order of each's
-        collectives is that of its program."""
+        """Of the names of groups: passes side by side have communicators of their own, so that the
+        order of each's collectives is that of its program."""
         self.tags = [0]
         """Tag of the next exchange; branches share it."""
         self.known: dict[int, tuple[Script, _core.Script]] = {}
@@ -120,7 +121,8 @@ class Stream:
         )
 
     def _compiled(self, script: Script) -> _core.Script:
-        """The steps as the core plays them; those of layers are the same objects again and again."""
+        """The steps as the core plays them; those of layers are the same objects again and
+        again."""
         known = self.known.get(id(script))
         if known is None:
             known = script, _compiled(script, self.width)

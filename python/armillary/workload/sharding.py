@@ -1,9 +1,10 @@
-"""Which NPU holds which part of which embedding table, and what that costs in memory, lookups and messages.
+"""Which NPU holds which part of which embedding table, and what that costs in memory, lookups and
+messages.
 
 Not here: the tables (`dlrm_model`), the collectives as nodes (`dlrm`).
 
-Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x `dim`, `b` samples an
-NPU:
+Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x
+`dim`, `b` samples an NPU:
 
     table      whole tables on one NPU each                 pooled rows by all-to-all
     column     `c` shards of dim / c, each as a table       pooled rows by all-to-all, indices sent c times
@@ -15,9 +16,8 @@ NPU:
                column else, the fewest that cost no more and are at least 16 wide
                row    otherwise; a shard must also fit into `capacity`
 
-Whole shards go, the costliest first, to the NPU with the least so far (Neo's first heuristic). The cost of a shard is
-the rows it reads and the row it sends for a sample, `(pooling + 1) dim`.
-"""
+Whole shards go, the costliest first, to the NPU with the least so far (Neo's first heuristic). The
+cost of a shard is the rows it reads and the row it sends for a sample, `(pooling + 1) dim`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ SCHEMES = get_args(Scheme)
 """Ways to share out tables."""
 
 OPTIMIZERS = {"sgd": 0, "rowwise_adagrad": 0, "adagrad": 4}
-"""Optimizer of the tables -> bytes of state for each element. Row-wise AdaGrad keeps 4 bytes a row of each shard."""
+"""Optimizer of the tables -> bytes of state for each element. Row-wise AdaGrad keeps 4 bytes a row
+of each shard."""
 
 NARROWEST = 16
 """Columns that `auto` leaves a shard at least."""
@@ -84,13 +85,18 @@ class Load:
 
     def bytes(self, width: int, optimizer: str) -> tuple[int, int]:
         """Memory of weights and of optimizer state."""
-        state = 4 * self.rows if optimizer == "rowwise_adagrad" else OPTIMIZERS[optimizer] * self.parameters
+        state = (
+            4 * self.rows
+            if optimizer == "rowwise_adagrad"
+            else OPTIMIZERS[optimizer] * self.parameters
+        )
         return self.parameters * width, state
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """NPUs that hold the same: the first of them, how many, their whole shards, and their node's tables."""
+    """NPUs that hold the same: the first of them, how many, their whole shards, and their node's
+    tables."""
 
     first: int
     ranks: int
@@ -100,14 +106,17 @@ class Kind:
 
 @dataclass(frozen=True)
 class Placement:
-    """All tables shared out. Loads are per NPU; those of `row` and `data` are the same on every NPU."""
+    """All tables shared out. Loads are per NPU; those of `row` and `data` are the same on every
+    NPU."""
 
     whole: tuple[Load, ...]
     """Table- and column-wise shards, an entry an NPU."""
     row: Load
-    """Row-wise tables; `lookups` and `elements` are those of the whole batch, `1 / npus` of which an NPU does."""
+    """Row-wise tables; `lookups` and `elements` are those of the whole batch, `1 / npus` of which
+    an NPU does."""
     node: tuple[Load, ...]
-    """Table-row-wise tables, an entry a node; an NPU does `1 / npus_per_node` of its node's lookups."""
+    """Table-row-wise tables, an entry a node; an NPU does `1 / npus_per_node` of its node's
+    lookups."""
     data: Load
     lengths: int
     """Lengths an NPU sends for each of its samples."""
@@ -123,12 +132,15 @@ class Placement:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """NPUs with equal loads, in the order of their first; those of a node where tables are shared out to nodes."""
+        """NPUs with equal loads, in the order of their first; those of a node where tables are
+        shared out to nodes."""
         found: dict[tuple[Load, Load, int], list[int]] = {}
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
             node = npu // self.npus_per_node if self.node else 0
             found.setdefault((*load, node), [npu, 0])[1] += 1
-        return tuple(Kind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items())
+        return tuple(
+            Kind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items()
+        )
 
     @property
     def widest(self) -> int:
@@ -143,7 +155,12 @@ class Placement:
     def memory(self, npu: int, width: int, optimizer: str) -> tuple[int, int]:
         """Bytes of table weights and of their optimizer state on `npu`."""
         whole, node = self.on(npu)
-        parts = [whole, self.data, _share(self.row, len(self.whole)), _share(node, self.npus_per_node)]
+        parts = [
+            whole,
+            self.data,
+            _share(self.row, len(self.whole)),
+            _share(node, self.npus_per_node),
+        ]
         pairs = [part.bytes(width, optimizer) for part in parts]
         return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
@@ -158,16 +175,25 @@ def place(tables: Sequence[Table], request: Request) -> Placement:
     if problems:
         raise InputError(problems)
     chosen = [(table, *_choose(table, tables, request)) for table in tables]
-    whole = _spread([_shard(table, ways) for table, scheme, ways in chosen if scheme == "table"], request, request.npus)
+    whole = _spread(
+        [_shard(table, ways) for table, scheme, ways in chosen if scheme == "table"],
+        request,
+        request.npus,
+    )
     nodes = [table for table, scheme, _ in chosen if scheme == "table_row"]
-    node = _spread([_shard(table, 1) for table in nodes], request, request.npus // request.npus_per_node)
+    node = _spread(
+        [_shard(table, 1) for table in nodes], request, request.npus // request.npus_per_node
+    )
     placement = Placement(
         tuple(whole),
         _sum(table for table, scheme, _ in chosen if scheme == "row"),
         tuple(node) if nodes else (),
         _sum(table for table, scheme, _ in chosen if scheme == "data"),
         sum(_copies(scheme, ways, request) for _, scheme, ways in chosen),
-        sum(table.pooling * (ways if scheme == "table" else scheme != "data") for table, scheme, ways in chosen),
+        sum(
+            table.pooling * (ways if scheme == "table" else scheme != "data")
+            for table, scheme, ways in chosen
+        ),
         _count(chosen),
         request.npus_per_node,
     )
@@ -187,7 +213,9 @@ def _sum(tables: Iterable[Table]) -> Load:
 
 def _copies(scheme: str, ways: int, request: Request) -> int:
     """NPUs that need the lengths of a table."""
-    return {"table": ways, "row": request.npus, "table_row": request.npus_per_node, "data": 0}[scheme]
+    return {"table": ways, "row": request.npus, "table_row": request.npus_per_node, "data": 0}[
+        scheme
+    ]
 
 
 def _count(chosen: Sequence[tuple[Table, str, int]]) -> tuple[tuple[str, int], ...]:
@@ -207,7 +235,10 @@ def _choose(table: Table, tables: Sequence[Table], request: Request) -> tuple[st
     share = sum(_cost(other, other.dim) for other in tables) / request.npus
     for ways in _divisors(table.dim):
         dim = table.dim // ways
-        fits = request.capacity is None or table.rows * dim * request.embedding_width <= request.capacity
+        fits = (
+            request.capacity is None
+            or table.rows * dim * request.embedding_width <= request.capacity
+        )
         if fits and _cost(table, dim) <= share and (ways == 1 or dim >= NARROWEST):
             return "table", ways
     return ("row", 1) if table.rows >= request.npus else ("table", 1)
@@ -222,7 +253,8 @@ def _divisors(number: int) -> list[int]:
 
 
 def _columns(tables: Sequence[Table], table: Table, request: Request) -> int:
-    """Column shards of `table`: as asked for, or the fewest with which there is one for every NPU."""
+    """Column shards of `table`: as asked for, or the fewest with which there is one for every
+    NPU."""
     if request.column_shards is not None:
         return request.column_shards
     enough = [ways for ways in _divisors(table.dim) if ways * len(tables) >= request.npus]
@@ -230,7 +262,8 @@ def _columns(tables: Sequence[Table], table: Table, request: Request) -> int:
 
 
 def _spread(shards: Sequence[tuple[Load, int]], request: Request, places: int) -> list[Load]:
-    """Costliest first, each to the place with the least so far; equal costs in the tables' order."""
+    """Costliest first, each to the place with the least so far; equal costs in the tables'
+    order."""
     each = [load for load, count in shards for _ in range(count)]
     order = sorted(each, key=lambda load: -(load.elements + load.dims))
     loads = [Load()] * places
@@ -243,21 +276,31 @@ def _spread(shards: Sequence[tuple[Load, int]], request: Request, places: int) -
 
 
 def _check(tables: Sequence[Table], request: Request) -> list[Problem]:
-    check = {"column": _check_columns, "row": _check_rows, "table_row": _check_nodes}.get(request.scheme)
+    check = {"column": _check_columns, "row": _check_rows, "table_row": _check_nodes}.get(
+        request.scheme
+    )
     if request.scheme not in SCHEMES:
         return [Problem("", "sharding", f"{request.scheme!r} is unknown", ", ".join(SCHEMES))]
     problems = check(tables, request) if check else []
     if request.optimizer not in OPTIMIZERS:
-        problems.append(Problem("", "optimizer", f"{request.optimizer!r} is unknown", ", ".join(OPTIMIZERS)))
+        problems.append(
+            Problem("", "optimizer", f"{request.optimizer!r} is unknown", ", ".join(OPTIMIZERS))
+        )
     return problems
 
 
 def _check_columns(tables: Sequence[Table], request: Request) -> list[Problem]:
     ways = request.column_shards
-    bad = sorted({table.dim for table in tables if ways is not None and (ways < 1 or table.dim % ways)})
+    bad = sorted(
+        {table.dim for table in tables if ways is not None and (ways < 1 or table.dim % ways)}
+    )
     if not bad or ways is None:
         return []
-    common = [each for each in _divisors(min(table.dim for table in tables)) if not any(t.dim % each for t in tables)]
+    common = [
+        each
+        for each in _divisors(min(table.dim for table in tables))
+        if not any(t.dim % each for t in tables)
+    ]
     near = sorted(sorted(common, key=lambda each: abs(each - ways))[:3])
     message = f"{ways} column shards do not divide tables of width {', '.join(map(str, bad[:4]))}"
     return [Problem("", "column_shards", message, ", ".join(map(str, near)))]

@@ -1,16 +1,17 @@
 """The program of one pipeline stage.
 
-Here: passes in the schedule's order, messages between stages, reduction of gradients, gathering of parameters, the
-optimizer. Not here: which units a stage has (`plan.py`), what a layer does (`layer.py`, `experts.py`).
-Passes that are side by side have a stream each, whose kernels are added layer by layer, the forward pass's first: an
-NPU runs the first kernel that is ready, so where one stream waits for communication the other one goes on.
-Gradients: all-reduced over dp x cp (ZeRO 0), or reduce-scattered and the updated parameters all-gathered (1, 2): by
-layer in the last micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters before
-its forward and its backward pass, one layer ahead. Shards of groups of ranks (`zero_group`) are all-reduced over their
-replicas after the last micro-batch; whole tensors are all-reduced, and broadcast by their owners. Collectives of one
-data-parallel group follow each other, as on one stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al.
-2020 (arXiv:1910.02054); Zhao et al. 2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119).
-"""
+Here: passes in the schedule's order, messages between stages, reduction of gradients, gathering of
+parameters, the optimizer. Not here: which units a stage has (`plan.py`), what a layer does
+(`layer.py`, `experts.py`). Passes that are side by side have a stream each, whose kernels are added
+layer by layer, the forward pass's first: an NPU runs the first kernel that is ready, so where one
+stream waits for communication the other one goes on. Gradients: all-reduced over dp x cp (ZeRO 0),
+or reduce-scattered and the updated parameters all-gathered (1, 2): by layer in the last
+micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters
+before its forward and its backward pass, one layer ahead. Shards of groups of ranks (`zero_group`)
+are all-reduced over their replicas after the last micro-batch; whole tensors are all-reduced, and
+broadcast by their owners. Collectives of one data-parallel group follow each other, as on one
+stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao
+et al. 2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from .schedule import Pass, put_off
 from .script import Ring, Stream, Work
 
 BACKWARD = ".backward"
-"""Of the names of groups that backward passes use where forward passes run side by side with them."""
+"""Of the names of groups that backward passes use where forward passes run side by side with
+them."""
 
 _PIPELINE = "pipeline"
 """The layer of messages between stages, which belong to none of the model's."""
@@ -129,7 +131,9 @@ class Builder:
                 if unit.again:
                     self.stream.play(f"{prefix}again.", unit.again)
                 with self.program.holding(frees=unit.activations if whole else 0):
-                    self.stream.play(prefix, unit.scripts.backward if whole else unit.scripts.inputs)
+                    self.stream.play(
+                        prefix, unit.scripts.backward if whole else unit.scripts.inputs
+                    )
                 if whole:
                     self._accumulate(unit, each)
             if whole:
@@ -146,11 +150,11 @@ class Builder:
             yield
 
     def _accumulate(self, unit: Unit, each: Pass) -> None:
-        """Adds a micro-batch's gradients to those before it, of which the first's only have to become as wide.
+        """Adds a micro-batch's gradients to those before it, of which the first's only have to
+        become as wide.
 
-        Fused multiplications do so themselves, of which only those of experts are too small to hide what they read and
-        write for it.
-        """
+        Fused multiplications do so themselves, of which only those of experts are too small to hide
+        what they read and write for it."""
         par, weights = self.par, unit.weights
         if par.shards > 1:
             return
@@ -162,19 +166,23 @@ class Builder:
         else:
             moved = 0
         if moved:
-            self.stream.play(f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),))
+            self.stream.play(
+                f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),)
+            )
 
     def _offset(self, stage: int) -> int:
         """Ranks to the same place in another stage."""
-        return (self.place.index(stage) - self.place.index(self.stage)) * self.par.tp * self.par.data
+        return (
+            (self.place.index(stage) - self.place.index(self.stage)) * self.par.tp * self.par.data
+        )
 
     def _tag(self, micro_batch: int, chunk: int, backward: int) -> int:
         """Unique by micro-batch, chunk that the data belong to, and direction."""
         return (micro_batch * self.place.chunks + chunk) * 2 + backward
 
     def _neighbour(self, each: Pass, entry: int, comes: bool) -> tuple[int, int]:
-        """Ranks to the stage that what enters part `entry` (the gradients of what entered it) comes from or goes to,
-        and the chunk there."""
+        """Ranks to the stage that what enters part `entry` (the gradients of what entered it) comes
+        from or goes to, and the chunk there."""
         backward = each.kind != "F"
         there = entry if comes is backward else entry - 1
         stage, chunk = self.place.at(there, self.stage, each.chunk)
@@ -215,7 +223,9 @@ class Builder:
         if self.par.shards == 3:
             name = f"{each.micro_batch}.{what}.{unit.name}"
             with self.program.layer(unit.name):
-                self.parameters[unit.name] = self._gather(name, unit.weights, self.stream.after, unit.width)
+                self.parameters[unit.name] = self._gather(
+                    name, unit.weights, self.stream.after, unit.width
+                )
 
     def _wait_parameters(self, unit: Unit) -> None:
         for node in self.parameters.pop(unit.name, []):
@@ -226,7 +236,9 @@ class Builder:
         if self.par.offload == "parameters":
             return [self._load(f"{name}.parameters", part, after) for part in parts]
         return [
-            self._chained(f"{name}.parameters.{group}", after, "all_gather", -(-count // size) * width, group)
+            self._chained(
+                f"{name}.parameters.{group}", after, "all_gather", -(-count // size) * width, group
+            )
             for group, size, count in parts
             if size > 1
         ]
@@ -237,24 +249,32 @@ class Builder:
             return [
                 node
                 for width in sorted({unit.width for unit in units}, reverse=True)
-                for node in self._gather(name, _total(unit for unit in units if unit.width == width), after, width)
+                for node in self._gather(
+                    name, _total(unit for unit in units if unit.width == width), after, width
+                )
             ]
         width, several = self.par.bytes.weight, zero.several(self.par)
         return [
-            self._chained(f"{name}.parameters.{group}.{owner}", after, "broadcast", held * width, group, owner)
-            for group, owner, held in zero.merged([piece for unit in units for piece in self.pieces[unit.name]])
+            self._chained(
+                f"{name}.parameters.{group}.{owner}", after, "broadcast", held * width, group, owner
+            )
+            for group, owner, held in zero.merged(
+                [piece for unit in units for piece in self.pieces[unit.name]]
+            )
             if group in several
         ]
 
     def _reduce(self, unit: Unit, each: Pass) -> None:
-        """Reduces a unit's gradients once they are complete, or in every micro-batch where none are kept whole."""
+        """Reduces a unit's gradients once they are complete, or in every micro-batch where none are
+        kept whole."""
         last = each.micro_batch == self.par.last_micro_batch
         if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
             with self.program.layer(unit.name):
                 self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights, last)
 
     def _load(self, name: str, part: zero.Part, after: Sequence[int]) -> int:
-        """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by the ranks."""
+        """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by
+        the ranks."""
         group, size, count = part
         width, load = self.par.bytes.weight, f"{name}.load.{group}"
         shard = -(-count // size) * width
@@ -263,7 +283,11 @@ class Builder:
             reach, amount = ("in_switch", shard) if group == "dp" else ("remote", count * width)
             return self.program.memory(load, after, amount, reach=reach)
         node = self.program.memory(load, after, shard)
-        return node if size == 1 else self._chained(f"{name}.{group}", [node], "all_gather", shard, group)
+        return (
+            node
+            if size == 1
+            else self._chained(f"{name}.{group}", [node], "all_gather", shard, group)
+        )
 
     def _store(self, name: str, part: zero.Part, last: bool) -> None:
         """Brings a unit's gradients to memory outside, reduced on the way."""
@@ -271,7 +295,9 @@ class Builder:
         width, store = self.par.gradient_bytes, f"{name}.store.{group}"
         shard = -(-count // size) * width
         if self.par.in_switch and group == "dp":
-            node = self.program.memory(store, self.stream.after, shard, store=True, reach="in_switch")
+            node = self.program.memory(
+                store, self.stream.after, shard, store=True, reach="in_switch"
+            )
         else:
             node = self.program.memory(store, self._scattered(name, part, last), shard, store=True)
         self.stored.append(node)
@@ -291,14 +317,19 @@ class Builder:
                 self._scattered(f"{name}.gradients", part, last)
 
     def _scattered(self, name: str, part: zero.Part, last: bool) -> Sequence[int]:
-        """Reduces gradients to shards, the last micro-batch's over their replicas too; what to wait for."""
+        """Reduces gradients to shards, the last micro-batch's over their replicas too; what to wait
+        for."""
         group, ranks, count = part
         width, ready = self.par.gradient_bytes, self.stream.after
         if ranks > 1:
             ready = [self._in_buckets(f"{name}.{group}", "reduce_scatter", count * width, group)]
         if last and self.par.replicas > 1:
             shard = -(-count // ranks) * width
-            ready = [self._chained(f"{name}.{group}.{zero.REPLICAS}", ready, "all_reduce", shard, zero.REPLICAS)]
+            ready = [
+                self._chained(
+                    f"{name}.{group}.{zero.REPLICAS}", ready, "all_reduce", shard, zero.REPLICAS
+                )
+            ]
         return ready
 
     def _in_buckets(self, name: str, kind: str, size: int, group: str) -> int:
@@ -311,7 +342,9 @@ class Builder:
             node = self._chained(each, self.stream.after, kind, part, group)
         return node
 
-    def _chained(self, name: str, after: Sequence[int], kind: str, size: int, group: str, root: int = 0) -> int:
+    def _chained(
+        self, name: str, after: Sequence[int], kind: str, size: int, group: str, root: int = 0
+    ) -> int:
         before = self.chain.get(group, [])
         node = self.program.collective(name, [*after, *before], kind, size, group, root=root)
         self.chain[group] = [node]
@@ -341,7 +374,9 @@ class Builder:
         tensors = sum(len(unit.tensors.dense) + len(unit.tensors.expert) for unit in units)
         took = round(1e6 * self.par.unflatten_us * tensors * self.par.shard_ranks)
         if took and after:
-            self.stream.wait(self.program.compute("step.unflatten", after, duration_ps=took, host=True))
+            self.stream.wait(
+                self.program.compute("step.unflatten", after, duration_ps=took, host=True)
+            )
 
     def _optimize(self, name: str, count: int) -> None:
         par = self.par
@@ -362,8 +397,8 @@ class Builder:
                 self.program.memory(f"step.{unit.name}.store", self.stream.after, goes, store=True)
 
     def _exchange_shared(self) -> None:
-        """The first stage and those with a copy of the embedding add up their gradients of it: each sends its own to
-        the other."""
+        """The first stage and those with a copy of the embedding add up their gradients of it: each
+        sends its own to the other."""
         par, copies = self.par, self.plan.sharing
         count = head_weights(self.model, par.tp)
         cut = par.shard_ranks if par.shards and not par.whole_tensors else 1
@@ -374,7 +409,9 @@ class Builder:
             suffix = f".{other}" if self.stage == 0 and len(copies) > 1 else ""
             peer = self._offset(other)
             self.program.send(f"step.send_embedding_grad{suffix}", ready, peer, size, tag)
-            self.stream.wait(self.program.recv(f"step.receive_embedding_grad{suffix}", ready, peer, size, tag))
+            self.stream.wait(
+                self.program.recv(f"step.receive_embedding_grad{suffix}", ready, peer, size, tag)
+            )
 
 
 def _total(units: Iterable[Unit]) -> Weights:
@@ -385,11 +422,17 @@ def _total(units: Iterable[Unit]) -> Weights:
 def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
     chunks = plan.stages[stage]
-    shapes = tuple(tuple((unit.name, id(unit.scripts), unit.weights) for unit in chunk.units) for chunk in chunks)
+    shapes = tuple(
+        tuple((unit.name, id(unit.scripts), unit.weights) for unit in chunk.units)
+        for chunk in chunks
+    )
     place, layout = plan.place, plan.layout
     # Where messages go, how large they are, and whether there are any.
     around = tuple(
-        (place.index(place.at(entry - ahead, stage, chunk)[0]) - place.index(stage), layout.carried(entry))
+        (
+            place.index(place.at(entry - ahead, stage, chunk)[0]) - place.index(stage),
+            layout.carried(entry),
+        )
         if 0 < entry < place.parts
         else None
         for chunk in range(place.chunks)
@@ -400,7 +443,8 @@ def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object,
 
 
 def rings(par: Parallelism) -> list[Ring]:
-    """Where the neighbours of each context-parallel rank are, if it sends to them: the last's next is the first."""
+    """Where the neighbours of each context-parallel rank are, if it sends to them: the last's next
+    is the first."""
     if par.cp == 1 or par.cp_comm_type != "p2p":
         return [Ring(0, 0)]
     round_ = (par.cp - 1) * par.tp

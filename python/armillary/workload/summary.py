@@ -1,4 +1,5 @@
-"""What a generated workload amounts to: parameters, floating-point operations, volumes, memory. Data only."""
+"""What a generated workload amounts to: parameters, floating-point operations, volumes, memory.
+Data only."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _HELP = "the summary that armillary workload or import wrote, or none"
 
 @dataclass(frozen=True)
 class Volume:
-    """What one rank hands to the collectives of one kind on one group in a step (`kind` is `send` for messages).
+    """What one rank hands to the collectives of one kind on one group in a step (`kind` is `send`
+    for messages).
 
     `bytes` is the sum of the input buffers (of one NPU's contributions for all_gather and gather).
     """
@@ -59,10 +61,10 @@ class RankClass:
 class Summary:
     """A workload in numbers.
 
-    `batch` counts samples (sequences, images) a step, `tokens` those of its sequences (0 of other samples). `flops` are
-    the model's own floating-point operations of a step, all ranks together, `hardware_flops` those with recomputation.
-    `bubble` is the share of a step in which a pipeline stage has nothing to do, by the schedule's formula.
-    """
+    `batch` counts samples (sequences, images) a step, `tokens` those of its sequences (0 of other
+    samples). `flops` are the model's own floating-point operations of a step, all ranks together,
+    `hardware_flops` those with recomputation. `bubble` is the share of a step in which a pipeline
+    stage has nothing to do, by the schedule's formula."""
 
     model: str
     family: str
@@ -88,7 +90,8 @@ class Summary:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], file: str = "") -> Summary:
-        """The summary that `as_dict` made this of, read from `file`; fields of later versions are left out.
+        """The summary that `as_dict` made this of, read from `file`; fields of later versions are
+        left out.
 
         Raises `InputError` naming a field that is missing or does not fit.
         """
@@ -121,4 +124,6 @@ def _span(stem: str, numbers: Sequence[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return f"{stem}s " + ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return f"{stem}s " + ", ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs
+    )

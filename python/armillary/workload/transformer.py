@@ -1,9 +1,9 @@
-"""Decoder-only transformers: GPT, Llama and their like, trained with every parallelism of `parallelism.py`.
+"""Decoder-only transformers: GPT, Llama and their like, trained with every parallelism of
+`parallelism.py`.
 
-Here: from a model and its parallelism to a workload with its summary. Not here: the parts, which are in
-`architecture.py` (counts), `layer.py` (what a layer does), `schedule.py` (pipelines), `stage.py` (a stage's program)
-and `memory.py`.
-"""
+Here: from a model and its parallelism to a workload with its summary. Not here: the parts, which
+are in `architecture.py` (counts), `layer.py` (what a layer does), `schedule.py` (pipelines),
+`stage.py` (a stage's program) and `memory.py`."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from .zero import REPLICAS
 
 @takes_options(*EXPERT_OPTIONS)
 def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> Workload:
-    """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face `config.json`.
+    """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face
+    `config.json`.
 
-    `transformer("gpt3-175b", tp=16, dp=64)`. The options are the fields of `Parallelism`. There are tp x cp x dp x pp
-    ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with the same weights), and with
-    `zero_group` `zero` (ranks that a shard is split over) and `replica` (those with the same shard). With
-    `overlap_passes` backward passes use groups of their own, `tp.backward` and so on. Under `dualpipe` stages come in
-    the order 0, pp - 1, 1, pp - 2 and so on. Raises `InputError` listing every problem.
-    """
+    `transformer("gpt3-175b", tp=16, dp=64)`. The options are the fields of `Parallelism`. There are
+    tp x cp x dp x pp ranks, tp fastest and pp slowest; groups are `tp`, `cp`, `dp` (all ranks with
+    the same weights), and with `zero_group` `zero` (ranks that a shard is split over) and `replica`
+    (those with the same shard). With `overlap_passes` backward passes use groups of their own,
+    `tp.backward` and so on. Under `dualpipe` stages come in the order 0, pp - 1, 1, pp - 2 and so
+    on. Raises `InputError` listing every problem."""
     return generate(load_model(model), "transformer", options)
 
 
 def footprints(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> list[Memory]:
-    """What a rank of each pipeline stage holds at its peak, first stage first, bytes: the memory in the summary of
-    `transformer` or `moe` with these options, without making the workload.
+    """What a rank of each pipeline stage holds at its peak, first stage first, bytes: the memory in
+    the summary of `transformer` or `moe` with these options, without making the workload.
 
     Raises `InputError` listing every problem.
     """
@@ -55,7 +56,9 @@ def generate(model: Model, family: str, options: Options) -> Workload:
     """The workload of a decoder of `family`, with its summary."""
     if model.family != family:
         said = f"a model of the family {model.family!r}"
-        raise InputError([model.problem("family", said, f"{family}; armillary.workload.build takes any")])
+        raise InputError(
+            [model.problem("family", said, f"{family}; armillary.workload.build takes any")]
+        )
     shape = decoder(model)
     par = parallelism(shape, model.name, options)
     plan = Plan(Setting(shape, par))
@@ -66,7 +69,9 @@ def generate(model: Model, family: str, options: Options) -> Workload:
     groups = _GROUPS | {name + BACKWARD: along for name, along in _GROUPS.items()}
     groups = {name: along for name, along in groups.items() if name in used}
     by = (["cp"] if around > 1 else []) + ([MIRROR, "pp"] if par.both_ways else ["pp"])
-    groups = {name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()}
+    groups = {
+        name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()
+    }
     return Workload.mesh(model.name, _axes(par), groups, by, programs, summary, alike=around)
 
 
@@ -101,8 +106,8 @@ def _axes(par: Parallelism) -> list[tuple[str, int]]:
 
 
 def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
-    """A program for each stage, or for each context-parallel rank of each stage where these send to each other, and a
-    footprint for each stage; equal ones are shared."""
+    """A program for each stage, or for each context-parallel rank of each stage where these send to
+    each other, and a footprint for each stage; equal ones are shared."""
     known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
     programs, memories = [], []
     for stage in plan.place.stages:
@@ -110,7 +115,10 @@ def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
         key = program_key(plan, stage, passes)
         for ring in rings(plan.at.par):
             if (key, ring) not in known:
-                known[key, ring] = build_stage(plan, stage, passes, ring), plan.memory(stage, passes)
+                known[key, ring] = (
+                    build_stage(plan, stage, passes, ring),
+                    plan.memory(stage, passes),
+                )
             program, memory = known[key, ring]
             programs.append(program)
         memories.append(memory)
@@ -119,7 +127,9 @@ def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
 
 def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[Memory]) -> Summary:
     shape, par = plan.at.model, plan.at.par
-    flops = step_flops(shape, par.global_batch or 0, par.seq or 0, _repeated(par), par.modules, par.mtp)
+    flops = step_flops(
+        shape, par.global_batch or 0, par.seq or 0, _repeated(par), par.modules, par.mtp
+    )
     ranks = par.world // par.pp
     classes = [
         RankClass(f"stage {stage}", ranks, program.operations, program.volumes, memory)
@@ -134,7 +144,9 @@ def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[M
         batch=par.global_batch or 0,
         flops=flops.model,
         hardware_flops=flops.hardware,
-        bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes),
+        bubble=bubble_share(
+            par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes
+        ),
         classes=tuple(classes),
         notes=(*model.notes, *_notes(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
@@ -151,10 +163,14 @@ def _repeated(par: Parallelism) -> str:
 def _notes(plan: Plan) -> list[str]:
     """What was chosen for the caller, and options without effect."""
     shape, par = plan.at.model, plan.at.par
-    notes = [f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"]
+    notes = [
+        f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"
+    ]
     notes += _dealt(plan)
     if par.micro_batches < par.pp:
-        notes.append(f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once")
+        notes.append(
+            f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once"
+        )
     if shape.vocabulary % par.tp:
         notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
     if not shape.kv_rank and shape.kv < par.tp:
@@ -180,12 +196,18 @@ def _dealt(plan: Plan) -> list[str]:
     if par.layers_per_stage is not None or (par.partition == "cost" and par.pp > 1):
         notes.append(f"layers of each part: {shortened(plan.layout.layers)}")
     elif plan.at.model.layers % par.parts:
-        notes.append(f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a layer each")
+        notes.append(
+            f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a layer each"
+        )
     if par.mtp:
-        notes.append(f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of each token")
+        notes.append(
+            f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of each token"
+        )
     if par.ep_node is not None:
         visits = visited(plan.at)
-        notes.append(f"a token visits {visits.nodes:.2f} nodes and {visits.ranks:.2f} ranks with experts on average")
+        notes.append(
+            f"a token visits {visits.nodes:.2f} nodes and {visits.ranks:.2f} ranks with experts on average"
+        )
     return notes
 
 

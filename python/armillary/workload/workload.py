@@ -33,13 +33,15 @@ class Text:
 
 
 _GROUPS = "comm_group.json"
-"""Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the file."""
+"""Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the
+file."""
 _COMPACT = "workload.json"
 """What a directory that `Workload.write` wrote is read by."""
 
 
 class Workload:
-    """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share a program."""
+    """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share
+    a program."""
 
     def __init__(self, core: _core.Workload, name: str) -> None:
         self._core = core
@@ -59,16 +61,25 @@ class Workload:
     ) -> Workload:
         """Ranks as the points of a mesh, the first of `axes` (name, size) running fastest.
 
-        `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those axes, positions running
-        along the first one fastest. `programs[i]` is that of point `i` of the axes `by`; stages that do the same may
-        share one. With a `summary`, its classes are in the order of `programs`, each for `alike` of them that follow
-        each other, and tell their memory. `warnings` stand at the top of every report.
-        Raises `InputError` when this does not hold together.
-        """
+        `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those
+        axes, positions running along the first one fastest. `programs[i]` is that of point `i` of
+        the axes `by`; stages that do the same may share one. With a `summary`, its classes are in
+        the order of `programs`, each for `alike` of them that follow each other, and tell their
+        memory. `warnings` stand at the top of every report. Raises `InputError` when this does not
+        hold together."""
         footprints, text = _declared(summary, len(programs), alike)
         families = [(family, list(along)) for family, along in groups.items()]
         return cls(
-            _core.Workload.mesh(name, list(axes), families, list(by), list(programs), footprints, text, list(warnings)),
+            _core.Workload.mesh(
+                name,
+                list(axes),
+                families,
+                list(by),
+                list(programs),
+                footprints,
+                text,
+                list(warnings),
+            ),
             name,
         )
 
@@ -82,19 +93,26 @@ class Workload:
         summary: Summary | None = None,
         warnings: Sequence[str] = (),
     ) -> Workload:
-        """Ranks one by one: rank `r` runs `programs[ranks[r]]`; `groups` are the members by name, in ring order.
+        """Ranks one by one: rank `r` runs `programs[ranks[r]]`; `groups` are the members by name,
+        in ring order.
 
         Raises `InputError` when this does not hold together.
         """
         footprints, text = _declared(summary, len(programs))
         members = [(group, list(members)) for group, members in groups.items()]
         return cls(
-            _core.Workload.listed(name, list(programs), list(ranks), members, footprints, text, list(warnings)), name
+            _core.Workload.listed(
+                name, list(programs), list(ranks), members, footprints, text, list(warnings)
+            ),
+            name,
         )
 
     def made_of(self, model: str, options: Mapping[str, object]) -> Workload:
-        """The same workload; its reports say that it was made of `model` with `options`, which repeats their run."""
-        return Workload(self._core.made_of(json.dumps({"name": model, "options": options})), self.name)
+        """The same workload; its reports say that it was made of `model` with `options`, which
+        repeats their run."""
+        return Workload(
+            self._core.made_of(json.dumps({"name": model, "options": options})), self.name
+        )
 
     @property
     def ranks(self) -> int:
@@ -120,24 +138,38 @@ class Workload:
     def as_text(self, platform: Platform) -> Text:
         """As a text workload of ASTRA-sim 1.0 that takes on `platform` what this one takes there.
 
-        The time of each pass of a layer is rounded up to whole ns. Raises `InputError` with the first operation that
-        stands otherwise in every training loop a text can say, and where the platform has another number of NPUs.
-        """
+        The time of each pass of a layer is rounded up to whole ns. Raises `InputError` with the
+        first operation that stands otherwise in every training loop a text can say, and where the
+        platform has another number of NPUs."""
         text, passes, warnings = self._core.text(platform._core)
         return Text(text, passes, tuple(warnings))
 
-    def write(self, path: str | os.PathLike[str], format: Format = "compact", platform: Platform | None = None) -> None:
-        """Writes into the directory `path`: `workload.json` and one Chakra file a program, or (`chakra`) one a rank.
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        format: Format = "compact",
+        platform: Platform | None = None,
+    ) -> None:
+        """Writes into the directory `path`: `workload.json` and one Chakra file a program, or
+        (`chakra`) one a rank.
 
-        One trace a rank, `trace.<rank>.et` with `comm_group.json`, is what ASTRA-sim reads. `text` writes the file
-        `path` as ASTRA-sim 1.0 reads it, with the times on `platform`, which the other formats have no use for; see
-        `as_text`, which also says how often it runs. Raises `InputError`.
-        """
+        One trace a rank, `trace.<rank>.et` with `comm_group.json`, is what ASTRA-sim reads. `text`
+        writes the file `path` as ASTRA-sim 1.0 reads it, with the times on `platform`, which the
+        other formats have no use for; see `as_text`, which also says how often it runs. Raises
+        `InputError`."""
         if (format == "text") != (platform is not None):
             have = (
-                "no platform, whose times it would hold" if platform is None else "a platform, which it does not need"
+                "no platform, whose times it would hold"
+                if platform is None
+                else "a platform, which it does not need"
             )
-            raise InputError([Problem("", "platform", f"the format {format} is given {have}", "one for text only")])
+            raise InputError(
+                [
+                    Problem(
+                        "", "platform", f"the format {format} is given {have}", "one for text only"
+                    )
+                ]
+            )
         if platform is not None:
             files.write_text(path, self.as_text(platform).text)
         else:
@@ -157,14 +189,22 @@ def load(
     """Reads a workload from files; see `armillary.workload.load`, which takes models too."""
     name = os.fspath(path)
     if not 1 <= passes <= _MOST_PASSES:
-        raise InputError([Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")])
+        raise InputError(
+            [Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")]
+        )
     target = platform._core if platform else None
     beside = Path(name, _GROUPS)
     found = beside if groups is None and documents.is_file(beside) else groups
-    workload = Workload(_core.Workload.load(name, target, os.fspath(found) if found else None, passes), name)
+    workload = Workload(
+        _core.Workload.load(name, target, os.fspath(found) if found else None, passes), name
+    )
     text = workload._core.summary
     if text is not None:
-        _summary(text, workload.ranks, os.fspath(Path(name, _COMPACT)) if documents.is_folder(name) else name)
+        _summary(
+            text,
+            workload.ranks,
+            os.fspath(Path(name, _COMPACT)) if documents.is_folder(name) else name,
+        )
     return workload
 
 
@@ -174,7 +214,8 @@ def is_text(path: str | os.PathLike[str]) -> bool:
 
 
 def _summary(text: str, ranks: int, file: str) -> Summary:
-    """The summary that a workload of so many ranks came with. Raises `InputError` where it is none of such a one."""
+    """The summary that a workload of so many ranks came with. Raises `InputError` where it is none
+    of such a one."""
     summary = Summary.from_dict(documents.parse_json(text, file, "a summary"), file)
     if summary.ranks != ranks:
         message = f"is {summary.ranks}, but the workload has {ranks} ranks"
@@ -190,6 +231,8 @@ def _declared(
         return [], None
     memory = [entry.memory for entry in summary.classes]
     # The core tells only activations from what is held all along.
-    footprints = [(m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory]
+    footprints = [
+        (m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory
+    ]
     known = [footprint for footprint in footprints for _ in range(alike)]
     return known if len(known) == programs else [], json.dumps(summary.as_dict(), indent=2)

@@ -1,12 +1,12 @@
 """Over which ranks ZeRO cuts parameters, and which rank owns what.
 
-Here: groups and owners. Not here: the collectives (`stage.py`), bytes (`memory.py`).
-`n` = dp x cp ranks hold the same dense parameters, twice as many under DualPipe, and `n / ep` the same experts. A shard
-is split over `g` = `zero_group` neighbours of them (`g / ep` for experts), and `n / g` groups hold the same shards.
-Whole tensors are dealt largest first, each to the rank with the least so far.
-Sources: Zhang et al. 2022, MiCS (arXiv:2205.00119); Zhao et al. 2023, hybrid sharding (arXiv:2304.11277, section
-3.2.2); whole tensors: PyTorch's `ZeroRedundancyOptimizer`, InternLM/InternEvo (`solver/optimizer`).
-"""
+Here: groups and owners. Not here: the collectives (`stage.py`), bytes (`memory.py`). `n` = dp x cp
+ranks hold the same dense parameters, twice as many under DualPipe, and `n / ep` the same experts. A
+shard is split over `g` = `zero_group` neighbours of them (`g / ep` for experts), and `n / g` groups
+hold the same shards. Whole tensors are dealt largest first, each to the rank with the least so far.
+Sources: Zhang et al. 2022, MiCS (arXiv:2205.00119); Zhao et al. 2023, hybrid sharding
+(arXiv:2304.11277, section 3.2.2); whole tensors: PyTorch's `ZeroRedundancyOptimizer`,
+InternLM/InternEvo (`solver/optimizer`)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def pieces(units: Mapping[str, Tensors], par: Parallelism) -> dict[str, list[Pie
     """By unit, what its owners hold where whole tensors are dealt to ranks."""
     found: dict[str, list[Piece]] = {name: [] for name in units}
     for group, size, _ in sharded(Weights(1, 1), par):
-        named = [(name, held) for name, unit in units.items() for held in _tensors(unit, group, par)]
+        named = [
+            (name, held) for name, unit in units.items() for held in _tensors(unit, group, par)
+        ]
         for (name, held), owner in zip(named, deal([held for _, held in named], size), strict=True):
             found[name].append(Piece(group, owner, held))
     return {name: merged(each) for name, each in found.items()}
@@ -106,7 +108,8 @@ def merged(found: Sequence[Piece]) -> list[Piece]:
 
 
 def most(found: Sequence[Piece]) -> int:
-    """Parameters that the rank with most updates, of `merged` pieces: no rank has less of experts for it."""
+    """Parameters that the rank with most updates, of `merged` pieces: no rank has less of experts
+    for it."""
     largest: dict[str, int] = {}
     for piece in found:
         largest[piece.group] = max(largest.get(piece.group, 0), piece.held)

@@ -2,11 +2,10 @@
 
     python tests/golden/tools/convert.py CORPUS tests/golden/astra_sim
 
-CORPUS holds `index.json` (cases and what ASTRA-sim printed) and `cases/<id>/` (its inputs). What comes out has the
-parameters, the workload as programs and the expected numbers, one file for each family of cases; `tests/golden/README.md`
-describes the form. The traces are decoded here by hand, so that the data owes nothing to the reader it tests.
-Standard library only.
-"""
+CORPUS holds `index.json` (cases and what ASTRA-sim printed) and `cases/<id>/` (its inputs). What
+comes out has the parameters, the workload as programs and the expected numbers, one file for each
+family of cases; `tests/golden/README.md` describes the form. The traces are decoded here by hand,
+so that the data owes nothing to the reader it tests. Standard library only. """
 
 import itertools
 import json
@@ -187,7 +186,8 @@ def workload(case, folder):
 
 
 def expected(case):
-    """What the peer printed: {backend: [[ranks in a row, finish, exposed]]}, {backend: why there is nothing to compare}."""
+    """What the peer printed: {backend: [[ranks in a row, finish, exposed]]}, {backend: why there is
+    nothing to compare}."""
     numbers, nothing = {}, {}
     for backend, run in case["expected"].items():
         if run.get("rc") == 0 and run.get("all_finished"):

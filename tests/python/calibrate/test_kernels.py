@@ -1,4 +1,5 @@
-"""Kernels as people publish them become parameters of an NPU: those that made them, or that say what was measured."""
+"""Kernels as people publish them become parameters of an NPU: those that made them, or that say
+what was measured."""
 
 from __future__ import annotations
 
@@ -44,8 +45,11 @@ def published(folder: Path, gpu: str) -> tuple[Kernel, ...]:
 
 
 @pytest.mark.parametrize(("gpu", "preset", "settings"), MACHINES)
-def test_published_kernels_are_met(tmp_path: Path, gpu: str, preset: str, settings: dict[str, object]) -> None:
-    """Six shapes and four streams each, within 5 %, which peaks alone miss by half; memory as BabelStream has it."""
+def test_published_kernels_are_met(
+    tmp_path: Path, gpu: str, preset: str, settings: dict[str, object]
+) -> None:
+    """Six shapes and four streams each, within 5 %, which peaks alone miss by half; memory as
+    BabelStream has it."""
     kernels = published(tmp_path, gpu)
     fit = calibrate_kernels(preset, kernels, settings)
     assert len(fit.residuals) == 10
@@ -62,7 +66,9 @@ def test_published_kernels_are_met(tmp_path: Path, gpu: str, preset: str, settin
 
 
 @pytest.mark.parametrize(("gpu", "preset", "settings"), MACHINES)
-def test_large_shapes_left_out_are_told(tmp_path: Path, gpu: str, preset: str, settings: dict[str, object]) -> None:
+def test_large_shapes_left_out_are_told(
+    tmp_path: Path, gpu: str, preset: str, settings: dict[str, object]
+) -> None:
     """A shape of 8192 and more that the fit did not see is met within 15 %."""
     kernels = published(tmp_path, gpu)
     platform = arm.Platform.load(preset, settings)
@@ -91,7 +97,11 @@ KERNELS += [Kernel("", "copy", None, size, 1.0) for size in (2**26, 2**28, 2**30
 
 def test_parameters_that_made_times_are_found() -> None:
     tiles = {"units": 108, "fill": 150, "load": 24}
-    truth = {"npu.compute.efficiency.gemm": 0.83, "npu.compute.start": "5 us", "npu.compute.tiles": tiles}
+    truth = {
+        "npu.compute.efficiency.gemm": 0.83,
+        "npu.compute.start": "5 us",
+        "npu.compute.tiles": tiles,
+    }
     truth |= {f"npu.compute.memory_efficiency.{kind}": 0.8 for kind in STREAMS}
     kernels = made(truth, KERNELS)
     fit = calibrate_kernels("dgx-a100", kernels, BARE)
@@ -102,7 +112,10 @@ def test_parameters_that_made_times_are_found() -> None:
     assert found["efficiency.gemm"].fitted == pytest.approx(0.83, rel=0.05)
     assert all(each.low <= each.fitted <= each.high for each in found.values())
     # A time five times too long stands out and moves little.
-    odd = [replace(kernel, measured_us=kernel.measured_us * (5 if at == 4 else 1)) for at, kernel in enumerate(kernels)]
+    odd = [
+        replace(kernel, measured_us=kernel.measured_us * (5 if at == 4 else 1))
+        for at, kernel in enumerate(kernels)
+    ]
     again = calibrate_kernels("dgx-a100", odd, BARE)
     assert [r.kernel.what for r in again.residuals if r.outlier] == [KERNELS[4].what]
     after = [math.log(r.fitted_us / r.kernel.measured_us) for r in again.residuals if not r.outlier]
@@ -110,18 +123,26 @@ def test_parameters_that_made_times_are_found() -> None:
 
 
 def test_too_few_shapes_leave_what_the_platform_has() -> None:
-    fit = calibrate_kernels("dgx-a100", made({"npu.compute.efficiency.gemm": 0.7}, KERNELS[5:7]), BARE)
+    fit = calibrate_kernels(
+        "dgx-a100", made({"npu.compute.efficiency.gemm": 0.7}, KERNELS[5:7]), BARE
+    )
     (parameter,) = fit.parameters
     assert parameter.key == "npu.compute.efficiency.gemm"
     assert parameter.fitted == pytest.approx(0.7, rel=0.01)
     assert set(fit.settings) == {"npu.compute.efficiency.gemm"}
-    assert any("2 shapes tell 1 parameters; as they were: start, tiles.fill, tiles.load" in note for note in fit.open)
+    assert any(
+        "2 shapes tell 1 parameters; as they were: start, tiles.fill, tiles.load" in note
+        for note in fit.open
+    )
     assert any("no memory bandwidth was measured" in note for note in fit.open)
 
 
 def test_what_kernels_do_not_need_stays_as_it_was() -> None:
-    """Large multiplications tell one efficiency; where they end and how they load is not in them."""
-    shapes = [kernel for kernel in KERNELS if kernel.shape is not None and min(kernel.shape[1:4]) >= 4096]
+    """Large multiplications tell one efficiency; where they end and how they load is not in
+    them."""
+    shapes = [
+        kernel for kernel in KERNELS if kernel.shape is not None and min(kernel.shape[1:4]) >= 4096
+    ]
     kernels = made({"npu.compute.efficiency.gemm": 0.7}, [*shapes, *shapes, *shapes, *shapes])
     fit = calibrate_kernels("dgx-a100", kernels)
     same = {p.key.removeprefix("npu.compute.") for p in fit.parameters if p.fitted == p.given}
@@ -152,7 +173,9 @@ def test_memory_faster_than_the_platforms_is_doubted() -> None:
 
 
 def test_npus_whose_multiprocessors_nobody_told() -> None:
-    fit = calibrate_kernels("tpu-v6e-pod", [replace(kernel, measured_us=5000) for kernel in KERNELS[3:9]], BARE)
+    fit = calibrate_kernels(
+        "tpu-v6e-pod", [replace(kernel, measured_us=5000) for kernel in KERNELS[3:9]], BARE
+    )
     assert any("no tiles" in note and "npu.compute.tiles.units" in note for note in fit.open)
     assert not any("tiles" in key for key in fit.settings)
 
@@ -160,12 +183,26 @@ def test_npus_whose_multiprocessors_nobody_told() -> None:
 @pytest.mark.parametrize(
     ("settings", "kernel", "said"),
     [
-        ({"npu.compute": "recorded"}, KERNELS[0], r"npu.compute: recorded has nothing to fit to kernels"),
-        (BARE, Kernel("", "", (1, 64, 64, 64, 1), 0, 1.0), r"npu.compute.rates.fp8: .* 8 bits were measured"),
-        (BARE, Kernel("", "", (1, 64, 64, 64, 4), 0, 1.0), r"npu.compute.rates.fp32: .* 32 bits were measured"),
+        (
+            {"npu.compute": "recorded"},
+            KERNELS[0],
+            r"npu.compute: recorded has nothing to fit to kernels",
+        ),
+        (
+            BARE,
+            Kernel("", "", (1, 64, 64, 64, 1), 0, 1.0),
+            r"npu.compute.rates.fp8: .* 8 bits were measured",
+        ),
+        (
+            BARE,
+            Kernel("", "", (1, 64, 64, 64, 4), 0, 1.0),
+            r"npu.compute.rates.fp32: .* 32 bits were measured",
+        ),
     ],
 )
-def test_what_can_not_be_fitted_is_refused(settings: dict[str, object], kernel: Kernel, said: str) -> None:
+def test_what_can_not_be_fitted_is_refused(
+    settings: dict[str, object], kernel: Kernel, said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         calibrate_kernels("dgx-a100", [kernel], settings)
 
@@ -196,7 +233,9 @@ Triad       1700000.000 0.00047     0.00060     0.00050
         ('[{"op": "copy", "GBps": 1610}, {"op": "triad", "GBps": 1700}]', 2 * 2**28, 3 * 2**28),
     ],
 )
-def test_every_way_to_write_bandwidth_is_read(tmp_path: Path, text: str, copied: float, triad: float) -> None:
+def test_every_way_to_write_bandwidth_is_read(
+    tmp_path: Path, text: str, copied: float, triad: float
+) -> None:
     path = tmp_path / "memory"
     path.write_text(text)
     found = read_kernels(str(path))
@@ -216,7 +255,9 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         read_kernels(str(tmp_path / "nothing"))
 
 
-@pytest.mark.parametrize("text", ["", "hello\n", "a,b\n1,2\n", "{", "[1, 2]", "3", "# 8 Rank\n 1024 256 float sum\n"])
+@pytest.mark.parametrize(
+    "text", ["", "hello\n", "a,b\n1,2\n", "{", "[1, 2]", "3", "# 8 Rank\n 1024 256 float sum\n"]
+)
 def test_other_text_is_no_table_of_kernels(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x"
     path.write_text(text)
@@ -230,7 +271,15 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
         (2**20, 45.0), (2**24, 130.0), (2**28, 2000.0))]  # fmt: skip
     head = "".join(f"#  Rank {rank} Pid 1 on n device {rank}\n" for rank in range(8))
     (tmp_path / "all_reduce.log").write_text(head + "\n".join(lines) + "\n")
-    arguments = ("kernels.csv", "babel.txt", "all_reduce.log", "-p", "dgx-a100-80gb", "-o", "mine.yml")
+    arguments = (
+        "kernels.csv",
+        "babel.txt",
+        "all_reduce.log",
+        "-p",
+        "dgx-a100-80gb",
+        "-o",
+        "mine.yml",
+    )
     run = armillary("calibrate", *arguments, "--plot", "fit.svg", "--json", "-", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
@@ -244,7 +293,9 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
     assert 0 < compute["efficiency_millionths"]["gemm"] < 10**6
     memory = {parameter["key"]: parameter["fitted"] for parameter in result["parameters"]}
     fitted = round(memory["npu.compute.memory_efficiency"] * 10**6)
-    assert compute["memory_efficiency_millionths"]["normalization"] == pytest.approx(fitted, abs=100)
+    assert compute["memory_efficiency_millionths"]["normalization"] == pytest.approx(
+        fitted, abs=100
+    )
     assert (tmp_path / "fit.svg").read_text().startswith("<svg")
     shown = armillary("calibrate", "kernels.csv", "-p", "dgx-a100-80gb", cwd=tmp_path)
     assert shown.returncode == 0 and "8192 x 8192 x 8192, 16 bits" in shown.stdout
@@ -252,6 +303,8 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
 
 def test_a_kernel_alone_takes_what_a_step_of_it_takes() -> None:
     """The bench runs each kernel as the simulator would, without the host's launch."""
-    platform = arm.Platform.load("dgx-a100", {**BARE, "npu.compute.start": "3 us", "npu.launch": "100 us"})
+    platform = arm.Platform.load(
+        "dgx-a100", {**BARE, "npu.compute.start": "3 us", "npu.launch": "100 us"}
+    )
     (time,) = Bench((Kernel("", "copy", None, 1_555_000_000, 1.0),), platform, None).times({})
     assert time == pytest.approx(1003, abs=0.01)

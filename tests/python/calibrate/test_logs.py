@@ -17,19 +17,26 @@ LINE = "  1048576  262144  float  sum  -1  45.30  23.15  23.15  0  45.10  23.25 
 
 
 def test_words_of_other_lines_start_no_test(tmp_path: Path) -> None:
-    """NCCL's own log says "starting", too; and a test of what we don't know doesn't cost the others."""
+    """NCCL's own log says "starting", too; and a test of what we don't know doesn't cost the
+    others."""
     ranks = RANKS.format(0, "a") + RANKS.format(1, "a")
     first = "# Collective test starting: all_reduce_perf\na: NCCL INFO Bootstrap starting: root\n"
     path = tmp_path / "x.log"
-    path.write_text(f"{first}{ranks}{LINE}# Collective test starting: hypercube_perf\n{LINE}", encoding="utf-8")
+    path.write_text(
+        f"{first}{ranks}{LINE}# Collective test starting: hypercube_perf\n{LINE}", encoding="utf-8"
+    )
     log = read(str(path))
-    assert [(table.collective, table.ranks, table.hosts) for table in log.tables] == [("all_reduce", 2, 1)]
+    assert [(table.collective, table.ranks, table.hosts) for table in log.tables] == [
+        ("all_reduce", 2, 1)
+    ]
     assert log.skipped == 1
 
 
 def test_hosts_that_are_no_nodes_are_named(tmp_path: Path) -> None:
     path = tmp_path / "all_reduce.log"
-    path.write_text("".join(RANKS.format(rank, "ab"[rank // 4]) for rank in range(8)) + LINE, encoding="utf-8")
+    path.write_text(
+        "".join(RANKS.format(rank, "ab"[rank // 4]) for rank in range(8)) + LINE, encoding="utf-8"
+    )
     notes = calibrate("dgx-h100", read(str(path)).tables).notes()
     assert any("8 ranks ran on 2 hosts" in note for note in notes)
 
@@ -39,7 +46,8 @@ def test_a_machine_that_is_another_is_doubted(tmp_path: Path) -> None:
     ranks = "".join(RANKS.format(rank, "a") for rank in range(8))
     times = ((24, 100.0), (26, 9000.0), (28, 1000.0))
     lines = "".join(
-        f"  {2**n}  {2**n // 4}  float  sum  -1  {us:.2f}  {2**n / us / 1e3:.2f}  0.00  0\n" for n, us in times
+        f"  {2**n}  {2**n // 4}  float  sum  -1  {us:.2f}  {2**n / us / 1e3:.2f}  0.00  0\n"
+        for n, us in times
     )
     path = tmp_path / "all_reduce.log"
     path.write_text(ranks + lines, encoding="utf-8")
@@ -56,17 +64,19 @@ def read_text(folder: Path, name: str, text: str) -> Log:
 
 
 def test_times_in_ms_of_the_first_tests(tmp_path: Path) -> None:
-    """Up to NCCL 2.4: `bytes N type op time algbw busbw res`, in ms, several types and operations of one size."""
+    """Up to NCCL 2.4: `bytes N type op time algbw busbw res`, in ms, several types and operations
+    of one size."""
     head = "#   Device  0 ->  0 [0x0a] GeForce\n#   Device  1 ->  1 [0x09] GeForce\n"
-    head += (
-        "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res\n"
-    )
+    head += "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res\n"
     rows = (
         "     1048576       1048576    char     sum    0.210   4.99   4.99    0e+00    0.200   5.24   5.24    0e+00\n"
         "     1048576        262144     int    prod    0.200   5.24   5.24    0e+00    0.190   5.52   5.52    0e+00\n"
         "    10000000       2500000   float     sum    1.630   6.13   6.13      N/A    1.620   6.17   6.17      N/A\n"
     )
-    for text in (head + rows, rows.replace("    104", "#   104").replace("   100", "#  100") + head + rows):
+    for text in (
+        head + rows,
+        rows.replace("    104", "#   104").replace("   100", "#  100") + head + rows,
+    ):
         tables = read_text(tmp_path, "all_reduce.log", text).tables
         assert [size for size, _ in tables[-1].points] == [1048576, 1048576, 10_000_000]
         assert [us for _, us in tables[-1].points] == pytest.approx([200.0, 190.0, 1620.0])
@@ -76,7 +86,11 @@ def test_times_in_ms_of_the_first_tests(tmp_path: Path) -> None:
 def test_ms_are_told_without_a_head(tmp_path: Path) -> None:
     rows = "  10000000  10000000  char  sum  1.628  6.14  9.21  0e+00  1.932  5.18  7.77  0e+00\n"
     (table,) = read_text(tmp_path, "x.log", rows).tables
-    assert (table.collective, table.ranks, table.points) == ("all_reduce", 4, ((10_000_000, 1932.0),))
+    assert (table.collective, table.ranks, table.points) == (
+        "all_reduce",
+        4,
+        ((10_000_000, 1932.0),),
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,13 +116,17 @@ def test_columns_of_every_version(tmp_path: Path, row: str) -> None:
 def test_the_command_above_a_table_names_it(tmp_path: Path) -> None:
     row = "1048576 262144 float none -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0\n"
     text = f"+ mpirun -np 2 ./build/all_gather_perf -b 8\n{SECOND}{row}+ ./alltoall_perf_mpi -g 1\n{SECOND}{row}"
-    assert [table.collective for table in read_text(tmp_path, "x.log", text).tables] == ["all_gather", "all_to_all"]
+    assert [table.collective for table in read_text(tmp_path, "x.log", text).tables] == [
+        "all_gather",
+        "all_to_all",
+    ]
 
 
 def test_of_groups_that_ran_side_by_side_the_first_is_timed(tmp_path: Path) -> None:
     """NCCL_TESTS_SPLIT: four ranks in two groups, one on each host."""
     ranks = "".join(
-        f"#  Rank {rank:2d} Group {rank % 2:2d} Pid 1 on {'ab'[rank // 2]} device {rank % 2}\n" for rank in range(4)
+        f"#  Rank {rank:2d} Group {rank % 2:2d} Pid 1 on {'ab'[rank // 2]} device {rank % 2}\n"
+        for rank in range(4)
     )
     (table,) = read_text(tmp_path, "all_reduce.log", ranks + LINE).tables
     assert (table.ranks, table.hosts) == (2, 2)
@@ -120,19 +138,33 @@ def result(size: int, us: float, ratio: float) -> dict[str, object]:
     body = {"time": us, "alg_bw": rate, "bus_bw": rate * ratio, "nwrong": 0.0}
     slower = {"time": 1.1 * us, "alg_bw": rate / 1.1, "bus_bw": rate / 1.1 * ratio, "nwrong": 0.0}
     names = {"size": size, "count": size // 4, "type": "float", "redop": "none", "root": "    -1"}
-    return {**names, "out_of_place": slower, "in_place": body, "actual_iterations": 20, "experiment_name": "x"}
+    return {
+        **names,
+        "out_of_place": slower,
+        "in_place": body,
+        "actual_iterations": 20,
+        "experiment_name": "x",
+    }
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_json_of_nccl_tests(tmp_path: Path, whole: bool) -> None:
-    """Four processes of two GPUs, of which only the first is listed; also where the file was cut off."""
-    devices = [{"rank": 2 * at, "group": 0, "pid": 1, "hostname": f"n{at // 2}", "device": 0} for at in range(4)]
+    """Four processes of two GPUs, of which only the first is listed; also where the file was cut
+    off."""
+    devices = [
+        {"rank": 2 * at, "group": 0, "pid": 1, "hostname": f"n{at // 2}", "device": 0}
+        for at in range(4)
+    ]
     data = {
         "version": 2,
         "args": ["/opt/build/all_gather_perf", "-J", "x"],
         "env": ['A="results":[', "B={"],
         "config": {"nthreads": 1, "ngpus": 2, "devices": devices},
-        "results": [result(2**20, 50.0, 7 / 8), result(2**21, 80.0, 7 / 8), result(2**22, 1.0, 7 / 8)],
+        "results": [
+            result(2**20, 50.0, 7 / 8),
+            result(2**21, 80.0, 7 / 8),
+            result(2**22, 1.0, 7 / 8),
+        ],
     }
     text = json.dumps(data)
     log = read_text(tmp_path, "out.json", text if whole else text[: text.rindex("in_place")])
@@ -148,7 +180,15 @@ def rccl(inside: int, size: int, us: float, received: int = 0) -> dict[str, obje
     numbers = {"size": received or size, "type": "float", "redop": "sum", "inPlace": 1, "time": us}
     where = {"nodes": 1, "ranks": 2, "ranksPerNode": 2, "gpusPerRank": inside}
     name = "ReduceScatter" if received else "AllReduce"
-    return {"numCycle": 0, "name": name, **where, **numbers, "algBw": rate, "busBw": rate, "wrong": "0"}
+    return {
+        "numCycle": 0,
+        "name": name,
+        **where,
+        **numbers,
+        "algBw": rate,
+        "busBw": rate,
+        "wrong": "0",
+    }
 
 
 def test_json_of_rccl_tests(tmp_path: Path) -> None:
@@ -161,14 +201,23 @@ def test_json_of_rccl_tests(tmp_path: Path) -> None:
     ]
     for text in (json.dumps(rows), "\n".join(map(json.dumps, rows))):
         tables = read_text(tmp_path, "out.json", text).tables
-        assert [(table.collective, table.ranks) for table in tables] == [("all_reduce", 8), ("reduce_scatter", 8)]
-        assert [table.points for table in tables] == [((2**20, 40.0), (2**21, 70.0)), ((2**10, 9.0),)]
+        assert [(table.collective, table.ranks) for table in tables] == [
+            ("all_reduce", 8),
+            ("reduce_scatter", 8),
+        ]
+        assert [table.points for table in tables] == [
+            ((2**20, 40.0), (2**21, 70.0)),
+            ((2**10, 9.0),),
+        ]
 
 
 @pytest.mark.parametrize(
     ("head", "nodes"),
     [
-        ("collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, busbw, #wrong", True),
+        (
+            "collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, busbw, #wrong",
+            True,
+        ),
         (
             "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,time,algbw,busbw,#wrong",
             True,
@@ -181,7 +230,9 @@ def test_csv_of_rccl_tests(tmp_path: Path, head: str, nodes: bool) -> None:
     where = "2, 16, 8, 1" if nodes else "16"
     row = f'"AllReduce", {where}, 1048576, "float", "sum", 1, 100.0, 10.48576, 19.6608, "0"\n'
     text = head + "\n" + (f"0, {row}" if "Cycle" in head else row)
-    (table,) = read_text(tmp_path, "x.csv", text + text.splitlines()[1].replace("100.0", "7.0")).tables
+    (table,) = read_text(
+        tmp_path, "x.csv", text + text.splitlines()[1].replace("100.0", "7.0")
+    ).tables
     assert (table.collective, table.ranks, table.hosts) == ("all_reduce", 16, 2 if nodes else 0)
     assert table.points == ((1048576, 100.0),)
 
@@ -190,7 +241,11 @@ def test_csv_of_the_first_tests_is_in_ms(tmp_path: Path) -> None:
     head = "B,N,type,op,oop_time,oop_algbw,oop_busbw,oop_res,ip_time,ip_algbw,ip_busbw,ip_res\n"
     row = "10000000,2500000,float,sum,1.63,6.13,9.2,0.0,1.62,6.17,9.26,0.0\n"
     (table,) = read_text(tmp_path, "x.csv", head + row).tables
-    assert (table.collective, table.ranks, table.points) == ("all_reduce", 4, ((10_000_000, 1620.0),))
+    assert (table.collective, table.ranks, table.points) == (
+        "all_reduce",
+        4,
+        ((10_000_000, 1620.0),),
+    )
 
 
 @given(st.text(alphabet='0123456789 .e+-#{}[]":,rsultizeNaT\n<>stdou', max_size=400))
@@ -202,28 +257,47 @@ def test_nothing_that_a_file_holds_breaks_the_reader(text: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
 
-@given(st.sampled_from(("config", "args", "devices", "rank", "hostname", "size", "in_place", "time", "redop")), JSON)
+@given(
+    st.sampled_from(
+        ("config", "args", "devices", "rank", "hostname", "size", "in_place", "time", "redop")
+    ),
+    JSON,
+)
 def test_no_value_of_a_json_file_breaks_the_reader(key: str, value: object) -> None:
     """Any value where another is expected: the table without it, or none."""
 
     def broken(data: object) -> object:
         if isinstance(data, list):
             return [broken(each) for each in data]
-        return {k: value if k == key else broken(v) for k, v in data.items()} if isinstance(data, dict) else data
+        return (
+            {k: value if k == key else broken(v) for k, v in data.items()}
+            if isinstance(data, dict)
+            else data
+        )
 
-    config = {"nthreads": 1, "ngpus": 1, "devices": [{"rank": at, "hostname": "n0"} for at in range(8)]}
+    config = {
+        "nthreads": 1,
+        "ngpus": 1,
+        "devices": [{"rank": at, "hostname": "n0"} for at in range(8)],
+    }
     data = {"args": ["all_gather_perf"], "config": config, "results": [result(2**20, 50.0, 7 / 8)]}
     found = records.read(json.dumps(broken(data)), None)
     assert found is not None and len(found[0]) + found[1] == 1
 
 
 @pytest.mark.parametrize(
-    "text", ['{"results": [{"size": ' + "[" * 100_000, 'collective,algbw\n"AllReduce","' + "x" * 200_000 + '"\n']
+    "text",
+    [
+        '{"results": [{"size": ' + "[" * 100_000,
+        'collective,algbw\n"AllReduce","' + "x" * 200_000 + '"\n',
+    ],
 )
 def test_what_no_parser_takes_is_no_table(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="holds no table"):

@@ -19,16 +19,24 @@ SYSTEM = {
     "preferred-dataset-splits": 1,
     "collective-optimization": "localBWAware",
     "local-mem-bw": 1600,
-    **{f"{kind}-implementation": ["ring"] for kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")},
+    **{
+        f"{kind}-implementation": ["ring"]
+        for kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+    },
 }
-LINE = re.compile(r"\[workload\] \[info\] sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+) cycles\.")
+LINE = re.compile(
+    r"\[workload\] \[info\] sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+) cycles\."
+)
 
 
 @pytest.fixture
 def flags(tmp_path: Path) -> dict[str, str]:
-    """A ring of four, 50 GB/s (of 2^30 bytes), 500 ns; every rank computes 5 us and gathers 1 MiB from each."""
+    """A ring of four, 50 GB/s (of 2^30 bytes), 500 ns; every rank computes 5 us and gathers 1 MiB
+    from each."""
     (tmp_path / "system.json").write_text(json.dumps(SYSTEM))
-    (tmp_path / "network.yml").write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50.0]\nlatency: [500.0]\n")
+    (tmp_path / "network.yml").write_text(
+        "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50.0]\nlatency: [500.0]\n"
+    )
     (tmp_path / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
     step = [et.compute(0, 5), et.collective(1, 1 << 20, [0], et.ALL_GATHER)]
     et.write(tmp_path, [step] * 4)
@@ -45,11 +53,14 @@ def joined(flags: dict[str, str]) -> list[str]:
 
 
 def test_lines(flags: dict[str, str], armillary: Armillary) -> None:
-    """One all-gather chunk: e + 3 (d + e) with e = 10 ns, d = floor(500 + 2^20 / (50 * 2^30 / 1e9)) = 20031 ns."""
+    """One all-gather chunk: e + 3 (d + e) with e = 10 ns, d = floor(500 + 2^20 / (50 * 2^30 / 1e9))
+    = 20031 ns."""
     run = armillary("astra-sim", *joined(flags))
     assert run.returncode == 0, run.stderr
     exposed = 10 + 3 * (20031 + 10)
-    assert LINE.findall(run.stdout) == [(str(rank), str(5000 + exposed), str(exposed)) for rank in range(4)]
+    assert LINE.findall(run.stdout) == [
+        (str(rank), str(5000 + exposed), str(exposed)) for rank in range(4)
+    ]
 
 
 def test_both_forms_of_flags(flags: dict[str, str], armillary: Armillary) -> None:
@@ -58,7 +69,9 @@ def test_both_forms_of_flags(flags: dict[str, str], armillary: Armillary) -> Non
 
 
 @pytest.mark.parametrize("backend", ["analytical", "link"])
-def test_result_beside_the_lines(backend: str, flags: dict[str, str], armillary: Armillary, tmp_path: Path) -> None:
+def test_result_beside_the_lines(
+    backend: str, flags: dict[str, str], armillary: Armillary, tmp_path: Path
+) -> None:
     run = armillary("astra-sim", *joined(flags), "--backend", backend, "--json=out.json")
     assert len(LINE.findall(run.stdout)) == 4
     report = json.loads((tmp_path / "out.json").read_text())
@@ -76,7 +89,9 @@ def test_flags_without_effect_are_named(flags: dict[str, str], armillary: Armill
     assert "--comm-scale" in run.stderr
 
 
-@pytest.mark.parametrize("wrong", ["--no-such-flag=1", "--backend=magic", "--json", "--num-queues-per-dim=0", "stray"])
+@pytest.mark.parametrize(
+    "wrong", ["--no-such-flag=1", "--backend=magic", "--json", "--num-queues-per-dim=0", "stray"]
+)
 def test_wrong_flags(wrong: str, flags: dict[str, str], armillary: Armillary) -> None:
     run = armillary("astra-sim", *joined(flags), wrong)
     assert run.returncode == 2
@@ -92,7 +107,9 @@ def test_every_missing_file_is_named(armillary: Armillary) -> None:
         assert f"--{flag}-configuration" in run.stderr
 
 
-def test_unwritable_result_is_refused_beforehand(flags: dict[str, str], armillary: Armillary) -> None:
+def test_unwritable_result_is_refused_beforehand(
+    flags: dict[str, str], armillary: Armillary
+) -> None:
     run = armillary("astra-sim", *joined(flags), "--json=no/such/out.json")
     assert run.returncode == 2
     assert run.stdout == ""
@@ -100,9 +117,13 @@ def test_unwritable_result_is_refused_beforehand(flags: dict[str, str], armillar
 
 def test_reader_that_leaves_early(flags: dict[str, str], tmp_path: Path) -> None:
     """`| head -1` ends quietly."""
-    (tmp_path / "network.yml").write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50.0]\nlatency: [500.0]\n")
+    (tmp_path / "network.yml").write_text(
+        "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50.0]\nlatency: [500.0]\n"
+    )
     command = f"{sys.executable} -m armillary.cli astra-sim {' '.join(joined(flags))} | true"
-    run = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert run.stderr == ""
 
 

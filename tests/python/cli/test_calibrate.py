@@ -26,7 +26,9 @@ from armillary.errors import InputError
 from armillary.report import calibration
 from armillary.studies.sweeps import SEND, Sweep, sweeps
 
-HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8))
+HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(
+    f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8)
+)
 SIZES = [2**k for k in range(3, 34)]
 
 
@@ -56,13 +58,20 @@ def library(settings: dict[str, object]) -> Callable[[int], float]:
 @pytest.mark.parametrize("old", [False, True])
 def test_parameters_that_made_a_log_are_found(tmp_path: Path, old: bool) -> None:
     path = tmp_path / "all_reduce.log"
-    truth = {"library.start": "12 us", "library.node.efficiency": 0.7, "library.node.simple_start": "50 us"}
+    truth = {
+        "library.start": "12 us",
+        "library.node.efficiency": 0.7,
+        "library.node.simple_start": "50 us",
+    }
     path.write_text(log(library(truth), old))
     fit = calibrate("dgx-a100", read(str(path)).tables)
     found = {p.key: p for p in fit.parameters}
-    # The fill and the efficiency say the same of one number of ranks: together they are what was set.
+    # The fill and the efficiency say the same of one number of ranks: together they are what was
+    # set.
     ring = {k: found[f"library.node.{k}"].fitted for k in ("efficiency", "fill")}
-    assert ring["efficiency"] / (1 + ring["fill"] / 14) == pytest.approx(0.7 / (1 + 0.44 / 14), rel=0.02)
+    assert ring["efficiency"] / (1 + ring["fill"] / 14) == pytest.approx(
+        0.7 / (1 + 0.44 / 14), rel=0.02
+    )
     assert fit.error(lambda r: r.fitted_us) < 3
     assert fit.error(lambda r: r.fitted_us) < fit.error(lambda r: r.given_us) / 5
     assert not found["library.node.pair"].found
@@ -81,7 +90,11 @@ def test_outliers_are_named_and_move_little(tmp_path: Path) -> None:
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "all_reduce.log"
     good = log(library({}))
-    path.write_text(good + "garbage\n 1024 256 float sum -1 nan x\n 2048 512 float sum -1 10.0 99.0 1.0 0\n" + good)
+    path.write_text(
+        good
+        + "garbage\n 1024 256 float sum -1 nan x\n 2048 512 float sum -1 10.0 99.0 1.0 0\n"
+        + good
+    )
     found = read(str(path))
     assert found.skipped == 2
     assert [len(table.points) for table in found.tables] == [len(SIZES)] * 2
@@ -100,7 +113,8 @@ def test_what_nothing_tells_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_published_log_fits_and_predicts_other_sizes() -> None:
-    """Every other size of a measured DGX H100 held out (NVIDIA/dgxc-benchmarking): within 10, 8 and 3 percent."""
+    """Every other size of a measured DGX H100 held out (NVIDIA/dgxc-benchmarking): within 10, 8 and
+    3 percent."""
     from armillary.calibrate import Table
     from armillary.studies import v1
 
@@ -119,7 +133,17 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
 
 def test_the_verb_writes_a_platform_that_reads_back(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "all_reduce.log").write_text(log(library({"library.start": "12 us"})))
-    run = armillary("calibrate", "all_reduce.log", "-p", "dgx-a100", "-o", "mine.yml", "--json", "-", cwd=tmp_path)
+    run = armillary(
+        "calibrate",
+        "all_reduce.log",
+        "-p",
+        "dgx-a100",
+        "-o",
+        "mine.yml",
+        "--json",
+        "-",
+        cwd=tmp_path,
+    )
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
     assert result["schema"] == "armillary.calibration/1"
@@ -130,13 +154,16 @@ def test_the_verb_writes_a_platform_that_reads_back(armillary: Armillary, tmp_pa
 
 def test_a_platform_without_library_is_refused(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "all_reduce.log").write_text(log(library({})))
-    run = armillary("calibrate", "all_reduce.log", "-p", "paper-w-2d", "--set", "npus=8", cwd=tmp_path)
+    run = armillary(
+        "calibrate", "all_reduce.log", "-p", "paper-w-2d", "--set", "npus=8", cwd=tmp_path
+    )
     assert run.returncode == 2
     assert "has no library to calibrate" in run.stderr or "dimension" in run.stderr
 
 
 def test_what_the_model_leaves_becomes_corrections(tmp_path: Path) -> None:
-    """A bump that no parameter makes is predicted at its sizes and between them; elsewhere nothing changes."""
+    """A bump that no parameter makes is predicted at its sizes and between them; elsewhere nothing
+    changes."""
     path = tmp_path / "all_reduce.log"
     plain = library({})
     bump = range(2**20, 2**23 + 1)
@@ -148,13 +175,19 @@ def test_what_the_model_leaves_becomes_corrections(tmp_path: Path) -> None:
     for size in (2**10, 2**17, 2**26):
         assert after(size) / plain(size) == pytest.approx(1, rel=0.02)
     values = [(key.removeprefix("library."), value) for key, value in fit.values.items()]
-    bare = arm.Platform.load("dgx-a100", {"npus": 4})._core.library_times(values, "all_reduce", [2**21])
-    four = arm.Platform.load("dgx-a100", {**fit.settings, "npus": 4})._core.library_times([], "all_reduce", [2**21])
+    bare = arm.Platform.load("dgx-a100", {"npus": 4})._core.library_times(
+        values, "all_reduce", [2**21]
+    )
+    four = arm.Platform.load("dgx-a100", {**fit.settings, "npus": 4})._core.library_times(
+        [], "all_reduce", [2**21]
+    )
     assert four == pytest.approx(bare, rel=1e-3), "corrections are of 8 GPUs"
 
 
 def test_corrections_are_interpolated_as_the_simulator_does() -> None:
-    found = corrections.Correction("all_reduce", 8, 1, ((2**10, 2.0), (2**12, 0.5), (2**20, 1.5), (2**26, 1.1)))
+    found = corrections.Correction(
+        "all_reduce", 8, 1, ((2**10, 2.0), (2**12, 0.5), (2**20, 1.5), (2**26, 1.1))
+    )
     settings = {"library.corrections": f"[{found.setting()}]"}
     sizes = [8, 2**10, 1500, 2**12, 10**5, 2**20, 3 * 10**6, 10**7, 2**26, 2**30]
     with_, without = (arm.Platform.load("dgx-a100", each)._core for each in (settings, {}))
@@ -163,7 +196,9 @@ def test_corrections_are_interpolated_as_the_simulator_does() -> None:
     at = without.library_times([], "all_reduce", [size for size, _ in found.points])
     assert after is not None and before is not None and at is not None
     known = corrections.known(found.points, at)
-    expected = [corrections.corrected(known, size, time) for time, size in zip(before, sizes, strict=True)]
+    expected = [
+        corrections.corrected(known, size, time) for time, size in zip(before, sizes, strict=True)
+    ]
     assert after == pytest.approx(expected, rel=1e-6)
     assert after[1] > after[2] > after[3] < after[4] < after[5] < after[6] < after[7] < after[8]
 
@@ -172,13 +207,18 @@ FACTORS = st.lists(st.floats(0.3, 3), min_size=3, max_size=12)
 
 
 @given(FACTORS, st.lists(st.floats(1.0, 4.0), min_size=40, max_size=40))
-def test_more_bytes_take_less_only_where_measured(factors: list[float], growth: list[float]) -> None:
-    """Of a model that grows, whatever the factors: between two known sizes times go from the one to the other."""
+def test_more_bytes_take_less_only_where_measured(
+    factors: list[float], growth: list[float]
+) -> None:
+    """Of a model that grows, whatever the factors: between two known sizes times go from the one to
+    the other."""
     model = [float(value) for value in itertools.accumulate(growth, operator.mul)]
     points = [(4**at, factor) for at, factor in enumerate(factors)]
     known = corrections.known(points, model[: 3 * len(points) : 3])
     for low, high, first in zip(known, known[1:], range(0, 99, 3), strict=False):
-        between = [corrections.corrected(known, low.size * 2 + at, model[first + 1 + at]) for at in (0, 1)]
+        between = [
+            corrections.corrected(known, low.size * 2 + at, model[first + 1 + at]) for at in (0, 1)
+        ]
         path = [low.us, *between, high.us] if low.size > 1 else [low.us, between[0], high.us]
         assert path == pytest.approx(sorted(path, reverse=high.us < low.us), rel=1e-9)
 
@@ -195,7 +235,8 @@ def test_an_unknown_parameter_is_refused() -> None:
 
 
 def test_sizes_left_out_are_predicted_without_them(tmp_path: Path) -> None:
-    """A bump of a single size is in the fitted time's corrections, and not in what is said of it without it."""
+    """A bump of a single size is in the fitted time's corrections, and not in what is said of it
+    without it."""
     path = tmp_path / "all_reduce.log"
     plain = library({})
     path.write_text(log(lambda size: plain(size) * (1.1 if size == 2**22 else 1)))
@@ -206,7 +247,8 @@ def test_sizes_left_out_are_predicted_without_them(tmp_path: Path) -> None:
 
 
 def test_what_only_together_is_told_is_not_told_alone(tmp_path: Path) -> None:
-    """One number of ranks: efficiency and fill make one bandwidth; of the two together it is as sharp as ever."""
+    """One number of ranks: efficiency and fill make one bandwidth; of the two together it is as
+    sharp as ever."""
     path = tmp_path / "all_reduce.log"
     path.write_text(log(library({"library.start": "12 us"})))
     (measured,) = cases("dgx-a100", read(str(path)).tables, {})
@@ -226,7 +268,11 @@ def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
 
     def determinant(of: list[list[float]]) -> float:
         minors = ([row[:at] + row[at + 1 :] for row in of[1:]] for at in range(len(of)))
-        return sum((-1) ** at * of[0][at] * determinant(minor) for at, minor in enumerate(minors)) if of else 1.0
+        return (
+            sum((-1) ** at * of[0][at] * determinant(minor) for at, minor in enumerate(minors))
+            if of
+            else 1.0
+        )
 
     for at, value in enumerate(inverse_diagonal(matrix)):
         minor = [row[:at] + row[at + 1 :] for row in matrix[:at] + matrix[at + 1 :]]
@@ -234,7 +280,8 @@ def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
 
 
 class Valleys:
-    """Three all-reduces of rings or trees, whichever are faster, and one of rings: rings reach 0.73, trees less."""
+    """Three all-reduces of rings or trees, whichever are faster, and one of rings: rings reach
+    0.73, trees less."""
 
     measured = (1 / 0.73,) * 4
 
@@ -244,7 +291,8 @@ class Valleys:
 
 
 def test_a_better_valley_is_found_behind_a_ridge() -> None:
-    """From slow rings single steps lead to fast trees, and the last measurement is missed by a third."""
+    """From slow rings single steps lead to fast trees, and the last measurement is missed by a
+    third."""
     search = Search([Valleys()], {"ring": 0.5, "tree": 0.9})
     assert search.error(search.descend(["ring", "tree"])) > 0.05
     found = search.explore(["ring", "tree"])
@@ -252,10 +300,21 @@ def test_a_better_valley_is_found_behind_a_ridge() -> None:
 
 
 def test_what_moved_without_being_told_is_shown() -> None:
-    """A value without an interval is a guess that the platform holds all the same; what stayed has no line."""
+    """A value without an interval is a guess that the platform holds all the same; what stayed has
+    no line."""
     entry = {"unit": "us", "given": 2.0, "low": None, "high": None, "found": False}
-    parameters = [{**entry, "key": "library.start", "fitted": 3.0}, {**entry, "key": "library.send", "fitted": 2.0}]
-    found = {"platform": "p", "parameters": parameters, "points": [], "curves": [], "kernels": [], "notes": []}
+    parameters = [
+        {**entry, "key": "library.start", "fitted": 3.0},
+        {**entry, "key": "library.send", "fitted": 2.0},
+    ]
+    found = {
+        "platform": "p",
+        "parameters": parameters,
+        "points": [],
+        "curves": [],
+        "kernels": [],
+        "notes": [],
+    }
     written = io.StringIO()
     calibration.show(found, Console(width=100, file=written))
     shown = [line.split() for line in written.getvalue().splitlines()]
@@ -274,28 +333,36 @@ LARGE = 2**30
 
 
 def noisy(preset: str, seed: int, slower: float = 1.03, spread: float = 0.03) -> Table:
-    """Nine sizes of an all-reduce of 8 ranks: the preset's times, a little slower and with noise."""
+    """Nine sizes of an all-reduce of 8 ranks: the preset's times, a little slower and with
+    noise."""
     sizes = [2**k for k in (13, 16, 18, 20, 23, 26, 28, 30, 33)]
     times = arm.Platform.load(preset)._core.library_times([], "all_reduce", sizes)
     assert times is not None
     random = Random(seed)
-    points = [(size, us * slower * math.exp(random.gauss(0, spread))) for size, us in zip(sizes, times, strict=True)]
+    points = [
+        (size, us * slower * math.exp(random.gauss(0, spread)))
+        for size, us in zip(sizes, times, strict=True)
+    ]
     return Table("all_reduce.log", "all_reduce", 8, tuple(points))
 
 
 @pytest.mark.parametrize("seed", [1, 5, 6])
 def test_one_collective_leaves_the_bandwidth_of_others_alone(seed: int) -> None:
-    """On 8 H100 only small all-reduces are rings: their noise must not move what large all-gathers reach."""
+    """On 8 H100 only small all-reduces are rings: their noise must not move what large all-gathers
+    reach."""
     table = noisy("dgx-h100", seed)
     fit = calibrate("dgx-h100", [table])
     for curve in curves("dgx-h100", {}, fit, [table]):
         if not curve.measured:
             at = curve.bytes.index(LARGE)
-            assert curve.after_us[at] == pytest.approx(curve.before_us[at], rel=0.005), curve.collective
+            assert curve.after_us[at] == pytest.approx(curve.before_us[at], rel=0.005), (
+                curve.collective
+            )
 
 
 def test_what_all_collectives_share_moves_all_of_them(tmp_path: Path) -> None:
-    """A host that takes 12 us for each call, instead of 30, does so for calls that were not measured too."""
+    """A host that takes 12 us for each call, instead of 30, does so for calls that were not
+    measured too."""
     path = tmp_path / "all_reduce.log"
     path.write_text(log(library({"library.start": "12 us"})))
     tables = read(str(path)).tables
@@ -309,20 +376,29 @@ def test_what_all_collectives_share_moves_all_of_them(tmp_path: Path) -> None:
 
 
 def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
-    """Other collectives, on machines whose all-reduces were published too. The presets were fitted to both."""
+    """Other collectives, on machines whose all-reduces were published too. The presets were fitted
+    to both."""
     errors: dict[str, list[float]] = {"before": [], "after": []}
     for machine in published_machines():
-        reduced = [Table(s.name, s.collective, s.gpus, s.points) for s in machine if s.collective == "all_reduce"]
+        reduced = [
+            Table(s.name, s.collective, s.gpus, s.points)
+            for s in machine
+            if s.collective == "all_reduce"
+        ]
         others = [s for s in machine if s.collective != "all_reduce"]
         fit = calibrate(machine[0].preset, reduced, dict(machine[0].settings))
         for sweep in others:
             (case,) = cases(
-                sweep.preset, [Table(sweep.name, sweep.collective, sweep.gpus, sweep.points)], dict(sweep.settings)
+                sweep.preset,
+                [Table(sweep.name, sweep.collective, sweep.gpus, sweep.points)],
+                dict(sweep.settings),
             )
             known = parameters(case.platform)
             after = case.times({key: value for key, value in fit.values.items() if key in known})
             for which, times in (("before", case.times_before()), ("after", after)):
-                logs = [abs(math.log(ours / us)) for ours, us in zip(times, case.measured, strict=True)]
+                logs = [
+                    abs(math.log(ours / us)) for ours, us in zip(times, case.measured, strict=True)
+                ]
                 errors[which].append(100 * math.expm1(sum(logs) / len(logs)))
     means = {which: sum(each) / len(each) for which, each in errors.items()}
     assert len(errors["after"]) >= 6
@@ -330,13 +406,20 @@ def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
 
 
 def published_machines() -> list[list[Sweep]]:
-    """Machines with all-reduces and other collectives; the many versions on Slingshot are left out for time."""
+    """Machines with all-reduces and other collectives; the many versions on Slingshot are left out
+    for time."""
     machines: dict[tuple[object, ...], list[Sweep]] = {}
     for sweep in sweeps():
         if sweep.fair and sweep.collective != SEND and not sweep.preset.startswith("polaris"):
             source = sweep.source.split("@")[0].split(" ")[0]
-            machines.setdefault((source, sweep.preset, sweep.settings, sweep.gpus), []).append(sweep)
-    return [found for found in machines.values() if {s.collective == "all_reduce" for s in found} == {True, False}]
+            machines.setdefault((source, sweep.preset, sweep.settings, sweep.gpus), []).append(
+                sweep
+            )
+    return [
+        found
+        for found in machines.values()
+        if {s.collective == "all_reduce" for s in found} == {True, False}
+    ]
 
 
 def test_corrections_of_other_collectives_are_carried_over(tmp_path: Path) -> None:
@@ -347,7 +430,10 @@ def test_corrections_of_other_collectives_are_carried_over(tmp_path: Path) -> No
     first.write_text(arm.Platform.load("dgx-a100", settings).to_yaml())
     fit = calibrate(str(first), [noisy("dgx-a100", 3)])
     again = arm.Platform.load(str(first), fit.settings)
-    assert {each["collective"] for each in again.describe()["library"]["corrections"]} == {"all_gather", "all_reduce"}
+    assert {each["collective"] for each in again.describe()["library"]["corrections"]} == {
+        "all_gather",
+        "all_reduce",
+    }
     wanted = [nccl.measured_bytes("all_gather", size, 8) for size, _ in gathered.points]
     times = again._core.library_times([], "all_gather", wanted)
     assert times == pytest.approx([us for _, us in gathered.points], rel=0.02)
@@ -358,18 +444,27 @@ def nccl_times(kind: str, slower: float) -> Table:
     wanted = [nccl.measured_bytes(kind, size, 8) for size in sizes]
     times = arm.Platform.load("dgx-a100")._core.library_times([], kind, wanted)
     assert times is not None
-    return Table("x.log", kind, 8, tuple((size, us * slower) for size, us in zip(sizes, times, strict=True)))
+    return Table(
+        "x.log", kind, 8, tuple((size, us * slower) for size, us in zip(sizes, times, strict=True))
+    )
 
 
 def test_the_page_shows_before_and_after(armillary: Armillary, tmp_path: Path) -> None:
     path, page, out = tmp_path / "all_reduce.log", tmp_path / "c.html", tmp_path / "c.json"
     path.write_text(log(library({"library.start": "12 us"})))
-    done = armillary("calibrate", str(path), "-p", "dgx-a100", "--report", str(page), "--json", str(out))
+    done = armillary(
+        "calibrate", str(path), "-p", "dgx-a100", "--report", str(page), "--json", str(out)
+    )
     assert "collectives without a measurement change by at most" in " ".join(done.stdout.split())
     found = json.loads(out.read_text())
     measured = [curve for curve in found["curves"] if curve["measured"]]
     assert [curve["collective"] for curve in measured] == ["all_reduce"]
     assert len(measured[0]["bytes"]) > len(SIZES)
     text = page.read_text()
-    for words in ("Calibration of dgx-a100", "Collectives without a measurement", "bus bandwidth", "kept"):
+    for words in (
+        "Calibration of dgx-a100",
+        "Collectives without a measurement",
+        "bus bandwidth",
+        "kept",
+    ):
         assert words in text

@@ -23,7 +23,9 @@ def test_platform_alone(armillary: Armillary, tmp_path: Path) -> None:
 
 def test_problems_of_both_files(armillary: Armillary, tmp_path: Path) -> None:
     """One wrong file does not hide the other."""
-    (tmp_path / "bad.yml").write_text("topology: R(4)_SW(2)\nlinks: {bandwidth: -5 GB/s, latency: 7}\nshape: round\n")
+    (tmp_path / "bad.yml").write_text(
+        "topology: R(4)_SW(2)\nlinks: {bandwidth: -5 GB/s, latency: 7}\nshape: round\n"
+    )
     run = armillary("check", "no-such-trace", "-p", "bad.yml", "--json", "-")
     assert run.returncode == 2
     result = json.loads(run.stdout)
@@ -36,9 +38,12 @@ def test_problems_of_both_files(armillary: Armillary, tmp_path: Path) -> None:
 
 
 def test_what_the_run_would_refuse(armillary: Armillary, tmp_path: Path) -> None:
-    """An algorithm that can't be read, and one of more steps than fit: both at once, and in the words of `run`."""
+    """An algorithm that can't be read, and one of more steps than fit: both at once, and in the
+    words of `run`."""
     links = "links: {bandwidth: 50 GB/s, latency: 500 ns}\n"
-    (tmp_path / "big.yml").write_text(f"topology: R(5000)\n{links}collectives: {{all_reduce: {{custom: none.xml}}}}\n")
+    (tmp_path / "big.yml").write_text(
+        f"topology: R(5000)\n{links}collectives: {{all_reduce: {{custom: none.xml}}}}\n"
+    )
     all_to_all = 6
     et.write(tmp_path / "calls", [[et.collective(0, 64), et.collective(1, 64, kind=all_to_all)]])
     arguments = ("calls/trace.0.et", "-p", "big.yml", "--backend", "link")
@@ -85,17 +90,26 @@ def test_algorithms_that_a_platform_names_are_read(armillary: Armillary, tmp_pat
     (tmp_path / "there/algorithm.xml").write_text(ring_xml())
     assert armillary("check", "-p", "there/p.yml").returncode == 0
     # It starts from the platform's file in runs, too.
-    assert armillary("collective", "all_reduce", "-b", "1M", "-e", "1M", "-p", "there/p.yml").returncode == 0
+    assert (
+        armillary(
+            "collective", "all_reduce", "-b", "1M", "-e", "1M", "-p", "there/p.yml"
+        ).returncode
+        == 0
+    )
 
 
-def test_algorithms_beside_the_caller_are_found_as_before(armillary: Armillary, tmp_path: Path) -> None:
+def test_algorithms_beside_the_caller_are_found_as_before(
+    armillary: Armillary, tmp_path: Path
+) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there/p.yml").write_text(CUSTOM.replace("PATH", "algorithm.xml"))
     (tmp_path / "algorithm.xml").write_text(ring_xml())
     assert armillary("check", "-p", "there/p.yml").returncode == 0
 
 
-def test_algorithms_of_another_kind_or_beyond_their_buffer(armillary: Armillary, tmp_path: Path) -> None:
+def test_algorithms_of_another_kind_or_beyond_their_buffer(
+    armillary: Armillary, tmp_path: Path
+) -> None:
     (tmp_path / "p.yml").write_text(CUSTOM.replace("PATH", "a.xml"))
     (tmp_path / "a.xml").write_text(ring_xml("allgather"))
     run = armillary("check", "-p", "p.yml")
@@ -124,8 +138,14 @@ def test_files_of_others_are_not_repeated(armillary: Armillary, tmp_path: Path) 
     secret = "root:x:0:0:root:/root:/bin/bash\n"
     (tmp_path / "passwd").write_text(secret * 20)
     links = "topology: R(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n"
-    (tmp_path / "custom.yml").write_text(f"{links}collectives: {{all_reduce: {{custom: passwd}}}}\n")
-    for arguments in (("check", "-p", "custom.yml"), ("check", "-p", "passwd"), ("run", "passwd", "-p", "dgx-h100")):
+    (tmp_path / "custom.yml").write_text(
+        f"{links}collectives: {{all_reduce: {{custom: passwd}}}}\n"
+    )
+    for arguments in (
+        ("check", "-p", "custom.yml"),
+        ("check", "-p", "passwd"),
+        ("run", "passwd", "-p", "dgx-h100"),
+    ):
         run = armillary(*arguments)
         assert run.returncode == 2
         assert "root:x" not in run.stderr

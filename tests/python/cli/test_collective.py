@@ -17,7 +17,9 @@ RING = "topology: R(8)\nlinks: {bandwidth: 50 GB/s, latency: 1 us}\nscheduler: {
 
 def test_golden(armillary: Armillary, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     toy.platform(tmp_path)
-    run = armillary("collective", "all_reduce", "-b", "8", "-e", "8G", "-f", "8", "--platform", "toy.yml")
+    run = armillary(
+        "collective", "all_reduce", "-b", "8", "-e", "8G", "-f", "8", "--platform", "toy.yml"
+    )
     assert run.returncode == 0, run.stderr
     golden("collective.txt", run.stdout.replace(f" {version(run.stdout)}:", " VERSION:"))
 
@@ -27,9 +29,21 @@ def version(text: str) -> str:
 
 
 def test_a_ring_takes_what_the_formula_says(armillary: Armillary, tmp_path: Path) -> None:
-    """2(n-1) steps of latency + size / n / bandwidth; 8 ranks, 1 us, 50 GB/s, 80 MB: 14 * (1 us + 200 us) = 2814 us."""
+    """2(n-1) steps of latency + size / n / bandwidth; 8 ranks, 1 us, 50 GB/s, 80 MB: 14 * (1 us +
+    200 us) = 2814 us."""
     (tmp_path / "ring.yml").write_text(RING)
-    run = armillary("collective", "all_reduce", "-b", "80000000", "-e", "80000000", "-p", "ring.yml", "--json", "-")
+    run = armillary(
+        "collective",
+        "all_reduce",
+        "-b",
+        "80000000",
+        "-e",
+        "80000000",
+        "-p",
+        "ring.yml",
+        "--json",
+        "-",
+    )
     [row] = json.loads(run.stdout)["rows"]
     assert row["time_us"] == pytest.approx(2814, abs=0.01)
     assert row["algbw"] == pytest.approx(80e6 / 2814e-6 / 1e9)
@@ -39,7 +53,9 @@ def test_a_ring_takes_what_the_formula_says(armillary: Armillary, tmp_path: Path
 @pytest.mark.parametrize("kind", nccl.OPERATIONS)
 def test_every_collective(kind: str, armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "ring.yml").write_text(RING)
-    run = armillary("collective", kind, "-b", "1M", "-e", "2M", "-f", "2", "-p", "ring.yml", "--json", "-")
+    run = armillary(
+        "collective", kind, "-b", "1M", "-e", "2M", "-f", "2", "-p", "ring.yml", "--json", "-"
+    )
     assert run.returncode == 0, run.stderr
     small, large = json.loads(run.stdout)["rows"]
     assert (small["size"], large["size"]) == (2**20, 2**21)
@@ -49,7 +65,9 @@ def test_every_collective(kind: str, armillary: Armillary, tmp_path: Path) -> No
 
 def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "ring.yml").write_text(RING)
-    run = armillary("collective", "alltoall", "-b", "1M", "-e", "1M", "-p", "ring.yml", "--json", "out.json")
+    run = armillary(
+        "collective", "alltoall", "-b", "1M", "-e", "1M", "-p", "ring.yml", "--json", "out.json"
+    )
     assert "all_to_all" in run.stdout
     result = json.loads((tmp_path / "out.json").read_text())
     assert result["schema"] == "armillary.collective/1"
@@ -69,8 +87,12 @@ def test_a_library_hands_messages_to_the_rail(armillary: Armillary) -> None:
 
 
 def test_a_node_made_larger_is_told(armillary: Armillary) -> None:
-    run = armillary("collective", "all_reduce", "-p", "dgx-h100", "--npus", "64", "--json", "out.json")
-    assert run.stderr.startswith("warning: npus: 64 makes a single node of Switch(64) out of Switch(8)")
+    run = armillary(
+        "collective", "all_reduce", "-p", "dgx-h100", "--npus", "64", "--json", "out.json"
+    )
+    assert run.stderr.startswith(
+        "warning: npus: 64 makes a single node of Switch(64) out of Switch(8)"
+    )
     assert armillary("collective", "all_reduce", "-p", "dgx-h100", "--npus", "8").stderr == ""
 
 

@@ -1,4 +1,5 @@
-"""`armillary convert`, `--passes` and `--format text`: what a workload is in another form, and what is refused."""
+"""`armillary convert`, `--passes` and `--format text`: what a workload is in another form, and what
+is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +47,19 @@ def folder(tmp_path: Path) -> Path:
 def test_text_to_chakra_and_back(armillary: Armillary, folder: Path, form: str) -> None:
     """Both run alike, event for event, and the text that comes back is the same to the byte."""
     passes = ("--passes", "2")
-    done = armillary("convert", "model.txt", "-p", "p.yml", "-o", "out", "--format", form, *passes, "--json", "c.json")
+    done = armillary(
+        "convert",
+        "model.txt",
+        "-p",
+        "p.yml",
+        "-o",
+        "out",
+        "--format",
+        form,
+        *passes,
+        "--json",
+        "c.json",
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "c.json").read_text())["ranks"] == 8
     groups = ("--groups", "out/comm_group.json") if form == "chakra" else ()
@@ -64,12 +77,17 @@ def test_chakra_out_and_in(armillary: Armillary) -> None:
     example = ROOT / "examples/gpt-64"
     source = (str(example), "--groups", str(example / "comm_group.json"))
     platform = ("-p", str(example / "platform.yml"))
-    for arguments in ((*source, "-o", "compact"), ("compact", "-o", "chakra", "--format", "chakra")):
+    for arguments in (
+        (*source, "-o", "compact"),
+        ("compact", "-o", "chakra", "--format", "chakra"),
+    ):
         done = armillary("convert", *arguments)
         assert done.returncode == 0, done.stderr
     original = simulated(armillary, *source, *platform)
     assert simulated(armillary, "compact", *platform) == original
-    assert simulated(armillary, "chakra", "--groups", "chakra/comm_group.json", *platform) == original
+    assert (
+        simulated(armillary, "chakra", "--groups", "chakra/comm_group.json", *platform) == original
+    )
     # Two stages do different things, which no text can say.
     refused = armillary("convert", "compact", "-o", "x", "--format", "text", *platform)
     assert refused.returncode == 2
@@ -77,8 +95,12 @@ def test_chakra_out_and_in(armillary: Armillary) -> None:
 
 
 def test_passes(armillary: Armillary, folder: Path) -> None:
-    """Passes overlap only in the reductions of weight gradients, so three take nearly thrice as long."""
-    one, three = (simulated(armillary, "model.txt", "-p", "p.yml", "--passes", passes)[0] for passes in ("1", "3"))
+    """Passes overlap only in the reductions of weight gradients, so three take nearly thrice as
+    long."""
+    one, three = (
+        simulated(armillary, "model.txt", "-p", "p.yml", "--passes", passes)[0]
+        for passes in ("1", "3")
+    )
     assert 2.2 * one < three <= 3 * one
     platform = arm.Platform.load(folder / "p.yml")
     again = arm.simulate(arm.load(folder / "model.txt", platform, passes=3), platform)
@@ -90,24 +112,39 @@ def test_passes(armillary: Armillary, folder: Path) -> None:
 
 def test_a_generated_model_as_text_takes_the_same_step(armillary: Armillary, folder: Path) -> None:
     """Times that are whole ns are equal, and then the step is."""
-    made = ("workload", "resnet-50", "--dp", "4", "--local-batch", "1", "--passes", "2", "-p", "whole.yml")
+    made = (
+        "workload",
+        "resnet-50",
+        "--dp",
+        "4",
+        "--local-batch",
+        "1",
+        "--passes",
+        "2",
+        "-p",
+        "whole.yml",
+    )
     for more in (("-o", "r"), ("-o", "r.txt", "--format", "text")):
         done = armillary(*made, *more)
         assert done.returncode == 0, done.stderr
     lines = (folder / "r.txt").read_text().splitlines()
     assert lines[:2] == ["DATA", "54"]
-    # 112 x 112 x 64 outputs of 147 multiply-and-adds, and 2 tensors of 32-bit values for the normalisation.
+    # 112 x 112 x 64 outputs of 147 multiply-and-adds, and 2 tensors of 32-bit values for the
+    # normalisation.
     outputs = 112 * 112 * 64
     assert lines[2].split()[2] == str(2 * 147 * outputs + 2 * 4 * outputs)
     for backend in ("analytical", "link"):
         original = simulated(armillary, "r", "-p", "whole.yml", "--backend", backend)[0]
-        text = simulated(armillary, "r.txt", "-p", "whole.yml", "--passes", "2", "--backend", backend)[0]
+        text = simulated(
+            armillary, "r.txt", "-p", "whole.yml", "--passes", "2", "--backend", backend
+        )[0]
         assert original == text
 
 
 @pytest.mark.parametrize("scale", ["1", "3"])
 def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, scale: str) -> None:
-    # A layer is one computation of the text, and slowed as a whole where it starts beside communication.
+    # A layer is one computation of the text, and slowed as a whole where it starts beside
+    # communication.
     platform = arm.Platform.load("dgx-a100", {"npu.compute.scale": scale, "npu.compute.beside": 1})
     workload = arm.workload.cnn(dp=8, local_batch=4, passes=2)
     text = workload.as_text(platform)
@@ -115,7 +152,12 @@ def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, s
     assert (tmp_path / "r.txt").read_text() == text.text
     assert (text.passes, text.warnings) == (2, ())
     step = arm.simulate(workload, platform).step_time_ns
-    late = arm.simulate(arm.load(tmp_path / "r.txt", platform, passes=text.passes), platform).step_time_ns - step
+    late = (
+        arm.simulate(
+            arm.load(tmp_path / "r.txt", platform, passes=text.passes), platform
+        ).step_time_ns
+        - step
+    )
     print(f"step {step} ns, as text {late} ns later, bound {2 * 161} ns")
     assert 0 <= late <= 2 * (3 * 54 - 1)
 
@@ -131,11 +173,32 @@ def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, s
         (("convert", "out", "-o", "x", "--npus", "8"), "changes a platform, and none is given"),
         (("convert", "out", "-o", "x", "--format", "xml"), "allowed: compact, chakra, text"),
         (("convert", "out", "-o", "no/x", "--format", "text", "-p", "p.yml"), "can't be written"),
-        (("convert", "out", "-o", "x", "--format", "text", "-p", "whole.yml"), "has 8 ranks for a platform of 4 NPUs"),
-        (("workload", "llama-3-8b", "--tp", "4", "--dp", "2", "-o", "x", "--format", "text", "-p", "p.yml"), "further"),
+        (
+            ("convert", "out", "-o", "x", "--format", "text", "-p", "whole.yml"),
+            "has 8 ranks for a platform of 4 NPUs",
+        ),
+        (
+            (
+                "workload",
+                "llama-3-8b",
+                "--tp",
+                "4",
+                "--dp",
+                "2",
+                "-o",
+                "x",
+                "--format",
+                "text",
+                "-p",
+                "p.yml",
+            ),
+            "further",
+        ),
     ],
 )
-def test_bad_input(armillary: Armillary, folder: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input(
+    armillary: Armillary, folder: Path, arguments: tuple[str, ...], said: str
+) -> None:
     assert armillary("convert", "model.txt", "-p", "p.yml", "-o", "out").returncode == 0
     done = armillary(*arguments)
     assert done.returncode == 2, done.stdout

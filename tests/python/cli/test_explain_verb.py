@@ -16,7 +16,9 @@ def results(armillary: Armillary, tmp_path: Path) -> Path:
     """A run on both networks, beside its traces and platform."""
     toy.platform(tmp_path), toy.traces(tmp_path)
     for backend in ("analytical", "link"):
-        run = armillary("run", "traces", "-p", "toy.yml", "--backend", backend, "--json", f"{backend}.json")
+        run = armillary(
+            "run", "traces", "-p", "toy.yml", "--backend", backend, "--json", f"{backend}.json"
+        )
         assert run.returncode == 0, run.stderr
     return tmp_path
 
@@ -56,10 +58,15 @@ def test_compare(armillary: Armillary, results: Path) -> None:
     run = armillary("compare", "analytical.json", "link.json")
     same = armillary("compare", "link.json", "link.json")
     data = armillary("compare", "analytical.json", "link.json", "analytical.json", "--json", "-")
-    assert (run.returncode, same.returncode, data.returncode) == (0, 0, 0), run.stderr + same.stderr + data.stderr
+    assert (run.returncode, same.returncode, data.returncode) == (0, 0, 0), (
+        run.stderr + same.stderr + data.stderr
+    )
     assert run.stdout.startswith("link.json takes ")
     assert same.stdout.startswith("link.json takes as long as link.json")
-    assert [pair["name"] for pair in json.loads(data.stdout)["pairs"]] == ["link.json", "analytical.json"]
+    assert [pair["name"] for pair in json.loads(data.stdout)["pairs"]] == [
+        "link.json",
+        "analytical.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,12 @@ def test_a_page_on_standard_output_stands_there_alone(armillary: Armillary, resu
     printed = armillary("compare", "analytical.json", "link.json", "--report", "-").stdout
     assert printed.startswith("<!doctype html>")
     assert printed.endswith("</html>\n")
-    assert armillary("compare", "analytical.json", "link.json", "--report", "no/such/page.html").returncode == 2
+    assert (
+        armillary(
+            "compare", "analytical.json", "link.json", "--report", "no/such/page.html"
+        ).returncode
+        == 2
+    )
 
 
 def test_the_verdict_comes_first_and_can_be_left_short(armillary: Armillary, results: Path) -> None:
@@ -128,7 +140,9 @@ def test_the_verdict_comes_first_and_can_be_left_short(armillary: Armillary, res
         assert ("would help most" in page) is helps
 
 
-def test_the_page_is_the_same_from_the_run_and_from_its_result(armillary: Armillary, results: Path) -> None:
+def test_the_page_is_the_same_from_the_run_and_from_its_result(
+    armillary: Armillary, results: Path
+) -> None:
     options = ["-p", "toy.yml", "--json", "again.json", "--report", "run.html"]
     assert armillary("run", "traces", *options).returncode == 0
     assert armillary("report", "again.json", "-o", "read.html").returncode == 0

@@ -1,4 +1,5 @@
-"""What ends the command early: faults, full and closed streams, signals, names that would drive a terminal."""
+"""What ends the command early: faults, full and closed streams, signals, names that would drive a
+terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ import pytest
 import toy
 from conftest import Armillary
 
-COMMAND = shlex.join([sys.executable, "-c", "import sys, armillary_command; sys.exit(armillary_command.main())"])
+COMMAND = shlex.join(
+    [sys.executable, "-c", "import sys, armillary_command; sys.exit(armillary_command.main())"]
+)
 
 
 def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -57,7 +60,8 @@ def test_its_traceback_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"), [("raise MemoryError", "too large"), ("return presets()", "nested too deeply")]
+    ("fault", "said"),
+    [("raise MemoryError", "too large"), ("return presets()", "nested too deeply")],
 )
 def test_what_no_machine_holds_is_wrong_input(fault: str, said: str, tmp_path: Path) -> None:
     run = broken(fault, folder=tmp_path)
@@ -66,7 +70,16 @@ def test_what_no_machine_holds_is_wrong_input(fault: str, said: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "arguments", ["--help", "run --help", "--version", "platform list", "workload", "workload gpt3-175b", "study"]
+    "arguments",
+    [
+        "--help",
+        "run --help",
+        "--version",
+        "platform list",
+        "workload",
+        "workload gpt3-175b",
+        "study",
+    ],
 )
 def test_a_full_standard_output(arguments: str, tmp_path: Path) -> None:
     run = shell(f"run {arguments} > /dev/full", tmp_path)
@@ -74,7 +87,9 @@ def test_a_full_standard_output(arguments: str, tmp_path: Path) -> None:
     assert run.stderr == "error: No space left on device\n  in: standard output\n"
 
 
-@pytest.mark.parametrize("arguments", ["--help", "platform list", "run traces -p toy.yml --json x.json"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "platform list", "run traces -p toy.yml --json x.json"]
+)
 def test_a_closed_standard_output(arguments: str, tmp_path: Path) -> None:
     """Refused before the work, and no file is opened as descriptor 1 in its place."""
     toy.platform(tmp_path), toy.traces(tmp_path)
@@ -103,7 +118,8 @@ def test_a_reader_that_leaves(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0.05, 0.15, 0.3])
 def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
-    """Before Python reads the first line of ours, the signal is Python's; from then on it is one line."""
+    """Before Python reads the first line of ours, the signal is Python's; from then on it is one
+    line."""
     code = (
         "import armillary_command, signal, sys\n"
         "print('ready', flush=True)\n"
@@ -111,7 +127,11 @@ def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
         "sys.exit(armillary_command.main())"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
     ) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == "ready\n"
@@ -122,7 +142,9 @@ def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
     assert said == "\ninterrupted; no file was written\n"
 
 
-BIG = "topology: R(8)_R(8)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\nscheduler: {chunks: 4096}\n"
+BIG = (
+    "topology: R(8)_R(8)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\nscheduler: {chunks: 4096}\n"
+)
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -130,7 +152,19 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
     """Batch systems send SIGTERM, a closed terminal SIGHUP."""
     (tmp_path / "big.yml").write_text(BIG)
     made = subprocess.run(
-        [sys.executable, "-m", "armillary.cli", "workload", "gpt3-175b", "--tp", "8", "--dp", "8", "-o", "made"],
+        [
+            sys.executable,
+            "-m",
+            "armillary.cli",
+            "workload",
+            "gpt3-175b",
+            "--tp",
+            "8",
+            "--dp",
+            "8",
+            "-o",
+            "made",
+        ],
         cwd=tmp_path,
         capture_output=True,
         check=True,
@@ -140,7 +174,9 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
         "import sys, armillary_command; sys.argv = 'armillary run made -p big.yml --backend link --no-fold "
         "--timeline t.pftrace'.split(); sys.exit(armillary_command.main())"
     )
-    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as run:
         while run.poll() is None and not any(path.suffix == ".part" for path in tmp_path.iterdir()):
             time.sleep(0.05)
         assert run.poll() is None, "the run is too short to be stopped"
@@ -173,7 +209,9 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
     ],
     ids=" ".join,
 )
-def test_one_file_for_two_things(arguments: list[str], armillary: Armillary, tmp_path: Path) -> None:
+def test_one_file_for_two_things(
+    arguments: list[str], armillary: Armillary, tmp_path: Path
+) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
     for name in ("x", "m.yml"):
         (tmp_path / name).write_text("mine")
@@ -192,12 +230,20 @@ def test_one_file_for_two_things(arguments: list[str], armillary: Armillary, tmp
         (["run", "traces", "-p", "toy.yml", "--json", "/"], "can't be written"),
         (["run", "traces", "-p", "toy.yml", "--json", "toy.yml/x"], "can't be written"),
         (["run", "traces", "-p", "toy.yml", "--json", "x" * 300], "can't be written"),
-        (["run", "traces", "-p", "toy.yml", "--timeline", "t", "--ranks", "\u0663"], "names no ranks"),
-        (["run", "traces", "-p", "toy.yml", "--timeline", "t", "--ranks", "0-7:0"], "names no ranks"),
+        (
+            ["run", "traces", "-p", "toy.yml", "--timeline", "t", "--ranks", "\u0663"],
+            "names no ranks",
+        ),
+        (
+            ["run", "traces", "-p", "toy.yml", "--timeline", "t", "--ranks", "0-7:0"],
+            "names no ranks",
+        ),
     ],
     ids=lambda value: " ".join(value[-2:])[:20] if isinstance(value, list) else "",
 )
-def test_odd_paths_and_ranks(arguments: list[str], said: str, armillary: Armillary, tmp_path: Path) -> None:
+def test_odd_paths_and_ranks(
+    arguments: list[str], said: str, armillary: Armillary, tmp_path: Path
+) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
     run = armillary(*arguments)
     assert (run.returncode, said in run.stderr) == (2, True), run.stderr

@@ -15,7 +15,9 @@ def traces(directory: Path) -> list[Path]:
         trace = Recording(rank, 2)
         trace.step(1, 0, 100)
         trace.kernel("gemm", 1, 10, 40)
-        trace.kernel("ncclDevKernel_AllReduce", 20, 42, 80, stream=20, **nccl("allreduce", 1000, [0, 1]))
+        trace.kernel(
+            "ncclDevKernel_AllReduce", 20, 42, 80, stream=20, **nccl("allreduce", 1000, [0, 1])
+        )
         paths.append(trace.write(directory / f"rank{rank}.json"))
     return paths
 
@@ -28,7 +30,9 @@ def test_import_and_run(armillary: Armillary, tmp_path: Path) -> None:
     assert report["schema"] == "armillary.import/1"
     assert report["total"]["shares"] == {"device": 1.0, "launches": 1.0, "collectives": 1.0}
     platform = tmp_path / "p.yml"
-    platform.write_text("topology: Ring(2)\nlinks: [{bandwidth: 100 GB/s, latency: 1 us}]\n", encoding="utf-8")
+    platform.write_text(
+        "topology: Ring(2)\nlinks: [{bandwidth: 100 GB/s, latency: 1 us}]\n", encoding="utf-8"
+    )
     replay = armillary("run", "out", "-p", platform, "--set", "scheduler.replay_only=true")
     assert "100.0 us" in replay.stdout, replay.stderr
     assert str(tmp_path) not in replay.stdout
@@ -36,7 +40,18 @@ def test_import_and_run(armillary: Armillary, tmp_path: Path) -> None:
 
 
 def test_import_more_ranks_as_chakra(armillary: Armillary, tmp_path: Path) -> None:
-    run = armillary("import", *traces(tmp_path), "-o", "out", "--ranks", "4", "--format", "chakra", "--json", "-")
+    run = armillary(
+        "import",
+        *traces(tmp_path),
+        "-o",
+        "out",
+        "--ranks",
+        "4",
+        "--format",
+        "chakra",
+        "--json",
+        "-",
+    )
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["ranks"] == 4
     assert len(list((tmp_path / "out").glob("*.et"))) == 4

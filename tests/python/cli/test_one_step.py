@@ -37,7 +37,10 @@ def test_the_same_as_in_two_steps(armillary: Armillary, tmp_path: Path) -> None:
     armillary("workload", "llama-3-8b", *SMALL, "-o", "made")
     armillary("run", "made", "-p", "dgx-h100-16n", "--npus", "32", "--json", "two.json")
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
-    assert first["config"]["workload"]["model"] == {"name": "llama-3-8b", "options": {"tp": 8, "dp": 4}}
+    assert first["config"]["workload"]["model"] == {
+        "name": "llama-3-8b",
+        "options": {"tp": 8, "dp": 4},
+    }
     assert first["digest"] == second["digest"]
     assert first["step_time_ns"] == second["step_time_ns"]
 
@@ -100,9 +103,18 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         (["run", "llama-3-8b", "--tp", "x", "-p", "dgx-h100"], "a whole number"),
         (["run", "llama-3-8b", "--globl-batch", "8", "-p", "dgx-h100"], "--global-batch"),
         (["run", "llama-3-8b", "--tp", "3", "-p", "dgx-h100"], "32 heads don't divide by 3"),
-        (["run", "llama-3-8b", "--tp", "2", "-p", "dgx-h100-16n"], "can't be resized to the 2 ranks"),
-        (["run", "llama-3-8b", "--tp", "8", "-p", "dgx-h100-16n", "--npus", "16"], "--npus 8 resizes"),
-        (["run", "llama-3-8b", "--groups", "g.json", "-p", "dgx-h100"], "a model has groups of its own"),
+        (
+            ["run", "llama-3-8b", "--tp", "2", "-p", "dgx-h100-16n"],
+            "can't be resized to the 2 ranks",
+        ),
+        (
+            ["run", "llama-3-8b", "--tp", "8", "-p", "dgx-h100-16n", "--npus", "16"],
+            "--npus 8 resizes",
+        ),
+        (
+            ["run", "llama-3-8b", "--groups", "g.json", "-p", "dgx-h100"],
+            "a model has groups of its own",
+        ),
         (["run", "made", "-p", "dgx-h100-16n"], "--npus 64 resizes"),
         (["explain", "r.json", "--tp", "8"], "is for a workload"),
         (["explain", "llama-3-8b"], "-p P with it"),
@@ -137,7 +149,9 @@ def test_help_says_what_a_model_takes(armillary: Armillary) -> None:
     assert "--column-shards" not in said
 
 
-@pytest.mark.parametrize("model", ["llama-3-8b", "mixtral-8x7b", "resnet-50", "dlrm-hoti", "ispass-transformer"])
+@pytest.mark.parametrize(
+    "model", ["llama-3-8b", "mixtral-8x7b", "resnet-50", "dlrm-hoti", "ispass-transformer"]
+)
 def test_every_option_of_a_model_is_explained(model: str, armillary: Armillary) -> None:
     """In words for people who don't read Python."""
     said = armillary("workload", model, "--help").stdout
@@ -152,14 +166,19 @@ def test_every_option_of_a_model_is_explained(model: str, armillary: Armillary) 
 def test_no_option_of_a_model_means_something_else_on_a_verb(verb: Callable[..., None]) -> None:
     """`passes` is handed on to models that have it, `ranks` is what --npus says."""
     own = set(inspect.signature(verb).parameters)
-    assert {name for family in FAMILIES for name in families.options(family)} & own <= {"ranks", "passes"}
+    assert {name for family in FAMILIES for name in families.options(family)} & own <= {
+        "ranks",
+        "passes",
+    }
 
 
 def test_from_python() -> None:
     result = arm.simulate("llama-3-8b", "dgx-h100-16n", tp=8, dp=4)
     assert result.report["ranks"] == 32
     assert (
-        arm.simulate(arm.load("llama-3-8b", tp=8, dp=4), arm.Platform.load("dgx-h100-16n", npus=32)).report["digest"]
+        arm.simulate(
+            arm.load("llama-3-8b", tp=8, dp=4), arm.Platform.load("dgx-h100-16n", npus=32)
+        ).report["digest"]
         == (result.report["digest"])
     )
     with pytest.raises(arm.InputError, match="is no option of a run"):
@@ -185,7 +204,12 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
     toy.platform(tmp_path)
     result = arm.simulate(toy.traces(tmp_path), tmp_path / "toy.yml")
     assert result.rates is None
-    assert (result.mfu, result.hfu, result.tokens_per_s, result.samples_per_s) == (None, None, None, None)
+    assert (result.mfu, result.hfu, result.tokens_per_s, result.samples_per_s) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert repr(result).endswith("on toy, 8 ranks, step time 2.233 ms>")
 
 

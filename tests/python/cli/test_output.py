@@ -31,7 +31,12 @@ def test_exit_codes() -> None:
 
 def test_one_block_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     raised(
-        InputError([Problem("net.yml", "line 3", "-5 is negative", "above zero"), Problem("", "", "nothing to run")])
+        InputError(
+            [
+                Problem("net.yml", "line 3", "-5 is negative", "above zero"),
+                Problem("", "", "nothing to run"),
+            ]
+        )
     )
     assert capsys.readouterr().err == (
         "error: -5 is negative\n  in: net.yml: line 3\n  allowed: above zero\nerror: nothing to run\n2 problems\n"
@@ -85,7 +90,9 @@ def test_a_stdout_that_takes_nothing(target: str) -> None:
     """No traceback, and an exit code other than 0."""
     code = "import sys; from armillary.cli import output\nwith output.guard(): sys.stdout.write('x' * 10**6)"
     command = f'{sys.executable} -c "{code}"'
-    script = f"{command} > /dev/full" if target == "/dev/full" else f"set -o pipefail; {command} | true"
+    script = (
+        f"{command} > /dev/full" if target == "/dev/full" else f"set -o pipefail; {command} | true"
+    )
     run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert "Traceback" not in run.stderr

@@ -18,7 +18,9 @@ from armillary.schema import Report
 
 
 @pytest.mark.parametrize("backend", ["analytical", "link"])
-def test_golden(backend: str, armillary: Armillary, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+def test_golden(
+    backend: str, armillary: Armillary, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
     run = armillary("run", "traces", "--platform", "toy.yml", "--backend", backend)
     assert run.returncode == 0, run.stderr
@@ -33,21 +35,29 @@ def test_machine_output(armillary: Armillary, tmp_path: Path) -> None:
     assert (shown.returncode, written.returncode) == (0, 0), shown.stderr + written.stderr
     report: Report = json.loads(shown.stdout)
     assert shown.stdout.count('"traces/trace.%d.et"') == 1
-    assert (tmp_path / "out.json").read_text() == shown.stdout.replace("traces/trace.%d.et", "traces/trace"), (
-        "folded and unfolded, found by pattern or prefix: the same bytes but for the path"
-    )
+    assert (tmp_path / "out.json").read_text() == shown.stdout.replace(
+        "traces/trace.%d.et", "traces/trace"
+    ), "folded and unfolded, found by pattern or prefix: the same bytes but for the path"
     assert report["schema"] == "armillary.report/1"
     assert set(report) == set(Report.__annotations__)
     assert len(report["digest"]) == 16
     assert report["ranks"] == sum(item["count"] for item in report["classes"]) == 8
     for item in report["classes"]:
         exposed = item["exposed_comm_ns"] + item["exposed_remote_ns"] + item["exposed_local_ns"]
-        parts = item["compute_ns"] + exposed + item["exposed_launch_ns"] + item["exposed_host_ns"] + item["idle_ns"]
+        parts = (
+            item["compute_ns"]
+            + exposed
+            + item["exposed_launch_ns"]
+            + item["exposed_host_ns"]
+            + item["idle_ns"]
+        )
         assert parts == pytest.approx(report["step_time_ns"])
 
 
 @pytest.mark.parametrize("form", ["compact", "chakra", "text"])
-def test_the_result_says_where_the_workload_came_from(form: str, armillary: Armillary, tmp_path: Path) -> None:
+def test_the_result_says_where_the_workload_came_from(
+    form: str, armillary: Armillary, tmp_path: Path
+) -> None:
     made = str(tmp_path / "made")
     armillary("workload", "resnet-50", "--dp", "8", "--format", form, "-o", made, "-p", "dgx-a100")
     report: Report = json.loads(armillary("run", made, "-p", "dgx-a100", "--json", "-").stdout)
@@ -56,7 +66,9 @@ def test_the_result_says_where_the_workload_came_from(form: str, armillary: Armi
 
 def test_settings_override_the_platform(armillary: Armillary, tmp_path: Path) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
-    slow = armillary("run", "traces", "-p", "toy.yml", "--json", "-", "--set", "links[1].bandwidth=1 GB/s")
+    slow = armillary(
+        "run", "traces", "-p", "toy.yml", "--json", "-", "--set", "links[1].bandwidth=1 GB/s"
+    )
     fast = armillary("run", "traces", "-p", "toy.yml", "--json", "-")
     assert json.loads(slow.stdout)["step_time_ns"] > 2 * json.loads(fast.stdout)["step_time_ns"]
 
@@ -125,7 +137,10 @@ def test_ctrl_c(tmp_path: Path) -> None:
     """Stops within a second or so, with a line and no file."""
     (tmp_path / "big.yml").write_text(BIG)
     run = subprocess.Popen(
-        [sys.executable, "-m", "armillary.cli", *LONG], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "armillary.cli", *LONG],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     time.sleep(2)
     assert run.poll() is None, "the run is too short to be interrupted"

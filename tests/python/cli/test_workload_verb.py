@@ -47,7 +47,9 @@ def test_help_names_presets_and_explains_options(armillary: Armillary) -> None:
 
 @pytest.mark.parametrize("family", sorted({load_model(name).family for name in models()}))
 def test_every_option_is_explained(family: str) -> None:
-    assert set(families.options(family)) <= {key for key, text in families.explanations(family).items() if text}
+    assert set(families.options(family)) <= {
+        key for key, text in families.explanations(family).items() if text
+    }
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,10 @@ def test_every_option_is_explained(family: str) -> None:
         (("workload", "gpt3-175b", "--tpp", "2"), "no such option: --tpp 2"),
         (("workload", "gpt3-175b", "--tp", "two"), "invalid int value: 'two'"),
         (("workload", "gpt3-175b", "--tp", "two"), "allowed: a whole number\n"),
-        (("workload", "gpt3-175b", "--schedule", "foo"), "allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe\n"),
+        (
+            ("workload", "gpt3-175b", "--schedule", "foo"),
+            "allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe\n",
+        ),
         (("workload", "gpt3-175b", "--sp=3"), "allowed: no value\n"),
         (("workload", "gpt3-175b", "--tp", "7"), "96 heads"),
         (("workload", "gpt3-175b", "--format", "xml"), "allowed: compact, chakra"),
@@ -67,7 +72,9 @@ def test_every_option_is_explained(family: str) -> None:
         (("run", "nowhere", "-p", "dgx-h100"), "nowhere"),
     ],
 )
-def test_bad_input(armillary: Armillary, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input(
+    armillary: Armillary, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").touch()
     done = armillary(*arguments)
@@ -79,7 +86,19 @@ def test_bad_input(armillary: Armillary, tmp_path: Path, arguments: tuple[str, .
 
 def test_stages_that_do_the_same_take_one_line(armillary: Armillary) -> None:
     """In tables of 16 stages, and where they need more memory than there is."""
-    many = ("workload", "llama-3-405b", "--tp", "8", "--pp", "16", "--dp", "8", "--global-batch", "64", "--sp")
+    many = (
+        "workload",
+        "llama-3-405b",
+        "--tp",
+        "8",
+        "--pp",
+        "16",
+        "--dp",
+        "8",
+        "--global-batch",
+        "64",
+        "--sp",
+    )
     for width in ("80", "100"):
         said = armillary(*many, "--zero", "1", COLUMNS=width).stdout
         assert said.count("stages 1-14 ") == 1
@@ -89,5 +108,6 @@ def test_stages_that_do_the_same_take_one_line(armillary: Armillary) -> None:
     assert full.returncode == 2
     assert full.stderr.count("error: ") == 1
     assert re.search(
-        r"error: stages 0-\d+ need [\d.]+ to [\d.]+ GB of the [\d.]+ GB on an NPU of dgx-a100-16n", full.stderr
+        r"error: stages 0-\d+ need [\d.]+ to [\d.]+ GB of the [\d.]+ GB on an NPU of dgx-a100-16n",
+        full.stderr,
     )

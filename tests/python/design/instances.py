@@ -17,7 +17,9 @@ def random_model(rng: np.random.Generator, dimensions: int, terms: int) -> StepM
     """Terms over random subsets of the dimensions, bytes over four orders of magnitude."""
     used = rng.random((terms, dimensions)) < 0.7
     loads = np.exp(rng.normal(0, 2, (terms, dimensions))) * used * 1e9
-    return serial("random", float(rng.random()), [(f"t{i}", row) for i, row in enumerate(loads)], dimensions)
+    return serial(
+        "random", float(rng.random()), [(f"t{i}", row) for i, row in enumerate(loads)], dimensions
+    )
 
 
 def overlapping(rng: np.random.Generator, dimensions: int, terms: int) -> StepModel:
@@ -27,5 +29,11 @@ def overlapping(rng: np.random.Generator, dimensions: int, terms: int) -> StepMo
     parts = tuple(Part(rng.normal(0, 0.1, each), rng.random((each, terms))) for each in lines)
     fixed = rng.random((terms, dimensions)) * 1e-2
     return StepModel(
-        "overlapping", plain.terms, plain.loads, plain.compute, parts, fixed, float(rng.choice([0.0, 1 / 64]))
+        "overlapping",
+        plain.terms,
+        plain.loads,
+        plain.compute,
+        parts,
+        fixed,
+        float(rng.choice([0.0, 1 / 64])),
     )

@@ -28,7 +28,9 @@ TESTS = [
 @pytest.mark.parametrize(("text", "row", "limit", "equal"), TESTS)
 def test_meaning(text: str, row: tuple[float, ...], limit: float, equal: bool) -> None:
     (written,) = constraints.read(text)
-    assert written.bind(STACK, PRICE) == Constraint(text, tuple(map(float, row)), float(limit), equal)
+    assert written.bind(STACK, PRICE) == Constraint(
+        text, tuple(map(float, row)), float(limit), equal
+    )
 
 
 def test_chains_and_missing_dimensions() -> None:
@@ -67,8 +69,18 @@ def bound(*texts: str) -> list[Constraint]:
 
 
 def test_conflict_by_name() -> None:
-    some = bound("total == 300 GB/s", "bw[0] >= 200 GB/s", "bw[1] >= 1 GB/s", "bw[3] >= 150 GB/s", "bw[2] <= 9 GB/s")
-    assert infeasible.conflict(some, 4) == ["total == 300 GB/s", "bw[0] >= 200 GB/s", "bw[3] >= 150 GB/s"]
+    some = bound(
+        "total == 300 GB/s",
+        "bw[0] >= 200 GB/s",
+        "bw[1] >= 1 GB/s",
+        "bw[3] >= 150 GB/s",
+        "bw[2] <= 9 GB/s",
+    )
+    assert infeasible.conflict(some, 4) == [
+        "total == 300 GB/s",
+        "bw[0] >= 200 GB/s",
+        "bw[3] >= 150 GB/s",
+    ]
     assert infeasible.conflict(some[1:], 4) == []
 
 
@@ -76,7 +88,10 @@ def test_a_time_limit_in_a_conflict() -> None:
     """4 GB over at most 2 GB/s take 2 s at least."""
     model = serial("slow", 1.0, [("a", [4e9, 0, 0, 0])], 4)
     some = bound("bw[0] <= 2 GB/s", "bw[1] <= 9 GB/s", "bw[1] >= 1 GB/s")
-    assert infeasible.conflict(some, 4, [infeasible.Limit("slow", model, 2.9)]) == ["bw[0] <= 2 GB/s", "slow"]
+    assert infeasible.conflict(some, 4, [infeasible.Limit("slow", model, 2.9)]) == [
+        "bw[0] <= 2 GB/s",
+        "slow",
+    ]
     assert infeasible.conflict(some, 4, [infeasible.Limit("slow", model, 3.1)]) == []
     assert infeasible.conflict([], 4, [infeasible.Limit("slow", model, 0.9)]) == ["slow"]
 
@@ -86,7 +101,9 @@ def test_conflicts_are_irreducible() -> None:
     seen = 0
     for _ in range(100):
         some = [
-            Constraint(f"c{i}", tuple(rng.integers(-2, 3, 3).astype(float)), float(rng.integers(-5, 6)))
+            Constraint(
+                f"c{i}", tuple(rng.integers(-2, 3, 3).astype(float)), float(rng.integers(-5, 6))
+            )
             for i in range(int(rng.integers(2, 8)))
         ]
         names = infeasible.conflict(some, 3)

@@ -28,15 +28,20 @@ def test_figure_12_to_the_dollar() -> None:
 
 
 def test_blocks_in_pairs() -> None:
-    """A ring of 4 has 4 links; two NPUs have one; FullyConnected(4) at 30 GB/s has 6 links of 10 GB/s."""
+    """A ring of 4 has 4 links; two NPUs have one; FullyConnected(4) at 30 GB/s has 6 links of 10
+    GB/s."""
     assert bill("multidim", "R(4)", 10) == {(0, "link"): 4 * 10 * 2}
     assert bill("multidim", "R(2)", 10) == {(0, "link"): 10 * 2}
     assert bill("multidim", "FC(4)", 30) == {(0, "link"): 6 * 10 * 2}
-    assert bill("multidim", "R(4)_R(4)", 10, 20) == {(0, "link"): 16 * 10 * 2, (1, "link"): 16 * 20 * 2}
+    assert bill("multidim", "R(4)_R(4)", 10, 20) == {
+        (0, "link"): 16 * 10 * 2,
+        (1, "link"): 16 * 20 * 2,
+    }
 
 
 def test_libra_counts_directions() -> None:
-    """Its program: 2 n links of bw / 2 a ring, n (n - 1) of bw / (n - 1) a FullyConnected, one switch of all ports."""
+    """Its program: 2 n links of bw / 2 a ring, n (n - 1) of bw / (n - 1) a FullyConnected, one
+    switch of all ports."""
     items = bill("libra", "R(4)_FC(8)_R(4)_SW(32)", 100, 100, 100, 100)
     npus = 4096
     assert items[0, "link"] == pytest.approx(npus * 100 * 2)
@@ -71,7 +76,13 @@ def test_a_users_table_with_watts(tmp_path: Path) -> None:
 def test_stack_repeats_the_innermost_and_drops_it_first() -> None:
     table = cost.load("libra")
     assert table.stack(2) == ("inter_node", "inter_pod")
-    assert table.stack(5) == ("inter_chiplet", "inter_chiplet", "inter_package", "inter_node", "inter_pod")
+    assert table.stack(5) == (
+        "inter_chiplet",
+        "inter_chiplet",
+        "inter_package",
+        "inter_node",
+        "inter_pod",
+    )
     assert table.stack(2, ("inter_package",)) == ("inter_package",) * 2
 
 

@@ -15,7 +15,10 @@ from armillary.report import design as report
 SPEC: dict[str, Any] = {
     "npus": 64,
     "npu": {"peak": "234 TFLOPS", "memory": {"bandwidth": "2 TB/s", "capacity": "80 GB"}},
-    "workloads": [{"model": "llama-3-8b", "tp": 8, "micro_batch": 2}, {"model": "llama-2-7b", "tp": 4, "zero": 1}],
+    "workloads": [
+        {"model": "llama-3-8b", "tp": 8, "micro_batch": 2},
+        {"model": "llama-2-7b", "tp": 4, "zero": 1},
+    ],
     "topologies": {"dimensions": [2, 3], "largest": {"FullyConnected": 8, "Ring": 8}},
     "bandwidth": "200 GB/s",
     "cost": "multidim",
@@ -29,15 +32,22 @@ def test_the_three_best_are_within_two_percent_of_the_simulator(objective: str) 
     assert len(result.checks) >= 3
     for checks in result.checks[:3]:
         for each in checks:
-            print(f"{each.workload}: model {each.model:.4f} s, simulated {each.simulated:.4f} s, {each.gap:+.2%}")
-            assert abs(each.gap) <= 0.02 or sum(each.effects.values()) == pytest.approx(each.simulated - each.model)
+            print(
+                f"{each.workload}: model {each.model:.4f} s, simulated {each.simulated:.4f} s, {each.gap:+.2%}"
+            )
+            assert abs(each.gap) <= 0.02 or sum(each.effects.values()) == pytest.approx(
+                each.simulated - each.model
+            )
         assert abs(checks[0].gap) <= 0.005
 
 
 def test_effects_add_up_where_the_model_is_off() -> None:
-    """Serial where the simulator overlaps: the rest is named, and the parts make up the difference."""
+    """Serial where the simulator overlaps: the rest is named, and the parts make up the
+    difference."""
     workloads = [{"model": "llama-3-8b", "tp": 8, "overlap": "none"}]
-    result = arm.design(SPEC, workloads=workloads, topologies="R(8)_SW(8)", bandwidth="50 GB/s", simulate=1)
+    result = arm.design(
+        SPEC, workloads=workloads, topologies="R(8)_SW(8)", bandwidth="50 GB/s", simulate=1
+    )
     (each,) = result.checks[0]
     assert each.gap < -0.02
     assert sum(each.effects.values()) == pytest.approx(each.simulated - each.model, rel=1e-6)
@@ -55,7 +65,15 @@ def test_the_platform_file_gives_the_same_step(tmp_path: Path) -> None:
 
 def test_parallelisation_is_chosen() -> None:
     """Each combination of a workload is a choice; what the memory can't hold is left out."""
-    workloads = [{"model": "llama-2-13b", "tp": [1, 2, 8], "pp": [1, 2], "global_batch": 64, "sp": [False, True]}]
+    workloads = [
+        {
+            "model": "llama-2-13b",
+            "tp": [1, 2, 8],
+            "pp": [1, 2],
+            "global_batch": 64,
+            "sp": [False, True],
+        }
+    ]
     result = arm.design(SPEC, workloads=workloads, topologies="SW(8)_SW(8)", simulate=0, top=20)
     names = [each.choice.name for each in result.found.designs]
     assert len(set(names)) == len(names) > 3
@@ -66,9 +84,16 @@ def test_parallelisation_is_chosen() -> None:
 
 
 def test_latency_is_in_the_model() -> None:
-    """Slow links in rings, one group over both: the model has their latency, so that it stays with the simulator."""
+    """Slow links in rings, one group over both: the model has their latency, so that it stays with
+    the simulator."""
     workloads = [{"model": "llama-2-7b", "tp": 32}]
-    given = {"npus": 32, "topologies": "R(8)_R(4)", "workloads": workloads, "bandwidth": "100 GB/s", "cost": None}
+    given = {
+        "npus": 32,
+        "topologies": "R(8)_R(4)",
+        "workloads": workloads,
+        "bandwidth": "100 GB/s",
+        "cost": None,
+    }
     slow, fast = (arm.design({**SPEC, **given, "latency": each}) for each in ("20 us", "0 ns"))
     assert slow.best.time > fast.best.time * 1.5
     assert abs(slow.checks[0][0].gap) < 0.01
@@ -93,10 +118,18 @@ def test_json_table_and_curves() -> None:
 
 
 def test_shadow_prices_and_what_schemes_break() -> None:
-    """1,000 $ more than 60 k$ save what the printed price says, and EqualBW costs more than that."""
-    given = {"workloads": SPEC["workloads"][:1], "topologies": "FC(8)_FC(8)", "cost": "libra", "bandwidth": None}
+    """1,000 $ more than 60 k$ save what the printed price says, and EqualBW costs more than
+    that."""
+    given = {
+        "workloads": SPEC["workloads"][:1],
+        "topologies": "FC(8)_FC(8)",
+        "cost": "libra",
+        "bandwidth": None,
+    }
     spec = {key: each for key, each in {**SPEC, **given}.items() if each is not None}
-    low, high = (arm.design({**spec, "constraints": [f"cost <= {k} k$"]}, simulate=0) for k in (60, 61))
+    low, high = (
+        arm.design({**spec, "constraints": [f"cost <= {k} k$"]}, simulate=0) for k in (60, 61)
+    )
     (price,) = (each for each in low.to_dict()["designs"][0]["shadow_prices"]["constraints"])
     assert (price["name"], price["unit"]) == ("cost <= 60 k$", "$")
     assert low.best.time - high.best.time == pytest.approx(1000 * price["saves"], rel=0.05)
@@ -107,17 +140,24 @@ def test_shadow_prices_and_what_schemes_break() -> None:
 
 @pytest.mark.parametrize("written", ["bw[1] == {} GB/s", "{} GB/s == bw[1]"])
 def test_a_limit_that_must_be_met_has_a_price_with_the_right_sign(written: str) -> None:
-    """A little more than 10 or 120 GB/s changes the step as printed, whichever side of the constraint it is on."""
-    one = {"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "none"}], "topologies": "R(8)_SW(8)"}
+    """A little more than 10 or 120 GB/s changes the step as printed, whichever side of the
+    constraint it is on."""
+    one = {
+        "workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "none"}],
+        "topologies": "R(8)_SW(8)",
+    }
     for at in (10, 120):
         low, high = (
-            arm.design({**SPEC, **one}, constraints=[written.format(each)], simulate=0) for each in (at, at + 0.1)
+            arm.design({**SPEC, **one}, constraints=[written.format(each)], simulate=0)
+            for each in (at, at + 0.1)
         )
         prices = low.to_dict()["designs"][0]["shadow_prices"]["constraints"]
         (price,) = (each for each in prices if each["name"] != "bandwidth.total")
         assert price["change"] == "more"
         assert low.best.time - high.best.time == pytest.approx(0.1e9 * price["saves"], rel=0.05)
-        assert report.saving(price["saves"], "step_time").startswith("saves" if at == 10 else "costs")
+        assert report.saving(price["saves"], "step_time").startswith(
+            "saves" if at == 10 else "costs"
+        )
 
 
 def test_what_a_price_says() -> None:
@@ -139,7 +179,11 @@ def test_fixed_bandwidths_and_ranges() -> None:
 WRONG: dict[str, Any] = {
     "npus": 64,
     "npu": {"peak": "234 TFLOPS"},
-    "workloads": [{"model": "llama-3-8b", "tp": 8, "widht": 3}, {"path": "a", "model": "b"}, {"model": "nobody"}],
+    "workloads": [
+        {"model": "llama-3-8b", "tp": 8, "widht": 3},
+        {"path": "a", "model": "b"},
+        {"model": "nobody"},
+    ],
     "topologies": {"dimensions": [2], "largest": {"Torus": 3}, "shape": 1},
     "bandwidth": {"total": "200 GB", "most": "1 GB/s"},
     "constraints": ["bw[0] > 3", "bw[pod] <= 1 GB/s"],
@@ -188,7 +232,10 @@ def test_every_problem_at_once() -> None:
         ({"workloads": [{"model": "llama-3-8b", "tp": []}]}, "list of nothing"),
         ({"workloads": [{"model": "llama-3-8b", "tp": "eight"}]}, "'eight'"),
         ({"topologies": "R(8)_SW(4)"}, "R\\(8\\)_SW\\(4\\) \\(32\\)"),
-        ({"topologies": {"dimensions": [5], "blocks": ["Ring"], "largest": {"Ring": 2}}}, "there is none of 64"),
+        (
+            {"topologies": {"dimensions": [5], "blocks": ["Ring"], "largest": {"Ring": 2}}},
+            "there is none of 64",
+        ),
         ({"npu": {"peek": 3}}, "peek"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 5}]}, "heads"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "dp": 2}]}, "16 ranks"),
@@ -206,7 +253,16 @@ def test_what_is_refused(given: dict[str, Any], reason: str) -> None:
 def test_on_the_command_line(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "spec.yml").write_text(json.dumps(SPEC))
     run = armillary(
-        "design", "spec.yml", "-o", "best.yml", "--json", "out.json", "--csv", "t.csv", "--figures", "figures"
+        "design",
+        "spec.yml",
+        "-o",
+        "best.yml",
+        "--json",
+        "out.json",
+        "--csv",
+        "t.csv",
+        "--figures",
+        "figures",
     )
     assert run.returncode == 0, run.stderr
     assert "duality gap" in run.stdout

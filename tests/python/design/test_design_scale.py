@@ -11,10 +11,17 @@ import armillary as arm
 from armillary.report import design as report
 
 LLAMA = {"model": "llama-3-405b", "tp": 8, "overlap": "none"}
-SPEC: dict[str, Any] = {"npu": {"peak": "989 TFLOPS"}, "bandwidth": "450 GB/s", "simulate": 1, "budget": 1}
+SPEC: dict[str, Any] = {
+    "npu": {"peak": "989 TFLOPS"},
+    "bandwidth": "450 GB/s",
+    "simulate": 1,
+    "budget": 1,
+}
 
 
-@pytest.mark.parametrize(("pp", "topology"), [(8, "SW(8)_SW(256)"), (16, "SW(8)_SW(256)"), (16, "FC(8)_R(4)_SW(64)")])
+@pytest.mark.parametrize(
+    ("pp", "topology"), [(8, "SW(8)_SW(256)"), (16, "SW(8)_SW(256)"), (16, "FC(8)_R(4)_SW(64)")]
+)
 def test_a_pipeline_on_any_topology(pp: int, topology: str) -> None:
     """On 2,048 NPUs, where messages are 256 or 128 ranks apart; the model knows what they take."""
     workload = {**LLAMA, "pp": pp, "global_batch": 4096 // pp}
@@ -32,8 +39,16 @@ def test_llama_405b_on_16384() -> None:
 
 
 def test_deepseek_v3_on_2048() -> None:
-    workload = {"model": "deepseek-v3", "pp": 16, "ep": 64, "layers_per_stage": "4*15,1", "global_batch": 1024}
-    result = arm.design(SPEC, workloads=[{**workload, "overlap": "none"}], topologies="SW(8)_SW(256)")
+    workload = {
+        "model": "deepseek-v3",
+        "pp": 16,
+        "ep": 64,
+        "layers_per_stage": "4*15,1",
+        "global_batch": 1024,
+    }
+    result = arm.design(
+        SPEC, workloads=[{**workload, "overlap": "none"}], topologies="SW(8)_SW(256)"
+    )
     assert result.order.status == "proved"
     assert abs(result.order.trials[0].ratio - 1) < 0.5
 
@@ -50,4 +65,6 @@ def test_100_t_parameters_on_a_million(tmp_path: Path) -> None:
     result = arm.design(SPEC, workloads=[workload], topologies="SW(64)_SW(25)_SW(625)")
     assert result.task.npus == 10**6
     assert result.order.status == "proved"
-    assert abs(result.order.trials[0].ratio - 1) < 0.5  # two micro-batches leave a bubble that the model does not fill
+    assert (
+        abs(result.order.trials[0].ratio - 1) < 0.5
+    )  # two micro-batches leave a bubble that the model does not fill

@@ -1,4 +1,5 @@
-"""The optimum: against the closed forms, against random designs, and its certificate against arithmetic of our own."""
+"""The optimum: against the closed forms, against random designs, and its certificate against
+arithmetic of our own."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_several_workloads_paths_latencies_and_constraints() -> None:
     rng = np.random.default_rng(7)
     for _ in range(60):
         dims = int(rng.integers(2, 6))
-        models = tuple(overlapping(rng, dims, int(rng.integers(1, 4))) for _ in range(int(rng.integers(1, 4))))
+        models = tuple(
+            overlapping(rng, dims, int(rng.integers(1, 4))) for _ in range(int(rng.integers(1, 4)))
+        )
         weights = tuple(float(each) for each in rng.random(len(models)) + 0.1)
         budget = 1e11
         order = Constraint("order", (-1.0, 1.0, *(0.0,) * (dims - 2)), 0.0)
@@ -59,9 +62,12 @@ def test_shadow_prices_are_derivatives() -> None:
         model = random_model(rng, 4, 3)
         budget, step = 1e11, 1e11 * 1e-4
         at, more, less = (
-            optimise(Question((model,), (1.0,), (total(budget + change, 4),))) for change in (0, step, -step)
+            optimise(Question((model,), (1.0,), (total(budget + change, 4),)))
+            for change in (0, step, -step)
         )
-        assert at.multipliers["total"] == pytest.approx((less.value - more.value) / (2 * step), rel=1e-3)
+        assert at.multipliers["total"] == pytest.approx(
+            (less.value - more.value) / (2 * step), rel=1e-3
+        )
 
 
 def test_one_dimension_more_is_worth_its_marginal() -> None:
@@ -93,7 +99,9 @@ def test_what_cannot_be_has_no_solution() -> None:
 def test_time_by_hand() -> None:
     """Two dimensions, one collective of two chunks, half of it hidden beyond a second."""
     part = Part(np.array([0.0, -1.0]), np.array([[0.5], [1.0]]))
-    model = StepModel("m", ("a",), np.array([[4e9, 1e9]]), 2.0, (part,), np.array([[0.5, 0.0]]), 0.5)
+    model = StepModel(
+        "m", ("a",), np.array([[4e9, 1e9]]), 2.0, (part,), np.array([[0.5, 0.0]]), 0.5
+    )
     busy = [4.5, 0.5 + 4.5 / 2]
     assert model.time([1e9, 2e9]) == pytest.approx(2.0 + max(0.5 * max(busy), max(busy) - 1))
     assert model.utilisation([1e9, 2e9]) == pytest.approx(5e9 / (4.5 * 3e9))
@@ -105,5 +113,7 @@ def test_five_workloads_on_four_dimensions() -> None:
     models = tuple(random_model(rng, 4, 3) for _ in range(5))
     begin = time.perf_counter()
     best = optimise(Question(models, (1.0,) * 5, (total(3e11, 4),)))
-    print(f"5 workloads, 4 dimensions: {1e3 * (time.perf_counter() - begin):.2f} ms, gap {best.gap:.1e}")
+    print(
+        f"5 workloads, 4 dimensions: {1e3 * (time.perf_counter() - begin):.2f} ms, gap {best.gap:.1e}"
+    )
     assert best.gap < GAP

@@ -1,4 +1,5 @@
-"""Ranking by simulation: the lower bound, the winner against simulating everything, budgets, time bounds."""
+"""Ranking by simulation: the lower bound, the winner against simulating everything, budgets, time
+bounds."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def simulated(workload: Workload, net: topology.Topology, bandwidth: list[float]
 
 @pytest.mark.parametrize(("model", "options"), JOBS)
 def test_no_simulation_is_below_the_floor(model: str, options: dict[str, Any]) -> None:
-    """With the chains of every network at once, at random bandwidths; and the floor is worth having."""
+    """With the chains of every network at once, at random bandwidths; and the floor is worth
+    having."""
     rng = np.random.default_rng(7)
     workload = arm.workload.build(model, **options)
     floor = Floor(overlap.job(model, workload, SETTINGS, measured=False), SETTINGS)
@@ -46,7 +48,9 @@ def test_no_simulation_is_below_the_floor(model: str, options: dict[str, Any]) -
     for text in NETWORKS:
         net = topology.parse(text)
         assert net is not None
-        bandwidth = [float(each) for each in np.exp(rng.uniform(np.log(5e9), np.log(4e11), len(net)))]
+        bandwidth = [
+            float(each) for each in np.exp(rng.uniform(np.log(5e9), np.log(4e11), len(net)))
+        ]
         floor.show(net, bandwidth)
         points.append((net, bandwidth, simulated(workload, net, bandwidth)))
     for net, bandwidth, seconds in points:
@@ -56,7 +60,8 @@ def test_no_simulation_is_below_the_floor(model: str, options: dict[str, Any]) -
 
 
 def test_a_floor_by_hand() -> None:
-    """1 ms, an all-reduce of 4 MB over 4 NPUs at 10 GB/s (6 MB, 0.6 ms), 2 ms; the second rank waits for the first."""
+    """1 ms, an all-reduce of 4 MB over 4 NPUs at 10 GB/s (6 MB, 0.6 ms), 2 ms; the second rank
+    waits for the first."""
     first, second = Program(), Program()
     for program in (first, second):
         before = [program.compute("a", [], duration_ps=10**9)] if program is first else []
@@ -66,7 +71,9 @@ def test_a_floor_by_hand() -> None:
     first.send("hand", [last], 4, 100)
     got = second.recv("hand", [], -4, 100)
     second.compute("d", [got], duration_ps=5 * 10**9)
-    workload = Workload.mesh("two", [("all", 4), ("stage", 2)], {"all": ["all"]}, ["stage"], [first, second])
+    workload = Workload.mesh(
+        "two", [("all", 4), ("stage", 2)], {"all": ["all"]}, ["stage"], [first, second]
+    )
     floor = Floor(overlap.job("two", workload, {}, measured=False), {})
     net = topology.parse("SW(4)_SW(2)")
     assert net is not None
@@ -111,7 +118,8 @@ def ranked() -> Any:  # noqa: ANN401
 
 
 def test_the_winner_by_simulation_is_not_the_models() -> None:
-    """The model is 30 % off here; the order of simulations is another, and it is proved by simulating a few."""
+    """The model is 30 % off here; the order of simulations is another, and it is proved by
+    simulating a few."""
     result = ranked()
     assert result.order.status == "proved"
     assert 3 <= len(result.order.trials) < len(everything().order.trials)
@@ -149,7 +157,8 @@ def test_a_budget_ends_the_search_and_says_so() -> None:
 
 
 def test_simulated_steps_keep_the_time_bound() -> None:
-    """The model is too fast here, so its bound is tightened until the simulation keeps the user's."""
+    """The model is too fast here, so its bound is tightened until the simulation keeps the
+    user's."""
     result = arm.design(SPEC, objective="cost", bandwidth=None, time_bound="600 ms", simulate=2)
     assert result.order.status == "proved"
     assert not result.order.trials[0].late
@@ -161,7 +170,16 @@ def test_simulated_steps_keep_the_time_bound() -> None:
 def test_the_page_shows_model_and_simulation(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "spec.yml").write_text(json.dumps(SPEC))
     run = armillary(
-        "design", "spec.yml", "--budget", "4", "--html", "page.html", "--json", "out.json", "--figures", "f"
+        "design",
+        "spec.yml",
+        "--budget",
+        "4",
+        "--html",
+        "page.html",
+        "--json",
+        "out.json",
+        "--figures",
+        "f",
     )
     assert run.returncode == 0, run.stderr
     data = json.loads((tmp_path / "out.json").read_text())

@@ -30,7 +30,8 @@ def test_equations_5_and_6() -> None:
 
 
 def test_smart_equals_the_optimum_on_random_splits() -> None:
-    """MP on the inner dimensions, DP on the outer ones, with and without a dimension that both use, to 1e-6."""
+    """MP on the inner dimensions, DP on the outer ones, with and without a dimension that both use,
+    to 1e-6."""
     rng = np.random.default_rng(1)
     seen = {False: 0, True: 0}
     worst = 0.0
@@ -45,15 +46,25 @@ def test_smart_equals_the_optimum_on_random_splits() -> None:
         assert got is not None
         assert np.sum(got) == pytest.approx(1e11, rel=1e-12)
         best = optimise(Question((model,), (1.0,), (total(1e11, dims),)))
-        worst = max(worst, abs(model.time(got) / best.value - 1), abs(model.time(got) / best.bound - 1))
+        worst = max(
+            worst, abs(model.time(got) / best.value - 1), abs(model.time(got) / best.bound - 1)
+        )
         seen[shares] += 1
     print(f"SmartBW against the optimum: {worst:.1e} over {seen}")
     assert worst < 1e-6
     assert min(seen.values()) > 200
 
 
-@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0.001, 1.0), st.floats(0.001, 1.0), st.floats(0.01, 0.99))
-def test_split_is_the_minimum_along_the_budget(mp: float, dp: float, r: float, s: float, where: float) -> None:
+@given(
+    st.floats(1e-3, 1e3),
+    st.floats(1e-3, 1e3),
+    st.floats(0.001, 1.0),
+    st.floats(0.001, 1.0),
+    st.floats(0.01, 0.99),
+)
+def test_split_is_the_minimum_along_the_budget(
+    mp: float, dp: float, r: float, s: float, where: float
+) -> None:
     """Equation (7) holds, and no other x and y that fulfil it have a shorter time."""
     x, y = split(1.0, mp, dp, r, s)
     assert (1 - r) * x + (1 - s) * y + max(r * x, s * y) == pytest.approx(1.0)

@@ -15,7 +15,10 @@ from armillary.design.optimal import Question
 from armillary.design.topology import Topology
 from armillary.errors import InputError
 
-WORKLOADS = [{"model": "llama-3-8b", "tp": 4, "micro_batch": 2}, {"model": "llama-2-7b", "tp": 2, "weight": 0.5}]
+WORKLOADS = [
+    {"model": "llama-3-8b", "tp": 4, "micro_batch": 2},
+    {"model": "llama-2-7b", "tp": 2, "weight": 0.5},
+]
 
 
 def spec(**more: Any) -> Mapping[str, Any]:  # noqa: ANN401
@@ -63,7 +66,8 @@ def test_best_first_and_nothing_missed(more: dict[str, Any]) -> None:
     assert found.topologies == sum(each.count for each in task.spaces)
     values = [each.value for each in found.designs]
     assert values == sorted(values)
-    # Topologies that differ in nothing that matters are listed once, so compare the distinct values.
+    # Topologies that differ in nothing that matters are listed once, so compare the distinct
+    # values.
     distinct = sorted({round(each.value / alone[0].value, 5) for each in alone})
     ours = sorted({round(each / alone[0].value, 5) for each in values})
     assert ours == distinct[: len(ours)]
@@ -78,19 +82,24 @@ def test_a_front_is_what_nothing_beats() -> None:
     assert points == sorted(points)
     assert [time for _, time in points] == sorted((time for _, time in points), reverse=True)
     assert len(points) > 5
-    fast = search.search(reader.task(spec(objective="step_time", bandwidth={"most": "200 GB/s"}, top=1)))
+    fast = search.search(
+        reader.task(spec(objective="step_time", bandwidth={"most": "200 GB/s"}, top=1))
+    )
     assert points[-1][1] == pytest.approx(fast.designs[0].time, rel=1e-6)
 
 
 def test_least_product_against_a_grid() -> None:
-    """Step time times cost on two dimensions: no split of the total is below the bound, and the best one meets it."""
+    """Step time times cost on two dimensions: no split of the total is below the bound, and the
+    best one meets it."""
     rng = np.random.default_rng(4)
     for _ in range(10):
         model = random_model(rng, 2, 2)
         price = np.exp(rng.normal(0, 2, 2)) * 1e-9
         best = front.least_product(Question((model,), (1.0,), (total(1e11, 2),)), price)
         grid = np.linspace(0.001, 0.999, 1999) * 1e11
-        products = [model.time([x, 1e11 - x]) * float(price @ np.array([x, 1e11 - x])) for x in grid]
+        products = [
+            model.time([x, 1e11 - x]) * float(price @ np.array([x, 1e11 - x])) for x in grid
+        ]
         assert min(products) >= best.bound * (1 - 1e-9)
         assert best.value <= min(products) * (1 + 1e-6)
         assert best.bound >= best.value * (1 - 1e-6)
@@ -105,8 +114,14 @@ def test_a_limited_search_says_what_is_not_proved() -> None:
 
 def test_groups_that_have_no_place() -> None:
     """2 ranks of each 5 are no aligned part of a ring of 5."""
-    with pytest.raises(InputError, match=r"can't be laid out on R\(5\)_R\(4\) .*such as 2 x 10 NPUs"):
-        search.search(reader.task(spec(npus=20, topologies="R(5)_R(4)", workloads=[{"model": "llama-3-8b", "tp": 2}])))
+    with pytest.raises(
+        InputError, match=r"can't be laid out on R\(5\)_R\(4\) .*such as 2 x 10 NPUs"
+    ):
+        search.search(
+            reader.task(
+                spec(npus=20, topologies="R(5)_R(4)", workloads=[{"model": "llama-3-8b", "tp": 2}])
+            )
+        )
 
 
 def test_nothing_left_names_what_conflicts() -> None:

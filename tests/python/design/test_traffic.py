@@ -1,4 +1,5 @@
-"""Where groups lie and what they put on each dimension: against the formulas, and against simulated collectives."""
+"""Where groups lie and what they put on each dimension: against the formulas, and against simulated
+collectives."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_notation() -> None:
 
 
 def test_the_space_of_1024() -> None:
-    """Compositions of 10 in up to 4 parts, each part one of 3 blocks: 3 + 9 9 + 36 27 + 84 81 = 7,860."""
+    """Compositions of 10 in up to 4 parts, each part one of 3 blocks: 3 + 9 9 + 36 27 + 84 81 =
+    7,860."""
     sizes = [each for dims in (1, 2, 3, 4) for each in factorisations(1024, dims)]
     assert len(sizes) == sum(math.comb(9, dims - 1) for dims in (1, 2, 3, 4)) == 130
     assert all(math.prod(each) == 1024 for each in sizes)
@@ -57,21 +59,30 @@ def test_where_a_group_lies(
 
 
 def test_all_reduce_sends_what_the_paper_says() -> None:
-    """ASTRA-sim 2.0, Table IV: 1 GiB on 2_8_8_4 puts 1024, 896, 112 and 12 MiB on the dimensions."""
+    """ASTRA-sim 2.0, Table IV: 1 GiB on 2_8_8_4 puts 1024, 896, 112 and 12 MiB on the
+    dimensions."""
     net = parse("R(2)_FC(8)_R(8)_SW(4)")
     spans = traffic.extents(Members(0, 512, 1), net.sizes)
     assert spans is not None
-    assert [each / 2**20 for each in traffic.loads("all_reduce", 2**30, spans, net)] == [1024, 896, 112, 12]
+    assert [each / 2**20 for each in traffic.loads("all_reduce", 2**30, spans, net)] == [
+        1024,
+        896,
+        112,
+        12,
+    ]
     gathered = traffic.loads("all_gather", 2**30 / 512, spans, net)
     assert (
-        gathered == traffic.loads("reduce_scatter", 2**30, spans, net) == [each * 2**20 for each in (512, 448, 56, 6)]
+        gathered
+        == traffic.loads("reduce_scatter", 2**30, spans, net)
+        == [each * 2**20 for each in (512, 448, 56, 6)]
     )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 def test_a_slow_dimension_takes_its_bytes_over_its_bandwidth(shape: str, kind: str) -> None:
-    """With one dimension at 1 GB/s and the others at 10 TB/s, the simulated time is that dimension's load in ns."""
+    """With one dimension at 1 GB/s and the others at 10 TB/s, the simulated time is that
+    dimension's load in ns."""
     net = parse(shape)
     per = ["link" if each == "Ring" else "npu" for each in net.blocks]
     size = 2**22 * net.npus
@@ -82,27 +93,35 @@ def test_a_slow_dimension_takes_its_bytes_over_its_bandwidth(shape: str, kind: s
     settings = {"scheduler.chunks": 64, "scheduler.endpoint_delay": "0 ns"}
     for slow, load in enumerate(loads):
         bandwidth = ["1 GB/s" if d == slow else "10 TB/s" for d in range(len(net))]
-        platform = arm.Platform(shape, bandwidth=bandwidth, latency="0 ns", per=per, settings=settings)
+        platform = arm.Platform(
+            shape, bandwidth=bandwidth, latency="0 ns", per=per, settings=settings
+        )
         time = arm.collective(kind, size, platform)["time_us"][0] * 1e3
         assert time == pytest.approx(load, rel=0.01), (slow, time, load)
 
 
 def test_part_of_a_fully_connected_dimension_uses_part_of_its_links() -> None:
-    """Groups of 2 in a FullyConnected(8): one link of seven, so an all-reduce of m takes 7 m / bw."""
+    """Groups of 2 in a FullyConnected(8): one link of seven, so an all-reduce of m takes 7 m /
+    bw."""
     net = parse("FC(8)")
     spans = traffic.extents(Members(0, 2, 1), net.sizes)
     assert spans is not None
     assert traffic.loads("all_reduce", 1e9, spans, net) == [pytest.approx(7e9)]
     program = arm.workload.Program()
     program.collective("pair", [], "all_reduce", 10**9, "pair")
-    pairs = arm.workload.Workload.mesh("pairs", [("pair", 2), ("rest", 4)], {"pair": ["pair"]}, [], [program])
+    pairs = arm.workload.Workload.mesh(
+        "pairs", [("pair", 2), ("rest", 4)], {"pair": ["pair"]}, [], [program]
+    )
     settings = {"scheduler.endpoint_delay": "0 ns"}
-    platform = arm.Platform("FC(8)", bandwidth="7 GB/s", latency="0 ns", per="npu", settings=settings)
+    platform = arm.Platform(
+        "FC(8)", bandwidth="7 GB/s", latency="0 ns", per="npu", settings=settings
+    )
     assert arm.simulate(pairs, platform).step_time_ns == pytest.approx(1e9, rel=1e-6)
 
 
 def test_rounds() -> None:
-    """docs/collectives.md: 2 (n - 1) on a ring, 2 at once, 2 log2 n by halving; one way for half of an all-reduce."""
+    """docs/collectives.md: 2 (n - 1) on a ring, 2 at once, 2 log2 n by halving; one way for half of
+    an all-reduce."""
     net = parse("R(8)_FC(4)_SW(16)_SW(6)")
     spans = traffic.extents(Members(0, net.npus, 1), net.sizes)
     assert spans is not None
@@ -117,7 +136,11 @@ def test_volumes_of_a_generated_workload() -> None:
     summary = made.summary
     assert summary is not None
     ours = {(v.program, v.kind, v.count, v.bytes) for v in traffic.volumes(made)}
-    theirs = {(i, v.kind, v.count, v.bytes) for i, each in enumerate(summary.classes) for v in each.volumes}
+    theirs = {
+        (i, v.kind, v.count, v.bytes)
+        for i, each in enumerate(summary.classes)
+        for v in each.volumes
+    }
     assert ours == theirs
     assert {v.group for v in traffic.volumes(made)} == {"tp", "dp", "messages"}
 
@@ -146,4 +169,6 @@ def test_a_message_has_a_way_on_every_stack(
             apart = abs(rank // inner % size - peer // inner % size)
             ways[index] = max(ways.get(index, 0), min(apart, size - apart))
             inner *= size
-    assert {index: far for index, _, far in found} == {index: far for index, far in ways.items() if far}
+    assert {index: far for index, _, far in found} == {
+        index: far for index, far in ways.items() if far
+    }

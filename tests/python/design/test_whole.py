@@ -21,7 +21,14 @@ TABLE = {
     "links": "pairs",
     "technologies": {
         "node": {"link": 2, "speeds": ["200 Gb/s", "400 Gb/s"], "most": 18},
-        "rack": {"link": 4, "nic": 20, "switch": 10, "speeds": ["100 Gb/s", "400 Gb/s"], "most": 8, "radix": 64},
+        "rack": {
+            "link": 4,
+            "nic": 20,
+            "switch": 10,
+            "speeds": ["100 Gb/s", "400 Gb/s"],
+            "most": 8,
+            "radix": 64,
+        },
     },
 }
 
@@ -32,7 +39,8 @@ def offers(*dimensions: tuple[str, int]) -> list[whole.Offer]:
 
 
 def test_what_links_make_of_each_block() -> None:
-    """Two links of 100 Gb/s: 25 GB/s to a switch, 12.5 GB/s each way round a ring; among 4 NPUs each has 3 or more."""
+    """Two links of 100 Gb/s: 25 GB/s to a switch, 12.5 GB/s each way round a ring; among 4 NPUs
+    each has 3 or more."""
     speeds = [100 * GBITS]
     switch = whole.offer(Dimension("Switch", 8), speeds, 4)
     assert switch.bandwidths == (12.5e9, 25e9, 37.5e9, 50e9)
@@ -52,12 +60,17 @@ def test_the_fewest_links_make_a_bandwidth() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("priced", [False, True])
-def test_the_optimum_against_trying_everything(seed: int, priced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_optimum_against_trying_everything(
+    seed: int, priced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Boxes of one choice only are tried out, so that the branch and bound has to find the rest."""
     monkeypatch.setattr(whole, "_SMALL", 1)
     rng = np.random.default_rng(seed)
     dims = 2 + seed % 2
-    blocks = [(str(rng.choice(["Switch", "Ring", "FullyConnected"])), int(rng.integers(2, 6))) for _ in range(dims)]
+    blocks = [
+        (str(rng.choice(["Switch", "Ring", "FullyConnected"])), int(rng.integers(2, 6)))
+        for _ in range(dims)
+    ]
     sold = offers(*blocks)
     model = overlapping(rng, dims, 3) if seed % 3 else random_model(rng, dims, 3)
     limits = whole.relaxed([total(300e9, dims)], [(each,) for each in sold])
@@ -67,7 +80,9 @@ def test_the_optimum_against_trying_everything(seed: int, priced: bool, monkeypa
     best = math.inf
     for choice in itertools.product(*(each.bandwidths for each in sold)):
         if not any(each.is_broken(choice) for each in limits):
-            value = model.time(choice) * (float(price @ np.array(choice)) if price is not None else 1.0)
+            value = model.time(choice) * (
+                float(price @ np.array(choice)) if price is not None else 1.0
+            )
             best = min(best, value)
     assert found.value == pytest.approx(best, rel=1e-9)
     assert found.bound <= found.value * (1 + 1e-9)
@@ -119,7 +134,8 @@ def spec(**more: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def everything(task: Any) -> list[float]:  # noqa: ANN401
-    """The best value of every topology, each by itself; equal ones once, as the search leaves out what is alike."""
+    """The best value of every topology, each by itself; equal ones once, as the search leaves out
+    what is alike."""
     values = []
     for space in task.spaces:
         for blocks in itertools.product(*space.blocks):
@@ -140,7 +156,11 @@ def unique(values: list[float]) -> list[float]:
 
 @pytest.mark.parametrize("objective", ["step_time", "performance_per_cost", "cost"])
 def test_best_first_over_topologies(objective: str) -> None:
-    more = {"objective": objective, "time_bound": "10 s"} if objective == "cost" else {"objective": objective}
+    more = (
+        {"objective": objective, "time_bound": "10 s"}
+        if objective == "cost"
+        else {"objective": objective}
+    )
     task = reader.task(spec(**more, top=6))
     found = search.search(task)
     values = [each.value for each in found.designs]
@@ -149,7 +169,9 @@ def test_best_first_over_topologies(objective: str) -> None:
     assert found.proved == 1.0
     for each in found.designs:
         sold = task.costs.offers(each.topology, each.stack) if task.costs else ()
-        assert all(float(part) in own.bandwidths for part, own in zip(each.bandwidth, sold, strict=True))
+        assert all(
+            float(part) in own.bandwidths for part, own in zip(each.bandwidth, sold, strict=True)
+        )
         assert each.continuous is not None
         assert each.continuous <= each.value * (1 + 1e-9)
         if objective != "cost":  # a total is met but for a link of the finest dimension
@@ -166,7 +188,9 @@ def test_a_front_of_whole_links() -> None:
 
 
 def test_a_switch_has_the_ports_on_sale() -> None:
-    task = reader.task(spec(npus=1024, workloads=[{"model": "llama-3-8b", "tp": 8, "overlap": "none"}]))
+    task = reader.task(
+        spec(npus=1024, workloads=[{"model": "llama-3-8b", "tp": 8, "overlap": "none"}])
+    )
     assert task.spaces
     for space in task.spaces:
         assert space.sizes[1] <= 64 or "Switch" not in space.blocks[1]

@@ -1,4 +1,5 @@
-"""Comparisons: a run beside itself is empty, changes sum to the difference, causes are those that were made."""
+"""Comparisons: a run beside itself is empty, changes sum to the difference, causes are those that
+were made."""
 
 from __future__ import annotations
 
@@ -15,13 +16,19 @@ from armillary.workload.models import load_model
 BASE = {"npu.peak": "100 TFLOPS", "npu.memory.bandwidth": "2 TB/s", "scheduler.chunks": 4}
 
 
-def platform(topology: str = "R(4)", bandwidth: str = "25 GB/s", latency: str = "1 us", **more: object) -> arm.Platform:
+def platform(
+    topology: str = "R(4)", bandwidth: str = "25 GB/s", latency: str = "1 us", **more: object
+) -> arm.Platform:
     chosen = {**BASE, **{key.replace("__", "."): value for key, value in more.items()}}
     return arm.Platform(topology, bandwidth=bandwidth, latency=latency, settings=chosen)
 
 
-def run(target: arm.Platform, backend: str = "analytical", layers: int = 3, overlap: bool = True) -> arm.Result:
-    return arm.simulate(training(target, layers, overlap=overlap), target, backend=backend, detail=True)
+def run(
+    target: arm.Platform, backend: str = "analytical", layers: int = 3, overlap: bool = True
+) -> arm.Result:
+    return arm.simulate(
+        training(target, layers, overlap=overlap), target, backend=backend, detail=True
+    )
 
 
 def pair(a: arm.Result, b: arm.Result) -> dict[str, object]:
@@ -32,7 +39,16 @@ def pair(a: arm.Result, b: arm.Result) -> dict[str, object]:
 def test_a_run_beside_itself_is_empty() -> None:
     found = pair(run(platform()), run(platform()))
     assert found["delta_ns"] == 0
-    for empty in ("reasons", "causes", "operations", "layers", "totals", "only_a", "only_b", "config"):
+    for empty in (
+        "reasons",
+        "causes",
+        "operations",
+        "layers",
+        "totals",
+        "only_a",
+        "only_b",
+        "config",
+    ):
         assert not found[empty], empty
 
 
@@ -53,7 +69,12 @@ def test_changes_sum_to_the_difference(
 ) -> None:
     results = [
         run(
-            platform("R(2)_SW(4)", f"{bandwidths[at]} GB/s", f"{latencies[at]} ns", scheduler__chunks=chunks[at]),
+            platform(
+                "R(2)_SW(4)",
+                f"{bandwidths[at]} GB/s",
+                f"{latencies[at]} ns",
+                scheduler__chunks=chunks[at],
+            ),
             backends[at],
             layers=layers[at],
         )
@@ -64,7 +85,9 @@ def test_changes_sum_to_the_difference(
     moved = sum(each["delta_ns"] for each in found["operations"])
     assert moved == pytest.approx(found["delta_ns"], abs=1e-6 * results[0].step_time_ns)
     for each in found["operations"]:
-        assert sum(each["causes"].values()) == pytest.approx(each["delta_ns"], abs=1e-6 * results[0].step_time_ns)
+        assert sum(each["causes"].values()) == pytest.approx(
+            each["delta_ns"], abs=1e-6 * results[0].step_time_ns
+        )
     assert sum(found["causes"].values()) == pytest.approx(moved, abs=1e-6 * results[0].step_time_ns)
 
 
@@ -81,7 +104,9 @@ def test_changes_sum_to_the_difference(
     ],
     ids=str,
 )
-def test_the_cause_is_what_was_changed(changed: dict[str, object], backend: str, cause: str) -> None:
+def test_the_cause_is_what_was_changed(
+    changed: dict[str, object], backend: str, cause: str
+) -> None:
     found = pair(run(platform(), overlap=False), run(platform(**changed), backend, overlap=False))  # type: ignore[arg-type]
     causes = found["causes"]
     assert isinstance(causes, dict)
@@ -93,7 +118,9 @@ def model(settings: dict[str, object] | None = None, **parallel: object) -> arm.
     target = arm.Platform.load("dgx-h100", settings or {})
     known = load_model("llama-3-8b")
     small = replace(known, fields={**known.fields, "layers": 4})
-    return arm.simulate(arm.workload.build(small, seq=2048, sp=True, **parallel), target, detail=True)
+    return arm.simulate(
+        arm.workload.build(small, seq=2048, sp=True, **parallel), target, detail=True
+    )
 
 
 def test_a_library_is_a_cause_of_its_own() -> None:
@@ -103,7 +130,9 @@ def test_a_library_is_a_cause_of_its_own() -> None:
     assert isinstance(causes, dict)
     assert next(iter(causes)) == "library"
     assert "reduction" not in causes
-    assert {each["kind"] for each in found["operations"] if "library" in each["causes"]} >= {"all_gather"}  # type: ignore[attr-defined]
+    assert {each["kind"] for each in found["operations"] if "library" in each["causes"]} >= {
+        "all_gather"
+    }  # type: ignore[attr-defined]
 
 
 def test_twice_the_work_is_work() -> None:
@@ -113,7 +142,11 @@ def test_twice_the_work_is_work() -> None:
     assert isinstance(causes, dict)
     assert next(iter(causes)) == "work"
     assert "compute" not in causes
-    own = [each for each in found["operations"] if each["kind"] == "compute" and each["a_ns"] and each["b_ns"]]  # type: ignore[attr-defined]
+    own = [
+        each
+        for each in found["operations"]
+        if each["kind"] == "compute" and each["a_ns"] and each["b_ns"]
+    ]  # type: ignore[attr-defined]
     assert own
     for each in own:
         assert abs(each["causes"]["work"]) > 0.9 * abs(each["delta_ns"]), each
@@ -122,7 +155,8 @@ def test_twice_the_work_is_work() -> None:
 
 
 def test_more_operations_are_work() -> None:
-    """Twice as many micro-batches, one after another: each operation as long as before, and twice as many."""
+    """Twice as many micro-batches, one after another: each operation as long as before, and twice
+    as many."""
     found = pair(model(tp=8, global_batch=1), model(tp=8, global_batch=2))
     causes = found["causes"]
     assert isinstance(causes, dict)
@@ -137,7 +171,9 @@ def test_work_and_speed_are_told_apart() -> None:
         program = arm.workload.Program()
         program.compute("layer0.matmul", [], operations=operations, bytes=1)
         target = platform("R(4)", npu__peak=peak)
-        return arm.simulate(arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True)
+        return arm.simulate(
+            arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True
+        )
 
     found = pair(computing(10**12, "100 TFLOPS"), computing(2 * 10**12, "50 TFLOPS"))
     assert found["causes"] == {"compute": pytest.approx(2e7), "work": pytest.approx(1e7)}
@@ -149,7 +185,9 @@ def test_computing_beside_communication_is_overlap() -> None:
         program.compute("layer0.matmul", [], operations=10**12, bytes=1)
         program.collective("grad", [], "all_reduce", size)
         target = platform("R(4)", npu__compute__beside="0.5")
-        return arm.simulate(arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True)
+        return arm.simulate(
+            arm.workload.Workload.listed("one", [program], [0] * 4, {}), target, detail=True
+        )
 
     found = pair(beside(10**6), beside(10**8))
     causes = found["causes"]
@@ -182,7 +220,9 @@ def test_contention_is_waiting_for_others() -> None:
     done = program.compute("layer0.matmul", [], operations=10**10, bytes=10**7)
     program.collective("layer0.sum", [done], "all_reduce", 4_000_000)
     program.collective("layer0.grad", [done], "reduce_scatter", 32_000_000)
-    crowded = arm.simulate(arm.Workload.listed("small", [program], [0] * 4, {}), target, detail=True)
+    crowded = arm.simulate(
+        arm.Workload.listed("small", [program], [0] * 4, {}), target, detail=True
+    )
     [found] = alone.compare(crowded).data["pairs"]
     causes = {each["name"]: each["causes"] for each in found["operations"]}
     assert {each["name"] for each in found["only_b"]} == {"first"}

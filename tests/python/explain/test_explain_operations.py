@@ -1,4 +1,5 @@
-"""What is told of a collective: terms that sum to its time, bounds that hold, formulas with the right numbers."""
+"""What is told of a collective: terms that sum to its time, bounds that hold, formulas with the
+right numbers."""
 
 from __future__ import annotations
 
@@ -64,14 +65,23 @@ def test_bytes_that_must_leave(kind: str, machines: int, inner: int, expected: f
 def test_bandwidth_optimal_algorithms_reach_the_bound() -> None:
     """Direct on a full connection sends exactly the bytes of the bound, over all links at once."""
     platform = arm.Platform(
-        "FC(5)", bandwidth="10 GB/s", per="link", latency="0 ns", settings={"scheduler.endpoint_delay": "0 ns"}
+        "FC(5)",
+        bandwidth="10 GB/s",
+        per="link",
+        latency="0 ns",
+        settings={"scheduler.endpoint_delay": "0 ns"},
     )
-    [told] = one("all_reduce", 5_000_000, platform, "link").explain("all_reduce", what_if=False).data["operations"]
+    [told] = (
+        one("all_reduce", 5_000_000, platform, "link")
+        .explain("all_reduce", what_if=False)
+        .data["operations"]
+    )
     assert told["mean_ns"] == pytest.approx(told["bound"]["ns"])
 
 
 def test_ring_is_twice_as_slow_as_direct_on_a_switch() -> None:
-    """ASTRA-sim's issue 296: on a switch every message of a ring crosses two links before the next one can go."""
+    """ASTRA-sim's issue 296: on a switch every message of a ring crosses two links before the next
+    one can go."""
     size, bandwidth = 100_000_000, 50.0
     found = {name: one("all_reduce", size, switch(name), "link") for name in ("ring", "direct")}
     message = size / 8 / 8 / bandwidth
@@ -81,13 +91,18 @@ def test_ring_is_twice_as_slow_as_direct_on_a_switch() -> None:
     assert (ring_terms["messages"], direct_terms["messages"]) == (8 * 14, 8 * 2)
     assert ring_terms["transfer_ns"] == pytest.approx(8 * 14 * 2 * message)
     assert direct_terms["transfer_ns"] == pytest.approx(8 * 2 * 2 * message)
-    assert (ring_terms["port_ns"], direct_terms["port_ns"]) == (0, pytest.approx(8 * 2 * 6 * message))
+    assert (ring_terms["port_ns"], direct_terms["port_ns"]) == (
+        0,
+        pytest.approx(8 * 2 * 6 * message),
+    )
     text = str(found["ring"].explain("grad7", what_if=False))
     assert "112 messages, 175.0 MB in all, at 50 GB/s x 2 links" in " ".join(text.split())
 
 
 def test_the_bottleneck_of_two_dimensions() -> None:
-    platform = arm.Platform("R(4)_SW(8)", bandwidth=["200 GB/s", "25 GB/s"], latency=["500 ns", "1 us"])
+    platform = arm.Platform(
+        "R(4)_SW(8)", bandwidth=["200 GB/s", "25 GB/s"], latency=["500 ns", "1 us"]
+    )
     explanation = one("all_reduce", 100_000_000, platform).explain("all_reduce", what_if=False)
     [told] = explanation.data["operations"]
     assert told["bottleneck"] == "Switch(8)"
@@ -95,14 +110,20 @@ def test_the_bottleneck_of_two_dimensions() -> None:
 
 
 def test_the_step() -> None:
-    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    platform = arm.Platform(
+        "R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"}
+    )
     result = arm.simulate(training(platform), platform, detail=True)
     explanation = result.explain(seconds=5)
     step = explanation.data["step"]
-    assert sum(part["ns"] for part in step["critical_path"]["by_operation"]) == pytest.approx(result.step_time_ns)
+    assert sum(part["ns"] for part in step["critical_path"]["by_operation"]) == pytest.approx(
+        result.step_time_ns
+    )
     assert all(bound["ns"] <= result.step_time_ns * (1 + 1e-9) for bound in step["bounds"])
     for parts in step["parts"]:
-        assert sum(value for key, value in parts.items() if key != "ranks") == pytest.approx(result.step_time_ns)
+        assert sum(value for key, value in parts.items() if key != "ranks") == pytest.approx(
+            result.step_time_ns
+        )
     assert explanation.data["what_if"], "it was run again"
     assert json.loads(explanation.to_json()) == json.loads(json.dumps(explanation.data))
     assert explanation._repr_html_().count("<section ") == 4
@@ -145,7 +166,8 @@ def test_no_order_of_dimensions_beats_the_bounds_of_a_step(
 
 
 def test_a_load_is_no_bound() -> None:
-    """Themis moves bytes away from the dimension that the other order keeps busiest, and is faster than its load."""
+    """Themis moves bytes away from the dimension that the other order keeps busiest, and is faster
+    than its load."""
     taken = {}
     for order, policy in (("baseline", "fifo"), ("themis", "smallest_first")):
         settings = {"scheduler.dimension_order": order, "scheduler.policy": policy}
@@ -157,12 +179,16 @@ def test_a_load_is_no_bound() -> None:
     assert data["bounds"][0]["ns"] < taken["themis"][0]
     text = " ".join(str(explanation).split())
     assert "No schedule" not in text
-    assert "This work takes at least 3.062 ms on this platform, whatever its schedule and algorithms" in text
+    assert (
+        "This work takes at least 3.062 ms on this platform, whatever its schedule and algorithms"
+        in text
+    )
     assert "That bounds this order of dimensions and these algorithms only" in text
 
 
 def test_what_slows_computing_down_is_no_bound() -> None:
-    """Kernels at half their speed beside communication: without it the same work takes half as long."""
+    """Kernels at half their speed beside communication: without it the same work takes half as
+    long."""
     chosen = {"npu.peak": "100 TFLOPS", "npu.compute.beside": 0.5}
     platform = arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us", settings=chosen)
     program = arm.workload.Program()
@@ -170,20 +196,26 @@ def test_what_slows_computing_down_is_no_bound() -> None:
     program.collective("grad", [], "all_reduce", 10**9)
     workload = arm.Workload.listed("beside", [program], [0] * 4, {})
     result = arm.simulate(workload, platform, detail=True)
-    bounds = {each["what"]: each["ns"] for each in result.explain(what_if=False).data["step"]["bounds"]}
+    bounds = {
+        each["what"]: each["ns"] for each in result.explain(what_if=False).data["step"]["bounds"]
+    }
     assert result.report["classes"][0]["compute_ns"] == pytest.approx(2e7)
     assert bounds["computing of the busiest rank"] == pytest.approx(1e7)
 
 
 def test_what_is_meant() -> None:
-    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    platform = arm.Platform(
+        "R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"}
+    )
     result = arm.simulate(training(platform), platform, detail=True)
 
     def meant(node: str) -> list[str]:
         rows: list[Collective] = result.explain(node, what_if=False).data["operations"]
         return [row["name"] for row in rows]
 
-    assert meant("layer*.sum") == meant("layer1.sum") == meant("1") == meant("2:1") == ["layer*.sum"]
+    assert (
+        meant("layer*.sum") == meant("layer1.sum") == meant("1") == meant("2:1") == ["layer*.sum"]
+    )
     assert meant("reduce_scatter") == meant("2") == meant("*grad") == ["layer*.grad"]
     assert sorted(meant("layer*")) == ["layer*.grad", "layer*.sum"]
     assert meant("layer0.matmul") == meant("layer2.matmul") == ["layer*.matmul"]
@@ -195,9 +227,15 @@ def test_what_is_meant() -> None:
 
 
 def test_an_unknown_node_is_answered_with_the_names_nearest_to_it() -> None:
-    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    platform = arm.Platform(
+        "R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"}
+    )
     result = arm.simulate(training(platform), platform, detail=True)
-    for wrong, nearest in (("matmull", "layer*.matmul"), ("grad.sum", "layer*.sum"), ("layer1", "layer*.matmul")):
+    for wrong, nearest in (
+        ("matmull", "layer*.matmul"),
+        ("grad.sum", "layer*.sum"),
+        ("layer1", "layer*.matmul"),
+    ):
         with pytest.raises(arm.InputError, match="no operation") as error:
             result.explain(wrong, what_if=False)
         near = error.value.problems[0].help.split(", ")
@@ -206,7 +244,9 @@ def test_an_unknown_node_is_answered_with_the_names_nearest_to_it() -> None:
 
 
 def test_a_report_that_does_not_say_what_its_platform_chose_is_refused() -> None:
-    platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    platform = arm.Platform(
+        "R(4)", bandwidth="25 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"}
+    )
     report = arm.simulate(training(platform), platform, detail=True).report
     del report["config"]["platform"]["scheduler"]
     with pytest.raises(arm.InputError, match="does not say which scheduler"):

@@ -25,9 +25,12 @@ from armillary.schema import Report
 def test_derivatives_of_a_ring_are_its_formulas(
     n: int, fragment: int, bandwidth: int, latency: int, delay: int
 ) -> None:
-    """T = e + 2 (n-1) (L + f/B + e) + (n-1) 3f/M, docs/collectives.md: what a tenth of each term is worth."""
+    """T = e + 2 (n-1) (L + f/B + e) + (n-1) 3f/M, docs/collectives.md: what a tenth of each term is
+    worth."""
     chosen = {"npu.memory.bandwidth": "800 GB/s", "scheduler.endpoint_delay": f"{delay} ns"}
-    platform = arm.Platform(f"R({n})", bandwidth=f"{bandwidth} GB/s", latency=f"{latency} ns", settings=chosen)
+    platform = arm.Platform(
+        f"R({n})", bandwidth=f"{bandwidth} GB/s", latency=f"{latency} ns", settings=chosen
+    )
     result = one("all_reduce", fragment * n, platform)
     effects = {each["change"]: each for each in result.explain("all_reduce").data["what_if"]}
     steps = 2 * (n - 1)
@@ -48,7 +51,10 @@ def test_choices_are_what_the_runs_say() -> None:
     explanation = one("all_reduce", 100_000_000, switch("ring"), "link").explain("grad7")
     effects = {each["change"]: each for each in explanation.data["what_if"]}
     direct = one("all_reduce", 100_000_000, switch("direct"), "link")
-    assert effects["direct instead of ring for all_reduce on Switch(8)"]["step_ns"] == direct.step_time_ns
+    assert (
+        effects["direct instead of ring for all_reduce on Switch(8)"]["step_ns"]
+        == direct.step_time_ns
+    )
     gains = [each["operation_ns"] for each in explanation.data["what_if"]]
     assert gains == sorted(gains)
 

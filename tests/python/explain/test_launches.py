@@ -9,7 +9,11 @@ KERNELS = 10
 
 def kernels(launch_us: int) -> arm.Result:
     """Ten kernels of 1 us, one after the other, whose host takes so many us to launch each."""
-    settings = {"npu.launch": f"{launch_us} us", "npu.peak": "1 TFLOPS", "npu.memory.bandwidth": "1 TB/s"}
+    settings = {
+        "npu.launch": f"{launch_us} us",
+        "npu.peak": "1 TFLOPS",
+        "npu.memory.bandwidth": "1 TB/s",
+    }
     platform = arm.Platform("SW(2)", bandwidth="50 GB/s", latency="1 us", settings=settings)
     program = arm.workload.Program()
     last: list[int] = []
@@ -26,7 +30,9 @@ def test_nine_of_ten_microseconds_are_waits() -> None:
     assert result.breakdown()["exposed_launch_ns"].to_list() == [91_000]
     explanation = result.explain()
     assert "91.00 us of it, 90.1%, are waits for hosts to launch 10 operations." in str(explanation)
-    [change] = [each for each in explanation.data["what_if"] if each["settings"] == {"npu.launch": "0 ns"}]
+    [change] = [
+        each for each in explanation.data["what_if"] if each["settings"] == {"npu.launch": "0 ns"}
+    ]
     assert change["step_ns"] == 1_000 * KERNELS
 
 

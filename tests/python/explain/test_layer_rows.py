@@ -17,13 +17,24 @@ def test_alike_neighbours_are_one_row() -> None:
 
 
 def test_what_differs_in_either_run_stands_alone() -> None:
-    rows = [layer("embedding", 5, 5), *(layer(f"layer{at}", 100, 300 if at == 2 else 200) for at in range(5))]
+    rows = [
+        layer("embedding", 5, 5),
+        *(layer(f"layer{at}", 100, 300 if at == 2 else 200) for at in range(5)),
+    ]
     rows.append(layer("head", 100, 200))
-    assert [each.name for each in merged(rows)] == ["embedding", "layer 0 to 1", "layer2", "layer 3 to 4", "head"]
+    assert [each.name for each in merged(rows)] == [
+        "embedding",
+        "layer 0 to 1",
+        "layer2",
+        "layer 3 to 4",
+        "head",
+    ]
 
 
 def test_a_missing_number_ends_a_range() -> None:
-    rows = [layer(f"layer{at}", 100, 200) for at in (0, 1, 3, 4)] + [layer(f"block{at}", 100, 200) for at in (5, 6)]
+    rows = [layer(f"layer{at}", 100, 200) for at in (0, 1, 3, 4)] + [
+        layer(f"block{at}", 100, 200) for at in (5, 6)
+    ]
     assert [each.name for each in merged(rows)] == ["layer 0 to 1", "layer 3 to 4", "block 5 to 6"]
 
 

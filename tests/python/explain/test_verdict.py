@@ -1,4 +1,5 @@
-"""The verdict: what bounds a step, what would help most and by how much, the same for the same run."""
+"""The verdict: what bounds a step, what would help most and by how much, the same for the same
+run."""
 
 from __future__ import annotations
 
@@ -50,7 +51,10 @@ def test_the_gain_is_what_the_run_says() -> None:
     helps = result.verdict().facts["helps"]
     again = result.again(helps["settings"])
     assert helps["step_ns"] == again["step_time_ns"]
-    assert f"{(1 - again['step_time_ns'] / result.step_time_ns) * 100:.1f} %" in result.verdict().sentence
+    assert (
+        f"{(1 - again['step_time_ns'] / result.step_time_ns) * 100:.1f} %"
+        in result.verdict().sentence
+    )
 
 
 def test_without_runs_it_says_what_bounds_the_step_alone() -> None:
@@ -100,16 +104,23 @@ def test_what_does_not_fit_is_said_first() -> None:
     report["config"]["platform"]["npu"]["memory_capacity_bytes"] = 80_000_000_000
     report["classes"][0]["peak_memory_bytes"] = 151_000_000_000
     found = verdict(report)
-    assert found.sentence.startswith("It does not fit: an NPU would hold 151.0 GB and has 80.00 GB; computing bounds")
+    assert found.sentence.startswith(
+        "It does not fit: an NPU would hold 151.0 GB and has 80.00 GB; computing bounds"
+    )
     assert found.facts["fits"] is False
 
 
 def test_a_choice_that_the_network_model_cannot_judge_is_not_proposed() -> None:
-    """On a ring, direct sends across several links, which the analytical network lets others share."""
-    platform = arm.Platform("R(8)", bandwidth="25 GB/s", latency="1 us", settings={"collectives.all_reduce": "ring"})
+    """On a ring, direct sends across several links, which the analytical network lets others
+    share."""
+    platform = arm.Platform(
+        "R(8)", bandwidth="25 GB/s", latency="1 us", settings={"collectives.all_reduce": "ring"}
+    )
     explanation = one("all_reduce", 100_000_000, platform).explain()
     assert not [each for each in explanation.data["what_if"] if "direct instead" in each["change"]]
-    assert any("does not count (--backend link does)" in reason for reason in explanation.data["left_out"])
+    assert any(
+        "does not count (--backend link does)" in reason for reason in explanation.data["left_out"]
+    )
     judged = one("all_reduce", 100_000_000, platform, "link").explain().data
     tried = [*(each["change"] for each in judged["what_if"]), *judged["left_out"]]
     assert any(each.startswith("direct instead of ring") for each in tried), "or its run warned"

@@ -1,4 +1,5 @@
-"""What a result assumes because the platform leaves it out; what presets of TPUs and flat switches reach."""
+"""What a result assumes because the platform leaves it out; what presets of TPUs and flat switches
+reach."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def test_messages_stored_on_their_way_are_warned_about() -> None:
     ("preset", "links", "reduced"),
     [("tpu-v4-pod", 270, 0.78), ("tpu-v5e-pod", 180, 0.88), ("tpu-v6e-pod", 360, 0.85)],
 )
-def test_tpu_pods_use_both_directions_of_all_axes(preset: str, links: float, reduced: float) -> None:
+def test_tpu_pods_use_both_directions_of_all_axes(
+    preset: str, links: float, reduced: float
+) -> None:
     """`links`: GB/s of all links of an NPU, which the scaling book's formulas count."""
     platform = arm.Platform.load(preset)
     assert arm.collective("all_gather", 2**32, platform)["busbw"][0] >= 0.9 * links
@@ -72,7 +75,8 @@ def test_tpu_pods_use_both_directions_of_all_axes(preset: str, links: float, red
 
 
 def test_a_flat_switch_of_a_million_npus() -> None:
-    """Direct, for a million is no power of two; 2 (n - 1) / n of the bytes leave each NPU one after the other."""
+    """Direct, for a million is no power of two; 2 (n - 1) / n of the bytes leave each NPU one after
+    the other."""
     settings = {"collectives.all_reduce": "direct", "scheduler.endpoint_delay": "0 ns"}
     platform = arm.Platform("SW(1000003)", bandwidth="50 GB/s", latency="1 us", settings=settings)
     [time_us] = arm.collective("all_reduce", 2**32, platform)["time_us"]

@@ -41,9 +41,14 @@ def test_times_and_rates(tmp_path: Path, columns: str, values: str, ps: int) -> 
 
 def test_repeated_shapes_take_their_median(tmp_path: Path) -> None:
     rows = [{"m": 8, "n": 8, "k": 8, "batch": 2, "us": us} for us in (9, 1, 3)]
-    table = read_gemm_table(write(tmp_path, json.dumps({"rows": rows, "note": "x"}), "list.json"), width=4)
+    table = read_gemm_table(
+        write(tmp_path, json.dumps({"rows": rows, "note": "x"}), "list.json"), width=4
+    )
     assert table.times == (((2, 8, 8, 8, 4), 3_000_000),)
-    assert table.to_csv() == "# 3 measurements of 1 shapes from list.json\nbatch,m,n,k,width,time\n2,8,8,8,4,3 us\n"
+    assert (
+        table.to_csv()
+        == "# 3 measurements of 1 shapes from list.json\nbatch,m,n,k,width,time\n2,8,8,8,4,3 us\n"
+    )
 
 
 def test_every_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -98,7 +103,12 @@ def test_an_imported_table_is_read_by_a_platform(armillary: Armillary, tmp_path:
     run = armillary("platform", "import-gemm", "list.csv", "-o", "gemm.csv", "--json", "-")
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["shapes"] == 1
-    settings = ["--set", "npu.compute.model=measured", "--set", f"npu.compute.table={tmp_path / 'gemm.csv'}"]
+    settings = [
+        "--set",
+        "npu.compute.model=measured",
+        "--set",
+        f"npu.compute.table={tmp_path / 'gemm.csv'}",
+    ]
     shown = armillary("platform", "show", "dgx-a100", *settings, "--json", "-")
     assert shown.returncode == 0, shown.stderr
     npu = json.loads(shown.stdout)["npu"]

@@ -1,4 +1,5 @@
-"""What an NPU is told of launches and kernels, through the Python face: read, shown, overridden, refused."""
+"""What an NPU is told of launches and kernels, through the Python face: read, shown, overridden,
+refused."""
 
 from __future__ import annotations
 
@@ -32,7 +33,12 @@ def compute(platform: Platform) -> dict[str, Any]:
 
 def test_what_is_written_is_described() -> None:
     npu = Platform.parse(BASE + FULL).describe()["npu"]
-    assert npu["launch"] == {"kernel_ps": 80_000_000, "member_ps": 0, "send_ps": 80_000_000, "receive_ps": 0}
+    assert npu["launch"] == {
+        "kernel_ps": 80_000_000,
+        "member_ps": 0,
+        "send_ps": 80_000_000,
+        "receive_ps": 0,
+    }
     assert npu["compute"] == "roofline"
     found = npu["compute_settings"]
     assert (found["beside_millionths"], found["start_ps"]) == (850_000, 3_000_000)
@@ -48,7 +54,11 @@ def test_what_is_written_is_described() -> None:
     tiles=st.tuples(st.integers(1, 65_536), st.integers(0, 65_536), st.integers(0, 1024)),
 )
 def test_what_is_set_is_shown_and_reads_back(
-    launch: tuple[int, int, int, int], start: int, beside: int, rates: tuple[int, int], tiles: tuple[int, int, int]
+    launch: tuple[int, int, int, int],
+    start: int,
+    beside: int,
+    rates: tuple[int, int],
+    tiles: tuple[int, int, int],
 ) -> None:
     settings = {
         "npu.launch": {key: f"{value} ps" for key, value in zip(LAUNCHES, launch, strict=True)},
@@ -56,7 +66,10 @@ def test_what_is_set_is_shown_and_reads_back(
         "npu.compute.beside": f"{beside / 10**6:.6f}",
         "npu.compute.rates.fp8": f"{rates[0]} MFLOPS",
         "npu.compute.rates.fp32": f"{rates[1]} MFLOPS",
-    } | {f"npu.compute.tiles.{key}": value for key, value in zip(("units", "fill", "load"), tiles, strict=True)}
+    } | {
+        f"npu.compute.tiles.{key}": value
+        for key, value in zip(("units", "fill", "load"), tiles, strict=True)
+    }
     platform = Platform.parse(BASE + FULL, settings=settings)
     assert tuple(platform.describe()["npu"]["launch"][f"{key}_ps"] for key in LAUNCHES) == launch
     found = compute(platform)
@@ -78,14 +91,29 @@ def test_defaults_are_not_shown() -> None:
         ("npu.launch", "80", 'time "80" has no unit', "ps, ns, us, ms or s"),
         ("npu.launch", "-1 us", 'time "-1 us" is negative', "ps, ns, us, ms or s"),
         ("npu.launch", "3 GB", 'time "3 GB" has the unknown unit "GB"', "ps, ns, us, ms or s"),
-        ("npu.launch.member", "3 us", '"npu.launch" is "80 us", not a mapping', "a key of a mapping"),
-        ("npu.lanch", "1 us", 'unknown key "lanch"; did you mean "launch"?', "name, compute, peak, launch, memory"),
+        (
+            "npu.launch.member",
+            "3 us",
+            '"npu.launch" is "80 us", not a mapping',
+            "a key of a mapping",
+        ),
+        (
+            "npu.lanch",
+            "1 us",
+            'unknown key "lanch"; did you mean "launch"?',
+            "name, compute, peak, launch, memory",
+        ),
         ("npu.compute.start", "3", 'time "3" has no unit', "ps, ns, us, ms or s"),
         ("npu.compute.beside", 0, 'ratio "0" is zero', "at least a millionth"),
         ("npu.compute.beside", 1.2, "1.2 is more than the whole", "above 0 up to 1"),
         ("npu.compute.rates.fp8", "0 TFLOPS", 'compute rate "0 TFLOPS" is zero', "above zero"),
         ("npu.compute.rates.fp32", "5 GB/s", 'has the unknown unit "GB/s"', "TFLOPS"),
-        ("npu.compute.rates.fp4", "5 TFLOPS", 'unknown key "fp4"; did you mean "fp8"?', "fp8, fp32"),
+        (
+            "npu.compute.rates.fp4",
+            "5 TFLOPS",
+            'unknown key "fp4"; did you mean "fp8"?',
+            "fp8, fp32",
+        ),
         ("npu.compute.rates", "5 TFLOPS", '"5 TFLOPS" is no mapping', "a mapping with fp8, fp32"),
         ("npu.compute.tiles.units", 0, "0 is not allowed", "1 to 65536"),
         ("npu.compute.tiles.units", 1.5, "1.5 is not allowed", "1 to 65536"),
@@ -105,7 +133,15 @@ def test_refused(key: str, value: object, said: str, allowed: str) -> None:
 
 
 def test_the_command_line_sets_and_refuses(armillary: Armillary) -> None:
-    shown = armillary("platform", "show", "dgx-h100", "--set", "npu.launch=80 us", "--set", "npu.compute.beside=50 %")
+    shown = armillary(
+        "platform",
+        "show",
+        "dgx-h100",
+        "--set",
+        "npu.launch=80 us",
+        "--set",
+        "npu.compute.beside=50 %",
+    )
     assert shown.returncode == 0, shown.stderr
     assert "  launch: 80 us\n" in shown.stdout
     assert "    beside: 0.5\n" in shown.stdout
@@ -116,7 +152,8 @@ def test_the_command_line_sets_and_refuses(armillary: Armillary) -> None:
 
 
 def test_times_by_hand() -> None:
-    """A kernel of each width: start + 2 m n k / rate, begun when launched; another beside a collective at 85 %."""
+    """A kernel of each width: start + 2 m n k / rate, begun when launched; another beside a
+    collective at 85 %."""
     program = Program()
     first = program.gemm("a", [], m=1000, n=1000, k=1000, width=1)
     second = program.gemm("b", [first], m=1000, n=1000, k=1000, width=2)
@@ -124,7 +161,9 @@ def test_times_by_hand() -> None:
     program.collective("sum", [third], "all_reduce", 10**8)
     program.gemm("d", [third], m=1000, n=1000, k=1000, width=2)
     workload = Workload.listed("by hand", [program], [0, 0], {})
-    plain = Platform.parse(BASE + FULL.replace("    tiles: {units: 132, fill: 128, load: 16}\n", ""))
+    plain = Platform.parse(
+        BASE + FULL.replace("    tiles: {units: 132, fill: 128, load: 16}\n", "")
+    )
     # 2e9 operations: 1, 2 and 4 ms; the collective takes 100 ms.
     us = simulate(workload, plain).report["classes"][0]["compute_ns"] / 1e3
     assert us == pytest.approx(1003 + 2003 + 4003 + 2003 / 0.85, rel=1e-9)
@@ -146,4 +185,7 @@ def test_launches_of_their_own_refused(launch: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         Platform.parse(f"{BASE}npu: {{launch: {launch}}}\n")
     assert said in "; ".join(problem.message for problem in caught.value.problems)
-    assert all(problem.place.startswith("line 4") or "npu.launch" in problem.place for problem in caught.value.problems)
+    assert all(
+        problem.place.startswith("line 4") or "npu.launch" in problem.place
+        for problem in caught.value.problems
+    )

@@ -11,7 +11,8 @@ GRAVE = {"serious", "critical"}
 
 
 def violations(page: Page) -> list[str]:
-    """Serious and critical findings: rule, what it asks for, and the first elements that break it."""
+    """Serious and critical findings: rule, what it asks for, and the first elements that break
+    it."""
     found: list[dict[str, Any]] = Axe().run(page).response["violations"]
     return [
         f"{each['id']} ({each['impact']}): {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}"

@@ -15,7 +15,14 @@ from armillary.schema import Report
 def drawn(report: Report, width: int, terminal: bool = False, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
-    console = Console(file=stream, width=width, force_terminal=terminal, highlight=False, markup=False, _environ={})
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=terminal,
+        highlight=False,
+        markup=False,
+        _environ={},
+    )
     breakdown.show(report, "traces/gpt.%d.et on dgx, link", console)
     stream.flush()
     return raw.getvalue().decode(encoding)
@@ -32,7 +39,9 @@ def test_tables_fit_the_width(report: Report, width: int) -> None:
     assert max(map(len, tables)) <= width
 
 
-@pytest.mark.parametrize(("width", "name"), [(80, "npu7 -> npu15 (dim 2)"), (100, "npu7 -> npu15 (dimension 2)")])
+@pytest.mark.parametrize(
+    ("width", "name"), [(80, "npu7 -> npu15 (dim 2)"), (100, "npu7 -> npu15 (dimension 2)")]
+)
 def test_a_link_takes_one_line_with_its_count(report: Report, width: int, name: str) -> None:
     [line] = [line for line in drawn(report, width).splitlines() if name in line]
     assert line.split(name)[1].split()[0] == "16"
@@ -53,14 +62,22 @@ def test_the_result_stands_first_and_warnings_on_a_line_each(report: Report) -> 
     assert lines[0].startswith("Step time")
     at = lines.index(f"warning: {report['warnings'][0]}")
     assert at < lines.index("") + 3
-    assert lines[at : at + len(report["warnings"])] == [f"warning: {warning}" for warning in report["warnings"]]
+    assert lines[at : at + len(report["warnings"])] == [
+        f"warning: {warning}" for warning in report["warnings"]
+    ]
 
 
 def test_classes_that_print_the_same_take_one_line(report: Report) -> None:
     """Sixteen stages of a pipeline, of which fourteen do the same."""
     first = report["classes"][0]
     report["classes"] = [
-        {**first, "label": f"stage {stage}", "ranks": f"{8 * stage}-{8 * stage + 7}", "count": 8, "idle_ns": idle}
+        {
+            **first,
+            "label": f"stage {stage}",
+            "ranks": f"{8 * stage}-{8 * stage + 7}",
+            "count": 8,
+            "idle_ns": idle,
+        }
         for stage, idle in enumerate([1e6, *[2e6] * 14, 3e6])
     ]
     lines = drawn(report, 120).splitlines()
@@ -75,7 +92,9 @@ def test_names_are_not_read_as_markup(report: Report) -> None:
 
 
 def test_an_empty_run(report: Report) -> None:
-    empty = Report(**{**report, "classes": [], "dimensions": [], "phases": [], "operations": [], "links": []})
+    empty = Report(
+        **{**report, "classes": [], "dimensions": [], "phases": [], "operations": [], "links": []}
+    )
     empty["step_time_ns"] = 0.0
     assert "Step time  0" in drawn(empty, 80)
 

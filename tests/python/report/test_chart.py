@@ -22,7 +22,10 @@ from armillary.report.page import Drawing, Fact, Page, Part, Section, Table, wri
 SVG = "{http://www.w3.org/2000/svg}"
 BARS: dict[str, Any] = {
     "mark": "bar",
-    "encoding": {"x": {"field": "share", "type": "quantitative"}, "y": {"field": "ranks", "type": "nominal"}},
+    "encoding": {
+        "x": {"field": "share", "type": "quantitative"},
+        "y": {"field": "ranks", "type": "nominal"},
+    },
 }
 ROWS = [{"ranks": "0-31", "share": 0.25}, {"ranks": '32-63, "b"', "share": 0.5, "note": "a,b"}]
 
@@ -85,7 +88,9 @@ def test_frames_are_rows() -> None:
 
 
 def test_figures_as_files(tmp_path: Path) -> None:
-    drawing = Drawing("box", "A box", '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="5"/>')
+    drawing = Drawing(
+        "box", "A box", '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="5"/>'
+    )
     written = write_figures(tmp_path / "figures", [bars(), drawing])
     assert written == ["bars.csv", "bars.png", "bars.svg", "box.png", "box.svg"]
     assert (tmp_path / "figures/bars.svg").read_text(encoding="utf-8") == bars().svg()
@@ -114,16 +119,22 @@ UNFIT = "\x1b[31m\0\x07\x9b\u202e\ufffe\uffff\ud800"
 
 def test_names_that_no_drawing_can_hold_are_cleaned() -> None:
     """Each of these characters alone ended the process."""
-    chart = Chart("bars", f"Title {UNFIT}", [{"ranks": UNFIT, "share": 0.5, f"more{UNFIT}": 1}], BARS)
+    chart = Chart(
+        "bars", f"Title {UNFIT}", [{"ranks": UNFIT, "share": 0.5, f"more{UNFIT}": 1}], BARS
+    )
     assert r"\x1b[31m" in chart.svg()
     assert chart.png().startswith(b"\x89PNG")
-    assert not set(UNFIT) - set("[31m") & set(chart.svg() + json.dumps(chart.vega_lite(), ensure_ascii=False))
+    assert not set(UNFIT) - set("[31m") & set(
+        chart.svg() + json.dumps(chart.vega_lite(), ensure_ascii=False)
+    )
 
 
 def test_a_page_holds_no_such_character_either(tmp_path: Path) -> None:
     chart = Chart("bars", UNFIT, [{"ranks": UNFIT, "share": 0.5}], BARS, UNFIT)
     parts: list[Part] = [UNFIT, chart, Table(UNFIT, [UNFIT], [[UNFIT]], UNFIT)]
-    page = Page(UNFIT, [Section(UNFIT, parts)], UNFIT, [Fact(UNFIT, UNFIT, UNFIT)], [UNFIT], UNFIT, UNFIT)
+    page = Page(
+        UNFIT, [Section(UNFIT, parts)], UNFIT, [Fact(UNFIT, UNFIT, UNFIT)], [UNFIT], UNFIT, UNFIT
+    )
     page.write(tmp_path / "page.html")
     assert not set(UNFIT) - set("[31m") & set((tmp_path / "page.html").read_text(encoding="utf-8"))
 
@@ -149,12 +160,17 @@ print(write_figures(Path(sys.argv[1]).parent / "figures", [chart]))
 def test_under_a_limit_on_addresses_charts_are_left_to_the_reader(tmp_path: Path) -> None:
     """Without room for V8's address space drawing ended the process, after all the work."""
     ran = subprocess.run(
-        [sys.executable, "-c", LIMITED, tmp_path / "page.html"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", LIMITED, tmp_path / "page.html"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ran.returncode, ran.stdout) == (0, "['bars.csv']\n")
-    assert [line.split("RuntimeWarning: ")[1][:20] for line in ran.stderr.splitlines() if "Warning" in line] == [
-        "charts are not drawn"
-    ] * 2
+    assert [
+        line.split("RuntimeWarning: ")[1][:20]
+        for line in ran.stderr.splitlines()
+        if "Warning" in line
+    ] == ["charts are not drawn"] * 2
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert text.count("ulimit -v") == 1
     with browser.browser() as running, browser.visit(running, tmp_path / "page.html") as seen:

@@ -1,4 +1,5 @@
-"""The pages of `compare`, `explain` and `collective`: the numbers they are made for, and in a real browser."""
+"""The pages of `compare`, `explain` and `collective`: the numbers they are made for, and in a real
+browser."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def running() -> Iterator[Browser]:
         yield found
 
 
-def test_the_bars_of_a_comparison_lead_from_one_step_to_the_other(compared: arm.explain.Comparison) -> None:
+def test_the_bars_of_a_comparison_lead_from_one_step_to_the_other(
+    compared: arm.explain.Comparison,
+) -> None:
     rows = charts(compared.page)["waterfall"].records()
     [pair] = compared.data["pairs"]
     assert (rows[0]["to_ns"], rows[-1]["to_ns"]) == (pair["a_step_ns"], pair["b_step_ns"])
@@ -58,10 +61,16 @@ def test_the_bars_of_a_comparison_lead_from_one_step_to_the_other(compared: arm.
     assert rows[-2]["to_ns"] == pytest.approx(pair["b_step_ns"], rel=1e-6)
 
 
-def test_charts_of_operations_and_layers_show_what_changed(compared: arm.explain.Comparison) -> None:
+def test_charts_of_operations_and_layers_show_what_changed(
+    compared: arm.explain.Comparison,
+) -> None:
     [pair] = compared.data["pairs"]
     first = pair["operations"][0]
-    found = [row for row in charts(compared.page)["operations"].records() if row["operation"].startswith(first["name"])]
+    found = [
+        row
+        for row in charts(compared.page)["operations"].records()
+        if row["operation"].startswith(first["name"])
+    ]
     assert sum(row["change_ns"] for row in found) == pytest.approx(first["delta_ns"], rel=1e-6)
     layers = charts(compared.page)["layers"].records()
     total = sum(row["change_ns"] * row["layers"] for row in layers)
@@ -79,8 +88,13 @@ def test_several_runs_stand_in_one_table() -> None:
     results = [run(8), run(4, 2), run(2, 4)]
     page = arm.compare(*results, names=["tp8", "tp4", "tp2"]).page
     assert [row[0] for row in tables(page)["Runs"].rows] == ["tp8", "tp4", "tp2"]
-    best = max(results, key=lambda each: each.report["config"]["workload"]["summary"]["batch"] / each.step_time_ns)
-    assert page.verdict.startswith(f"{['tp8', 'tp4', 'tp2'][results.index(best)]} is the fastest per sample")
+    best = max(
+        results,
+        key=lambda each: each.report["config"]["workload"]["summary"]["batch"] / each.step_time_ns,
+    )
+    assert page.verdict.startswith(
+        f"{['tp8', 'tp4', 'tp2'][results.index(best)]} is the fastest per sample"
+    )
     assert len({chart.name for chart in page.figures()}) == len(page.figures())
 
 
@@ -90,7 +104,9 @@ def test_the_parts_of_an_explanation_sum_to_the_step() -> None:
     assert set(found) == {"path", "bounds", "gains"}
     assert found["path"].records()[-1]["to_ns"] == pytest.approx(result.step_time_ns)
     gains = found["gains"].records()
-    assert [row["saved_ns"] for row in gains] == sorted((row["saved_ns"] for row in gains), reverse=True)
+    assert [row["saved_ns"] for row in gains] == sorted(
+        (row["saved_ns"] for row in gains), reverse=True
+    )
     terms = charts(result.explain("all_gather", what_if=False).page)
     assert all(name.startswith("terms-") for name in terms)
 
@@ -100,7 +116,9 @@ def test_a_collective_is_drawn_with_its_bound_and_choices() -> None:
     page = all_reduce(platform)
     rows = charts(page)["busbw"].records()
     best = max(rows, key=lambda row: row["value"])
-    assert {fact.label: fact.value for fact in page.facts}["Best bus bandwidth"] == f"{best['value']:.4g} GB/s"
+    assert {fact.label: fact.value for fact in page.facts}[
+        "Best bus bandwidth"
+    ] == f"{best['value']:.4g} GB/s"
     assert best["chosen"] == "NVLS Simple"
     assert best["bound"] is None, "a switch reduces"
     assert all(row["value"] < row["bound"] for row in rows if row["bound"])
@@ -110,8 +128,11 @@ def test_a_collective_is_drawn_with_its_bound_and_choices() -> None:
 
 
 def test_no_bound_of_a_collective_is_beaten_and_one_is_reached() -> None:
-    """A ring all-reduce in both directions sends what it must over all links; one direction is half as fast."""
-    target = arm.Platform("R(8)", bandwidth="50 GB/s", latency="0 ns", settings={"scheduler.endpoint_delay": "0 ns"})
+    """A ring all-reduce in both directions sends what it must over all links; one direction is half
+    as fast."""
+    target = arm.Platform(
+        "R(8)", bandwidth="50 GB/s", latency="0 ns", settings={"scheduler.endpoint_delay": "0 ns"}
+    )
     row = api.collective_row("all_reduce", 2**30, target)
     assert row.lower_bound_us == pytest.approx(2**30 * 7 / 8 * 2 / 100e3)
     assert row.time_us >= row.lower_bound_us * (1 - 1e-9)
@@ -126,11 +147,17 @@ def page_of(name: str, compared: arm.explain.Comparison) -> Page:
         return compared.page
     if name == "collective":
         return all_reduce(arm.Platform.load("dgx-h100-16n"))
-    return run(8).explain().page if name == "explain" else run(8).explain("all_gather", what_if=False).page
+    return (
+        run(8).explain().page
+        if name == "explain"
+        else run(8).explain("all_gather", what_if=False).page
+    )
 
 
 @pytest.mark.parametrize("name", ["compare", "explain", "terms", "collective"])
-def test_in_a_browser(name: str, tmp_path: Path, running: Browser, compared: arm.explain.Comparison) -> None:
+def test_in_a_browser(
+    name: str, tmp_path: Path, running: Browser, compared: arm.explain.Comparison
+) -> None:
     page, file = page_of(name, compared), tmp_path / f"{name}.html"
     page.write(file)
     look(running, file, set(charts(page)), 390)

@@ -11,7 +11,9 @@ from armillary.workload import Program, Workload, build
 
 def report(workload: Workload, fold: bool = True) -> Report:
     settings = {"npu.peak": "100 TFLOPS", "npu.memory.bandwidth": "1 TB/s"}
-    platform = arm.Platform(f"Switch({workload.ranks})", bandwidth="100 GB/s", latency="1 us", settings=settings)
+    platform = arm.Platform(
+        f"Switch({workload.ranks})", bandwidth="100 GB/s", latency="1 us", settings=settings
+    )
     return arm.simulate(workload, platform, detail=True, fold=fold).report
 
 
@@ -24,7 +26,11 @@ def test_the_largest_is_the_peak(schedule: str) -> None:
     assert found["detail"] is not None
     assert len(found["detail"]["memory"]) == 4
     for item, stage in zip(found["detail"]["memory"], made.summary.classes, strict=True):
-        assert max(item["bytes"]) == found["classes"][item["rank_class"]]["peak_memory_bytes"] == stage.memory.total
+        assert (
+            max(item["bytes"])
+            == found["classes"][item["rank_class"]]["peak_memory_bytes"]
+            == stage.memory.total
+        )
         assert min(item["bytes"]) >= stage.memory.total - stage.memory.activations
         assert len(item["bytes"]) == len(found["detail"]["activity"]["compute"])
 

@@ -1,4 +1,5 @@
-"""The pages of sweeps, designs, calibrations and studies, made by their verbs and read by a checker, light and dark."""
+"""The pages of sweeps, designs, calibrations and studies, made by their verbs and read by a
+checker, light and dark."""
 
 from __future__ import annotations
 
@@ -43,8 +44,15 @@ VERBS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_nothing_grave_for_a_checker(verb: str, armillary: Armillary, tmp_path: Path) -> None:
-    ranks = "\n".join(f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3" for i in range(8))
-    for name, text in (("sweep.yml", SWEEP), ("design.yml", DESIGN), ("nccl.log", LOG.format(ranks=ranks))):
+    ranks = "\n".join(
+        f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3"
+        for i in range(8)
+    )
+    for name, text in (
+        ("sweep.yml", SWEEP),
+        ("design.yml", DESIGN),
+        ("nccl.log", LOG.format(ranks=ranks)),
+    ):
         (tmp_path / name).write_text(text, encoding="utf-8")
     ran = armillary(*VERBS[verb].split())
     assert ran.returncode == 0, ran.stderr

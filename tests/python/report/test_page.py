@@ -15,13 +15,18 @@ from armillary.report.page import Drawing, Fact, Page, Part, Section, Table
 EVIL = '<script>alert("1 & 2")</script>'
 BARS: dict[str, Any] = {
     "mark": "bar",
-    "encoding": {"x": {"field": "ns", "type": "quantitative"}, "y": {"field": "ranks", "type": "nominal"}},
+    "encoding": {
+        "x": {"field": "ns", "type": "quantitative"},
+        "y": {"field": "ranks", "type": "nominal"},
+    },
 }
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9"><clipPath id="clip0"/><g clip-path="url(#clip0)"/></svg>'
 
 
 def page(word: str = "x") -> Page:
-    chart = Chart("bars", f"Time of {word}", [{"ranks": word, "ns": 3}, {"ranks": "b", "ns": 4}], BARS, word)
+    chart = Chart(
+        "bars", f"Time of {word}", [{"ranks": word, "ns": 3}, {"ranks": "b", "ns": 4}], BARS, word
+    )
     table = Table(word, [word, "NPUs"], [[word, "1"]], word)
     parts: list[Part] = [word, chart, Drawing("box", word, SVG), Drawing("box-2", word, SVG), table]
     return Page(word, [Section(word, parts)], word, [Fact("Step", word, word)], [word], word)
@@ -93,7 +98,12 @@ def test_in_a_browser(tmp_path: Path) -> None:
             with browser.visit(running, file, width) as seen:
                 assert seen.complaints == []
                 assert seen.requests == []
-                assert seen.ask("document.querySelectorAll('#bars .live path[aria-roledescription=bar]').length") == 2
+                assert (
+                    seen.ask(
+                        "document.querySelectorAll('#bars .live path[aria-roledescription=bar]').length"
+                    )
+                    == 2
+                )
                 assert seen.ask("document.documentElement.scrollWidth") == width
                 check_downloads(seen, tmp_path)
         with browser.visit(running, file, scripts=False) as seen:
@@ -110,5 +120,7 @@ def check_downloads(seen: browser.Visit, folder: Path) -> None:
         download.value.save_as(target)
         assert download.value.suggested_filename == target.name
         assert target.read_bytes().startswith(start)
-    (quoted,) = re.findall(r'"<script>.*</script>",3', (folder / "bars.csv").read_text(encoding="utf-8"))
+    (quoted,) = re.findall(
+        r'"<script>.*</script>",3', (folder / "bars.csv").read_text(encoding="utf-8")
+    )
     assert quoted == '"' + EVIL.replace('"', '""') + '",3'

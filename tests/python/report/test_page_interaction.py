@@ -1,4 +1,5 @@
-"""What a reader does with a page: sort, filter, zoom, read in the dark, without a mouse, on paper, without scripts."""
+"""What a reader does with a page: sort, filter, zoom, read in the dark, without a mouse, on paper,
+without scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def over_time(name: str) -> Chart:
         "mark": {"type": "line", "clip": True},
         "encoding": {"x": axis, "y": {"field": "share", "type": "quantitative"}},
     }
-    return Chart(name, f"Shares {name}", [{"at": float(i), "share": i % 7} for i in range(101)], spec)
+    return Chart(
+        name, f"Shares {name}", [{"at": float(i), "share": i % 7} for i in range(101)], spec
+    )
 
 
 def picked(name: str) -> Chart:
@@ -36,7 +39,10 @@ def picked(name: str) -> Chart:
     rule = {"mark": "rule", "encoding": {"x": {"datum": 3}}}
     bars = {
         "mark": "bar",
-        "encoding": {"x": {"field": "n", "type": "quantitative"}, "y": {"field": "is", "type": "nominal"}},
+        "encoding": {
+            "x": {"field": "n", "type": "quantitative"},
+            "y": {"field": "is", "type": "nominal"},
+        },
     }
     spec = {"params": [{"name": "chosen", "value": "a", "bind": bind}], "layer": [bars, rule]}
     return Chart(name, "Bars", [{"is": "a", "n": 4}, {"is": "b", "n": 5}], spec)
@@ -44,7 +50,8 @@ def picked(name: str) -> Chart:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with a table of times whose text sorts otherwise than their values, and two charts of one time axis."""
+    """A page with a table of times whose text sorts otherwise than their values, and two charts of
+    one time axis."""
     rows = [[f"layer{i}", time(10 ** (i % 10) * (1 + i / 100)), str(i)] for i in range(ROWS)]
     table = Table("Layers", ["Layer", "Time", "Count"], rows, shown=15)
     parts: list[Part] = [over_time("one"), over_time("two"), picked("bars"), table]
@@ -190,7 +197,10 @@ def test_landmarks_and_ways_through_the_page(shown: Shown) -> None:
     links = shown.get_by_role("navigation").get_by_role("link")
     assert links.all_text_contents() == ["First", "Second part"]
     for link in links.all():
-        assert shown.locator(str(link.get_attribute("href"))).get_by_role("heading", level=2).count() == 1
+        assert (
+            shown.locator(str(link.get_attribute("href"))).get_by_role("heading", level=2).count()
+            == 1
+        )
     shown.keyboard.press("Tab")
     assert shown.evaluate("document.activeElement.textContent") == "Skip to the report"
     assert shown.locator("th:not([scope])").count() == 0
@@ -198,16 +208,21 @@ def test_landmarks_and_ways_through_the_page(shown: Shown) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_grave_for_a_checker(running: Browser, file: Path, scheme: browser.Scheme, width: int) -> None:
+def test_nothing_grave_for_a_checker(
+    running: Browser, file: Path, scheme: browser.Scheme, width: int
+) -> None:
     with browser.visit(running, file, width, scheme=scheme) as seen:
         assert accessibility.violations(seen.page) == []
 
 
 def test_only_its_own_scripts_run(running: Browser, file: Path, tmp_path: Path) -> None:
-    """A script that escaping had let through would still not run: the policy names the page's own by their hashes."""
+    """A script that escaping had let through would still not run: the policy names the page's own
+    by their hashes."""
     bad = tmp_path / "bad.html"
     text = file.read_text(encoding="utf-8")
-    bad.write_text(text.replace("<p>Text.</p>", "<script>document.title = 'bad'</script>"), encoding="utf-8")
+    bad.write_text(
+        text.replace("<p>Text.</p>", "<script>document.title = 'bad'</script>"), encoding="utf-8"
+    )
     with browser.visit(running, bad) as seen:
         assert seen.ask("document.title") == "A run"
         assert any("Content Security Policy" in each for each in seen.complaints)

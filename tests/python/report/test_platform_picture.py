@@ -25,8 +25,17 @@ def drawn(fabric: dict[str, Any], npus: int, **npu: Any) -> tuple[ElementTree.El
 
 def test_every_dimension_says_what_it_is() -> None:
     fabric = {"dims": [dim("Ring", 4), dim("FullyConnected", 8), dim("Switch", 16)]}
-    _, texts = drawn(fabric, 512, peak_flops=1e15, memory_capacity_bytes=80e9, memory_bandwidth=None)
-    for text in ("1  Ring(4)", "2  Fully connected(8)", "3  Switch(16)", "4 NPUs", "32 NPUs", "512 NPUs"):
+    _, texts = drawn(
+        fabric, 512, peak_flops=1e15, memory_capacity_bytes=80e9, memory_bandwidth=None
+    )
+    for text in (
+        "1  Ring(4)",
+        "2  Fully connected(8)",
+        "3  Switch(16)",
+        "4 NPUs",
+        "32 NPUs",
+        "512 NPUs",
+    ):
         assert text in texts
     assert texts.count("50 GB/s a link") == 3
     assert {"N & co", "1.000 PFLOP/s", "80.00 GB", "500.0 ns"} <= set(texts)
@@ -34,10 +43,18 @@ def test_every_dimension_says_what_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("block", "size", "links"),
-    [("Ring", 2, 1), ("Ring", 6, 6), ("FullyConnected", 5, 10), ("Switch", 7, 7), ("Switch", 1, 1), ("Ring", 1000, 8)],
+    [
+        ("Ring", 2, 1),
+        ("Ring", 6, 6),
+        ("FullyConnected", 5, 10),
+        ("Switch", 7, 7),
+        ("Switch", 1, 1),
+        ("Ring", 1000, 8),
+    ],
 )
 def test_links_are_those_of_the_block(block: str, size: int, links: int) -> None:
-    """A ring of n has n links, of two one; a clique n (n - 1) / 2; a switch one a node. Two lines lead to the panel."""
+    """A ring of n has n links, of two one; a clique n (n - 1) / 2; a switch one a node. Two lines
+    lead to the panel."""
     root, texts = drawn({"dims": [dim(block, size)]}, size)
     assert len(list(root.iter(f"{SVG}line"))) == links + 2
     assert ("..." in texts) == (size > 8)
@@ -57,7 +74,9 @@ def test_a_graph_is_its_nodes_and_links() -> None:
     links = [link(0, 2), link(2, 0), link(1, 2, 50e9), link(2, 1, 50e9)]
     root, texts = drawn({"nodes": ["a<b", "npu1", "switch with a long name"], "links": links}, 2)
     assert len(list(root.iter(f"{SVG}line"))) == 2
-    assert {"a<b", "npu1", "switch .", "links of 50 GB/s, 25 GB/s", "latency 600.0 ns"} <= set(texts)
+    assert {"a<b", "npu1", "switch .", "links of 50 GB/s, 25 GB/s", "latency 600.0 ns"} <= set(
+        texts
+    )
 
 
 def test_large_and_odd_graphs_are_told_in_words() -> None:

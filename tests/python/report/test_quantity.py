@@ -11,7 +11,14 @@ NS = {"ps": 1e-3, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(0, "0"), (0.25, "250 ps"), (1, "1.000 ns"), (1234.5, "1.234 us"), (48_731_000, "48.73 ms"), (3.6e12, "3600 s")],
+    [
+        (0, "0"),
+        (0.25, "250 ps"),
+        (1, "1.000 ns"),
+        (1234.5, "1.234 us"),
+        (48_731_000, "48.73 ms"),
+        (3.6e12, "3600 s"),
+    ],
 )
 def test_time(ns: float, text: str) -> None:
     assert quantity.time(ns) == text
@@ -23,7 +30,9 @@ def test_time_is_right_to_half_a_digit(ns: float) -> None:
     assert float(value) * NS[unit] == pytest.approx(ns, rel=1e-3, abs=6e-4)
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.000 kB"), (68719476736, "68.72 GB")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.000 kB"), (68719476736, "68.72 GB")]
+)
 def test_size(count: int, text: str) -> None:
     assert quantity.size(count) == text
 

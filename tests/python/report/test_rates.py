@@ -11,7 +11,8 @@ def summary(flops: int = 312 * 10**15, tokens: int = 2048) -> Summary:
 
 
 def test_utilisation_is_operations_over_what_the_peak_allows() -> None:
-    """312 PFLOP in 2 s on 1000 NPUs of 312 TFLOP/s: half of the peak (arXiv:2204.02311, appendix B)."""
+    """312 PFLOP in 2 s on 1000 NPUs of 312 TFLOP/s: half of the peak (arXiv:2204.02311, appendix
+    B)."""
     found = rates.of(summary(), 2e9, 312e12)
     assert found is not None
     assert found.utilisation == pytest.approx(0.5)
@@ -21,8 +22,11 @@ def test_utilisation_is_operations_over_what_the_peak_allows() -> None:
 
 
 def test_recomputation_counts_for_the_hardware_only() -> None:
-    """A third more operations than the model's: four thirds of its utilisation (GPT-3 of Megatron: 52 % to 39 %)."""
-    again = Summary("m", "transformer", 1000, 1, 1, 4, 312 * 10**15, 416 * 10**15, 0.0, (), (), 2048)
+    """A third more operations than the model's: four thirds of its utilisation (GPT-3 of Megatron:
+    52 % to 39 %)."""
+    again = Summary(
+        "m", "transformer", 1000, 1, 1, 4, 312 * 10**15, 416 * 10**15, 0.0, (), (), 2048
+    )
     found = rates.of(again, 2e9, 312e12)
     assert found is not None
     assert found.utilisation == pytest.approx(0.5)

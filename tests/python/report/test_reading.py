@@ -45,12 +45,18 @@ def test_what_is_no_report_is_refused() -> None:
     [
         (["classes", 0, "compute_ns"], "long", "$.classes[0].compute_ns"),
         (["detail", "layers", 1, "layer"], 7, "$.detail.layers[1].layer"),
-        (["config", "platform", "fabric", "dims", 0, "size"], None, "$.platform.fabric.dims[0].size"),
+        (
+            ["config", "platform", "fabric", "dims", 0, "size"],
+            None,
+            "$.platform.fabric.dims[0].size",
+        ),
         (["config", "workload", "summary", "flops"], "many", "$.workload.summary.flops"),
         (["config"], {}, "required field"),
     ],
 )
-def test_the_wrong_field_is_named(report: Report, path: list[Any], value: object, word: str) -> None:
+def test_the_wrong_field_is_named(
+    report: Report, path: list[Any], value: object, word: str
+) -> None:
     wrong: Any = copy.deepcopy(report)
     at = wrong
     for key in path[:-1]:
@@ -77,7 +83,12 @@ def _changed(report: Report, path: list[Any], value: object) -> str:
             "detail.collectives[0].phases[0].dim",
             "no such dimension",
         ),
-        (["detail", "collectives", 0, "terms", 0, "dim"], 2, "detail.collectives[0].terms[0].dim", "no such dimension"),
+        (
+            ["detail", "collectives", 0, "terms", 0, "dim"],
+            2,
+            "detail.collectives[0].terms[0].dim",
+            "no such dimension",
+        ),
         (["detail", "layers", 1, "rank_class"], 99, "detail.layers[1].rank_class", "no such class"),
         (["detail", "memory", 0, "rank_class"], 99, "detail.memory[0].rank_class", "no such class"),
         (["detail", "gantt", 0, "rank_class"], 99, "detail.gantt[0].rank_class", "no such class"),

@@ -34,7 +34,8 @@ def tables(page: Page) -> dict[str, Table]:
 
 
 def test_headline(report: Report) -> None:
-    """1.572864 PFLOP on 64 NPUs in 48.731 ms: 504.3 TFLOP/s each, 51.0 % of 989; 128 samples of 2,048 tokens."""
+    """1.572864 PFLOP on 64 NPUs in 48.731 ms: 504.3 TFLOP/s each, 51.0 % of 989; 128 samples of
+    2,048 tokens."""
     page = run_page.page(report)
     facts = {fact.label: fact.value for fact in page.facts}
     assert page.title == "toy-gpt on dgx-h100-8n"
@@ -50,9 +51,18 @@ def test_headline(report: Report) -> None:
 def test_parts_of_every_class_are_drawn_and_sum_to_the_step(report: Report) -> None:
     rows = charts(run_page.page(report))["classes"].records()
     for item in report["classes"]:
-        parts = [row["ns"] for row in rows if row["class"] == item["label"] or row["class"] == f"ranks {item['ranks']}"]
+        parts = [
+            row["ns"]
+            for row in rows
+            if row["class"] == item["label"] or row["class"] == f"ranks {item['ranks']}"
+        ]
         assert sum(parts) == pytest.approx(report["step_time_ns"])
-    assert {row["part"] for row in rows} == {"compute", "exposed communication", "remote memory", "idle"}
+    assert {row["part"] for row in rows} == {
+        "compute",
+        "exposed communication",
+        "remote memory",
+        "idle",
+    }
 
 
 def test_layers_are_those_of_the_report(report: Report) -> None:
@@ -64,7 +74,9 @@ def test_layers_are_those_of_the_report(report: Report) -> None:
     for row in rows:
         found = [layer for layer in detail["layers"] if layer["layer"] == row["layer"]]
         total = sum(layer["exposed_comm_ns"] * counts[layer["rank_class"]] for layer in found)
-        assert row["exposed_comm_ns"] == pytest.approx(total / sum(counts[layer["rank_class"]] for layer in found))
+        assert row["exposed_comm_ns"] == pytest.approx(
+            total / sum(counts[layer["rank_class"]] for layer in found)
+        )
 
 
 def test_layers_stand_in_the_order_of_the_model(report: Report) -> None:
@@ -72,10 +84,20 @@ def test_layers_stand_in_the_order_of_the_model(report: Report) -> None:
     detail = report["detail"]
     assert detail is not None
     one = detail["layers"][0]
-    names = ["embedding", "layer0", "layer10", "layer2", "step"], ["layer1", "layer3", "head", "step"]
-    detail["layers"] = [{**one, "layer": name, "rank_class": i} for i, stage in enumerate(names) for name in stage]
+    names = (
+        ["embedding", "layer0", "layer10", "layer2", "step"],
+        ["layer1", "layer3", "head", "step"],
+    )
+    detail["layers"] = [
+        {**one, "layer": name, "rank_class": i} for i, stage in enumerate(names) for name in stage
+    ]
     rows = tables(run_page.page(report))["Layers of the model"].rows
-    assert [row[0] for row in rows] == ["embedding", *(f"layer{i}" for i in (0, 1, 2, 3, 10)), "step", "head"]
+    assert [row[0] for row in rows] == [
+        "embedding",
+        *(f"layer{i}" for i in (0, 1, 2, 3, 10)),
+        "step",
+        "head",
+    ]
     assert [row[1] for row in rows][:3] == ["ranks 0-15", "ranks 0-15", "ranks 16-31"]
     assert rows[6][1] == "2 classes"
 
@@ -93,7 +115,9 @@ def test_of_very_many_layers_the_small_ones_are_one(report: Report) -> None:
 
 def test_many_classes_end_in_their_mean(report: Report) -> None:
     one, apart = report["classes"][0], report["step_time_ns"] / 500
-    report["classes"] = [{**one, "ranks": str(i), "count": 1, "idle_ns": i * apart} for i in range(100)]
+    report["classes"] = [
+        {**one, "ranks": str(i), "count": 1, "idle_ns": i * apart} for i in range(100)
+    ]
     rows = charts(run_page.page(report))["classes"].records()
     rest = next(row for row in rows if row["class"] == "68 more classes" and row["part"] == "idle")
     assert rest["ns"] == pytest.approx(apart * sum(range(32, 100)) / 68)
@@ -101,7 +125,9 @@ def test_many_classes_end_in_their_mean(report: Report) -> None:
 
 def test_classes_that_hardly_differ_are_one_row(report: Report) -> None:
     one, apart = report["classes"][0], report["step_time_ns"] / 2e6
-    report["classes"] = [{**one, "ranks": str(i), "count": 2, "idle_ns": i * apart} for i in range(100)]
+    report["classes"] = [
+        {**one, "ranks": str(i), "count": 2, "idle_ns": i * apart} for i in range(100)
+    ]
     rows = charts(run_page.page(report))["classes"].records()
     assert {row["class"] for row in rows} == {"ranks 0 and 99 more"}
     assert {row["npus"] for row in rows} == {200}
@@ -126,11 +152,16 @@ def test_the_critical_path_has_its_sums(report: Report) -> None:
 def test_the_critical_path_fills_every_bin(report: Report) -> None:
     rows = charts(run_page.page(report))["critical_path"].records()
     for row in rows:
-        assert sum(value for name, value in row.items() if name != "start_ns") == pytest.approx(1, abs=1e-4)
+        assert sum(value for name, value in row.items() if name != "start_ns") == pytest.approx(
+            1, abs=1e-4
+        )
 
 
 def test_operations_by_cost_with_their_share_of_all_ranks(report: Report) -> None:
-    first, item = tables(run_page.page(report))["Operations by cost"].rows[0], report["operations"][0]
+    first, item = (
+        tables(run_page.page(report))["Operations by cost"].rows[0],
+        report["operations"][0],
+    )
     assert first[0] == item["name"]
     assert first[3:5] == ["1.200 s", f"{1.2e9 / (64 * report['step_time_ns']):.1%}"]
 
@@ -143,7 +174,10 @@ def test_lanes_of_very_many_bars_are_drawn_with_fewer(report: Report) -> None:
     """Each lane keeps where it waits: only neighbours of one kind become one."""
     detail = report["detail"]
     assert detail is not None
-    bars = [bar(10.0 * i, 10.0 * i + 9, "forward" if i % 100 < 50 else "backward", str(i)) for i in range(1000)]
+    bars = [
+        bar(10.0 * i, 10.0 * i + 9, "forward" if i % 100 < 50 else "backward", str(i))
+        for i in range(1000)
+    ]
     detail["gantt"] = [{"rank_class": 0, "label": f"stage {i}", "bars": bars} for i in range(20)]
     chart = charts(run_page.page(report))["gantt"]
     rows = [row for row in chart.records() if row["lane"] == "stage 3"]
@@ -213,7 +247,9 @@ def test_nothing_ran() -> None:
     empty = arm.workload.Program()
     empty.compute("nothing", [])
     workload = arm.workload.Workload.listed("idle", [empty], [0, 0], {})
-    result = arm.simulate(workload, arm.Platform("SW(2)", bandwidth="1 GB/s", latency="1 us"), detail=True)
+    result = arm.simulate(
+        workload, arm.Platform("SW(2)", bandwidth="1 GB/s", latency="1 us"), detail=True
+    )
     page = run_page.page(result.report)
     assert {fact.label: fact.value for fact in page.facts}["Step time"] == "0"
     assert page.html()
@@ -227,9 +263,15 @@ def hostile(report: Report) -> Report:
     changed: Any = copy.deepcopy(report)
     for item in changed["classes"]:
         item["ranks"] = EVIL + item["ranks"]
-    for item in [*changed["phases"], *changed["operations"], *changed["detail"]["critical_path"]["segments"]]:
+    for item in [
+        *changed["phases"],
+        *changed["operations"],
+        *changed["detail"]["critical_path"]["segments"],
+    ]:
         item["name"] = EVIL
-    changed["detail"]["layers"] = [{**item, "layer": f"{EVIL}.[0]'\"\\"} for item in changed["detail"]["layers"][:1]]
+    changed["detail"]["layers"] = [
+        {**item, "layer": f"{EVIL}.[0]'\"\\"} for item in changed["detail"]["layers"][:1]
+    ]
     changed["dimensions"] = [{**item, "name": "a.b[0]'\"\\"} for item in changed["dimensions"]]
     changed["config"]["platform"]["name"] = EVIL
     return changed  # type: ignore[no-any-return]
@@ -279,13 +321,20 @@ def test_a_large_run_stays_small(tmp_path: Path, running: Browser) -> None:
     html = arm.simulate(workload, platform, detail=True).html(tmp_path / "r.html")
     assert len(html.encode()) < MEGABYTES
     names = {"classes", "gantt", "layers", "layer_communication", "critical_path", "activity"}
-    look(running, tmp_path / "r.html", names | {"phases", "dimensions", "queues", "memory", "memory_over_time"}, 390)
+    look(
+        running,
+        tmp_path / "r.html",
+        names | {"phases", "dimensions", "queues", "memory", "memory_over_time"},
+        390,
+    )
 
 
 def test_folded_and_not_the_page_is_the_same() -> None:
     platform = arm.Platform.load(ROOT / "examples/gpt-64/platform.yml")
     workload = arm.load(ROOT / "examples/gpt-64", platform)
-    pages = [arm.simulate(workload, platform, detail=True, fold=fold).html() for fold in (True, False)]
+    pages = [
+        arm.simulate(workload, platform, detail=True, fold=fold).html() for fold in (True, False)
+    ]
     assert pages[0] == pages[1]
     assert len(pages[0].encode()) < MEGABYTES
 

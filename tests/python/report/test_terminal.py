@@ -73,7 +73,10 @@ def test_a_table_that_fits_stays_as_it_is() -> None:
 
 def test_what_is_no_table_passes() -> None:
     stream = io.StringIO()
-    emit(Terminal(file=stream, width=20), [Text("a line that is longer than the terminal"), Group("a", "b")])
+    emit(
+        Terminal(file=stream, width=20),
+        [Text("a line that is longer than the terminal"), Group("a", "b")],
+    )
     assert stream.getvalue() == "a line that is longer than the terminal\na\nb\n"
 
 

@@ -21,11 +21,18 @@ def a4() -> list[Row]:
 
 
 def show(rows: list[Row]) -> None:
-    print(*(f"{row.setup:<48} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}" for row in rows), sep="\n")
+    print(
+        *(
+            f"{row.setup:<48} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}"
+            for row in rows
+        ),
+        sep="\n",
+    )
 
 
 def test_a1_is_within_one_percent() -> None:
-    """All seven times without latencies, and within 0.1 % with one set for all; the messages exactly."""
+    """All seven times without latencies, and within 0.1 % with one set for all; the messages
+    exactly."""
     rows = study("a1").rows(("analytical",))
     show(rows)
     times = [row for row in rows if row.unit == "us"]
@@ -38,11 +45,14 @@ def test_a1_is_within_one_percent() -> None:
 
 
 def test_a2_knows_what_bandwidth_alone_gives() -> None:
-    """`2 (n - 1) / n m / B` and `2 (n - 1)` latencies; the errors are printed, and the calibrated one is below 5 %."""
+    """`2 (n - 1) / n m / B` and `2 (n - 1)` latencies; the errors are printed, and the calibrated
+    one is below 5 %."""
     rows = study("a2").rows(("analytical",))
     show(rows)
     by_formula = 2 * 3 / 4 * 2**30 / 150e9 * 1e6 + 2 * 3 * 0.6
-    assert next(row.ours for row in rows if row.setup == "4 V100, 1024 MB") == pytest.approx(by_formula, rel=1e-9)
+    assert next(row.ours for row in rows if row.setup == "4 V100, 1024 MB") == pytest.approx(
+        by_formula, rel=1e-9
+    )
     bare, calibrated = (row.ours for row in rows if row.unit == "%")
     assert calibrated < a2.ERROR < bare < 15
 
@@ -51,9 +61,15 @@ def test_a2_holds_the_published_measurements() -> None:
     """The study's points are those of the sweeps it names."""
     if not DATA.exists():
         pytest.skip(f"{DATA} is not here")
-    sweeps = {each["id"]: each["points"] for each in json.loads(DATA.read_text(encoding="utf-8"))["collectives"]}
+    sweeps = {
+        each["id"]: each["points"]
+        for each in json.loads(DATA.read_text(encoding="utf-8"))["collectives"]
+    }
     for gpus, points in a2.MEASURED.items():
-        published = {each["bytes"] / 2**20: each["oop_us"] for each in sweeps[f"v100x{gpus}_vtrain_allreduce"]}
+        published = {
+            each["bytes"] / 2**20: each["oop_us"]
+            for each in sweeps[f"v100x{gpus}_vtrain_allreduce"]
+        }
         assert points == {size: us for size, us in published.items() if size >= 64}
 
 
@@ -97,12 +113,18 @@ def test_figures_of_their_own_draw(name: str, a4: list[Row]) -> None:
 
 def test_every_other_study_is_drawn_by_unit(tmp_path: Path) -> None:
     """Paper and ours as they are in the rows; the page holds them all."""
-    rows = [Row("one <b>", "link", 2.0, 1.0, "us", "why"), Row("two", "link", None, 3.0, "%", "because")]
+    rows = [
+        Row("one <b>", "link", 2.0, 1.0, "us", "why"),
+        Row("two", "link", None, 3.0, "%", "because"),
+    ]
     text = {"study": "x1", "title": "T", "source": "S", "setup": "U", "version": "0"}
     body = {**text, "rows": [row.as_dict() for row in rows]}
     drawn = study_page.charts(body)
     assert [chart.name for chart in drawn] == ["x1-us", "x1-percent"]
-    assert [(each["of"], each["value"]) for each in drawn[0].records()] == [("paper", 2.0), ("ours", 1.0)]
+    assert [(each["of"], each["value"]) for each in drawn[0].records()] == [
+        ("paper", 2.0),
+        ("ours", 1.0),
+    ]
     assert [(each["of"], each["value"]) for each in drawn[1].records()] == [("ours", 3.0)]
     page = study_page.page(body, drawn)
     page.write(tmp_path / "x1.html")

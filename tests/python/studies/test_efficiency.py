@@ -34,10 +34,14 @@ def test_sources_of_every_generation(bench: ModuleType) -> None:
 
 
 def test_what_made_the_times_is_found(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs whose times are ours with 1.25 times the efficiency of multiplications that a fit starts with."""
+    """Two runs whose times are ours with 1.25 times the efficiency of multiplications that a fit
+    starts with."""
     monkeypatch.setattr(bench, "STEPS", (1.25,))
     # Large micro-batches of wide layers, where kernels count and not their launches.
-    few = sorted(bench.runs("A100")["vtrain_single"], key=lambda run: run.model.fields["hidden"] * run.micro_batch)[-2:]
+    few = sorted(
+        bench.runs("A100")["vtrain_single"],
+        key=lambda run: run.model.fields["hidden"] * run.micro_batch,
+    )[-2:]
     truth = bench.START | {"efficiency.gemm": 1.25 * bench.START["efficiency.gemm"]}
     made = [replace(run, iter_time_s=seconds(bench, run, truth)) for run in few]
     assert bench.error(made, truth) == pytest.approx(0, abs=1e-9)

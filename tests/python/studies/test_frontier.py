@@ -17,7 +17,9 @@ def deepseek() -> Step:
 
 def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
     """180 K GPU hours for 10^12 tokens and 19.9 s a step within 10 %, in 80 GB."""
-    print(f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, {deepseek.most / 1e9:.1f} GB")
+    print(
+        f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, {deepseek.most / 1e9:.1f} GB"
+    )
     assert deepseek.ranks == 2048
     assert deepseek.gpu_hours == pytest.approx(v4.GPU_HOURS, rel=0.1)
     assert deepseek.seconds == pytest.approx(v4.SECONDS, rel=0.1)
@@ -25,7 +27,8 @@ def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
 
 
 def test_published_operations(deepseek: Step) -> None:
-    """432 and 385 TFLOP/s at 19.926 s a step are the model's operations without multi-token prediction."""
+    """432 and 385 TFLOP/s at 19.926 s a step are the model's operations without multi-token
+    prediction."""
     rows = {row.setup: row for row in v4.published(deepseek, "analytical")}
     for name in ("operations a token", "operations a token, half of all scores"):
         assert rows[name].ratio == pytest.approx(1, abs=0.005)
@@ -34,15 +37,19 @@ def test_published_operations(deepseek: Step) -> None:
 
 def test_what_makes_it_fit() -> None:
     """Without recomputation, or with results of experts kept, a GPU would need more than it has."""
-    for options in ({"recompute_modules": None}, {"gates_inside": False}, {"fp8_activations": False}):
+    for options in (
+        {"recompute_modules": None},
+        {"gates_inside": False},
+        {"fp8_activations": False},
+    ):
         found = footprints("deepseek-v3", **{**v4.RUN.options, **options})
         assert max(memory.total for memory in found) > v4.CAPACITY
 
 
 @pytest.mark.parametrize("name", list(v5.PUBLISHED))
 def test_llama_3(name: str) -> None:
-    """Within 4 % of 430 and 400 TFLOP/s; with 131,072 tokens, where attention's kernels count most, within 15 % of 380.
-    All of it fits."""
+    """Within 4 % of 430 and 400 TFLOP/s; with 131,072 tokens, where attention's kernels count most,
+    within 15 % of 380. All of it fits."""
     paper, options = v5.PUBLISHED[name]
     found = step(v5.run(options))
     print(f"{name}: {found.tflops:.1f} TFLOP/s, published {paper:g}")
@@ -56,5 +63,7 @@ def test_variations_fit_and_change_something(name: str) -> None:
     options, settings = v4.VARIED[name]
     changed = v4.RUN.varied(options, settings)
     assert len(footprints("deepseek-v3", **changed.options)) == 16
-    platforms = [Platform.load(each.platform, each.settings).describe() for each in (v4.RUN, changed)]
+    platforms = [
+        Platform.load(each.platform, each.settings).describe() for each in (v4.RUN, changed)
+    ]
     assert changed.options != v4.RUN.options or platforms[0] != platforms[1]

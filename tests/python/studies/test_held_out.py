@@ -1,4 +1,5 @@
-"""V1 on what fits have not seen: nothing that is tried was fitted, and what is predicted is what is asked for."""
+"""V1 on what fits have not seen: nothing that is tried was fitted, and what is predicted is what is
+asked for."""
 
 from __future__ import annotations
 
@@ -14,8 +15,11 @@ SOPHIA = "alcf_sophia_n2g8_all_reduce_env2_241015112115"
 
 
 def spoilt(sweep: Sweep, kept: int) -> Sweep:
-    """The sweep with every other time a hundred times what was measured, from the one after `kept` on."""
-    points = ((size, us if at % 2 == kept else 100 * us) for at, (size, us) in enumerate(sweep.points))
+    """The sweep with every other time a hundred times what was measured, from the one after `kept`
+    on."""
+    points = (
+        (size, us if at % 2 == kept else 100 * us) for at, (size, us) in enumerate(sweep.points)
+    )
     return dataclasses.replace(sweep, points=tuple(points))
 
 
@@ -45,15 +49,25 @@ def test_fits_begin_where_no_preset_is() -> None:
     preset = {p.key: p.given for p in learnt.parameters}
     told = [p for p in learnt.parameters if p.key.removeprefix("library.") in held_out.BEGIN]
     assert len(told) > 20
-    same = [p.key for p in told if p.fitted == preset[p.key] != held_out.BEGIN[p.key.removeprefix("library.")]]
+    same = [
+        p.key
+        for p in told
+        if p.fitted == preset[p.key] != held_out.BEGIN[p.key.removeprefix("library.")]
+    ]
     assert same == []
 
 
 def test_left_out_sweeps_are_tried_in_bands_that_the_others_have() -> None:
-    machine = [sweep for sweep in sweeps() if sweep.preset == "polaris-a100-540n" and sweep.collective == "all_reduce"]
+    machine = [
+        sweep
+        for sweep in sweeps()
+        if sweep.preset == "polaris-a100-540n" and sweep.collective == "all_reduce"
+    ]
     errors = list(held_out._scaled(machine, 8))
     assert errors and all(held_out._nodes(error.sweep) > 8 for error in errors)
-    assert {band(size) for size, _ in errors[0].sweep.points} >= {error.band for error in errors[:1]}
+    assert {band(size) for size, _ in errors[0].sweep.points} >= {
+        error.band for error in errors[:1]
+    }
 
 
 def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> None:
@@ -64,7 +78,8 @@ def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> 
 
 
 def test_lines_through_neighbours() -> None:
-    """Powers of a size lie on a line; beyond it goes on, and never down; a size measured twice counts once."""
+    """Powers of a size lie on a line; beyond it goes on, and never down; a size measured twice
+    counts once."""
     squares = [(size, float(size) ** 2) for size in (2, 8, 32)]
     for size in (1, 2, 4, 9, 32, 100):
         assert floor.line(squares, size) == pytest.approx(size**2)
@@ -77,7 +92,9 @@ def test_lines_through_neighbours() -> None:
 def test_lines_know_nothing_of_the_size_they_are_asked_for() -> None:
     sweep = NAMED[SOPHIA]
     errors = list(floor.neighbours(sweep))
-    assert {error.band for error in errors} == {0, 1, 2} and all(0 < error.percent < 40 for error in errors)
+    assert {error.band for error in errors} == {0, 1, 2} and all(
+        0 < error.percent < 40 for error in errors
+    )
     flat = dataclasses.replace(sweep, points=tuple((size, 7.0) for size, _ in sweep.points))
     assert [error.log for error in floor.neighbours(flat)] == pytest.approx([0.0] * 6)
 
@@ -85,5 +102,9 @@ def test_lines_know_nothing_of_the_size_they_are_asked_for() -> None:
 def test_what_was_measured_twice_is_of_one_machine() -> None:
     errors = floor.repeated(sweeps())
     assert {error.sweep.source.split("@")[0] for error in errors} == {"argonne-lcf/alcf-nccl-tests"}
-    twin = dataclasses.replace(NAMED[SOPHIA], points=tuple((size, 1.1 * us) for size, us in NAMED[SOPHIA].points))
-    assert [error.percent for error in floor.repeated([NAMED[SOPHIA], twin])] == pytest.approx([10.0] * 3)
+    twin = dataclasses.replace(
+        NAMED[SOPHIA], points=tuple((size, 1.1 * us) for size, us in NAMED[SOPHIA].points)
+    )
+    assert [error.percent for error in floor.repeated([NAMED[SOPHIA], twin])] == pytest.approx(
+        [10.0] * 3
+    )

@@ -19,12 +19,17 @@ def test_the_worked_example_is_exact(row: Row) -> None:
 def test_zero_infinity_and_the_pool() -> None:
     rows = {row.setup: row for row in a5.rows(BACKENDS)}
     near, opt = rows["ZeRO-Infinity over HierMem"], rows["HierMem over HierMem (opt)"]
-    print(f"ZeRO-Infinity over HierMem: {near.ours:.4f}; HierMem over HierMem (opt): {opt.ours:.3f}")
+    print(
+        f"ZeRO-Infinity over HierMem: {near.ours:.4f}; HierMem over HierMem (opt): {opt.ours:.3f}"
+    )
     assert 0.99 < near.ours < 1, "ZeRO-Infinity is faster by less than 1 %"
     assert opt.ours == pytest.approx(4.6, rel=0.05)
     waiting = [row for setup, row in rows.items() if setup.endswith("waiting for data")]
     assert len(waiting) == 3 and all(row.holds for row in waiting)
-    assert (rows["best of the sweep: fabric in a node"].ours, rows["best of the sweep: a memory group"].ours) == (
+    assert (
+        rows["best of the sweep: fabric in a node"].ours,
+        rows["best of the sweep: a memory group"].ours,
+    ) == (
         512,
         500,
     )

@@ -1,4 +1,5 @@
-"""The studies of the multi-dimensional topologies paper: what is claimed of ours, the paper's as printed."""
+"""The studies of the multi-dimensional topologies paper: what is claimed of ours, the paper's as
+printed."""
 
 from __future__ import annotations
 
@@ -9,12 +10,22 @@ from armillary.studies import Row, study
 
 def rows(name: str) -> list[Row]:
     found = study(name).rows(("analytical",))
-    print(*(f"{row.setup:<60} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}" for row in found), sep="\n")
+    print(
+        *(
+            f"{row.setup:<60} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}"
+            for row in found
+        ),
+        sep="\n",
+    )
     return found
 
 
 def test_b1_to_the_dollar() -> None:
-    assert [row.ours for row in rows("b1")] == [row.paper for row in rows("b1")] == [60.0, 1440.0, 720.0, 2220.0]
+    assert (
+        [row.ours for row in rows("b1")]
+        == [row.paper for row in rows("b1")]
+        == [60.0, 1440.0, 720.0, 2220.0]
+    )
 
 
 def test_b2_within_five_percent() -> None:
@@ -22,7 +33,9 @@ def test_b2_within_five_percent() -> None:
     printed = [row for row in found if row.paper is not None]
     assert [row.paper for row in printed] == [1.10, 1.45, 1.17, 1.86, 90.0]
     assert all(row.ratio == pytest.approx(1, abs=0.05) for row in printed)
-    assert next(row.ours for row in found if "over the optimum" in row.setup) == pytest.approx(1, abs=1e-6)
+    assert next(row.ours for row in found if "over the optimum" in row.setup) == pytest.approx(
+        1, abs=1e-6
+    )
     assert len([row for row in found if row.backend == "analytical" and row.ours > 1.2]) == 3
 
 

@@ -43,8 +43,12 @@ def test_d6_grows_with_the_torus(d6: list[Row]) -> None:
 
 
 def test_d6_meets_128_npus_with_published_cycles(d6: list[Row]) -> None:
-    """25.2 % within 5 %; at 8 NPUs ours is lower, and 32 samples hide everything: both stay listed."""
-    print(*(f"{row.setup:<28} paper {row.paper} ours {row.ours:.2f} ratio {row.ratio}" for row in d6), sep="\n")
+    """25.2 % within 5 %; at 8 NPUs ours is lower, and 32 samples hide everything: both stay
+    listed."""
+    print(
+        *(f"{row.setup:<28} paper {row.paper} ours {row.ours:.2f} ratio {row.ratio}" for row in d6),
+        sep="\n",
+    )
     last = only(d6, "published")[-1]
     assert last.ratio == pytest.approx(1, abs=0.05)
     assert only(d6, "published")[0].ours < 4.1

@@ -10,7 +10,8 @@ from armillary.workload.architecture import decoder, parameters
 RUNS = trainings()
 
 PRINTED = {
-    # Parameters beside the measurements: mosaicml/llm-foundry scripts/train/benchmarking/README.md, at these lengths.
+    # Parameters beside the measurements: mosaicml/llm-foundry scripts/train/benchmarking/README.md,
+    # at these lengths.
     ("mpt-125m", 2048): 125311488,
     ("mpt-1b", 2048): 1315950592,
     ("mpt-3b", 512): 2647905280,
@@ -47,6 +48,11 @@ def test_models_have_the_parameters_that_their_source_printed() -> None:
 
 def test_runs_of_one_name_are_read_in_their_units() -> None:
     run = next(run for run in RUNS if run.name == "nanotron_8B_n64_dp4_pp2_tp8_mbs8_ga8_z1")
-    assert (run.iter_time_s, run.memory_gib, run.micro_batch, run.global_batch) == (3.4077, 46.5, 8, 256)
+    assert (run.iter_time_s, run.memory_gib, run.micro_batch, run.global_batch) == (
+        3.4077,
+        46.5,
+        8,
+        256,
+    )
     assert run.options["fp32_gradients"]
     assert run.sp

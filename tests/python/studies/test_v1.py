@@ -1,4 +1,5 @@
-"""V1: predicted collectives against measured ones. Others measured; each sweep's source stands in `sweeps.csv`."""
+"""V1: predicted collectives against measured ones. Others measured; each sweep's source stands in
+`sweeps.csv`."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ def test_errors_are_geometric_means() -> None:
 
 
 def test_every_sweep_has_points_and_a_preset() -> None:
-    assert all(sweep.points and sweep.platform.npus == sweep.gpus and sweep.source for sweep in v1.sweeps())
+    assert all(
+        sweep.points and sweep.platform.npus == sweep.gpus and sweep.source for sweep in v1.sweeps()
+    )
 
 
 def test_a_library_adds_two_columns() -> None:

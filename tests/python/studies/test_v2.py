@@ -1,4 +1,5 @@
-"""V2: predicted steps against measured ones, on the runs that are quick to predict; bounds are claims about ours."""
+"""V2: predicted steps against measured ones, on the runs that are quick to predict; bounds are
+claims about ours."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from armillary.studies.v2 import Prediction
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def predicted(group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 60) -> list[Prediction]:
+def predicted(
+    group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 60
+) -> list[Prediction]:
     """Predictions of at most `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
     found = (v2.predict(run) for run in runs[:: max(1, len(runs) // most)])
@@ -53,7 +56,9 @@ def test_median_error(group: str, where: Callable[[Training], bool], bound: floa
 
 def test_configurations_of_one_node_are_ranked() -> None:
     """vTrain's 12 layers of 2,048 on 8 A100, whatever the batch."""
-    found = predicted("vtrain_single", lambda run: run.model.name == "gpt-12x2048" and run.gpus == 8, 1000)
+    found = predicted(
+        "vtrain_single", lambda run: run.model.name == "gpt-12x2048" and run.gpus == 8, 1000
+    )
     assert len(found) > 20
     assert v2.spearman(found) > 0.95
     assert v2.lost(found) <= v2.BEST
@@ -64,7 +69,8 @@ def _made(ours: float, measured: float, room: bool = True) -> Prediction:
 
 
 def test_rank_correlation_by_hand() -> None:
-    """Ranks 1, 2, 3 against 1, 3, 2: 1 - 6 (0 + 1 + 1) / (3 * 8) = 0.5; equal values share their mean rank."""
+    """Ranks 1, 2, 3 against 1, 3, 2: 1 - 6 (0 + 1 + 1) / (3 * 8) = 0.5; equal values share their
+    mean rank."""
     assert v2.spearman([_made(1, 1), _made(2, 9), _made(3, 5)]) == pytest.approx(0.5)
     assert v2.spearman([_made(1, 1), _made(1, 1), _made(3, 5)]) == pytest.approx(1)
 
@@ -76,8 +82,12 @@ def test_what_our_best_loses() -> None:
 
 
 def test_only_runs_that_are_said_to_be_blocked_change_without_it() -> None:
-    """Two stages of 4 micro-batches: each host sends and receives one message a micro-batch, one after the other."""
-    names = ("nanotron_3B_n512_dp64_pp2_tp4_mbs1_ga4_z1", "nanotron_3B_n16_dp8_pp2_tp1_mbs1_ga32_z1")
+    """Two stages of 4 micro-batches: each host sends and receives one message a micro-batch, one
+    after the other."""
+    names = (
+        "nanotron_3B_n512_dp64_pp2_tp4_mbs1_ga4_z1",
+        "nanotron_3B_n16_dp8_pp2_tp1_mbs1_ga32_z1",
+    )
     runs = [v2.predict(run) for name in names for run in trainings() if run.name == name]
     blocked, free = (each for each in runs if each is not None)
     quiet, same = v2._unblocked([blocked, free], "analytical")
@@ -104,7 +114,8 @@ def test_one_efficiency_model_a_generation() -> None:
                 for key in ("A100", "H100", "H200", "H800", "V100", "B200", "B300")
                 if key in name.replace("GB", "B")
             )
-            # What an H800 has left next to communication is DeepSeek-V3's own choice of multiprocessors.
+            # What an H800 has left next to communication is DeepSeek-V3's own choice of
+            # multiprocessors.
             own = {"rates", "beside"} if generation == "H800" else {"rates"}
             same = {key: value for key, value in compute.items() if key not in own}
             alike = {"H200": "H100", "H800": "H100", "B300": "B200"}.get(generation, generation)

@@ -1,4 +1,5 @@
-"""V3: predicted peak memory against measured peaks; bounds are claims about ours, others measured."""
+"""V3: predicted peak memory against measured peaks; bounds are claims about ours, others
+measured."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def test_failures_hold_more_than_runs() -> None:
     """The classifier is no accident of the limit: peaks of failures lie far above those of runs."""
     lost = [each.most for each in v3.failed() if each is not None]
     ran = [each.most for each in runs(NANOTRON)]
-    print(f"medians: ran {statistics.median(ran) / GIB:.1f} GiB, failed {statistics.median(lost) / GIB:.1f} GiB")
+    print(
+        f"medians: ran {statistics.median(ran) / GIB:.1f} GiB, failed {statistics.median(lost) / GIB:.1f} GiB"
+    )
     assert statistics.median(lost) > 3 * statistics.median(ran)
 
 

@@ -1,4 +1,5 @@
-"""The measured runs of ResNet-50, DLRM and DCNv2: consistent, and predicted within the bounds the study states."""
+"""The measured runs of ResNet-50, DLRM and DCNv2: consistent, and predicted within the bounds the
+study states."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ def test_runs_are_those_of_three_groups_and_told_apart() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     # 4.2B, 22.8B and 113B as NVIDIA prints them
-    [("dlrm-criteo-t15", 4.2e9), ("dlrm-criteo-t3", 22.8e9), ("dlrm-criteo-t0", 113e9), ("dcnv2-criteo-t3", 22.8e9)],
+    [
+        ("dlrm-criteo-t15", 4.2e9),
+        ("dlrm-criteo-t3", 22.8e9),
+        ("dlrm-criteo-t0", 113e9),
+        ("dcnv2-criteo-t3", 22.8e9),
+    ],
 )
 def test_models_have_the_published_size(name: str, parameters: float) -> None:
     assert parse(load_model(name)).parameters == pytest.approx(parameters, rel=0.01)
@@ -47,7 +53,8 @@ def test_predictions_hold_what_the_study_says() -> None:
 
 
 def test_runs_of_one_gpu_have_no_network() -> None:
-    """The published tables have such runs too; a batch of all samples on one GPU takes longer than an eighth of it."""
+    """The published tables have such runs too; a batch of all samples on one GPU takes longer than
+    an eighth of it."""
     run = next(run for run in RUNS if run.size == "large" and run.framework == "TensorFlow2")
     one = replace(run, gpus=1, batch=65536, size="small")
     assert vision.predict(one) < vision.predict(run)

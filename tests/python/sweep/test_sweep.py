@@ -26,7 +26,9 @@ from armillary.sweep import Status
 from armillary.sweep import run as running
 from armillary.sweep.columns import PARTS
 
-MANY = {"x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 3000}}
+MANY = {
+    "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 3000}
+}
 
 
 def test_every_row_is_what_simulate_says(tmp_path: Path) -> None:
@@ -81,7 +83,9 @@ def test_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
 
 def test_a_failed_point_is_a_row(tmp_path: Path) -> None:
     parameters = {"platform.scheduler.chunks": [0, 1, "many", 2]}
-    found = arm.sweep(toy_studies.write(tmp_path, toy_studies.study(parameters=parameters)), tmp_path / "r")
+    found = arm.sweep(
+        toy_studies.write(tmp_path, toy_studies.study(parameters=parameters)), tmp_path / "r"
+    )
     assert found.failed == 2
     assert found.table["error"].is_null().to_list() == [False, True, False, True]
     assert "scheduler.chunks" in found.table["error"][0]
@@ -97,7 +101,9 @@ def test_points_that_differ_in_dimensions_share_a_table(tmp_path: Path) -> None:
 
 
 def test_a_study_that_can_not_run_is_refused(tmp_path: Path) -> None:
-    path = toy_studies.write(tmp_path, toy_studies.study(parameters={"platform.scheduler.chunk": [1, 2]}))
+    path = toy_studies.write(
+        tmp_path, toy_studies.study(parameters={"platform.scheduler.chunk": [1, 2]})
+    )
     with pytest.raises(InputError, match=r"scheduler.chunk"):
         arm.sweep(path, tmp_path / "r")
     assert not (tmp_path / "r").exists()
@@ -112,7 +118,11 @@ def test_progress_counts_up(tmp_path: Path) -> None:
 
 
 def children(pid: int) -> list[int]:
-    return [int(each) for listed in Path(f"/proc/{pid}/task").glob("*/children") for each in listed.read_text().split()]
+    return [
+        int(each)
+        for listed in Path(f"/proc/{pid}/task").glob("*/children")
+        for each in listed.read_text().split()
+    ]
 
 
 def alive(pid: int) -> bool:
@@ -124,15 +134,30 @@ def alive(pid: int) -> bool:
 
 def started(path: Path, folder: Path, lines: int, *arguments: str) -> subprocess.Popen[str]:
     """A sweep on the command line that has at least so many lines in its journal."""
-    command = [sys.executable, "-m", "armillary.cli", "sweep", str(path), "-o", str(folder), *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "armillary.cli",
+        "sweep",
+        str(path),
+        "-o",
+        str(folder),
+        *arguments,
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     journal = folder / "journal.jsonl"
-    while process.poll() is None and (not journal.is_file() or journal.read_bytes().count(b"\n") < lines):
+    while process.poll() is None and (
+        not journal.is_file() or journal.read_bytes().count(b"\n") < lines
+    ):
         time.sleep(0.002)
     return process
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc, which is Linux")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="children are found in /proc, which is Linux"
+)
 def test_killed_again_and_again_it_ends_as_if_never_killed(tmp_path: Path) -> None:
     path = toy_studies.write(tmp_path, toy_studies.study(parameters=MANY))
     whole = arm.sweep(path, tmp_path / "whole")
@@ -157,7 +182,9 @@ def test_killed_again_and_again_it_ends_as_if_never_killed(tmp_path: Path) -> No
     found = arm.sweep(path, folder, resume=True, progress=resumed.append)
     assert resumed[-1].resumed >= kept - 1
     assert found.table.equals(whole.table)
-    assert (folder / "table.parquet").read_bytes() == (tmp_path / "whole/table.parquet").read_bytes()
+    assert (folder / "table.parquet").read_bytes() == (
+        tmp_path / "whole/table.parquet"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("left", [1, 30, 200])
@@ -174,7 +201,9 @@ def test_a_line_cut_off_anywhere_is_run_again(tmp_path: Path, left: int) -> None
         assert (tmp_path / "r/table.parquet").read_bytes() == before
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc, which is Linux")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="children are found in /proc, which is Linux"
+)
 def test_a_killed_worker_costs_one_point(tmp_path: Path) -> None:
     path = toy_studies.write(tmp_path, toy_studies.study(parameters=MANY))
     process = started(path, tmp_path / "r", 100, "-j", "2")
@@ -208,7 +237,10 @@ def test_a_point_that_ran_the_second_time_has_not_failed(tmp_path: Path) -> None
     whole = arm.sweep(path, tmp_path / "r")
     journal = tmp_path / "r/journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
-    broken = json.loads(lines[5]) | {"error": "the worker process ended with signal 9", "results": {}}
+    broken = json.loads(lines[5]) | {
+        "error": "the worker process ended with signal 9",
+        "results": {},
+    }
     journal.write_bytes(b"".join([*lines[:5], json.dumps(broken).encode() + b"\n", *lines[6:]]))
     assert arm.sweep(path, tmp_path / "r", resume=True).failed == 1
     for _ in range(2):
@@ -228,7 +260,9 @@ def test_what_can_not_be_run_again_is_said(tmp_path: Path) -> None:
         arm.sweep(path, tmp_path / "r", resume=True, retry_failed=True)
 
 
-def test_checks_on_workers_find_what_one_process_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_on_workers_find_what_one_process_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes = {"platform.npus": [8, 16], "platform.scheduler.chunks": [1, 2, 0]}
     path = toy_studies.write(tmp_path, toy_studies.study(parameters=changes))
     alone, seen = running.check(path), list[Status]()
@@ -239,7 +273,9 @@ def test_checks_on_workers_find_what_one_process_finds(tmp_path: Path, monkeypat
     assert seen[-1].failed == 4
 
 
-def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line every ten seconds, of the points run since the sweep went on; none when it is over."""
     clock = iter([0.0, 4.0, 11.0, 11.0, 12.0, 30.0])
     monkeypatch.setattr(verb, "monotonic", lambda: next(clock))
@@ -249,7 +285,9 @@ def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert capsys.readouterr().err == "1,200 of 2,000 points, 3 failed, 100.0/s, 0:00:08 left\n"
 
 
-@pytest.mark.parametrize("status", [Status(999_999, 1_000_000, 1_000_000, 0, 9.9e12), Status(0, 1, 0, 0, None)])
+@pytest.mark.parametrize(
+    "status", [Status(999_999, 1_000_000, 1_000_000, 0, 9.9e12), Status(0, 1, 0, 0, None)]
+)
 def test_the_live_table_fits_eighty_columns(status: Status) -> None:
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(verb._progress(status, 360_000.0))
@@ -279,9 +317,17 @@ def test_interrupted_it_keeps_what_is_done(tmp_path: Path) -> None:
     [
         ({"seed": 3}, "study.seed: is new since the sweep began"),
         ({"backend": "link"}, "study.backend: is new"),
-        ({"parameters": {"platform.scheduler.chunks": [1, 2, 4]}}, "study.parameters.outer: is gone"),
         (
-            {"parameters": {**toy_studies.study()["parameters"], "platform.scheduler.chunks": [1, 2]}},
+            {"parameters": {"platform.scheduler.chunks": [1, 2, 4]}},
+            "study.parameters.outer: is gone",
+        ),
+        (
+            {
+                "parameters": {
+                    **toy_studies.study()["parameters"],
+                    "platform.scheduler.chunks": [1, 2],
+                }
+            },
             "study.parameters.platform.scheduler.chunks: is [1, 2], was [1, 2, 4]",
         ),
         (
@@ -294,7 +340,9 @@ def test_another_study_does_not_go_on(tmp_path: Path, changes: dict[str, Any], s
     arm.sweep(toy_studies.write(tmp_path, toy_studies.study()), tmp_path / "r")
     before = (tmp_path / "r/journal.jsonl").read_bytes()
     with pytest.raises(InputError) as raised:
-        arm.sweep(toy_studies.write(tmp_path, toy_studies.study(**changes)), tmp_path / "r", resume=True)
+        arm.sweep(
+            toy_studies.write(tmp_path, toy_studies.study(**changes)), tmp_path / "r", resume=True
+        )
     assert len(raised.value.problems) == 1
     assert said in str(raised.value)
     assert (tmp_path / "r/journal.jsonl").read_bytes() == before
@@ -345,17 +393,25 @@ def test_points_of_one_workload_come_together(tmp_path: Path) -> None:
         "parameters": {"platform.scheduler.chunks": [1, 2], "workload.dp": [4, 8]},
     })  # fmt: skip
     order = running._by_workload(found, running._first(found))
-    assert [[values for _, values in group] for group in order] == [[(1, 4), (2, 4)], [(1, 8), (2, 8)]]
+    assert [[values for _, values in group] for group in order] == [
+        [(1, 4), (2, 4)],
+        [(1, 8), (2, 8)],
+    ]
 
 
 def test_command_line(armillary: Armillary, tmp_path: Path) -> None:
-    path = toy_studies.write(tmp_path, toy_studies.study(parameters={"platform.scheduler.chunks": [1, 0, 2]}))
+    path = toy_studies.write(
+        tmp_path, toy_studies.study(parameters={"platform.scheduler.chunks": [1, 0, 2]})
+    )
     run = armillary("sweep", path, "-o", tmp_path / "r", "--csv", "-")
     assert run.returncode == 1
     assert "1 of 3 points failed" in run.stderr
     rows = list(csv.DictReader(run.stdout.splitlines()))
     assert [row["platform.scheduler.chunks"] for row in rows] == ["1", "0", "2"]
-    assert float(rows[0]["step_time_ns"]) == pl.read_parquet(tmp_path / "r/table.parquet")["step_time_ns"][0]
+    assert (
+        float(rows[0]["step_time_ns"])
+        == pl.read_parquet(tmp_path / "r/table.parquet")["step_time_ns"][0]
+    )
     again = armillary("sweep", path, "-o", tmp_path / "r", "--resume", "--json", "-")
     assert again.returncode == 1
     assert {key: json.loads(again.stdout)[key] for key in ("points", "failed", "refused")} == {

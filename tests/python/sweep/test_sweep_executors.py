@@ -1,4 +1,5 @@
-"""Ray and Optuna: skipped, saying so, where they are not installed; what can be tested without them is."""
+"""Ray and Optuna: skipped, saying so, where they are not installed; what can be tested without them
+is."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ from armillary.sweep.shares import Shares
 
 OPTUNA: dict[str, Any] = {
     "parameters": {
-        "outer": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "400 GB/s", "scale": "log"},
+        "outer": {
+            "set": "platform.links[1].bandwidth",
+            "from": "10 GB/s",
+            "to": "400 GB/s",
+            "scale": "log",
+        },
         "chunks": {"set": "platform.scheduler.chunks", "from": 1, "to": 64},
     },
     "search": {"kind": "optuna", "points": 20, "batch": 4, "minimize": "step_time_ns"},
@@ -50,7 +56,13 @@ class FakeRay:
                 def remote(*arguments: object) -> object:
                     inner = cls(*arguments)
                     call = type(
-                        "Call", (), {"remote": staticmethod(lambda share: (id(share), tuple(inner.work(share))))}
+                        "Call",
+                        (),
+                        {
+                            "remote": staticmethod(
+                                lambda share: (id(share), tuple(inner.work(share)))
+                            )
+                        },
                     )
                     return type("Handle", (), {"work": call})()
 
@@ -82,13 +94,19 @@ def test_ray_itself(tmp_path: Path) -> None:
     assert arm.sweep(path, executor="ray", workers=2).table.equals(arm.sweep(path).table)
 
 
-@pytest.mark.parametrize(("name", "extra"), [("ray", "armillary[ray]"), ("optuna", "armillary[sweep]")])
-def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, extra: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "extra"), [("ray", "armillary[ray]"), ("optuna", "armillary[sweep]")]
+)
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, extra: str
+) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     content = toy_studies.study(**(OPTUNA if name == "optuna" else {}))
     with pytest.raises(InputError) as raised:
         arm.sweep(
-            toy_studies.write(tmp_path, content), tmp_path / "r", executor="ray" if name == "ray" else "processes"
+            toy_studies.write(tmp_path, content),
+            tmp_path / "r",
+            executor="ray" if name == "ray" else "processes",
         )
     assert extra in str(raised.value)
     assert not (tmp_path / "r").exists()
@@ -98,7 +116,9 @@ def test_optuna_finds_the_fast_end_the_same_with_any_workers(tmp_path: Path) -> 
     pytest.importorskip("optuna", reason="Optuna is not installed")
     path = toy_studies.write(tmp_path, toy_studies.study(**OPTUNA))
     found = [arm.sweep(path, tmp_path / f"r{workers}", workers=workers) for workers in (1, 3)]
-    assert (tmp_path / "r1/table.parquet").read_bytes() == (tmp_path / "r3/table.parquet").read_bytes()
+    assert (tmp_path / "r1/table.parquet").read_bytes() == (
+        tmp_path / "r3/table.parquet"
+    ).read_bytes()
     table = found[0].table
     assert table.height == 20
     assert table["step_time_ns"][8:].min() <= table["step_time_ns"][:8].min()  # type: ignore[operator]
@@ -146,8 +166,11 @@ class SlowWorker:
         return "exit code 0"
 
 
-def test_a_worker_still_coming_up_is_left_to_the_thread_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first batch ends on the other worker; the second must not talk to the one that the first still waits for."""
+def test_a_worker_still_coming_up_is_left_to_the_thread_that_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first batch ends on the other worker; the second must not talk to the one that the first
+    still waits for."""
     monkeypatch.setattr(processes, "Worker", SlowWorker)
     SlowWorker.up.clear()
     SlowWorker.made.clear()
@@ -164,11 +187,19 @@ def test_a_worker_still_coming_up_is_left_to_the_thread_that_waits_for_it(monkey
 
 def answers(pool: processes.Processes, count: int) -> list[str]:
     """What the workers say to so many points, in order."""
-    return sorted(line.decode() for lines in pool.run([[(index, ()) for index in range(count)]]) for line in lines)
+    return sorted(
+        line.decode()
+        for lines in pool.run([[(index, ()) for index in range(count)]])
+        for line in lines
+    )
 
 
-@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 4), st.randoms(use_true_random=False))
-def test_every_point_is_handed_out_once(sizes: list[int], workers: int, drawn: random.Random) -> None:
+@given(
+    st.lists(st.integers(0, 9), max_size=8), st.integers(1, 4), st.randoms(use_true_random=False)
+)
+def test_every_point_is_handed_out_once(
+    sizes: list[int], workers: int, drawn: random.Random
+) -> None:
     index = itertools.count()
     groups = [[(next(index), ()) for _ in range(size)] for size in sizes]
     left, seen = Shares(groups, workers), list[int]()
@@ -186,5 +217,9 @@ def test_a_workload_stays_with_its_worker() -> None:
     left = Shares([[(index, ()) for index in range(at, at + 4)] for at in (0, 4, 8)], 2)
     first, second = ([left.take(worker, 1)[0][0] for worker in (0, 1)] for _ in range(2))
     assert (first, second) == ([0, 4], [1, 5])
-    assert [left.take(1, 2)[0][0], left.take(1, 1)[0][0]] == [6, 8], "what is left of its own, then a new one"
-    assert [left.take(0, 4)[0][0] for _ in range(2)] == [2, 10], "the half that the other has before it"
+    assert [left.take(1, 2)[0][0], left.take(1, 1)[0][0]] == [6, 8], (
+        "what is left of its own, then a new one"
+    )
+    assert [left.take(0, 4)[0][0] for _ in range(2)] == [2, 10], (
+        "the half that the other has before it"
+    )

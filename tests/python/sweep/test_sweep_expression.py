@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from armillary.sweep.expression import ExpressionError, compile_expression, value
 
-SCOPE = {"tp": 8, "pp": 4, "dp": 32, "word": "ring", "platform.links[1].bandwidth": value("400 Gb/s")}
+SCOPE = {
+    "tp": 8,
+    "pp": 4,
+    "dp": 32,
+    "word": "ring",
+    "platform.links[1].bandwidth": value("400 Gb/s"),
+}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,9 @@ def test_refused(text: str) -> None:
         compile_expression(text)
 
 
-@pytest.mark.parametrize("text", ["tp / 0", "2 ** 65", "((9 ** 64) ** 64) ** 64 > 1", "word * 2", "tp < word", "max()"])
+@pytest.mark.parametrize(
+    "text", ["tp / 0", "2 ** 65", "((9 ** 64) ** 64) ** 64 > 1", "word * 2", "tp < word", "max()"]
+)
 def test_without_value(text: str) -> None:
     with pytest.raises(ExpressionError):
         compile_expression(text).holds(SCOPE)
@@ -68,7 +76,9 @@ def test_names() -> None:
 @given(st.integers(-99, 99), st.integers(-99, 99), st.integers(1, 99))
 def test_arithmetic_is_exact(a: int, b: int, c: int) -> None:
     scope = {"a": a, "b": b, "c": c}
-    assert compile_expression("(a / c + b) * c == a + b * c and a == (a // c) * c + a % c").holds(scope)
+    assert compile_expression("(a / c + b) * c == a + b * c and a == (a // c) * c + a % c").holds(
+        scope
+    )
     assert compile_expression("a // c").evaluate(scope) == a // c
 
 

@@ -1,5 +1,5 @@
-"""Sweeps at the edges: counts beyond 64 bits, values that no study can hold, searches that find nothing, journals that
-are none."""
+"""Sweeps at the edges: counts beyond 64 bits, values that no study can hold, searches that find
+nothing, journals that are none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def results(**changes: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("count", [2**63, 2**64, 2**70 + 1, 10**38 - 1])
 def test_counts_of_any_size_keep_every_digit(count: int, tmp_path: Path) -> None:
-    row = Finished(0, [count], None, results(model_flops=count, memory_bytes=count, dim1_bytes=count))
+    row = Finished(
+        0, [count], None, results(model_flops=count, memory_bytes=count, dim1_bytes=count)
+    )
     assert columns.fault(row.results) == ""
     frame = table(["seed"], [row])
     (tmp_path / "t.parquet").write_bytes(parquet(frame, {}))
@@ -73,19 +75,35 @@ def test_a_count_that_no_table_holds_is_the_error_of_its_point() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"parameters": {"platform.scheduler.chunks": {"from": 1, "to": 5_000_000}}}, "has 5,000,000 whole numbers"),
+        (
+            {"parameters": {"platform.scheduler.chunks": {"from": 1, "to": 5_000_000}}},
+            "has 5,000,000 whole numbers",
+        ),
         ({"parameters": {"workload.passes": [10**40]}}, "is too large a whole number"),
         ({"name": "\ud800"}, "holds half of a surrogate pair"),
         ({"constraints": ['"\ud800" == chunks']}, "holds half of a surrogate pair"),
         ({"constraints": ["chunks < 1e999"]}, "a number in it is too large"),
         ({"constraints": ["chunks > inf"]}, "inf in 'chunks > inf' is nothing here"),
-        ({"workload": {"model": float("inf")}, "constraints": ["chunks > 0"]}, "workload.model: is inf"),
-        ({"platform": {"file": "toy.yml", "npus": float("nan")}, "constraints": ["npus > 0"]}, "platform.npus: is nan"),
+        (
+            {"workload": {"model": float("inf")}, "constraints": ["chunks > 0"]},
+            "workload.model: is inf",
+        ),
+        (
+            {"platform": {"file": "toy.yml", "npus": float("nan")}, "constraints": ["npus > 0"]},
+            "platform.npus: is nan",
+        ),
     ],
 )
-def test_values_that_no_study_can_have(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+def test_values_that_no_study_can_have(
+    tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
     toy_studies.files(tmp_path)
-    study = {"parameters": {"platform.scheduler.chunks": [1]}, "workload": "work", "platform": "toy.yml", **changes}
+    study = {
+        "parameters": {"platform.scheduler.chunks": [1]},
+        "workload": "work",
+        "platform": "toy.yml",
+        **changes,
+    }
     found = check(study)
     assert any(expected in str(problem) for problem in found), found
 
@@ -98,10 +116,15 @@ def test_what_no_file_can_hold_is_refused() -> None:
     assert "is nested too deeply" in str(check({"workload": deep})[0])
 
 
-def test_a_random_search_that_finds_nothing_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_random_search_that_finds_nothing_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(points, "_MISSES", 500)
     path = toy_studies.write(
-        tmp_path, toy_studies.study(search={"kind": "random", "points": 1_000_000}, constraints=["chunks > 5"])
+        tmp_path,
+        toy_studies.study(
+            search={"kind": "random", "points": 1_000_000}, constraints=["chunks > 5"]
+        ),
     )
     assert "leave 0 of the 1,000,000 points of 500 combinations" in str(check(path)[0])
 
@@ -114,7 +137,9 @@ def spoiled(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
     head, first, second, *rest = journal.read_text().splitlines()
     changed = {**json.loads(second), **changes}
     if "results" in changes:
-        changed["results"] = {**json.loads(second)["results"], **changes["results"]} if changes["results"] else {}  # type: ignore[dict-item]
+        changed["results"] = (
+            {**json.loads(second)["results"], **changes["results"]} if changes["results"] else {}
+        )  # type: ignore[dict-item]
     journal.write_text("\n".join([head, first, json.dumps(changed), *rest]) + "\n")
     return path, journal
 
@@ -139,7 +164,9 @@ def spoiled(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
         ({"error": "e"}, "it has failed, and has results"),
     ],
 )
-def test_a_journal_that_was_changed_is_refused_and_kept(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+def test_a_journal_that_was_changed_is_refused_and_kept(
+    tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
     path, journal = spoiled(tmp_path, **changes)
     before = journal.read_bytes()
     with pytest.raises(InputError, match=f"line 3: is no finished point: {expected}"):
@@ -147,7 +174,9 @@ def test_a_journal_that_was_changed_is_refused_and_kept(tmp_path: Path, changes:
     assert journal.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"my own data, no newline", b"{}", b'{"a": 1}\n', b"\0" * 100, b"[" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"my own data, no newline", b"{}", b'{"a": 1}\n', b"\0" * 100, b"[" * 5000]
+)
 def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = toy_studies.write(tmp_path, toy_studies.study())
     journal = tmp_path / "r/journal.jsonl"
@@ -171,9 +200,20 @@ def test_a_header_cut_off_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
 def test_a_limit_on_addresses_costs_the_charts_and_not_the_sweep(tmp_path: Path) -> None:
-    """`ulimit -v`, as batch systems set it: V8 ended the process with SIGTRAP after the table was written."""
+    """`ulimit -v`, as batch systems set it: V8 ended the process with SIGTRAP after the table was
+    written."""
     path = toy_studies.write(tmp_path, toy_studies.study())
-    command = [sys.executable, "-m", "armillary.cli", "sweep", str(path), "-o", str(tmp_path / "r"), "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "armillary.cli",
+        "sweep",
+        str(path),
+        "-o",
+        str(tmp_path / "r"),
+        "--workers",
+        "1",
+    ]
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (16 << 30, resource.RLIM_INFINITY))

@@ -1,4 +1,5 @@
-"""Points that need more memory than an NPU has: marked, counted, left out, brought back, refused by constraints."""
+"""Points that need more memory than an NPU has: marked, counted, left out, brought back, refused by
+constraints."""
 
 from __future__ import annotations
 
@@ -23,10 +24,14 @@ CAPACITY = 12e9
 
 
 def study(**changes: object) -> dict[str, Any]:
-    """Eight points, of which those with little tensor parallelism and without recomputation don't fit."""
+    """Eight points, of which those with little tensor parallelism and without recomputation don't
+    fit."""
     found: dict[str, Any] = {
         "name": "memory",
-        "workload": {"model": "megatron-1.7b", "options": {"global_batch": 32, "seq": 2048, "micro_batch": 4}},
+        "workload": {
+            "model": "megatron-1.7b",
+            "options": {"global_batch": 32, "seq": 2048, "micro_batch": 4},
+        },
         "platform": {"file": "dgx-h100", "settings": {"npu.memory.capacity": "12 GB"}},
         "parameters": {
             "workload.tp": [1, 2, 4, 8],
@@ -51,10 +56,15 @@ def test_what_fits_is_what_the_report_does_not_warn_of(found: Sweep) -> None:
     for row in table.iter_rows(named=True):
         chosen = {name: row[f"workload.{name}"] for name in ("tp", "dp", "recompute")}
         workload = build("megatron-1.7b", **study()["workload"]["options"], **chosen)
-        report = arm.simulate(workload, arm.Platform.load("dgx-h100", {"npu.memory.capacity": "12 GB"})).report
+        report = arm.simulate(
+            workload, arm.Platform.load("dgx-h100", {"npu.memory.capacity": "12 GB"})
+        ).report
         assert row["fits"] == (not any("does not fit" in warning for warning in report["warnings"]))
         assert row["fits"] == (row["memory_bytes"] <= CAPACITY)
-        assert needed_memory("megatron-1.7b", **study()["workload"]["options"], **chosen) == row["memory_bytes"]
+        assert (
+            needed_memory("megatron-1.7b", **study()["workload"]["options"], **chosen)
+            == row["memory_bytes"]
+        )
     assert 0 < found.infeasible < table.height
     assert found.infeasible == table["fits"].not_().sum()
 
@@ -63,7 +73,9 @@ def test_what_does_not_fit_is_recommended_nowhere(found: Sweep) -> None:
     fitting = found.table.filter("fits").sort("step_time_ns")
     assert found.table.sort("step_time_ns")["fits"][0] is False
     assert found.best()["index"].to_list() == fitting["index"].to_list()
-    assert found.best(3, include_infeasible=True)["index"][0] == found.table["step_time_ns"].arg_min()
+    assert (
+        found.best(3, include_infeasible=True)["index"][0] == found.table["step_time_ns"].arg_min()
+    )
     view = found.view()
     assert sorted(view.ran["index"]) == sorted(fitting["index"])
     charts = {figure.name: figure for figure in found.page().figures()}
@@ -86,7 +98,11 @@ def test_what_does_not_fit_comes_back_marked(found: Sweep) -> None:
     page = found.page(include_infeasible=True)
     charts = {figure.name: figure for figure in page.figures()}
     for name in ("parallel", "pareto"):
-        marks = {row["memory"] for row in charts[name].records() if row["point"] not in set(found.best()["index"])}  # type: ignore[union-attr]
+        marks = {
+            row["memory"]
+            for row in charts[name].records()
+            if row["point"] not in set(found.best()["index"])
+        }  # type: ignore[union-attr]
         assert marks == {"does not fit in memory"}
     table = page.sections[0].parts[0]
     assert table.columns[-1] == "fits"  # type: ignore[union-attr]
@@ -105,7 +121,10 @@ def test_the_page_says_how_many_why_and_what_would_fit(found: Sweep) -> None:
     def changed(row: dict[str, Any]) -> int:
         return sum(row[name] != best[name] for name in names)
 
-    least = min(found.table.filter("fits").iter_rows(named=True), key=lambda row: (changed(row), row["step_time_ns"]))
+    least = min(
+        found.table.filter("fits").iter_rows(named=True),
+        key=lambda row: (changed(row), row["step_time_ns"]),
+    )
     assert instead["index"] == least["index"]
     page = found.page()
     text = " ".join(page.warnings)
@@ -124,7 +143,9 @@ def test_where_nothing_fits_that_is_said() -> None:
     assert (found.infeasible, found.best().height) == (8, 0)
     closest = found.table.sort("memory_bytes", "index")["index"][0]
     text = str(misfits(found.view()))
-    assert text.startswith(f"None of the 8 points fits in memory. Closest is point {closest}, which needs ")
+    assert text.startswith(
+        f"None of the 8 points fits in memory. Closest is point {closest}, which needs "
+    )
     assert "None of the 8 points fits in memory." in found.html()
     assert "Best first" in found.html(include_infeasible=True)
 
@@ -144,7 +165,11 @@ def test_memory_is_a_constraint_before_anything_runs(found: Sweep) -> None:
 def test_memory_of_traces_is_what_their_maker_says(tmp_path: Path) -> None:
     build("megatron-1.7b", tp=8, global_batch=8).write(tmp_path / "w")
     memory = needed_memory("megatron-1.7b", tp=8, global_batch=8)
-    spec = {"platform": "dgx-h100", "parameters": {"platform.scheduler.chunks": [1, 2]}, "workload": "w"}
+    spec = {
+        "platform": "dgx-h100",
+        "parameters": {"platform.scheduler.chunks": [1, 2]},
+        "workload": "w",
+    }
     for limit, points in ((memory, 2), (memory - 1, 0)):  # type: ignore[operator]
         path = tmp_path / "s.yml"
         path.write_text(yaml.safe_dump({**spec, "constraints": [f"memory <= {limit}"]}))
@@ -192,17 +217,25 @@ def test_optuna_learns_what_fits() -> None:
     pytest.importorskip("optuna")
     searched = study(
         constraints=[],
-        parameters={"workload.recompute": ["none", "full"], "workload.micro_batch": [1, 2, 4, 8, 16, 32]},
+        parameters={
+            "workload.recompute": ["none", "full"],
+            "workload.micro_batch": [1, 2, 4, 8, 16, 32],
+        },
         search={"kind": "optuna", "points": 24, "minimize": "step_time_ns", "batch": 4},
     )
-    searched["workload"] = {"model": "megatron-1.7b", "options": {"global_batch": 128, "tp": 4, "dp": 2}}
+    searched["workload"] = {
+        "model": "megatron-1.7b",
+        "options": {"global_batch": 128, "tp": 4, "dp": 2},
+    }
     found = arm.sweep(searched, workers=1)
     late = found.table.tail(8)
     assert found.infeasible > 0
     assert late["fits"].sum() > found.table.head(8)["fits"].sum()
 
 
-def test_the_console_leaves_them_out_and_brings_them_back(armillary: Armillary, tmp_path: Path, found: Sweep) -> None:
+def test_the_console_leaves_them_out_and_brings_them_back(
+    armillary: Armillary, tmp_path: Path, found: Sweep
+) -> None:
     path = tmp_path / "memory.yml"
     path.write_text(yaml.safe_dump(study(), sort_keys=False))
     ran = armillary("sweep", path, "-o", tmp_path / "r", "--json", tmp_path / "s.json")
@@ -210,7 +243,11 @@ def test_the_console_leaves_them_out_and_brings_them_back(armillary: Armillary, 
     assert f"{found.infeasible} of 8 points do not fit in memory." in ran.stdout
     assert "--include-infeasible keeps them" in ran.stdout
     best = found.best()["index"].to_list()
-    rows = [line.split() for line in ran.stdout.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
+    rows = [
+        line.split()
+        for line in ran.stdout.splitlines()
+        if line.split()[:1] and line.split()[0].isdigit()
+    ]
     shown = [int(row[0]) for row in rows if row[1:2] != ["of"]]
     assert shown == best[:5]
     summary = json.loads((tmp_path / "s.json").read_text())
@@ -223,7 +260,9 @@ def test_the_console_leaves_them_out_and_brings_them_back(armillary: Armillary, 
 def test_a_table_without_the_column_is_as_before() -> None:
     """Of an earlier version: nothing is known of what fits."""
     drawn = random.Random(1)
-    frame = pl.DataFrame({"index": [0, 1], "x": [1, 2], "step_time_ns": [drawn.random(), 1.0], "error": [None, None]})
+    frame = pl.DataFrame(
+        {"index": [0, 1], "x": [1, 2], "step_time_ns": [drawn.random(), 1.0], "error": [None, None]}
+    )
     seen = Sweep("x", frame.with_columns(pl.col("error").cast(pl.String)), 0, 0)
     assert (seen.infeasible, seen.view().unknown) == (0, 2)
 

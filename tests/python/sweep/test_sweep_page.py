@@ -1,4 +1,5 @@
-"""The page of a sweep: what it shows against what was put in, its size, and how a browser takes it."""
+"""The page of a sweep: what it shows against what was put in, its size, and how a browser takes
+it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ERROR = "dgx.yml: platform: <b>1024</b> NPUs do not fit"
 
 
 def made(count: int, failures: float = 0.02) -> pl.DataFrame:
-    """A table of `count` points: the bandwidth decides most, the latency little, the backend nothing."""
+    """A table of `count` points: the bandwidth decides most, the latency little, the backend
+    nothing."""
     drawn, rows = random.Random(1), []
     for index in range(count):
         bandwidth, chunks = drawn.choice(BANDWIDTHS), drawn.choice([1, 4, 16, 64])
@@ -33,10 +35,22 @@ def made(count: int, failures: float = 0.02) -> pl.DataFrame:
         step = None if failed else 1e9 * (1 + 8 / bandwidth + chunks / 640 + latency / 100)
         error = ERROR if failed else None
         rows.append((index, f"{bandwidth:g} GB/s", chunks, f"{latency} us", backend, step, error))
-    names = ["index", "platform.links[1].bandwidth", "chunks", "platform.links[1].latency", "backend", "step_time_ns"]
+    names = [
+        "index",
+        "platform.links[1].bandwidth",
+        "chunks",
+        "platform.links[1].latency",
+        "backend",
+        "step_time_ns",
+    ]
     frame = pl.DataFrame(rows, schema=[*names, "error"], orient="row", infer_schema_length=None)
-    empty = [pl.lit(None, dtype=pl.Float64).alias(name) for name in ("exposed_comm_ns", "mfu", "samples_per_s")]
-    return frame.with_columns(pl.lit(1024).alias("ranks"), pl.lit(None, dtype=pl.Int64).alias("memory_bytes"), *empty)
+    empty = [
+        pl.lit(None, dtype=pl.Float64).alias(name)
+        for name in ("exposed_comm_ns", "mfu", "samples_per_s")
+    ]
+    return frame.with_columns(
+        pl.lit(1024).alias("ranks"), pl.lit(None, dtype=pl.Int64).alias("memory_bytes"), *empty
+    )
 
 
 def view(count: int = 500) -> View:
@@ -45,7 +59,12 @@ def view(count: int = 500) -> View:
 
 def test_influence_is_that_of_the_numbers_put_in() -> None:
     seen = view(4000)
-    assert [each.name.rpartition(".")[2] for each in seen.axes] == ["bandwidth", "chunks", "latency", "backend"]
+    assert [each.name.rpartition(".")[2] for each in seen.axes] == [
+        "bandwidth",
+        "chunks",
+        "latency",
+        "backend",
+    ]
     found = [seen.influence(each) for each in seen.axes]
     assert found[0] > 0.8
     assert found[3] < 0.01
@@ -69,9 +88,14 @@ def test_bins_are_in_order_and_hold_every_point(numbers: list[float]) -> None:
     assert all(0 <= place <= 1 for place in of.places)
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=60), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=60),
+    st.booleans(),
+)
 def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]], more: bool) -> None:
-    frame = made(len(points), failures=0).with_columns(pl.Series("step_time_ns", [float(y + 1) for _, y in points]))
+    frame = made(len(points), failures=0).with_columns(
+        pl.Series("step_time_ns", [float(y + 1) for _, y in points])
+    )
     seen = View("x", frame, (("step_time_ns", more),))
     front = seen.front(Measure("cost", "cost", [float(x) for x, _ in points], False))
 
@@ -94,10 +118,14 @@ def test_a_sample_keeps_both_ends(count: int, most: int) -> None:
 def test_cells_hold_every_point_once_a_pair_and_the_best_of_them() -> None:
     seen = view()
     chart = charts.heat_map(seen, ("chunks", "backend"))
-    rows = [row for row in chart.records() if row["pair"].startswith("chunks (across), backend (up)")]
+    rows = [
+        row for row in chart.records() if row["pair"].startswith("chunks (across), backend (up)")
+    ]
     assert sum(row["points"] for row in rows) == seen.ran.height
     for row in rows:
-        cell = seen.ran.filter((pl.col("chunks") == int(row["across"])) & (pl.col("backend") == row["up"]))
+        cell = seen.ran.filter(
+            (pl.col("chunks") == int(row["across"])) & (pl.col("backend") == row["up"])
+        )
         assert row["step time (s)"] == pytest.approx(cell["step_time_ns"].min() / 1e9, rel=1e-5)  # type: ignore[operator]
 
 
@@ -140,7 +168,9 @@ def test_written_beside_the_table_and_again(armillary: Armillary, tmp_path: Path
     (tmp_path / "r/report.html").unlink()
     armillary("report", tmp_path / "r", "--figures", tmp_path / "figures").check_returncode()
     assert (tmp_path / "r/report.html").read_text(encoding="utf-8") == page
-    assert (tmp_path / "figures/heat-map.csv").read_text(encoding="utf-8").startswith("pair,across,")
+    assert (
+        (tmp_path / "figures/heat-map.csv").read_text(encoding="utf-8").startswith("pair,across,")
+    )
     chosen = armillary("report", tmp_path / "r/table.parquet", "-o", "-", "--heat", "outer,chunks")
     assert "First shown: outer (across), chunks (up)" in chosen.stdout
     wrong = armillary("report", tmp_path / "r", "--heat", "outer")

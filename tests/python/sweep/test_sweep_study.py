@@ -23,7 +23,9 @@ MODEL = {"model": "gpt3-175b", "options": {"pp": 4}}
 
 
 def made(**changes: object) -> Study:
-    return study(Source(toy_studies.study(**{"workload": MODEL, "platform": "dgx-h100-16n", **changes})))
+    return study(
+        Source(toy_studies.study(**{"workload": MODEL, "platform": "dgx-h100-16n", **changes}))
+    )
 
 
 def values(**changes: object) -> list[tuple[Any, ...]]:
@@ -38,17 +40,32 @@ def problems(**changes: object) -> list[str]:
 
 def test_a_grid_in_order_with_units_kept() -> None:
     found = values()
-    assert found[:5] == [(1, "10 GB/s"), (1, "20 GB/s"), (1, "30 GB/s"), (1, "40 GB/s"), (2, "10 GB/s")]
+    assert found[:5] == [
+        (1, "10 GB/s"),
+        (1, "20 GB/s"),
+        (1, "30 GB/s"),
+        (1, "40 GB/s"),
+        (2, "10 GB/s"),
+    ]
     assert len(found) == 12
 
 
 def test_a_logarithmic_range() -> None:
-    found = values(parameters={"x": {"set": "platform.a", "from": "1 us", "to": "100 us", "steps": 3, "scale": "log"}})
+    found = values(
+        parameters={
+            "x": {"set": "platform.a", "from": "1 us", "to": "100 us", "steps": 3, "scale": "log"}
+        }
+    )
     assert found == [("1 us",), ("10 us",), ("100 us",)]
 
 
 def test_whole_numbers_without_steps() -> None:
-    assert values(parameters={"workload.micro_batch": {"from": 2, "to": 5}}) == [(2,), (3,), (4,), (5,)]
+    assert values(parameters={"workload.micro_batch": {"from": 2, "to": 5}}) == [
+        (2,),
+        (3,),
+        (4,),
+        (5,),
+    ]
 
 
 def test_rows_times_grid() -> None:
@@ -65,19 +82,28 @@ def test_rows_times_grid() -> None:
 def test_constraints_see_parameters_options_and_their_defaults() -> None:
     parameters = {"workload.tp": [1, 2, 4, 8], "workload.dp": [2, 4, 8]}
     platform = {"file": "dgx-h100-16n", "npus": 64}
-    found = values(parameters=parameters, platform=platform, constraints=["tp * workload.dp * pp * cp == npus"])
+    found = values(
+        parameters=parameters, platform=platform, constraints=["tp * workload.dp * pp * cp == npus"]
+    )
     assert found == [(2, 8), (4, 4), (8, 2)]
 
 
 def test_random_draws_have_a_stream_each() -> None:
     parameters: dict[str, Any] = {
         "workload.tp": [1, 2, 4, 8],
-        "outer": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "400 GB/s", "scale": "log"},
+        "outer": {
+            "set": "platform.links[1].bandwidth",
+            "from": "10 GB/s",
+            "to": "400 GB/s",
+            "scale": "log",
+        },
         "inner": {"set": "platform.links[0].latency", "mean": "500 ns", "deviation": "50 ns"},
     }
     search = {"kind": "random", "points": 200}
     found = values(parameters=parameters, search=search, constraints="tp > 1")
-    fewer = values(parameters={key: parameters[key] for key in ("workload.tp", "outer")}, search=search)
+    fewer = values(
+        parameters={key: parameters[key] for key in ("workload.tp", "outer")}, search=search
+    )
     alone = values(parameters={"outer": parameters["outer"]}, search=search)
     assert len(found) == 200
     assert {each[0] for each in found} == {2, 4, 8}
@@ -95,7 +121,11 @@ def test_the_first_draws_never_change() -> None:
     import hashlib
     import random
 
-    found = values(parameters={"workload.tp": {"from": 1, "to": 1000}}, search={"kind": "random", "points": 3}, seed=7)
+    found = values(
+        parameters={"workload.tp": {"from": 1, "to": 1000}},
+        search={"kind": "random", "points": 3},
+        seed=7,
+    )
     stream = random.Random(int.from_bytes(hashlib.sha256(b"7/workload.tp").digest(), "big"))
     assert found == [(1 + int(stream.random() * 1000),) for _ in range(3)]
 
@@ -105,12 +135,24 @@ def test_the_first_draws_never_change() -> None:
     [
         ({"paramters": {}}, "paramters: is no key here (allowed: parameters)"),
         ({"parameters": None}, "parameters: is missing: nothing varies"),
-        ({"parameters": {"workload.tq": [1]}}, "parameters.workload.tq: tq is no option of this workload (allowed: tp"),
-        ({"workload": {"model": "gpt3-175b", "options": {"tq": 1}}}, "workload.options.tq: tq is no option"),
+        (
+            {"parameters": {"workload.tq": [1]}},
+            "parameters.workload.tq: tq is no option of this workload (allowed: tp",
+        ),
+        (
+            {"workload": {"model": "gpt3-175b", "options": {"tq": 1}}},
+            "workload.options.tq: tq is no option",
+        ),
         ({"workload": {"model": "gpt4"}}, "workload.model: gpt4: there is no such model"),
-        ({"workload": {"model": "gpt3-175b", "path": "x"}}, "workload: has both a path and a model"),
+        (
+            {"workload": {"model": "gpt3-175b", "path": "x"}},
+            "workload: has both a path and a model",
+        ),
         ({"workload": None}, "workload: is missing"),
-        ({"platform": "dgx-h100-16x"}, "platform.file: dgx-h100-16x: there is no preset and no file of this name"),
+        (
+            {"platform": "dgx-h100-16x"},
+            "platform.file: dgx-h100-16x: there is no preset and no file of this name",
+        ),
         ({"platform": None}, "platform: has no file"),
         (
             {"platform": {"file": "a", "npus": 0}},
@@ -126,20 +168,35 @@ def test_the_first_draws_never_change() -> None:
         ({"parameters": {"workload.tp": []}}, "parameters.workload.tp: [] is no list of values"),
         ({"parameters": {"workload.tp": [1, None]}}, "parameters.workload.tp[1]: None is no value"),
         ({"parameters": {"workload.tp": [1, 2, 1]}}, "parameters.workload.tp[2]: 1 is there twice"),
-        ({"parameters": {"mfu": {"set": "workload.tp", "values": [1]}}}, "parameters.mfu: mfu is a column of results"),
+        (
+            {"parameters": {"mfu": {"set": "workload.tp", "values": [1]}}},
+            "parameters.mfu: mfu is a column of results",
+        ),
         (
             {"parameters": {"workload.tp": [1], "b": {"set": "workload.tp", "values": [1]}}},
             "is set by another parameter",
         ),
-        ({"parameters": {"platform.x": {"from": "1 GB/s", "to": "1 us", "steps": 2}}}, "from is in GB/s, to in us"),
-        ({"parameters": {"platform.x": {"from": 4, "to": 2}}}, "parameters.platform.x: from 4 to 2 is no range"),
-        ({"parameters": {"platform.x": {"from": 1.5, "to": 2}}}, "a grid of this range needs steps"),
+        (
+            {"parameters": {"platform.x": {"from": "1 GB/s", "to": "1 us", "steps": 2}}},
+            "from is in GB/s, to in us",
+        ),
+        (
+            {"parameters": {"platform.x": {"from": 4, "to": 2}}},
+            "parameters.platform.x: from 4 to 2 is no range",
+        ),
+        (
+            {"parameters": {"platform.x": {"from": 1.5, "to": 2}}},
+            "a grid of this range needs steps",
+        ),
         ({"parameters": {"platform.x": {"mean": 1, "deviation": 1}}}, "is for random searches"),
         (
             {"parameters": {"platform.x": {"from": 0, "to": 9, "step": 2}}},
             "x.step: is no key of these values (allowed: from",
         ),
-        ({"parameters": {f"platform.{x}": {"from": 1, "to": 999} for x in "abc"}}, "make 997,002,999 points"),
+        (
+            {"parameters": {f"platform.{x}": {"from": 1, "to": 999} for x in "abc"}},
+            "make 997,002,999 points",
+        ),
         ({"constraints": ["tp * qq == 1"]}, "constraints[0]: qq in 'tp * qq == 1' is nothing here"),
         ({"constraints": ["tp ="]}, "constraints[0]: 'tp =': is no expression"),
         ({"constraints": ["tp == 999"]}, "the constraints leave 0 of 12 combinations"),
@@ -149,12 +206,18 @@ def test_the_first_draws_never_change() -> None:
         ),
         ({"search": "bayes"}, "search.kind: 'bayes' is no search (allowed: grid, random, optuna)"),
         ({"search": {"kind": "random"}}, "search.points: is missing"),
-        ({"search": {"kind": "optuna", "points": 5}}, "search: has no objective (allowed: minimize: step_time_ns)"),
+        (
+            {"search": {"kind": "optuna", "points": 5}},
+            "search: has no objective (allowed: minimize: step_time_ns)",
+        ),
         (
             {"search": {"kind": "optuna", "points": 5, "minimize": "time"}},
             "search.minimize: 'time' is no column of numbers",
         ),
-        ({"rows": [{"workload.tp": 1}, {"workload.dp": 1}]}, "rows[1]: has workload.dp (allowed: as the first row"),
+        (
+            {"rows": [{"workload.tp": 1}, {"workload.dp": 1}]},
+            "rows[1]: has workload.dp (allowed: as the first row",
+        ),
     ],
     ids=lambda each: str(each)[:40],
 )
@@ -164,7 +227,9 @@ def test_problems(changes: dict[str, Any], expected: str) -> None:
 
 def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "bad.yml"
-    path.write_text("workload: {model: gpt3-175b}\nplatform: dgx-h100\nbackend: ns3\nparameters:\n  workload.tq: [1]\n")
+    path.write_text(
+        "workload: {model: gpt3-175b}\nplatform: dgx-h100\nbackend: ns3\nparameters:\n  workload.tq: [1]\n"
+    )
     found = [str(problem).removeprefix(f"{path}: ") for problem in check(path)]
     assert [each.split(" (")[0] for each in found] == [
         "line 3: backend: 'ns3' is no backend",
@@ -191,10 +256,14 @@ def test_files_that_are_no_studies(tmp_path: Path, text: str, expected: str) -> 
 
 
 def test_check_tries_every_point_and_says_which(tmp_path: Path) -> None:
-    content = toy_studies.study(parameters={"platform.scheduler.chunks": [1, 0, 4], "backend": ["analytical", "link"]})
+    content = toy_studies.study(
+        parameters={"platform.scheduler.chunks": [1, 0, 4], "backend": ["analytical", "link"]}
+    )
     found = check(toy_studies.write(tmp_path, content))
     assert len(found) == 1
-    assert found[0].place == "2 of 6 points, the first platform.scheduler.chunks=0, backend=analytical"
+    assert (
+        found[0].place == "2 of 6 points, the first platform.scheduler.chunks=0, backend=analytical"
+    )
     assert "scheduler.chunks" in found[0].message
     assert check(toy_studies.write(tmp_path, toy_studies.study())) == []
 
@@ -204,7 +273,10 @@ def test_paths_start_from_the_study(tmp_path: Path) -> None:
     assert study(read(path)).source.folder == str(tmp_path)
 
 
-@given(st.decimals(0, 10**6, places=3, allow_nan=False), st.sampled_from(["GB/s", "Gb/s", "ns", "MiB", "TFLOPS"]))
+@given(
+    st.decimals(0, 10**6, places=3, allow_nan=False),
+    st.sampled_from(["GB/s", "Gb/s", "ns", "MiB", "TFLOPS"]),
+)
 def test_quantities_round_trip(number: Decimal, unit: str) -> None:
     found = split(f"{number} {unit}")
     assert found is not None
@@ -224,16 +296,50 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["from", "to", "steps", "values", "set", "mean", "deviation", "kind", "points", "model", "path"]
+                [
+                    "from",
+                    "to",
+                    "steps",
+                    "values",
+                    "set",
+                    "mean",
+                    "deviation",
+                    "kind",
+                    "points",
+                    "model",
+                    "path",
+                ]
             )
-            | st.sampled_from(["file", "npus", "settings", "options", "groups", "minimize", "batch", "workload.tp"]),
+            | st.sampled_from(
+                [
+                    "file",
+                    "npus",
+                    "settings",
+                    "options",
+                    "groups",
+                    "minimize",
+                    "batch",
+                    "workload.tp",
+                ]
+            ),
             inner,
             max_size=4,
         )
     ),
     max_leaves=12,
 )
-KEYS = ["workload", "platform", "backend", "seed", "fold", "parameters", "rows", "constraints", "search", "name"]
+KEYS = [
+    "workload",
+    "platform",
+    "backend",
+    "seed",
+    "fold",
+    "parameters",
+    "rows",
+    "constraints",
+    "search",
+    "name",
+]
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5))

@@ -36,7 +36,12 @@ def study(**changes: object) -> dict[str, Any]:
         "platform": "toy.yml",
         "parameters": {
             "platform.scheduler.chunks": [1, 2, 4],
-            "outer": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 4},
+            "outer": {
+                "set": "platform.links[1].bandwidth",
+                "from": "10 GB/s",
+                "to": "40 GB/s",
+                "steps": 4,
+            },
         },
     }
     return {key: each for key, each in {**found, **changes}.items() if each is not None}

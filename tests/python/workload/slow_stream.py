@@ -1,4 +1,5 @@
-"""Scripts played a call of the core for every operation: what the core's own playing is held against."""
+"""Scripts played a call of the core for every operation: what the core's own playing is held
+against."""
 
 from __future__ import annotations
 
@@ -13,19 +14,29 @@ def play(stream: Stream, prefix: str, script: Script) -> None:
         if isinstance(step, Gemm):
             width = step.width or stream.width
             sizes = {"m": step.m, "n": step.n, "k": step.k, "batch": step.batch}
-            stream.after = [program.gemm(name, stream.after, **sizes, width=width, grouped=step.grouped)]
+            stream.after = [
+                program.gemm(name, stream.after, **sizes, width=width, grouped=step.grouped)
+            ]
         elif isinstance(step, Work):
             what, count, size = step.kernel, step.operations, step.bytes
-            stream.after = [program.compute(name, stream.after, operations=count, bytes=size, kernel=what)]
+            stream.after = [
+                program.compute(name, stream.after, operations=count, bytes=size, kernel=what)
+            ]
         elif isinstance(step, Wait):
             stream.after = [*stream.after, stream.started.pop(step.name)]
         elif isinstance(step, Exchange):
-            program.send(f"{name}.send", stream.after, stream.ring.ahead, step.bytes, stream.tags[0])
-            node = program.recv(f"{name}.receive", stream.after, stream.ring.behind, step.bytes, stream.tags[0])
+            program.send(
+                f"{name}.send", stream.after, stream.ring.ahead, step.bytes, stream.tags[0]
+            )
+            node = program.recv(
+                f"{name}.receive", stream.after, stream.ring.behind, step.bytes, stream.tags[0]
+            )
             stream.started[step.name] = node
             stream.tags[0] += 1
         else:
-            node = program.collective(name, stream.after, step.kind, step.bytes, step.group + stream.suffix)
+            node = program.collective(
+                name, stream.after, step.kind, step.bytes, step.group + stream.suffix
+            )
             if isinstance(step, Call):
                 stream.after = [*stream.after, node]
             else:

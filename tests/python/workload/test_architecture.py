@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.errors import InputError
-from armillary.workload.architecture import Decoder, active_parameters, decoder, layer_weights, parameters, step_flops
+from armillary.workload.architecture import (
+    Decoder,
+    active_parameters,
+    decoder,
+    layer_weights,
+    parameters,
+    step_flops,
+)
 from armillary.workload.models import Model, load_model
 
 EXACT = {
@@ -57,7 +64,8 @@ def test_parameters_to_the_printed_digit(name: str, published: float) -> None:
 
 @pytest.mark.parametrize(("name", "published"), [("gpt3-175b", 175), ("transformer-17b", 17)])
 def test_parameters_in_billions(name: str, published: int) -> None:
-    """Brown et al. 2020 (table 2.1, "175.0B") and Rosset 2020 ("17 billion"), who don't say what they count."""
+    """Brown et al. 2020 (table 2.1, "175.0B") and Rosset 2020 ("17 billion"), who don't say what
+    they count."""
     assert round(parameters(shape(name)) / 1e9) == published
 
 
@@ -88,14 +96,21 @@ def test_moe_1t_near_the_published_size() -> None:
     [("mixtral-8x7b", 12.9, 1), ("mixtral-8x22b", 39, 0), ("deepseek-v3", 37, 0)],
 )
 def test_active_parameters(name: str, billions: float, digits: int) -> None:
-    """Jiang et al. 2024 ("13B", 12.9 in the announcement), Mistral AI ("39B"), DeepSeek-AI 2024 ("37B")."""
+    """Jiang et al. 2024 ("13B", 12.9 in the announcement), Mistral AI ("39B"), DeepSeek-AI 2024
+    ("37B")."""
     ours = active_parameters(shape(name)) / 1e9
-    # DeepSeek-V3's 37.6 counts the embedding table (0.9), of which a token meets one row: 36.6, printed 37.
+    # DeepSeek-V3's 37.6 counts the embedding table (0.9), of which a token meets one row: 36.6,
+    # printed 37.
     embedding = 129280 * 7168 / 1e9 if name == "deepseek-v3" else 0
     assert round(ours - embedding, digits) == billions
 
 
-@given(layers=st.integers(1, 128), width=st.integers(1, 200), sequence=st.integers(1, 4096), batch=st.integers(1, 3072))
+@given(
+    layers=st.integers(1, 128),
+    width=st.integers(1, 200),
+    sequence=st.integers(1, 4096),
+    batch=st.integers(1, 3072),
+)
 def test_megatrons_formula(layers: int, width: int, sequence: int, batch: int) -> None:
     """Narayanan et al. 2021, equation 3, in whole numbers: 96 B s l h^2 (1 + s / 6h + V / 16lh)."""
     h, v = 64 * width, 51200
@@ -104,13 +119,18 @@ def test_megatrons_formula(layers: int, width: int, sequence: int, batch: int) -
     full = 96 * tokens * layers * h * h + 16 * tokens * layers * h * sequence + 6 * tokens * h * v
     plain = 72 * tokens * layers * h * h + 12 * tokens * layers * h * sequence + 6 * tokens * h * v
     assert step_flops(gpt, batch, sequence, "full").hardware == full
-    assert step_flops(gpt, batch, sequence, "none").hardware == step_flops(gpt, batch, sequence).model == plain
+    assert (
+        step_flops(gpt, batch, sequence, "none").hardware
+        == step_flops(gpt, batch, sequence).model
+        == plain
+    )
     selective = plain + 4 * tokens * layers * h * sequence
     assert step_flops(gpt, batch, sequence, "selective").hardware == selective
 
 
 def test_one_token_costs_six_operations_a_parameter() -> None:
-    """Kaplan et al. 2020: about 6 N a token, less attention: up to 9 % more for Llama 3 405B at 8,192 tokens."""
+    """Kaplan et al. 2020: about 6 N a token, less attention: up to 9 % more for Llama 3 405B at
+    8,192 tokens."""
     llama = shape("llama-3-405b")
     ratio = step_flops(llama, 1, 8192).model / (8192 * 6 * parameters(llama))
     print(f"FLOPs over 6 N D: {ratio:.3f}")
@@ -129,6 +149,13 @@ def test_one_token_costs_six_operations_a_parameter() -> None:
     ],
 )
 def test_impossible_models(fields: dict[str, object], said: str) -> None:
-    base: dict[str, object] = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "vocabulary": 100, "sequence": 32}
+    base: dict[str, object] = {
+        "layers": 2,
+        "hidden": 64,
+        "heads": 4,
+        "ffn": 256,
+        "vocabulary": 100,
+        "sequence": 32,
+    }
     with pytest.raises(InputError, match=said):
         decoder(Model("m", "transformer", base | fields))

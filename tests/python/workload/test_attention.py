@@ -1,4 +1,5 @@
-"""Context parallelism: who sees whose keys and values, what is sent, and how long it takes, against closed forms."""
+"""Context parallelism: who sees whose keys and values, what is sent, and how long it takes, against
+closed forms."""
 
 from __future__ import annotations
 
@@ -25,22 +26,24 @@ QUERIES = 8192 // 4 * (32 // 2) * 128 * 2
 
 
 def test_messages_of_a_ring() -> None:
-    """Keys and values go to every other rank, forward and again backward; their gradients to as many. Every message is
-    of one rank's, however many heads there are of queries."""
+    """Keys and values go to every other rank, forward and again backward; their gradients to as
+    many. Every message is of one rank's, however many heads there are of queries."""
     found = volumes(transformer("llama-3-8b", cp=4, tp=2), 0)
     assert found["", "send"] == (LAYERS * 9, LAYERS * 9 * SHARE)
     assert not any(group == "cp" for group, _ in found)
 
 
 def test_gathers() -> None:
-    """Grattafiori et al. 2024, section 3.3.2: keys and values gathered, backward again; their gradients reduced."""
+    """Grattafiori et al. 2024, section 3.3.2: keys and values gathered, backward again; their
+    gradients reduced."""
     found = volumes(transformer("llama-3-8b", cp=4, tp=2, cp_comm_type="all_gather"), 0)
     assert found["cp", "all_gather"] == (2 * LAYERS, 2 * LAYERS * SHARE)
     assert found["cp", "reduce_scatter"] == (LAYERS, LAYERS * SHARE * 4)
 
 
 def test_exchanges_of_heads() -> None:
-    """Jacobs et al. 2023: queries, keys and values there, values back; the gradients the other way."""
+    """Jacobs et al. 2023: queries, keys and values there, values back; the gradients the other
+    way."""
     found = volumes(transformer("llama-3-8b", cp=4, tp=2, cp_comm_type="a2a"), 0)
     assert found["cp", "all_to_all"] == (4 * LAYERS, 2 * LAYERS * (2 * QUERIES + SHARE))
 
@@ -52,12 +55,17 @@ def test_exchanges_of_heads() -> None:
     recompute=st.sampled_from(["none", "selective"]),
 )
 def test_ranks_share_the_work(model: Model, tp: int, cp: int, recompute: str) -> None:
-    """However keys and values come, every rank does a `cp`-th of the attention and of everything else."""
+    """However keys and values come, every rank does a `cp`-th of the attention and of everything
+    else."""
     alone = summary(build(model, tp=tp, recompute=recompute)).classes[0].operations
     for kind in KINDS:
         if kind == "a2a" and (8 if model in (GPT, LATENT) else 4) // tp % cp:
             continue
-        each = summary(build(model, tp=tp, cp=cp, cp_comm_type=kind, recompute=recompute)).classes[0].operations
+        each = (
+            summary(build(model, tp=tp, cp=cp, cp_comm_type=kind, recompute=recompute))
+            .classes[0]
+            .operations
+        )
         if model in (GPT, LLAMA):
             assert each * cp == alone
         else:  # experts round up
@@ -74,7 +82,8 @@ def passed_on(parts: Sequence[Part]) -> list[Part]:
 
 
 def follow(script: Script, cp: int) -> tuple[list[set[int]], list[Part]]:
-    """All ranks in step: whose keys and values each of them worked on, and what came home in the end."""
+    """All ranks in step: whose keys and values each of them worked on, and what came home in the
+    end."""
     held: list[Part] = [(rank, frozenset()) for rank in range(cp)]
     seen: list[set[int]] = [set() for _ in range(cp)]
     gradients = list(held)
@@ -95,15 +104,18 @@ def follow(script: Script, cp: int) -> tuple[list[set[int]], list[Part]]:
                 gradients = arrived
             else:
                 assert [owner for owner, _ in arrived] == [owner for owner, _ in gradients]
-                gradients = [(owner, one | two) for (owner, one), (_, two) in zip(arrived, gradients, strict=True)]
+                gradients = [
+                    (owner, one | two)
+                    for (owner, one), (_, two) in zip(arrived, gradients, strict=True)
+                ]
     assert not flying
     return seen, gradients
 
 
 @pytest.mark.parametrize("cp", [2, 3, 4, 8])
 def test_everybody_sees_everything_once(cp: int) -> None:
-    """Forward and backward each rank works on every rank's keys and values; to these come home the gradients of all
-    others, its own being there."""
+    """Forward and backward each rank works on every rank's keys and values; to these come home the
+    gradients of all others, its own being there."""
     model = Model("m", "transformer", {**GPT.fields, "sequence": 48 * cp, "positions": 48 * cp})
     inner = core(setting(model, cp=cp))
     everybody = set(range(cp))
@@ -115,8 +127,11 @@ def test_everybody_sees_everything_once(cp: int) -> None:
 
 @pytest.mark.parametrize(("cp", "tp"), [(2, 1), (3, 2), (8, 4)])
 def test_rings_close(cp: int, tp: int) -> None:
-    """The next rank's one before is oneself; the ring goes through all ranks of the group and no other."""
-    model = Model("m", "transformer", {**GPT.fields, "sequence": 6 * cp * tp, "positions": 6 * cp * tp})
+    """The next rank's one before is oneself; the ring goes through all ranks of the group and no
+    other."""
+    model = Model(
+        "m", "transformer", {**GPT.fields, "sequence": 6 * cp * tp, "positions": 6 * cp * tp}
+    )
     neighbours = rings(setting(model, cp=cp, tp=tp).par)
     places = [0]
     for _ in range(cp):
@@ -127,7 +142,8 @@ def test_rings_close(cp: int, tp: int) -> None:
 
 
 def ring(script: Script, at: Setting, bandwidth: str) -> float:
-    """Picoseconds of a script on a ring of ranks, each a microsecond from the next, that move no bytes of their own."""
+    """Picoseconds of a script on a ring of ranks, each a microsecond from the next, that move no
+    bytes of their own."""
     programs, cp = [], at.par.cp
     for around in rings(at.par):
         stream = Stream(Program(), 2, around)
@@ -142,8 +158,9 @@ def ring(script: Script, at: Setting, bandwidth: str) -> float:
 @pytest.mark.parametrize("cp", [2, 3, 4, 8])
 @pytest.mark.parametrize("rate", [0.01, 0.1, 10])
 def test_time_of_a_ring(cp: int, rate: float) -> None:
-    """A step takes the longer of its kernel and of its messages; the last forward has none. Backward keys and values
-    leave in all steps but the last and gradients in all but the first two, one after the other, and at the end."""
+    """A step takes the longer of its kernel and of its messages; the last forward has none.
+    Backward keys and values leave in all steps but the last and gradients in all but the first two,
+    one after the other, and at the end."""
     model = Model("m", "transformer", {**LLAMA.fields, "sequence": 48 * cp})
     at = setting(model, cp=cp)
     pairs = at.tokens * 48 * cp * 8
@@ -167,19 +184,26 @@ def moved(script: Script, kernel: str) -> int:
 
 
 def test_results_are_merged() -> None:
-    """After each step but the first results are read twice and written; so are gradients of queries, and of keys and
-    values, which other ranks begin and the owner ends."""
+    """After each step but the first results are read twice and written; so are gradients of
+    queries, and of keys and values, which other ranks begin and the owner ends."""
     plain, cp = core(setting(LLAMA)), 4
     at = setting(LLAMA, cp=cp)
     size, inner = sizes(at), core(at)
-    assert moved(inner.forward, "elementwise") * cp == moved(plain.forward, "elementwise") + 9 * size.values * cp
+    assert (
+        moved(inner.forward, "elementwise") * cp
+        == moved(plain.forward, "elementwise") + 9 * size.values * cp
+    )
     extra = 9 * size.queries + 3 * 3 * size.shared
-    assert moved(inner.backward, "elementwise") * cp == moved(plain.backward, "elementwise") + extra * cp
+    assert (
+        moved(inner.backward, "elementwise") * cp
+        == moved(plain.backward, "elementwise") + extra * cp
+    )
     assert (size.queries, size.values, size.shared) == (16 * 64 * 2, 16 * 64 * 2, 16 * 4 * 16 * 2)
 
 
 def test_heads_are_packed_and_unpacked() -> None:
-    """What is exchanged is copied before and after; attention reads the keys and values of its own heads only."""
+    """What is exchanged is copied before and after; attention reads the keys and values of its own
+    heads only."""
     at = setting(LLAMA, cp=4, cp_comm_type="a2a")
     size, inner = sizes(at), core(at)
     sent = size.queries + size.shared + size.values
@@ -191,15 +215,23 @@ def test_heads_are_packed_and_unpacked() -> None:
 
 
 def test_only_a_ranks_own_keys_are_masked() -> None:
-    """In a ring the first kernel, of `cp`; the others see whole blocks, which platforms may give an efficiency."""
+    """In a ring the first kernel, of `cp`; the others see whole blocks, which platforms may give an
+    efficiency."""
     for script in (core(setting(LLAMA, cp=4)).forward, core(setting(LLAMA, cp=4)).backward):
-        kinds = [step.kernel for step in script if isinstance(step, Work) and "attention.core" in step.name]
+        kinds = [
+            step.kernel
+            for step in script
+            if isinstance(step, Work) and "attention.core" in step.name
+        ]
         assert kinds == ["attention"] + ["unmasked_attention"] * 3
     workload = build(LLAMA, cp=4, seq=4096)
     times = []
     for settings_ in ({}, {"npu.compute.efficiency": {"unmasked_attention": 0.5}}):
         target = arm.Platform(
-            "Switch(4)", bandwidth="1 TB/s", latency="0 ns", settings={"npu.peak": "1 TFLOPS", **settings_}
+            "Switch(4)",
+            bandwidth="1 TB/s",
+            latency="0 ns",
+            settings={"npu.peak": "1 TFLOPS", **settings_},
         )
         times.append(arm.simulate(workload, target).step_time_ns)
     # 8 layers, 3.5 times the forward pass's operations, three quarters of them unmasked.
@@ -223,8 +255,16 @@ PROBLEMS = [
         {"cp": 8, "cp_comm_type": "a2a", "seq": 128},
         "a2a, but 4 heads of keys and values of a rank don't divide by cp 8 (allowed: cp 4, or another cp_comm_type)",
     ),
-    (LLAMA, {"cp": 8, "tp": 2, "cp_comm_type": "a2a", "seq": 128}, "a2a, but 4 heads of a rank don't divide by cp 8"),
-    (EXPERTS, {"recompute": "ops"}, "recompute: ops of a model with experts (allowed: none, selective, full)"),
+    (
+        LLAMA,
+        {"cp": 8, "tp": 2, "cp_comm_type": "a2a", "seq": 128},
+        "a2a, but 4 heads of a rank don't divide by cp 8",
+    ),
+    (
+        EXPERTS,
+        {"recompute": "ops"},
+        "recompute: ops of a model with experts (allowed: none, selective, full)",
+    ),
 ]
 
 
@@ -239,21 +279,35 @@ def test_defaults_and_options_without_effect() -> None:
     """Megatron's default is the ring, which needs fused attention."""
     assert setting(LLAMA, cp=2).par.cp_comm_type == "p2p"
     assert setting(LLAMA, cp=2, attention="unfused").par.cp_comm_type == "all_gather"
-    idle: dict[str, object] = {"cp_comm_type": "a2a", "early_stop": True, "fp8_recipe": "rowwise", "bucket_mb": 25.0}
+    idle: dict[str, object] = {
+        "cp_comm_type": "a2a",
+        "early_stop": True,
+        "fp8_recipe": "rowwise",
+        "bucket_mb": 25.0,
+    }
     notes = summary(build(LLAMA, **idle)).notes
     for key in idle:
         assert any(key in note and "no effect" in note for note in notes)
 
 
 @settings(max_examples=20, deadline=None)
-@given(cp=st.sampled_from([2, 4]), pp=st.sampled_from([1, 2]), dp=st.sampled_from([1, 2]), tp=st.sampled_from([1, 2]))
+@given(
+    cp=st.sampled_from([2, 4]),
+    pp=st.sampled_from([1, 2]),
+    dp=st.sampled_from([1, 2]),
+    tp=st.sampled_from([1, 2]),
+)
 def test_rings_fold(cp: int, pp: int, dp: int, tp: int) -> None:
-    """Ranks of a ring have programs of their own where it closes, and the same classes of memory and work."""
+    """Ranks of a ring have programs of their own where it closes, and the same classes of memory
+    and work."""
     workload = build(LLAMA, cp=cp, pp=pp, dp=dp, tp=tp, global_batch=dp * pp)
     assert workload.programs == min(cp, 3) * pp
     assert len(summary(workload).classes) == pp
     target = arm.Platform(
-        f"Switch({workload.ranks})", bandwidth="10 GB/s", latency="1 us", settings={"npu.peak": "1 TFLOPS"}
+        f"Switch({workload.ranks})",
+        bandwidth="10 GB/s",
+        latency="1 us",
+        settings={"npu.peak": "1 TFLOPS"},
     )
     folded, whole = (arm.simulate(workload, target, fold=fold) for fold in (True, False))
     assert folded.step_time_ns == whole.step_time_ns

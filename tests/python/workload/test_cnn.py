@@ -1,4 +1,5 @@
-"""Convolutional networks against published parameter counts and operations, and closed forms of volume and memory."""
+"""Convolutional networks against published parameter counts and operations, and closed forms of
+volume and memory."""
 
 from __future__ import annotations
 
@@ -27,9 +28,13 @@ def test_published_counts(name: str, layers: int, parameters: int, giga: float) 
 
 
 def test_resnet_weights_match_the_papers_input_file() -> None:
-    """Bytes of weight gradients in ASTRA-sim's Resnet50_DataParallel.txt: 32 bits, without normalisation."""
+    """Bytes of weight gradients in ASTRA-sim's Resnet50_DataParallel.txt: 32 bits, without
+    normalisation."""
     net = network(load_model("resnet-50"))
-    weights = [layer.parameters - layer.outputs * (2 if isinstance(layer, Convolution) else 1) for layer in net.layers]
+    weights = [
+        layer.parameters - layer.outputs * (2 if isinstance(layer, Convolution) else 1)
+        for layer in net.layers
+    ]
     assert [4 * count for count in weights[:5]] == [37632, 16384, 147456, 65536, 65536]
     assert sorted(4 * count for count in weights)[-4:] == [8388608, 9437184, 9437184, 9437184]
     assert 4 * weights[-1] == 8192000
@@ -37,18 +42,32 @@ def test_resnet_weights_match_the_papers_input_file() -> None:
 
 def test_volumes_operations_memory() -> None:
     net = network(load_model("resnet-50"))
-    workload = cnn("resnet-50", dp=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False)
+    workload = cnn(
+        "resnet-50", dp=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False
+    )
     summary = workload.summary
     assert summary is not None
     assert (summary.ranks, summary.batch, summary.parameters) == (8, 256, 25_557_032)
     (entry,) = summary.classes
     (volume,) = entry.volumes
-    assert (volume.group, volume.kind, volume.count, volume.bytes) == ("", "all_reduce", 54, 4 * 25_557_032)
-    # forward and two gradients, less the input gradient of the first layer: 64 x 112 x 112 x 147 multiply-and-adds
-    assert entry.operations == 32 * 2 * (3 * net.multiplications - 64 * 112 * 112 * 147) == operations(net, 32)
+    assert (volume.group, volume.kind, volume.count, volume.bytes) == (
+        "",
+        "all_reduce",
+        54,
+        4 * 25_557_032,
+    )
+    # forward and two gradients, less the input gradient of the first layer: 64 x 112 x 112 x 147
+    # multiply-and-adds
+    assert (
+        entry.operations
+        == 32 * 2 * (3 * net.multiplications - 64 * 112 * 112 * 147)
+        == operations(net, 32)
+    )
     assert summary.flops == summary.hardware_flops == 8 * entry.operations
     memory = entry.memory
-    assert (memory.weights, memory.gradients, memory.optimizer) == tuple(25_557_032 * each for each in (2, 4, 8))
+    assert (memory.weights, memory.gradients, memory.optimizer) == tuple(
+        25_557_032 * each for each in (2, 4, 8)
+    )
 
 
 TINY = {
@@ -65,21 +84,29 @@ TINY = {
 def test_small_network_by_hand() -> None:
     net = network(Model("tiny", "cnn", TINY))
     assert [layer.name for layer in net.layers] == ["a", "r.0.conv1", "r.0.downsample", "z"]
-    # a: 3*3*3*4 + 8; r: 3*3*2*8 + 16 (two groups of two inputs); shortcut 4*8 + 16; z: 8*4*4*10 + 10
+    # a: 3*3*3*4 + 8; r: 3*3*2*8 + 16 (two groups of two inputs); shortcut 4*8 + 16; z: 8*4*4*10 +
+    # 10
     assert [layer.parameters for layer in net.layers] == [116, 160, 48, 1290]
     assert net.multiplications == 27 * 4 * 64 + 18 * 8 * 16 + 4 * 8 * 16 + 1280
     summary = cnn(Model("tiny", "cnn", TINY), dp=2, local_batch=5, width=4).summary
     assert summary is not None
-    kept = (3 * 64 + 4 * 64) + (4 * 16 + 8 * 16) * 2 + 128  # inputs, and outputs before a normalisation
+    kept = (
+        (3 * 64 + 4 * 64) + (4 * 16 + 8 * 16) * 2 + 128
+    )  # inputs, and outputs before a normalisation
     assert summary.classes[0].memory.activations == 5 * 4 * kept
 
 
 def kernels(**options: object) -> dict[str, tuple[int, int]]:
-    """Time of nothing: operations and bytes of each node of one pass, by name, read from the network's layers."""
+    """Time of nothing: operations and bytes of each node of one pass, by name, read from the
+    network's layers."""
     net = network(Model("tiny", "cnn", TINY))
     found = {}
     for layer in layers(net, 5, Style(**options)):  # type: ignore[arg-type]
-        steps = {"forward": layer.forward, "input": layer.input_gradient, "weight": layer.weight_gradient}
+        steps = {
+            "forward": layer.forward,
+            "input": layer.input_gradient,
+            "weight": layer.weight_gradient,
+        }
         for step, work in steps.items():
             assert work is not None
             own = (work.kernel,) if work.kernel else ()
@@ -91,7 +118,8 @@ def kernels(**options: object) -> dict[str, tuple[int, int]]:
 
 
 def test_kernels_of_libraries_by_hand() -> None:
-    """Layer `a`: 3 x 64 elements in, 4 x 64 out, 108 weights; five samples of 2 bytes. Nothing here joins but `r`."""
+    """Layer `a`: 3 x 64 elements in, 4 x 64 out, 108 weights; five samples of 2 bytes. Nothing here
+    joins but `r`."""
     eager = kernels(kernels="eager", width=2)
     both, out = 5 * 7 * 64, 5 * 4 * 64
     for step in ("forward", "input", "weight"):
@@ -116,8 +144,14 @@ def test_kernels_of_libraries_by_hand() -> None:
 def test_fewer_bytes_take_less_time() -> None:
     platform = arm.Platform.load("dgx-a100", {"npus": 1})
     times = [
-        arm.simulate(cnn("resnet-50", dp=1, local_batch=64, width=2, **options), platform).step_time_ns
-        for options in ({"kernels": "fused"}, {"kernels": "eager"}, {"kernels": "eager", "repack": True})
+        arm.simulate(
+            cnn("resnet-50", dp=1, local_batch=64, width=2, **options), platform
+        ).step_time_ns
+        for options in (
+            {"kernels": "fused"},
+            {"kernels": "eager"},
+            {"kernels": "eager", "repack": True},
+        )
     ]
     assert times == sorted(times)
     assert len(set(times)) == 3
@@ -174,4 +208,6 @@ def test_bad_descriptions_are_all_named() -> None:
 
 
 def test_another_family_is_refused() -> None:
-    assert problems(model="llama-2-7b")[0].endswith("llama-2-7b is a transformer model (allowed: a cnn model)")
+    assert problems(model="llama-2-7b")[0].endswith(
+        "llama-2-7b is a transformer model (allowed: a cnn model)"
+    )

@@ -19,7 +19,11 @@ from armillary.workload.models import Model, load_model
     [
         # rows of Criteo Terabyte as MLPerf caps them, layers of facebookresearch/dlrm and torchrec
         ("dlrm-mlperf", 187_767_399 * 128 + 2_368_897, 171_392 + 2_197_505),
-        ("dlrm-dcnv2", 204_184_588 * 128 + 16_044_545, 171_392 + 3 * (2 * 3456 * 512 + 3456) + 5_245_953),
+        (
+            "dlrm-dcnv2",
+            204_184_588 * 128 + 16_044_545,
+            171_392 + 3 * (2 * 3456 * 512 + 3456) + 5_245_953,
+        ),
         # HOTI 2020 Table V; "57M (MLP layers)" in ASTRA-sim 2.0, Table III
         ("dlrm-hoti", 64 * 10_000_000 * 64 + 57_411_584, 57_411_584),
     ],
@@ -30,7 +34,8 @@ def test_published_parameters(name: str, parameters: int, dense: int) -> None:
 
 
 def test_hoti_prints_these_weight_matrices() -> None:
-    """Section IV: top layer 0 is 16.2 MB, layers 1 to 10 are 8 MB each, of 16 bits; MB are 2^20 there."""
+    """Section IV: top layer 0 is 16.2 MB, layers 1 to 10 are 8 MB each, of 16 bits; MB are 2^20
+    there."""
     sizes = [layer.parameters * 2 / 2**20 for layer in parse(load_model("dlrm-hoti")).top]
     assert sizes[0] == 16.25
     assert sizes[1:11] == [8.0] * 10
@@ -105,7 +110,10 @@ def small(**options: object) -> Workload:
 def test_table_wise() -> None:
     found = volumes(small())
     assert found[("", "all_reduce")] == (4, DENSE * 4)
-    assert found[("pooled", "all_to_all")] == (2, 2 * N * B * (2 * 4) * W)  # two tables of 4 on each of 4 NPUs
+    assert found[("pooled", "all_to_all")] == (
+        2,
+        2 * N * B * (2 * 4) * W,
+    )  # two tables of 4 on each of 4 NPUs
     assert found[("inputs", "all_to_all")] == (2, B * 8 * 4 + B * 4 * (3 + 1) * 8)
     assert set(found) == {("", "all_reduce"), ("pooled", "all_to_all"), ("inputs", "all_to_all")}
     assert ("inputs", "all_to_all") not in volumes(small(flow="hoti"))
@@ -121,7 +129,10 @@ def test_row_wise() -> None:
     found = volumes(small(sharding="row"))
     assert found[("pooled", "reduce_scatter")] == (1, N * B * 8 * 4 * W)
     assert found[("pooled", "all_gather")] == (1, B * 8 * 4 * W)
-    assert found[("inputs", "all_to_all")] == (2, B * 8 * N * 4 + B * 4 * (3 + 1) * 8)  # lengths to all, indices to one
+    assert found[("inputs", "all_to_all")] == (
+        2,
+        B * 8 * N * 4 + B * 4 * (3 + 1) * 8,
+    )  # lengths to all, indices to one
     assert ("pooled", "all_to_all") not in found
 
 
@@ -166,16 +177,23 @@ def test_operations_and_memory() -> None:
 def test_column_wise_optimizer_keeps_a_row_of_state_for_each_shard() -> None:
     """Neo, section 4: independent row-wise updates bring one value for each shard of a row."""
     whole, halves = small(), small(sharding="column", column_shards=2)
-    state = [sum(entry.ranks * entry.memory.optimizer for entry in summary(w).classes) for w in (whole, halves)]
+    state = [
+        sum(entry.ranks * entry.memory.optimizer for entry in summary(w).classes)
+        for w in (whole, halves)
+    ]
     assert state == [4 * 18000, 2 * 4 * 18000]
 
 
 def test_model_f_fits_as_the_paper_says() -> None:
-    """Section 8.5: 96 TB with 32 bits and state of every element, about 24 TB with 16 bits and state of every row."""
+    """Section 8.5: 96 TB with 32 bits and state of every element, about 24 TB with 16 bits and
+    state of every row."""
 
     def terabytes(**options: object) -> float:
         entries = summary(dlrm("dlrm-neo-f", dp=128, sharding="row", **options)).classes  # type: ignore[arg-type]
-        return sum(entry.ranks * (entry.memory.weights + entry.memory.optimizer) for entry in entries) / 1e12
+        return (
+            sum(entry.ranks * (entry.memory.weights + entry.memory.optimizer) for entry in entries)
+            / 1e12
+        )
 
     assert terabytes(embedding_width=4, optimizer="adagrad") == pytest.approx(96, rel=1e-3)
     assert terabytes(embedding_width=2) == pytest.approx(24 + 4 * 12 / 256, rel=1e-3)
@@ -193,7 +211,8 @@ def test_pipelining_hides_the_inputs() -> None:
 
 
 def test_the_first_npu_does_the_bottom_for_all() -> None:
-    """As NVIDIA's PyTorch example lays it out: no table on the first NPU, eight over the three others."""
+    """As NVIDIA's PyTorch example lays it out: no table on the first NPU, eight over the three
+    others."""
     workload = small(bottom="first", flow="hoti")
     found = {volume.kind: volume for volume in summary(workload).classes[0].volumes}
     top = (40 * 16 + 16) + (16 + 1)
@@ -208,10 +227,18 @@ def test_the_first_npu_does_the_bottom_for_all() -> None:
 
 
 def test_elementwise_kernels_move_their_tensors() -> None:
-    """Where nothing but memory limits, the time that elementwise kernels add is their bytes over its bandwidth."""
-    settings = {"npus": 1, "npu.compute": "roofline", "npu.memory.bandwidth": "1 GB/s", "npu.peak": "1000 PFLOPS"}
+    """Where nothing but memory limits, the time that elementwise kernels add is their bytes over
+    its bandwidth."""
+    settings = {
+        "npus": 1,
+        "npu.compute": "roofline",
+        "npu.memory.bandwidth": "1 GB/s",
+        "npu.peak": "1000 PFLOPS",
+    }
     platform = arm.Platform.load("dgx-a100", settings)
-    plain, more = (arm.simulate(small(dp=1, elementwise=each), platform).step_time_ns for each in (False, True))
+    plain, more = (
+        arm.simulate(small(dp=1, elementwise=each), platform).step_time_ns for each in (False, True)
+    )
     outputs, features = B * (8 + 4 + 16 + 1), B * 9 * 4
     moved = (2 + 3) * outputs * W + 2 * 2 * features * W + DENSE * (8 + 4)
     assert more - plain == pytest.approx(moved, rel=1e-6)  # bytes at 1 GB/s are ns
@@ -224,7 +251,9 @@ EVERY = ("table", "column", "row", "table_row", "data", "auto")
 @pytest.mark.parametrize("name", ["dlrm-hoti", "dlrm-neo-i"])
 def test_every_sharding_runs(name: str, sharding: str) -> None:
     workload = dlrm(name, dp=16, npus_per_node=4, sharding=sharding, passes=2)  # type: ignore[arg-type]
-    result = arm.simulate(workload, arm.Platform.load("zionex", settings={"topology": "Switch(4)_Switch(4)"}))
+    result = arm.simulate(
+        workload, arm.Platform.load("zionex", settings={"topology": "Switch(4)_Switch(4)"})
+    )
     found = summary(workload)
     assert sum(entry.ranks for entry in found.classes) == 16
     assert found.flops == sum(entry.ranks * entry.operations for entry in found.classes)
@@ -240,9 +269,15 @@ def refused(**options: object) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"global_batch": 70}, r"global_batch: 70 samples do not divide evenly over 4 NPUs \(allowed: 68, 72\)"),
+        (
+            {"global_batch": 70},
+            r"global_batch: 70 samples do not divide evenly over 4 NPUs \(allowed: 68, 72\)",
+        ),
         ({"global_batch": 64, "local_batch": 16}, "global_batch: given together with local_batch"),
-        ({"sharding": "column", "column_shards": 3}, r"3 column shards do not divide .* 4 \(allowed: 1, 2, 4\)"),
+        (
+            {"sharding": "column", "column_shards": 3},
+            r"3 column shards do not divide .* 4 \(allowed: 1, 2, 4\)",
+        ),
         (
             {"sharding": "row", "dp": 1000},
             r"4 tables have fewer rows than 1000 NPUs, wide0 only 500 .*up to 500 NPUs",
@@ -251,11 +286,26 @@ def refused(**options: object) -> list[str]:
             {"sharding": "table_row", "npus_per_node": 3},
             r"4 NPUs are no whole number of nodes of 3 \(allowed: 1, 2, 4\)",
         ),
-        ({"sharding": "diagonal"}, "'diagonal' is unknown .*table, column, row, table_row, data, auto"),
-        ({"capacity": 50000}, r"NPU 0 holds 90000 bytes .* 50000 are there \(allowed: at least 8 NPUs"),
-        ({"bottom": "first", "sharding": "row"}, "sharding row would put tables beside the bottom MLP"),
-        ({"bottom": "first", "dp": 1}, r"1 NPUs leave none for the tables \(allowed: shared, or dp from 2\)"),
-        ({"bottom": "first", "dp": 10}, "9 NPUs beside the first one share 8 shards of tables .*dp up to 9"),
+        (
+            {"sharding": "diagonal"},
+            "'diagonal' is unknown .*table, column, row, table_row, data, auto",
+        ),
+        (
+            {"capacity": 50000},
+            r"NPU 0 holds 90000 bytes .* 50000 are there \(allowed: at least 8 NPUs",
+        ),
+        (
+            {"bottom": "first", "sharding": "row"},
+            "sharding row would put tables beside the bottom MLP",
+        ),
+        (
+            {"bottom": "first", "dp": 1},
+            r"1 NPUs leave none for the tables \(allowed: shared, or dp from 2\)",
+        ),
+        (
+            {"bottom": "first", "dp": 10},
+            "9 NPUs beside the first one share 8 shards of tables .*dp up to 9",
+        ),
         ({"bottom": "last"}, r"'last' is unknown \(allowed: shared, first\)"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),
         ({"local_batch": 10**10}, "local_batch: 10000000000 is too much"),
@@ -268,7 +318,12 @@ def test_what_cannot_work_is_refused(options: dict[str, object], said: str) -> N
 
 
 def test_bad_models_are_all_named() -> None:
-    bad = {**SMALL, "tables": [{"rows": 0, "dim": 8, "colour": 1}], "interaction": {"kind": "dot"}, "bottom": "8"}
+    bad = {
+        **SMALL,
+        "tables": [{"rows": 0, "dim": 8, "colour": 1}],
+        "interaction": {"kind": "dot"},
+        "bottom": "8",
+    }
     with pytest.raises(InputError) as caught:
         parse(Model("bad", "dlrm", bad))
     found = [str(problem) for problem in caught.value.problems]

@@ -1,4 +1,5 @@
-"""What nodes hold over a step adds up to the peak that the summary says; what is offloaded moves."""
+"""What nodes hold over a step adds up to the peak that the summary says; what is offloaded
+moves."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from armillary.workload.parallelism import Recompute, Schedule
 
 def platform(npus: int, **settings: object) -> arm.Platform:
     return arm.Platform(
-        f"SW({npus})", bandwidth="100 GB/s", latency="500 ns", settings={"npu.peak": "100 TFLOPS"} | settings
+        f"SW({npus})",
+        bandwidth="100 GB/s",
+        latency="500 ns",
+        settings={"npu.peak": "100 TFLOPS"} | settings,
     )
 
 
@@ -24,9 +28,14 @@ def peaks(workload: Workload) -> list[tuple[int, int]]:
     """Simulated and declared peak of each class of ranks."""
     assert workload.summary is not None
     classes = arm.simulate(workload, platform(workload.ranks)).report["classes"]
-    declared = [entry.memory.total for entry in workload.summary.classes for _ in range(entry.ranks)]
+    declared = [
+        entry.memory.total for entry in workload.summary.classes for _ in range(entry.ranks)
+    ]
     first = [int(item["ranks"].split(",")[0].split("-")[0]) for item in classes]
-    return [(item["peak_memory_bytes"], declared[rank]) for item, rank in zip(classes, first, strict=True)]
+    return [
+        (item["peak_memory_bytes"], declared[rank])
+        for item, rank in zip(classes, first, strict=True)
+    ]
 
 
 @given(
@@ -40,20 +49,36 @@ def test_stages_hold_what_their_summary_says(
     pp: int, waves: int, schedule: Schedule, zero: int, recompute: Recompute
 ) -> None:
     workload = transformer(
-        "megatron-1.7b", pp=pp, dp=2, global_batch=2 * pp * waves, schedule=schedule, zero=zero, recompute=recompute
+        "megatron-1.7b",
+        pp=pp,
+        dp=2,
+        global_batch=2 * pp * waves,
+        schedule=schedule,
+        zero=zero,
+        recompute=recompute,
     )
     for simulated, declared in peaks(workload):
         assert simulated == declared
 
 
 def test_interleaved_stages_hold_what_their_summary_says() -> None:
-    for simulated, declared in peaks(transformer("megatron-1.7b", pp=4, virtual_stages=3, global_batch=8)):
+    for simulated, declared in peaks(
+        transformer("megatron-1.7b", pp=4, virtual_stages=3, global_batch=8)
+    ):
         assert simulated == declared
 
 
 def test_uneven_eager_stages_hold_what_their_summary_says() -> None:
     uneven = transformer(
-        "llama-3-8b", pp=4, tp=2, dp=2, sp=True, kernels="eager", partition="cost", zero=1, global_batch=6
+        "llama-3-8b",
+        pp=4,
+        tp=2,
+        dp=2,
+        sp=True,
+        kernels="eager",
+        partition="cost",
+        zero=1,
+        global_batch=6,
     )
     assert uneven.summary is not None
     assert all(entry.memory.temporary for entry in uneven.summary.classes)
@@ -62,7 +87,10 @@ def test_uneven_eager_stages_hold_what_their_summary_says() -> None:
 
 
 def test_images_and_recommendations_hold_what_their_summary_says() -> None:
-    for workload in (cnn("resnet-50", dp=2, local_batch=8, passes=2), moe("mixtral-8x7b", ep=8, dp=8)):
+    for workload in (
+        cnn("resnet-50", dp=2, local_batch=8, passes=2),
+        moe("mixtral-8x7b", ep=8, dp=8),
+    ):
         for simulated, declared in peaks(workload):
             assert simulated == declared
     for simulated, declared in peaks(dlrm("dlrm-hoti", dp=8, passes=2)):
@@ -71,7 +99,10 @@ def test_images_and_recommendations_hold_what_their_summary_says() -> None:
 
 def test_parameters_outside_leave_activations_and_two_layers() -> None:
     options: dict[str, Any] = {"dp": 4, "zero": 3}
-    own, outside = (transformer("megatron-1.7b", **options, offload=offload) for offload in ("none", "parameters"))
+    own, outside = (
+        transformer("megatron-1.7b", **options, offload=offload)
+        for offload in ("none", "parameters")
+    )
     assert own.summary is not None and outside.summary is not None
     here, there = own.summary.classes[0].memory, outside.summary.classes[0].memory
     assert there.activations == here.activations
@@ -80,7 +111,8 @@ def test_parameters_outside_leave_activations_and_two_layers() -> None:
 
 
 def test_what_is_offloaded_moves() -> None:
-    """In: parameters twice, states and gradients. Out: gradients, states, parameters. Most of it is listed."""
+    """In: parameters twice, states and gradients. Out: gradients, states, parameters. Most of it is
+    listed."""
     remote = "{sharing: per_npu, latency: 0 ns, bandwidth: 10 GB/s}"
     workload = transformer("megatron-1.7b", dp=4, zero=3, offload="parameters")
     result = arm.simulate(workload, platform(4, remote_memory=remote))

@@ -14,7 +14,14 @@ from armillary.errors import InputError
 from armillary.workload import Model, build, load_model
 from armillary.workload.architecture import attention_flops, decoder, layer_weights, parameters
 
-GPT_2 = {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "vocab_size": 50257}
+GPT_2 = {
+    "model_type": "gpt2",
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
 
 QWEN2_7B = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -276,7 +283,10 @@ PUBLISHED = {
     "gemma-2-2b": (GEMMA_2, 2_614_341_888),
     "gemma-3-4b, text": (GEMMA_3, 3_880_263_168),
     "gpt-oss-20b": (GPT_OSS, 20_914_757_184),
-    "gpt-oss-120b": (GPT_OSS | {"num_hidden_layers": 36, "num_local_experts": 128}, 116_829_156_672),
+    "gpt-oss-120b": (
+        GPT_OSS | {"num_hidden_layers": 36, "num_local_experts": 128},
+        116_829_156_672,
+    ),
     "phi-3-mini": (PHI_3, 3_821_079_552),
     "falcon-7b": (FALCON_7B, 6_921_720_704),
     "falcon-40b": (FALCON_40B, 41_303_293_952),
@@ -328,19 +338,35 @@ def test_windows_see_what_counting_gives(sequence: int) -> None:
     assert chunk.seen(sequence) == pytest.approx(2 * counted / sequence, abs=1)
 
 
-SMALL = {"layers": 8, "hidden": 64, "heads": 4, "ffn": 256, "vocabulary": 512, "sequence": 128, "positions": 0}
+SMALL = {
+    "layers": 8,
+    "hidden": 64,
+    "heads": 4,
+    "ffn": 256,
+    "vocabulary": 512,
+    "sequence": 128,
+    "positions": 0,
+}
 
 
 def test_kernels_of_windows_add_up_to_the_operations() -> None:
-    """Of eight layers two attend to everything; the fused kernels do half of what is counted, hidden by the mask."""
+    """Of eight layers two attend to everything; the fused kernels do half of what is counted,
+    hidden by the mask."""
     model = Model("m", "transformer", {**SMALL, "window": 32, "full_every": 4})
     shape = decoder(model)
-    assert [shape.has_full_attention(layer) for layer in range(8)] == [False] * 3 + [True] + [False] * 3 + [True]
+    assert [shape.has_full_attention(layer) for layer in range(8)] == [False] * 3 + [True] + [
+        False
+    ] * 3 + [True]
     assert shape.kinds() == [(0, 2), (1, 2), (2, 2), (3, 2)]
     per_layer = 2 * 128 * 64 * 2
     whole, windowed = 128 * per_layer, (2 * 32 - 32 * 32 // 128) * per_layer
-    assert sum(attention_flops(shape, layer, 128, 128) for layer in range(8)) == 2 * whole + 6 * windowed
-    full, cut = (build(Model("m", "transformer", dict(fields))).summary for fields in (SMALL, model.fields))
+    assert (
+        sum(attention_flops(shape, layer, 128, 128) for layer in range(8))
+        == 2 * whole + 6 * windowed
+    )
+    full, cut = (
+        build(Model("m", "transformer", dict(fields))).summary for fields in (SMALL, model.fields)
+    )
     assert full is not None and cut is not None
     # Fused kernels: 2 multiplications forward and 5 backward, each half of what is counted.
     assert full.classes[0].operations - cut.classes[0].operations == 6 * (whole - windowed) * 7 // 4
@@ -350,7 +376,9 @@ def test_long_sequences_are_cheaper_with_windows(tmp_path: Path) -> None:
     platform = arm.Platform.load("dgx-h100")
     plain = {**GPT_OSS, "sliding_window": None}
     times = [
-        arm.simulate(build(loaded(tmp_path, each), tp=8, seq=32768), platform).report["step_time_ns"]
+        arm.simulate(build(loaded(tmp_path, each), tp=8, seq=32768), platform).report[
+            "step_time_ns"
+        ]
         for each in (plain, GPT_OSS)
     ]
     assert times[1] < 0.95 * times[0]
@@ -398,7 +426,10 @@ def test_encoders_and_missing_keys_are_refused(tmp_path: Path) -> None:
         loaded(tmp_path, {"model_type": "bert", "hidden_size": 768})
     with pytest.raises(InputError) as caught:
         loaded(tmp_path, {"model_type": "novel", "hidden_size": 768})
-    assert {problem.place for problem in caught.value.problems} >= {"num_hidden_layers", "num_attention_heads"}
+    assert {problem.place for problem in caught.value.problems} >= {
+        "num_hidden_layers",
+        "num_attention_heads",
+    }
 
 
 @pytest.mark.parametrize("tp", [1, 4])

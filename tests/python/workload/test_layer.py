@@ -1,4 +1,5 @@
-"""What the kernels of a layer move, by the tensors they read and write; tensor parallelism beside multiplications."""
+"""What the kernels of a layer move, by the tensors they read and write; tensor parallelism beside
+multiplications."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def moved(steps: Iterable[Step], name: str) -> int:
 @pytest.mark.parametrize(("sp", "cut"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("dropout", [False, True])
 def test_norms(sp: bool, cut: int, dropout: bool) -> None:
-    """Forward: what enters, the block's result, and out the sum and the norm, read once more for its statistics.
-    Backward: 6 tensors, 2 more and the mask of a byte an element with dropout."""
+    """Forward: what enters, the block's result, and out the sum and the norm, read once more for
+    its statistics. Backward: 6 tensors, 2 more and the mask of a byte an element with dropout."""
     at = setting(dataclasses.replace(GPT, fields={**GPT.fields, "dropout": dropout}), tp=4, sp=sp)
     elements = TOKENS * HIDDEN // cut
     assert norm(at, "n").bytes == elements * (5 * WIDTH + dropout)
@@ -84,7 +85,8 @@ def test_activation(model: Model, kernels: str, forward: int, backward: int, tp:
         # Logit in its own precision and 4 bytes beside it.
         ("fused", "bf16", 2 + 4, 2 + 4),
         ("fused", "fp32", 4 + 4, 4 + 4),
-        # 7 and 5 tensors in fp32: conversion, largest, difference, exponential, sum; gradient, scale, conversion.
+        # 7 and 5 tensors in fp32: conversion, largest, difference, exponential, sum; gradient,
+        # scale, conversion.
         ("eager", "bf16", 2 + 7 * 4, 2 + 5 * 4),
         ("eager", "fp32", 4 + 7 * 4, 4 + 5 * 4),
     ],
@@ -94,7 +96,11 @@ def test_loss(kernels: str, precision: str, forward: int, backward: int, tp: int
     scripts = head(setting(GPT, tp=tp, kernels=kernels, precision=precision))
     logits = TOKENS * VOCABULARY // tp
     assert moved(scripts.forward, "loss") == forward * logits
-    assert moved(scripts.backward, "loss.grad") == moved(scripts.inputs, "loss.grad") == backward * logits
+    assert (
+        moved(scripts.backward, "loss.grad")
+        == moved(scripts.inputs, "loss.grad")
+        == backward * logits
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,13 +114,18 @@ def test_loss(kernels: str, precision: str, forward: int, backward: int, tp: int
     ],
 )
 def test_rotary(model: Model, tp: int, heads: int, width: int) -> None:
-    """Queries and keys read and written, forward and backward, and when the core is computed again."""
+    """Queries and keys read and written, forward and backward, and when the core is computed
+    again."""
     expected = 2 * TOKENS * heads * width * WIDTH
     for recompute, again in (("selective", 1), ("full", 1), ("none", 0)):
         at = setting(model, tp=tp, recompute=recompute)
         scripts = attention(at)
         assert moved(scripts.forward, "rotary") == expected
-        assert moved(scripts.backward, "rotary.grad") == moved(scripts.inputs, "rotary.grad") == expected
+        assert (
+            moved(scripts.backward, "rotary.grad")
+            == moved(scripts.inputs, "rotary.grad")
+            == expected
+        )
         assert [step.name for step in recomputed(at, scripts, mixed=False)].count("rotary") == again
 
 
@@ -126,7 +137,8 @@ CASTS = st.sampled_from([GPT, LLAMA])
 
 
 RECIPES = {"delayed": 2 + 2 * 1, "tensorwise": 2 * 2 + 2 * 1, "rowwise": 3 * 2 + 2 * 1}
-"""Bytes an element: read once, twice, or by rows and twice by columns, in 2 bytes; written as it is and transposed."""
+"""Bytes an element: read once, twice, or by rows and twice by columns, in 2 bytes; written as it is
+and transposed."""
 
 
 @given(
@@ -136,17 +148,28 @@ RECIPES = {"delayed": 2 + 2 * 1, "tensorwise": 2 * 2 + 2 * 1, "rowwise": 3 * 2 +
     recipe=st.sampled_from(list(RECIPES)),
     narrow=st.booleans(),
 )
-def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int, recipe: str, narrow: bool) -> None:
-    """Each operand of (m x k)(k x n) once a step, both forward, gradients backward; weights that came in 8 bits are
-    only transposed."""
+def test_casts_to_eight_bits(
+    model: Model, tp: int, micro_batch: int, recipe: str, narrow: bool
+) -> None:
+    """Each operand of (m x k)(k x n) once a step, both forward, gradients backward; weights that
+    came in 8 bits are only transposed."""
     each = RECIPES[recipe]
-    at = setting(model, tp=tp, precision="fp8", micro_batch=micro_batch, fp8_recipe=recipe, fp8_param_gather=narrow)
+    at = setting(
+        model,
+        tp=tp,
+        precision="fp8",
+        micro_batch=micro_batch,
+        fp8_recipe=recipe,
+        fp8_param_gather=narrow,
+    )
     for scripts in (attention(at), perceptron(at, model.fields["ffn"])):
         matrices = {step.name: step for step in scripts.forward if isinstance(step, Gemm)}
         assert matrices
         for name, (_, m, n, k, _, width, _) in matrices.items():
             assert width == 0
-            assert moved(scripts.forward, f"{name}.cast") == m * k * each + k * n * (2 * 1 if narrow else each)
+            assert moved(scripts.forward, f"{name}.cast") == m * k * each + k * n * (
+                2 * 1 if narrow else each
+            )
             assert moved(scripts.backward, f"{name}.dgrad.cast") == m * n * each
         casts = [step.name for step in scripts.backward if step.name.endswith(".cast")]
         assert sorted(casts) == sorted(f"{name}.dgrad.cast" for name in matrices)
@@ -155,8 +178,11 @@ def test_casts_to_eight_bits(model: Model, tp: int, micro_batch: int, recipe: st
 
 @pytest.mark.parametrize(("recipe", "reads"), [("delayed", 1), ("tensorwise", 2)])
 def test_gathers_in_eight_bits(recipe: str, reads: int) -> None:
-    """With sp a rank casts its own tokens, which are gathered in a byte an element and transposed where they arrive."""
-    at, plain = (setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe=recipe) for kind in ("fp8", "bf16"))
+    """With sp a rank casts its own tokens, which are gathered in a byte an element and transposed
+    where they arrive."""
+    at, plain = (
+        setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe=recipe) for kind in ("fp8", "bf16")
+    )
     scripts, before = perceptron(at, LLAMA.fields["ffn"]), perceptron(plain, LLAMA.fields["ffn"])
     own, all_ = TOKENS // 4 * HIDDEN, TOKENS * HIDDEN
     assert moved(scripts.forward, "mlp.gather.cast") == own * (reads * WIDTH + 1)
@@ -165,7 +191,11 @@ def test_gathers_in_eight_bits(recipe: str, reads: int) -> None:
     assert moved(scripts.backward, "down.dgrad.cast") == 2 * all_
     for there, wide in zip(scripts, before, strict=True):
         narrow, full = (
-            [step for step in script if isinstance(step, (Call, Start)) and step.kind == "all_gather"]
+            [
+                step
+                for step in script
+                if isinstance(step, (Call, Start)) and step.kind == "all_gather"
+            ]
             for script in (there, wide)
         )
         assert [2 * step.bytes for step in narrow] == [step.bytes for step in full]
@@ -173,8 +203,13 @@ def test_gathers_in_eight_bits(recipe: str, reads: int) -> None:
 
 def test_rows_and_columns_are_gathered_in_sixteen_bits() -> None:
     """No rank has a whole column before tokens are gathered."""
-    at, plain = (setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe="rowwise") for kind in ("fp8", "bf16"))
-    calls = [[step for step in attention(one).forward if isinstance(step, Call)] for one in (at, plain)]
+    at, plain = (
+        setting(LLAMA, tp=4, sp=True, precision=kind, fp8_recipe="rowwise")
+        for kind in ("fp8", "bf16")
+    )
+    calls = [
+        [step for step in attention(one).forward if isinstance(step, Call)] for one in (at, plain)
+    ]
     assert calls[0] == calls[1]
     assert moved(attention(at).forward, "qkv.cast") == (TOKENS + 32) * HIDDEN * RECIPES["rowwise"]
 
@@ -182,7 +217,13 @@ def test_rows_and_columns_are_gathered_in_sixteen_bits() -> None:
 def test_heads_and_scores_are_not_in_eight_bits() -> None:
     """Frameworks leave the last matrix, routers and attention in 16 bits."""
     at = setting(LLAMA, precision="fp8", attention="unfused")
-    for script in (head(at).forward, head(at).backward, head(at).weights, core(at).forward, core(at).backward):
+    for script in (
+        head(at).forward,
+        head(at).backward,
+        head(at).weights,
+        core(at).forward,
+        core(at).backward,
+    ):
         found = [step for step in script if isinstance(step, Gemm)]
         assert found
         assert all(step.width == WIDTH for step in found)
@@ -191,8 +232,9 @@ def test_heads_and_scores_are_not_in_eight_bits() -> None:
 
 @pytest.mark.parametrize(("sp", "out"), [(False, True), (True, False)])
 def test_every_other_multiplication_again(sp: bool, out: bool) -> None:
-    """torchtitan's selective op: of queries, keys, values, output, gate, up and down the second, fourth and sixth; with
-    sp the sum of the output over ranks is kept, and no one asks for the output."""
+    """torchtitan's selective op: of queries, keys, values, output, gate, up and down the second,
+    fourth and sixth; with sp the sum of the output over ranks is kept, and no one asks for the
+    output."""
     at = setting(LLAMA, tp=2, sp=sp, recompute="ops")
     scripts = attention(at), perceptron(at, LLAMA.fields["ffn"])
     again = [step for each in scripts for step in recomputed(at, each, mixed=False)]
@@ -209,14 +251,16 @@ def test_recomputation_that_stops_early(early: bool) -> None:
     """PyTorch's checkpoints end before a layer's last matrix; Megatron's don't."""
     at = setting(LLAMA, tp=2, recompute="full", early_stop=early)
     both = join(attention(at), perceptron(at, LLAMA.fields["ffn"]))
-    left = {step.name for step in both.forward} - {step.name for step in recomputed(at, both, mixed=False)}
+    left = {step.name for step in both.forward} - {
+        step.name for step in recomputed(at, both, mixed=False)
+    }
     assert left == ({"down", "mlp.reduce"} if early else set())
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8"])
 def test_matrices_by_themselves(precision: str) -> None:
-    """Where matrices are not merged, operations are the same; inputs are cast once; gradients of an input of several
-    are added up."""
+    """Where matrices are not merged, operations are the same; inputs are cast once; gradients of an
+    input of several are added up."""
     one, several = (setting(LLAMA, tp=2, merged=on, precision=precision) for on in (True, False))
     for build_, parts, name in (
         (attention, (32, 16, 16), "qkv"),
@@ -225,13 +269,18 @@ def test_matrices_by_themselves(precision: str) -> None:
         merged, apart = build_(one), build_(several)
         for kind in ("forward", "backward", "inputs", "weights"):
             work = [
-                sum(x.m * x.n * x.k for x in getattr(each, kind) if isinstance(x, Gemm)) for each in (merged, apart)
+                sum(x.m * x.n * x.k for x in getattr(each, kind) if isinstance(x, Gemm))
+                for each in (merged, apart)
             ]
             assert work[0] == work[1]
         assert [x.n for x in apart.forward if isinstance(x, Gemm)][: len(parts)] == list(parts)
-        assert moved(apart.backward, f"{name}.dgrad.sum") == (len(parts) - 1) * 3 * TOKENS * HIDDEN * WIDTH
+        assert (
+            moved(apart.backward, f"{name}.dgrad.sum")
+            == (len(parts) - 1) * 3 * TOKENS * HIDDEN * WIDTH
+        )
         casts = [
-            sum(x.bytes for x in each.forward if isinstance(x, Work) and "cast" in x.name) for each in (merged, apart)
+            sum(x.bytes for x in each.forward if isinstance(x, Work) and "cast" in x.name)
+            for each in (merged, apart)
         ]
         assert casts[0] == casts[1]
 
@@ -239,16 +288,22 @@ def test_matrices_by_themselves(precision: str) -> None:
 def test_other_precisions_cast_nothing() -> None:
     for precision in ("bf16", "fp16", "fp32"):
         at = setting(LLAMA, precision=precision)
-        assert not any(step.name.endswith(".cast") for step in (*attention(at).forward, *attention(at).backward))
+        assert not any(
+            step.name.endswith(".cast")
+            for step in (*attention(at).forward, *attention(at).backward)
+        )
 
 
 @pytest.mark.parametrize("ep", [1, 2, 8])
 def test_tokens_are_sorted_by_expert(ep: int) -> None:
-    """What came from several ranks for several experts is copied, before and after them, forward and backward."""
+    """What came from several ranks for several experts is copied, before and after them, forward
+    and backward."""
     at = setting(EXPERTS, dp=8, ep=ep)
     scripts, tokens = experts(at), TOKENS * 2 * HIDDEN * WIDTH
     for script in (scripts.forward, scripts.backward, scripts.inputs):
-        found = [step.bytes for step in script if isinstance(step, Work) and step.name.endswith(".sort")]
+        found = [
+            step.bytes for step in script if isinstance(step, Work) and step.name.endswith(".sort")
+        ]
         assert found == ([2 * tokens] * 2 if ep == 2 else [])
 
 
@@ -289,8 +344,8 @@ OVERLAPPED = st.fixed_dictionaries(
 @settings(max_examples=40)
 @given(model=st.sampled_from([GPT, LLAMA]), options=OVERLAPPED)
 def test_overlap_changes_only_when(model: Model, options: dict[str, object]) -> None:
-    """The same collectives, volumes and operations with overlapped tensor parallelism and without; never later where
-    collectives have the network to themselves."""
+    """The same collectives, volumes and operations with overlapped tensor parallelism and without;
+    never later where collectives have the network to themselves."""
     plain, beside = (build(model, **options, overlap_tp=on) for on in (False, True))
     assert summary(plain).classes == summary(beside).classes
     target = platform("15.625 GB/s", plain.ranks)
@@ -302,7 +357,9 @@ def test_overlap_changes_only_when(model: Model, options: dict[str, object]) -> 
         assert arm.simulate(beside, target).step_time_ns > 0
 
 
-def platform(bandwidth: str, ranks: int = 2, peak: str = "1 TFLOPS", **compute: object) -> arm.Platform:
+def platform(
+    bandwidth: str, ranks: int = 2, peak: str = "1 TFLOPS", **compute: object
+) -> arm.Platform:
     """NPUs that do an operation a picosecond and move no bytes of their own, without latency."""
     keys = {"npu.peak": peak, "scheduler.endpoint_delay": "0 ns", "scheduler.chunks": 1}
     return arm.Platform(
@@ -314,8 +371,8 @@ def platform(bandwidth: str, ranks: int = 2, peak: str = "1 TFLOPS", **compute: 
 
 
 LAYERS = 8
-# Operations of GPT's kernels on one of two ranks, forward: T x 3h/2 x h, the core (half of two multiplications of all
-# pairs), T x h x h/2, T x f/2 x h and back, T x V/2 x h.
+# Operations of GPT's kernels on one of two ranks, forward: T x 3h/2 x h, the core (half of two
+# multiplications of all pairs), T x h x h/2, T x f/2 x h and back, T x V/2 x h.
 QKV, CORE, OUT, UP, DOWN, LOGITS = (
     2 * TOKENS * 96 * 64,
     2 * TOKENS * 64 * 4 * 8,
@@ -337,11 +394,17 @@ def ps(workload: Workload, target: arm.Platform) -> float:
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(
     ("bandwidth", "reduction"),
-    [("62.5 GB/s", 131_072), ("15.625 GB/s", 524_288), ("3.90625 GB/s", 2_097_152), ("1000000 GB/s", 8.192)],
+    [
+        ("62.5 GB/s", 131_072),
+        ("15.625 GB/s", 524_288),
+        ("3.90625 GB/s", 2_097_152),
+        ("1000000 GB/s", 8.192),
+    ],
 )
 def test_reductions_beside_rows(overlap: bool, bandwidth: str, reduction: float) -> None:
-    """An all-reduce of two ranks takes bytes / bandwidth. Rows and their reduction take the longer of both instead of
-    both; input gradients are reduced beside the weights' gradients in any case."""
+    """An all-reduce of two ranks takes bytes / bandwidth. Rows and their reduction take the longer
+    of both instead of both; input gradients are reduced beside the weights' gradients in any
+    case."""
 
     def both(rows: int) -> float:
         return max(rows, reduction) if overlap else rows + reduction
@@ -351,7 +414,9 @@ def test_reductions_beside_rows(overlap: bool, bandwidth: str, reduction: float)
 
     forward = QKV + CORE + both(OUT) + UP + both(DOWN)
     backward = 2 * DOWN + last(UP) + 2 * OUT + 2.5 * CORE + last(QKV)
-    expected = reduction + LAYERS * (forward + backward) + LOGITS + reduction * SUMS / FULL + last(LOGITS)
+    expected = (
+        reduction + LAYERS * (forward + backward) + LOGITS + reduction * SUMS / FULL + last(LOGITS)
+    )
     found = ps(build(GPT, tp=2, overlap_tp=overlap), platform(bandwidth))
     print(f"{bandwidth} overlap {overlap}: {found:.0f} ps, by hand {expected:.0f} ps")
     assert found == pytest.approx(expected, rel=1e-6)
@@ -359,8 +424,8 @@ def test_reductions_beside_rows(overlap: bool, bandwidth: str, reduction: float)
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
-    """With sequence parallelism half of the bytes each way, shorter than any multiplication: only what isn't beside one
-    takes time. Gathers for the weights' gradients always are."""
+    """With sequence parallelism half of the bytes each way, shorter than any multiplication: only
+    what isn't beside one takes time. Gathers for the weights' gradients always are."""
     half = 65_536
     shown = 0 if overlap else half
     forward = QKV + CORE + OUT + UP + DOWN + 4 * shown
@@ -373,7 +438,8 @@ def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_multiplications_beside_reductions_are_slower(overlap: bool) -> None:
-    """At `beside` 0.5 half of what they would do during a reduction is left for later; all of them are longer."""
+    """At `beside` 0.5 half of what they would do during a reduction is left for later; all of them
+    are longer."""
     workload = build(GPT, tp=2, overlap_tp=overlap)
     alone, shared = (ps(workload, platform("62.5 GB/s", beside=part)) for part in (1, 0.5))
     reductions = LAYERS * (4 if overlap else 2) + 1

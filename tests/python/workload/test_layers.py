@@ -56,7 +56,8 @@ def test_files_keep_layers(form: str, tmp_path: Path) -> None:
     made = labelled()
     made.write(tmp_path / "w", "chakra" if form == "chakra" else "compact")
     read, kept = detail(load(tmp_path / "w")), detail(made)
-    # Chakra has no place for who wrote a trace, and only names that Armillary gave say which pass an operation is in.
+    # Chakra has no place for who wrote a trace, and only names that Armillary gave say which pass
+    # an operation is in.
     shown = {key for key in kept if form == "compact" or key != "gantt"}
     assert {key: read.get(key) for key in shown} == {key: kept.get(key) for key in shown}
 
@@ -67,7 +68,10 @@ def test_layers_change_no_result() -> None:
     bare.collective("0.reduce", [first], "all_reduce", 1 << 20)
     bare.compute("0.mlp", [first], operations=10**6, bytes=10**6)
     bare.compute("step.optimizer", [first], operations=10**6, bytes=10**6)
-    runs = [arm.simulate(w, platform(2)) for w in (labelled(), Workload.listed("bare", [bare], [0, 0], {}))]
+    runs = [
+        arm.simulate(w, platform(2))
+        for w in (labelled(), Workload.listed("bare", [bare], [0, 0], {}))
+    ]
     assert runs[0].report["digest"] == runs[1].report["digest"]
 
 
@@ -93,7 +97,10 @@ def test_other_families_have_theirs(model: str, expected: set[str]) -> None:
 
 def test_text_names_its_layers(tmp_path: Path) -> None:
     text = tmp_path / "net.txt"
-    text.write_text("DATA\n1\nblock1.conv -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 1048576 10\n", encoding="utf-8")
+    text.write_text(
+        "DATA\n1\nblock1.conv -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 1048576 10\n",
+        encoding="utf-8",
+    )
     assert layers(load(text, platform(4))) == ["block1.conv"]
 
 
@@ -108,5 +115,9 @@ def test_imports_take_the_outermost_annotation(tmp_path: Path) -> None:
     trace.kernel("c", 800, 810, 820, tid=1)
     found = import_traces([trace.write(tmp_path / "rank0.json")]).workload
     rows = {row["layer"]: row["compute_ns"] for row in detail(found)["layers"]}
-    assert {name: rows[name] for name in ("forward", "backward", "c")} == {"forward": 20e3, "backward": 90e3, "c": 10e3}
+    assert {name: rows[name] for name in ("forward", "backward", "c")} == {
+        "forward": 20e3,
+        "backward": 90e3,
+        "c": 10e3,
+    }
     assert "attention" not in rows

@@ -15,9 +15,13 @@ NS = 1000
 """Picoseconds."""
 
 TWO = arm.Platform(
-    "R(2)", bandwidth="1 GB/s", latency="0 ns", settings={"scheduler.endpoint_delay": "0 ns", "npu.compute": "recorded"}
+    "R(2)",
+    bandwidth="1 GB/s",
+    latency="0 ns",
+    settings={"scheduler.endpoint_delay": "0 ns", "npu.compute": "recorded"},
 )
-"""Two NPUs between which an all-reduce of b bytes takes b ns: two messages of b / 2 bytes, one after the other."""
+"""Two NPUs between which an all-reduce of b bytes takes b ns: two messages of b / 2 bytes, one
+after the other."""
 
 
 def step_ns(layers: list[Layer], passes: int) -> float:
@@ -27,7 +31,9 @@ def step_ns(layers: list[Layer], passes: int) -> float:
     return arm.simulate(workload, TWO).step_time_ns
 
 
-def layer(name: str, forward: int, inputs: int, weights: int, reduced: int, update: int = 0) -> Layer:
+def layer(
+    name: str, forward: int, inputs: int, weights: int, reduced: int, update: int = 0
+) -> Layer:
     reduce = Exchange("all_reduce", reduced) if reduced else None
     return Layer(
         name,
@@ -45,7 +51,8 @@ pairs = st.integers(1, 2500).map(lambda half: 2 * half)
 @settings(max_examples=40, deadline=None)
 @given(st.tuples(times, times, times, pairs, times), st.tuples(times, times, times, pairs, times))
 def test_two_layers_two_passes(one: tuple[int, ...], two: tuple[int, ...]) -> None:
-    """Reductions overlap with what follows; the next forward pass waits for them; layer 1 has no input gradient."""
+    """Reductions overlap with what follows; the next forward pass waits for them; layer 1 has no
+    input gradient."""
     (f1, i1, w1, c1, u1), (f2, i2, w2, c2, u2) = one, two
     free, updates, ends = 0, [0, 0], []
     for _ in range(2):
@@ -69,27 +76,38 @@ def test_blocking_exchanges() -> None:
         Work(duration_ps=100 * NS, exchange=exchange),
         Work(duration_ps=100 * NS),
     )
-    first = Layer("first", Work(duration_ps=100 * NS), Work(duration_ps=9999 * NS), Work(duration_ps=100 * NS))
-    # first 100, h 100 + 500, then h's weight gradient 100, its input gradient 100 + 500, first's weight gradient 100
+    first = Layer(
+        "first", Work(duration_ps=100 * NS), Work(duration_ps=9999 * NS), Work(duration_ps=100 * NS)
+    )
+    # first 100, h 100 + 500, then h's weight gradient 100, its input gradient 100 + 500, first's
+    # weight gradient 100
     assert step_ns([first, hybrid], 1) == 100 + 600 + 100 + 600 + 100
 
 
 def test_published_files_as_models() -> None:
-    """Sums over ASTRA-sim's own ResNet-50 file: 32-bit weights of all convolutions and the fully connected layer."""
+    """Sums over ASTRA-sim's own ResNet-50 file: 32-bit weights of all convolutions and the fully
+    connected layer."""
     workload = layerwise("ispass-resnet-50", dp=8)
     assert workload.operations == 8 * (54 * 3 - 1 + 54 + 54)
     found = recorded(load_model("ispass-resnet-50"), Options(8, 1, 1, 1))
     reduced = [each.weight_gradient.exchange for each in found if each.weight_gradient]
-    assert sum(exchange.bytes for exchange in reduced if exchange) == 4 * (25_557_032 - 2 * 26_560 - 1000)
+    assert sum(exchange.bytes for exchange in reduced if exchange) == 4 * (
+        25_557_032 - 2 * 26_560 - 1000
+    )
 
 
 def test_volumes_of_a_hybrid() -> None:
-    """Along `model` the activations and input gradients of the file, along `data` its weight gradients, once a pass."""
+    """Along `model` the activations and input gradients of the file, along `data` its weight
+    gradients, once a pass."""
     summary = layerwise("ispass-transformer", dp=4, mp=2, inner_dp=2, passes=2).summary
     assert summary is not None
-    found = {(volume.group, volume.kind): (volume.count, volume.bytes) for volume in summary.classes[0].volumes}
+    found = {
+        (volume.group, volume.kind): (volume.count, volume.bytes)
+        for volume in summary.classes[0].volumes
+    }
     activation, gathered = 8388608, 134217728
-    # six layers: forward all-reduces of Concat and X W2, backward ones of Q and Relu; fc reduces backward, too
+    # six layers: forward all-reduces of Concat and X W2, backward ones of Q and Relu; fc reduces
+    # backward, too
     assert found[("model", "all_reduce")] == (25, 25 * activation)
     assert found[("model", "all_gather")] == (1 + 6 + 1, activation + 6 * gathered + 73728000)
     # six layers: Q, K, V, Concat of 32 MiB, two of 128 MiB; fc
@@ -111,4 +129,7 @@ def test_bad_meshes_are_refused() -> None:
     rows = [{"name": "a", "forward": [1], "input": [1, "all_reduce"], "weight": 3}]
     with pytest.raises(InputError) as caught:
         layerwise(Model("bad", "layerwise", {"layers": rows}), dp=2)
-    assert [problem.place for problem in caught.value.problems] == ["layers[0].input", "layers[0].weight"]
+    assert [problem.place for problem in caught.value.problems] == [
+        "layers[0].input",
+        "layers[0].weight",
+    ]

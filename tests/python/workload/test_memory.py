@@ -23,7 +23,8 @@ def per_layer(model: Decoder, **options: object) -> int:
 
 
 TABLE_2 = [
-    # Korthikanti et al. 2022, table 2: sequence parallel, recomputation, bytes over s b h given t and 5 a s / h.
+    # Korthikanti et al. 2022, table 2: sequence parallel, recomputation, bytes over s b h given t
+    # and 5 a s / h.
     (False, "none", lambda t, core: 10 + 24 / t + core / t),
     (True, "none", lambda t, core: 34 / t + core / t),
     (False, "selective", lambda t, core: 10 + 24 / t),
@@ -35,7 +36,9 @@ TABLE_2 = [
 @pytest.mark.parametrize(("sp", "recompute", "formula"), TABLE_2)
 @pytest.mark.parametrize("tp", [1, 2, 8])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_activations_of_a_layer(sp: bool, recompute: str, formula: object, tp: int, batch: int) -> None:
+def test_activations_of_a_layer(
+    sp: bool, recompute: str, formula: object, tp: int, batch: int
+) -> None:
     a, s, h = 96, 2048, 12288
     gpt = Decoder(layers=96, hidden=h, heads=a, ffn=4 * h, vocabulary=51200, sequence=s)
     ours = per_layer(gpt, tp=tp, sp=sp, recompute=recompute, micro_batch=batch, attention="unfused")
@@ -54,8 +57,8 @@ def test_flash_attention_keeps_what_selective_recomputation_does() -> None:
 
 @pytest.mark.parametrize(("tp", "sp"), [(1, False), (2, False), (8, True)])
 def test_every_other_multiplication_is_kept(tp: int, sp: bool) -> None:
-    """Of a Llama 3 8B's layer: its input, queries, values, attention and row sums, gate, and what comes of the layer;
-    with sp what attention sends on, too. No keys, second inputs or norms."""
+    """Of a Llama 3 8B's layer: its input, queries, values, attention and row sums, gate, and what
+    comes of the layer; with sp what attention sends on, too. No keys, second inputs or norms."""
     found = per_layer(decoder(load_model("llama-3-8b")), tp=tp, sp=sp, recompute="ops")
     cut = (4096 + 4096 + 1024 + 14336) // tp
     whole = 3 * 4096 // tp if sp else 2 * 4096
@@ -64,12 +67,15 @@ def test_every_other_multiplication_is_kept(tp: int, sp: bool) -> None:
 
 @given(p=st.sampled_from([2, 4, 8]), waves=st.integers(1, 3))
 def test_first_stage_of_1f1b_holds_a_whole_models_layers(p: int, waves: int) -> None:
-    """Korthikanti et al. 2022, equation 5: s b h L (10 + 24 / t), and s b h p for the dropout after the embedding."""
+    """Korthikanti et al. 2022, equation 5: s b h L (10 + 24 / t), and s b h p for the dropout after
+    the embedding."""
     model = load_model("megatron-3.6b")
     shape = decoder(model)
     layers = 32 if shape.layers % p else shape.layers
     model = type(model)(model.name, model.family, {**model.fields, "layers": layers})
-    workload = transformer(model, pp=p, tp=2, global_batch=p * waves, attention="unfused", recompute="selective")
+    workload = transformer(
+        model, pp=p, tp=2, global_batch=p * waves, attention="unfused", recompute="selective"
+    )
     assert workload.summary is not None
     first = workload.summary.classes[0].memory.activations
     sbh = 2048 * 3072
@@ -87,10 +93,12 @@ def test_zero_figure_1() -> None:
 
 @pytest.mark.parametrize(("fp32", "expected"), [(False, 16), (True, 18)])
 def test_bytes_of_a_parameter(fp32: bool, expected: int) -> None:
-    """2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1); Megatron's fp32 gradients make it 18; with its distributed
-    optimizer 6 + 12 / d (NVIDIA/Megatron-LM, docs of the distributed optimizer)."""
+    """2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1); Megatron's fp32 gradients make it 18; with
+    its distributed optimizer 6 + 12 / d (NVIDIA/Megatron-LM, docs of the distributed optimizer)."""
     assert states(Weights(1000), Parallelism(fp32_gradients=fp32)).total == expected * 1000
-    cut = states(Weights(1200), Parallelism(fp32_gradients=fp32, dp=4, distributed_optimizer=True)).total
+    cut = states(
+        Weights(1200), Parallelism(fp32_gradients=fp32, dp=4, distributed_optimizer=True)
+    ).total
     assert cut == (expected - 12) * 1200 + 12 * 1200 // 4
     assert states(Weights(1000), Parallelism(precision="fp32")).total == 16 * 1000
 
@@ -125,12 +133,14 @@ LLAMA = Decoder(
 )
 
 
-@pytest.mark.parametrize(("kernels", "queries", "inner", "logit"), [("fused", 4, 3, 4), ("eager", 6, 4, 8)])
+@pytest.mark.parametrize(
+    ("kernels", "queries", "inner", "logit"), [("fused", 4, 3, 4), ("eager", 6, 4, 8)]
+)
 def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: int) -> None:
-    """By hand, 2 bytes each: four states of a layer's width (two norms and what follows them); queries, keys, values
-    and their mean, eager also queries and keys before rotation; gate, up and product, eager also the gate's function;
-    4 bytes a row of the scores. Logits in 4 bytes, eager their exponentials too (huggingface/nanotron,
-    `tensor_parallel/functional.py`)."""
+    """By hand, 2 bytes each: four states of a layer's width (two norms and what follows them);
+    queries, keys, values and their mean, eager also queries and keys before rotation; gate, up and
+    product, eager also the gate's function; 4 bytes a row of the scores. Logits in 4 bytes, eager
+    their exponentials too (huggingface/nanotron, `tensor_parallel/functional.py`)."""
     at = Setting(LLAMA, parallelism(LLAMA, "m", Options(kernels=kernels)))  # type: ignore[typeddict-item]
     h, tokens = 2048, 4096
     assert layer_activations(at, 0) == tokens * (2 * (4 * h + queries * h + inner * 8192) + 4 * 32)
@@ -138,22 +148,33 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
 
 
 def held_between(model: Decoder = LLAMA, **options: object) -> int:
-    """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and one of experts, a
-    head."""
+    """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and
+    one of experts, a head."""
     par = parallelism(model, "m", Options(**options))  # type: ignore[typeddict-item]
-    units = {"embedding": Weights(900), "layer0": Weights(500), "layer1": Weights(300, 800), "head": Weights(1000)}
+    units = {
+        "embedding": Weights(900),
+        "layer0": Weights(500),
+        "layer1": Weights(300, 800),
+        "head": Weights(1000),
+    }
     return temporary(Setting(model, par), Weights(2700, 800), units)
 
 
 def test_temporary_buffers_of_eager_kernels() -> None:
-    """2 bytes a parameter of buckets under data parallelism, and the largest unit's gradient in 2 and 4 bytes."""
+    """2 bytes a parameter of buckets under data parallelism, and the largest unit's gradient in 2
+    and 4 bytes."""
     assert held_between(kernels="eager") == 6 * 1100
-    assert held_between(kernels="eager", dp=2) == held_between(kernels="eager", dp=2, zero=1) == 2 * 3500 + 6 * 1100
+    assert (
+        held_between(kernels="eager", dp=2)
+        == held_between(kernels="eager", dp=2, zero=1)
+        == 2 * 3500 + 6 * 1100
+    )
     assert held_between(kernels="eager", dp=2, zero=2) == 6 * 1100
 
 
 def test_temporary_buffers_of_fused_kernels() -> None:
-    """An empty gradient in 2 bytes of each shape: of the head's, and of the layer that has most; experts are alike."""
+    """An empty gradient in 2 bytes of each shape: of the head's, and of the layer that has most;
+    experts are alike."""
     assert held_between() == held_between(dp=2) == held_between(tp=2) == 2 * (1000 + 1100)
     mixed = dataclasses.replace(LLAMA, experts=8, top_k=2, expert_ffn=1024)
     assert held_between(mixed) == 2 * (1000 + 500)
@@ -162,7 +183,8 @@ def test_temporary_buffers_of_fused_kernels() -> None:
 
 
 def test_temporary_buffers_of_gathering() -> None:
-    """Four whole hidden states of 2 bytes under sequence parallelism; ZeRO 3, the largest unit's gradient."""
+    """Four whole hidden states of 2 bytes under sequence parallelism; ZeRO 3, the largest unit's
+    gradient."""
     assert held_between(tp=2, sp=True) - held_between(tp=2) == 4 * 2 * 4096 * 2048
     for kernels in ("fused", "eager"):
         assert held_between(kernels=kernels, dp=2, zero=3) == 2 * 1100
@@ -170,8 +192,8 @@ def test_temporary_buffers_of_gathering() -> None:
 
 
 def test_layers_by_cost() -> None:
-    """A layer of 4 h^2 + 3 h f = 4 + 12 (in h^2), a head of 64: 320 in all. Two parts end at 160, so the head counts as
-    four layers; eight at 40, the third layer's 48."""
+    """A layer of 4 h^2 + 3 h f = 4 + 12 (in h^2), a head of 64: 320 in all. Two parts end at 160,
+    so the head counts as four layers; eight at 40, the third layer's 48."""
     assert split_by_cost(LLAMA, 1) == [16]
     assert split_by_cost(LLAMA, 2) == [10, 6]
     assert split_by_cost(LLAMA, 4) == [5, 5, 5, 1]
@@ -182,15 +204,20 @@ def test_layers_by_cost() -> None:
 @given(layers=st.integers(1, 60), parts=st.integers(1, 61), vocabulary=st.integers(1, 10**6))
 def test_every_part_but_the_last_has_a_layer(layers: int, parts: int, vocabulary: int) -> None:
     counts = split_by_cost(
-        Decoder(layers=layers, hidden=64, heads=4, ffn=256, vocabulary=vocabulary, sequence=8), min(parts, layers + 1)
+        Decoder(layers=layers, hidden=64, heads=4, ffn=256, vocabulary=vocabulary, sequence=8),
+        min(parts, layers + 1),
     )
     assert sum(counts) == layers
     assert all(counts[:-1])
 
 
-@pytest.mark.parametrize("options", [{}, {"pp": 4, "kernels": "eager", "partition": "cost", "dp": 2, "zero": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"pp": 4, "kernels": "eager", "partition": "cost", "dp": 2, "zero": 1}]
+)
 def test_footprints_are_those_of_the_workload(options: Options) -> None:
     options = {"global_batch": 8, **options}
     workload = transformer("llama-3-8b", **options)
     assert workload.summary is not None
-    assert footprints("llama-3-8b", **options) == [entry.memory for entry in workload.summary.classes]
+    assert footprints("llama-3-8b", **options) == [
+        entry.memory for entry in workload.summary.classes
+    ]

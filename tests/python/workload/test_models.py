@@ -66,7 +66,9 @@ def test_bad_file(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_every_bad_field_is_named() -> None:
-    model = Model("m", "cnn", {"layer": 3, "ratio": "x", "tables": [1, "b"]}, file="m.yml", lines={"ratio": 7})
+    model = Model(
+        "m", "cnn", {"layer": 3, "ratio": "x", "tables": [1, "b"]}, file="m.yml", lines={"ratio": 7}
+    )
     with pytest.raises(InputError) as caught:
         parse(model, Shape)
     said = [str(problem) for problem in caught.value.problems]

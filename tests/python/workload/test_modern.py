@@ -1,6 +1,6 @@
-"""What large mixtures of experts train with: layouts, passes side by side, pipelines from both ends, tokens sent once
-to a node, single modules recomputed, multi-token prediction. Counts against closed forms and published ones, and that
-every combination runs."""
+"""What large mixtures of experts train with: layouts, passes side by side, pipelines from both
+ends, tokens sent once to a node, single modules recomputed, multi-token prediction. Counts against
+closed forms and published ones, and that every combination runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ V3 = decoder(load_model("deepseek-v3"))
 
 
 def test_layers_of_deepseek_v3_on_sixteen_stages() -> None:
-    """By a list, and by Megatron's layout over 32 parts, as NVIDIA's recipe for the model has it."""
+    """By a list, and by Megatron's layout over 32 parts, as NVIDIA's recipe for the model has
+    it."""
     found = summary(build("deepseek-v3", pp=16, layers_per_stage=[4] * 15 + [1], global_batch=16))
     assert f"layers of each part: {shortened([4] * 15 + [1])}" in found.notes
     expert, dense = layer_weights(V3, 3).total, layer_weights(V3, 0).total
@@ -46,17 +47,31 @@ def test_layers_of_deepseek_v3_on_sixteen_stages() -> None:
     assert weights[0] == 3 * dense + expert + V3.hidden * V3.vocabulary
     assert weights[-1] == expert + V3.hidden + V3.hidden * V3.vocabulary
     found = summary(
-        build("deepseek-v3", pp=16, virtual_stages=2, mtp=1, global_batch=16, layers_per_stage="Et*3|(tt|)*29m|L")
+        build(
+            "deepseek-v3",
+            pp=16,
+            virtual_stages=2,
+            mtp=1,
+            global_batch=16,
+            layers_per_stage="Et*3|(tt|)*29m|L",
+        )
     )
     assert "layers of each part: 3,2*29,0*2" in found.notes
-    assert found.classes[14].memory.weights // 2 == 2 * expert + mtp_weights(V3).total + V3.hidden * V3.vocabulary
+    assert (
+        found.classes[14].memory.weights // 2
+        == 2 * expert + mtp_weights(V3).total + V3.hidden * V3.vocabulary
+    )
 
 
 def test_uneven_splits_point_to_layouts() -> None:
-    with pytest.raises(InputError, match=r"9 or 21 .*layers_per_stage such as 3,4\*13,3\*2, or partition cost"):
+    with pytest.raises(
+        InputError, match=r"9 or 21 .*layers_per_stage such as 3,4\*13,3\*2, or partition cost"
+    ):
         build("deepseek-v3", pp=16)
     assert build("deepseek-v3", pp=16, layers_per_stage="3,4*13,3*2", global_batch=16).ranks == 16
-    with pytest.raises(InputError, match=r"virtual_stages: 32 layers don't divide by 12 .*allowed: 2 or 4"):
+    with pytest.raises(
+        InputError, match=r"virtual_stages: 32 layers don't divide by 12 .*allowed: 2 or 4"
+    ):
         build("llama-3-8b", pp=4, virtual_stages=3)
 
 
@@ -94,7 +109,8 @@ def test_nearly_even_layouts_are_read_back(layers: int, parts: int) -> None:
 
 @given(pp=st.sampled_from([2, 4, 6, 16]))
 def test_both_ways_every_part_is_twice(pp: int) -> None:
-    """Stages from either end hold the same parts in the same chunks, next to each other; neighbours meet neighbours."""
+    """Stages from either end hold the same parts in the same chunks, next to each other; neighbours
+    meet neighbours."""
     place = Placement(pp, 2, both_ways=True)
     assert sorted(map(place.index, range(pp))) == list(range(pp))
     for stage in range(pp):
@@ -113,13 +129,18 @@ def test_both_ways_every_part_is_twice(pp: int) -> None:
 # Schedules
 
 
-def makespan(schedule: str, stages: int, micro_batches: int, chunks: int, overlap: bool) -> tuple[Fraction, Fraction]:
-    """Runs the orders with messages free, passes side by side as one: the time of the step, and that of a stage's work.
+def makespan(
+    schedule: str, stages: int, micro_batches: int, chunks: int, overlap: bool
+) -> tuple[Fraction, Fraction]:
+    """Runs the orders with messages free, passes side by side as one: the time of the step, and
+    that of a stage's work.
 
     Forward 1, input gradients 1, weight gradients 1, of a chunk 1 / chunks of that.
     """
     place = Placement(stages, 2 if schedule == "dualpipe" else chunks, schedule == "dualpipe")
-    orders = [order(schedule, stage, stages, micro_batches, chunks, overlap) for stage in range(stages)]
+    orders = [
+        order(schedule, stage, stages, micro_batches, chunks, overlap) for stage in range(stages)
+    ]
     done: dict[tuple[str, int, bool, int], Fraction] = {}
     at, clock, work = [0] * stages, [Fraction(0)] * stages, [Fraction(0)] * stages
 
@@ -144,7 +165,8 @@ def makespan(schedule: str, stages: int, micro_batches: int, chunks: int, overla
                 if any(time is None for time in times):
                     break
                 whole = [
-                    orders[s][i].kind == "B" and (orders[s][i].micro_batch, orders[s][i].chunk) not in later
+                    orders[s][i].kind == "B"
+                    and (orders[s][i].micro_batch, orders[s][i].chunk) not in later
                     for i in group
                 ]
                 length = Fraction(len(group) + sum(whole), chunks)
@@ -174,12 +196,16 @@ def makespan(schedule: str, stages: int, micro_batches: int, chunks: int, overla
     ],
 )
 @pytest.mark.parametrize("overlap", [False, True])
-def test_bubbles(schedule: str, stages: int, micro_batches: int, chunks: int, overlap: bool) -> None:
-    """DualPipe: (p / 2 - 1) (FB + B - 3 W), README of deepseek-ai/DualPipe; passes side by side leave those of 1F1B and
-    of interleaving as they are."""
+def test_bubbles(
+    schedule: str, stages: int, micro_batches: int, chunks: int, overlap: bool
+) -> None:
+    """DualPipe: (p / 2 - 1) (FB + B - 3 W), README of deepseek-ai/DualPipe; passes side by side
+    leave those of 1F1B and of interleaving as they are."""
     time, work = makespan(schedule, stages, micro_batches, chunks, overlap)
     found = float((time - work) / work)
-    assert found == pytest.approx(bubble_over_ideal(schedule, stages, micro_batches, chunks, overlap), abs=1e-12)
+    assert found == pytest.approx(
+        bubble_over_ideal(schedule, stages, micro_batches, chunks, overlap), abs=1e-12
+    )
     share = bubble_share(schedule, stages, micro_batches, chunks, overlap)
     assert float((time - work) / time) == pytest.approx(share, abs=1e-12)
     if schedule == "dualpipe" and overlap:
@@ -188,13 +214,16 @@ def test_bubbles(schedule: str, stages: int, micro_batches: int, chunks: int, ov
 
 @pytest.mark.parametrize("stages", [2, 4, 8, 16])
 def test_held_side_by_side(stages: int) -> None:
-    """DualPipe holds p + 1 micro-batches of a part on every stage (its README); 1F1B twice what it does otherwise,
-    interleaving one chunk more."""
+    """DualPipe holds p + 1 micro-batches of a part on every stage (its README); 1F1B twice what it
+    does otherwise, interleaving one chunk more."""
     count = 4 * stages
     for stage in range(stages):
         assert held(order("dualpipe", stage, stages, count, 1, True), [1, 1]) == stages + 1
         assert held(order("1f1b", stage, stages, count, 1, True), [1]) == 2 * (stages - stage)
-        plain, more = (held(order("interleaved", stage, stages, count, 2, each), [1, 1]) for each in (False, True))
+        plain, more = (
+            held(order("interleaved", stage, stages, count, 2, each), [1, 1])
+            for each in (False, True)
+        )
         assert more == plain + 1
 
 
@@ -202,12 +231,27 @@ def test_held_side_by_side(stages: int) -> None:
     ("options", "said"),
     [
         ({"pp": 3, "global_batch": 12}, "pp: 3 stages under dualpipe"),
-        ({"pp": 4, "global_batch": 6}, r"global_batch: 6 micro-batches under dualpipe.*allowed: 8\)"),
-        ({"pp": 4, "global_batch": 9}, r"global_batch: 9 micro-batches under dualpipe.*allowed: 8 or 10\)"),
-        ({"pp": 4, "global_batch": 8, "virtual_stages": 2}, "virtual_stages: 2 chunks a stage under dualpipe"),
-        ({"pp": 4, "global_batch": 16, "dp": 2, "zero": 1, "zero_group": 2}, "zero_group: 2 under dualpipe"),
+        (
+            {"pp": 4, "global_batch": 6},
+            r"global_batch: 6 micro-batches under dualpipe.*allowed: 8\)",
+        ),
+        (
+            {"pp": 4, "global_batch": 9},
+            r"global_batch: 9 micro-batches under dualpipe.*allowed: 8 or 10\)",
+        ),
+        (
+            {"pp": 4, "global_batch": 8, "virtual_stages": 2},
+            "virtual_stages: 2 chunks a stage under dualpipe",
+        ),
+        (
+            {"pp": 4, "global_batch": 16, "dp": 2, "zero": 1, "zero_group": 2},
+            "zero_group: 2 under dualpipe",
+        ),
         ({"pp": 4, "schedule": "gpipe", "overlap_passes": True}, "overlap_passes: on under gpipe"),
-        ({"pp": 4, "schedule": "1f1b", "zero": 3, "dp": 2, "overlap_passes": True}, "overlap_passes: on with ZeRO 3"),
+        (
+            {"pp": 4, "schedule": "1f1b", "zero": 3, "dp": 2, "overlap_passes": True},
+            "overlap_passes: on with ZeRO 3",
+        ),
     ],
 )
 def test_what_does_not_go_side_by_side(options: dict[str, object], said: str) -> None:
@@ -216,7 +260,8 @@ def test_what_does_not_go_side_by_side(options: dict[str, object], said: str) ->
 
 
 def test_both_ways_every_stage_holds_two_parts() -> None:
-    """Twice the parameters on every rank, reduced over twice as many (arXiv:2412.19437, section 3.2.1)."""
+    """Twice the parameters on every rank, reduced over twice as many (arXiv:2412.19437, section
+    3.2.1)."""
     one = summary(build(LLAMA, pp=4, dp=2, global_batch=16))
     both = summary(build(LLAMA, pp=4, dp=2, global_batch=16, schedule="dualpipe"))
     assert [entry.name for entry in both.classes] == ["stage 0", "stage 3", "stage 1", "stage 2"]
@@ -227,17 +272,26 @@ def test_both_ways_every_stage_holds_two_parts() -> None:
         weights[1] + weights[2],
         weights[1] + weights[2],
     ]
-    assert sum(c.operations * c.ranks for c in both.classes) == sum(c.operations * c.ranks for c in one.classes)
-    optimizer = footprints(LLAMA, pp=4, dp=2, global_batch=16, schedule="dualpipe", zero=1)[0].optimizer
+    assert sum(c.operations * c.ranks for c in both.classes) == sum(
+        c.operations * c.ranks for c in one.classes
+    )
+    optimizer = footprints(LLAMA, pp=4, dp=2, global_batch=16, schedule="dualpipe", zero=1)[
+        0
+    ].optimizer
     assert optimizer == 12 * (weights[0] + weights[3]) // 2 // 4
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "dualpipe"])
 def test_communication_hides_behind_the_other_pass(schedule: str) -> None:
-    """Side by side, all-to-alls cost less than after one another, and never less than the kernels alone."""
+    """Side by side, all-to-alls cost less than after one another, and never less than the kernels
+    alone."""
     options = {"pp": 2, "dp": 4, "ep": 4, "global_batch": 64, "schedule": schedule, "seq": 512}
-    slow = arm.Platform("Switch(8)", bandwidth="1 GB/s", latency="1 us", settings={"npu.peak": "0.2 TFLOPS"})
-    fast = arm.Platform("Switch(8)", bandwidth="100 TB/s", latency="0 ns", settings={"npu.peak": "0.2 TFLOPS"})
+    slow = arm.Platform(
+        "Switch(8)", bandwidth="1 GB/s", latency="1 us", settings={"npu.peak": "0.2 TFLOPS"}
+    )
+    fast = arm.Platform(
+        "Switch(8)", bandwidth="100 TB/s", latency="0 ns", settings={"npu.peak": "0.2 TFLOPS"}
+    )
     times = {}
     for overlap in (False, True):
         workload = build(EXPERTS, **options, overlap_passes=overlap)
@@ -251,9 +305,12 @@ def test_communication_hides_behind_the_other_pass(schedule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("experts", "top_k", "ep", "near", "limit"), [(8, 2, 4, 2, None), (8, 2, 4, 2, 1), (8, 3, 8, 4, 2)]
+    ("experts", "top_k", "ep", "near", "limit"),
+    [(8, 2, 4, 2, None), (8, 2, 4, 2, 1), (8, 3, 8, 4, 2)],
 )
-def test_visits_are_those_of_random_experts(experts: int, top_k: int, ep: int, near: int, limit: int | None) -> None:
+def test_visits_are_those_of_random_experts(
+    experts: int, top_k: int, ep: int, near: int, limit: int | None
+) -> None:
     """Against every choice of experts there is."""
     import itertools
 
@@ -262,7 +319,10 @@ def test_visits_are_those_of_random_experts(experts: int, top_k: int, ep: int, n
     nodes = limit or ep // near
     each = experts // ep
     choices = list(itertools.combinations(range(nodes * near * each), top_k))
-    met = [sum(len({x // (each * size) for x in choice}) for choice in choices) / len(choices) for size in (near, 1)]
+    met = [
+        sum(len({x // (each * size) for x in choice}) for choice in choices) / len(choices)
+        for size in (near, 1)
+    ]
     assert visited(at) == pytest.approx(tuple(met))
 
 
@@ -278,12 +338,14 @@ def test_deepseek_v3_visits() -> None:
 @pytest.mark.parametrize(("narrow", "out"), [(False, 2 * 64), (True, 64 + 4)])
 @pytest.mark.parametrize("ep", [2, 4])
 def test_volume_by_dimension(narrow: bool, out: int, ep: int) -> None:
-    """T x nodes tokens between nodes and T x ranks within, 2 dispatched (in 8 bits with a scale of 4 bytes for 128) and
-    2 combined a layer and micro-batch."""
+    """T x nodes tokens between nodes and T x ranks within, 2 dispatched (in 8 bits with a scale of
+    4 bytes for 128) and 2 combined a layer and micro-batch."""
     workload = build(EXPERTS, dp=4, ep=ep, ep_node=2, fp8_dispatch=narrow, global_batch=8)
     visits = visited(setting(EXPERTS, dp=4, ep=ep, ep_node=2))
     calls, found = 7 * 2, volumes(workload, 0)
-    sizes = {"ep_nodes": visits.nodes, "ep_node": visits.ranks} if ep > 2 else {"ep_node": visits.ranks}
+    sizes = (
+        {"ep_nodes": visits.nodes, "ep_node": visits.ranks} if ep > 2 else {"ep_node": visits.ranks}
+    )
     for group, each in sizes.items():
         tokens = math.ceil(64 * each)
         assert found[group, "all_to_all"] == (4 * calls, 2 * calls * tokens * (out + 2 * 64))
@@ -302,8 +364,14 @@ def test_volume_by_dimension(narrow: bool, out: int, ep: int) -> None:
         ({"mtp": 9}, "mtp: 9 modules"),
         ({"mtp": -1}, "mtp: -1 is no count .allowed: a whole number from 0"),
         ({"recompute_modules": "norms"}, "recompute_modules: norms: unknown, or not in this model"),
-        ({"recompute_modules": ["mla_up_proj"]}, "recompute_modules: mla_up_proj: unknown, or not in this model"),
-        ({"recompute_modules": "moe", "recompute": "full"}, "recompute_modules: given with recompute full"),
+        (
+            {"recompute_modules": ["mla_up_proj"]},
+            "recompute_modules: mla_up_proj: unknown, or not in this model",
+        ),
+        (
+            {"recompute_modules": "moe", "recompute": "full"},
+            "recompute_modules: given with recompute full",
+        ),
         ({"layers_per_stage": "8", "partition": "cost"}, "given with partition cost"),
     ],
 )
@@ -329,7 +397,9 @@ def test_grouped_multiplications_have_their_own_efficiency() -> None:
             settings={"npu.peak": "1 TFLOPS", "npu.compute.efficiency": rates},
         )  # fmt: skip
         times.append(arm.simulate(workload, target).step_time_ns)
-    routed = 3 * 2 * 7 * 64 * 2 * (3 * 64 * 32)  # layers x tokens x experts x weights, at 1,000 operations a ns
+    routed = (
+        3 * 2 * 7 * 64 * 2 * (3 * 64 * 32)
+    )  # layers x tokens x experts x weights, at 1,000 operations a ns
     assert times[1] - times[0] == pytest.approx(routed / 1000, rel=0.01)
 
 
@@ -358,8 +428,8 @@ def test_what_modules_drop() -> None:
     }
     for name, each in expected.items():
         assert whole - kept(model, **options, recompute_modules=name) == tokens * each, name
-    # The router's weights inside: results of experts; in 8 bits: inputs of norms' matrices, of up-projections, experts
-    # and functions.
+    # The router's weights inside: results of experts; in 8 bits: inputs of norms' matrices, of
+    # up-projections, experts and functions.
     assert whole - kept(model, **options, gates_inside=True) == tokens * 2 * 8 * 7168
     narrow = kept(model, **options, precision="fp8", fp8_activations=True)
     assert whole - narrow == tokens * (2 * 7168 + 1536 + 512 + 8 * 7168 + 9 * 3 * up)
@@ -368,12 +438,17 @@ def test_what_modules_drop() -> None:
 
 
 def test_modules_of_dense_layers() -> None:
-    """A gated perceptron keeps 3 inner widths and its norm's result; `mlp` drops the first, `layernorm` both norms'."""
+    """A gated perceptron keeps 3 inner widths and its norm's result; `mlp` drops the first,
+    `layernorm` both norms'."""
     whole = kept(LLAMA)
     assert whole - kept(LLAMA, recompute_modules="mlp") == 64 * 2 * 3 * 192
     assert whole - kept(LLAMA, recompute_modules="activation") == 64 * 2 * 192
-    assert whole - kept(LLAMA, recompute_modules=["layernorm", "mlp"]) == 64 * 2 * (3 * 192 + 2 * 64)
-    unfused = kept(LLAMA, attention="unfused") - kept(LLAMA, attention="unfused", recompute_modules="core_attn")
+    assert whole - kept(LLAMA, recompute_modules=["layernorm", "mlp"]) == 64 * 2 * (
+        3 * 192 + 2 * 64
+    )
+    unfused = kept(LLAMA, attention="unfused") - kept(
+        LLAMA, attention="unfused", recompute_modules="core_attn"
+    )
     assert unfused == 64 * 64 * 8 * 2
 
 
@@ -388,7 +463,8 @@ def test_operations_of_modules() -> None:
     """Of DeepSeek-V3, whose 3 first layers are dense; elementwise kernels have none."""
     base = step_flops(V3, 1, 4096)
     again = {
-        name: step_flops(V3, 1, 4096, modules=frozenset({name})).hardware - base.model for name in sorted(KNOWN_MODULES)
+        name: step_flops(V3, 1, 4096, modules=frozenset({name})).hardware - base.model
+        for name in sorted(KNOWN_MODULES)
     }
     once = 2 * 4096
     assert again["mla_up_proj"] == once * 61 * (1536 * 128 * 192 + 512 * 128 * 256)
@@ -403,8 +479,9 @@ def test_operations_of_modules() -> None:
 
 
 def test_parameters_of_multi_token_prediction() -> None:
-    """DeepSeek-V3's module has 11.5 B of its own, and a token meets 2.4 B with the shared embedding and head, which is
-    its layer without the projection and three norms (README_WEIGHTS.md of deepseek-ai/DeepSeek-V3)."""
+    """DeepSeek-V3's module has 11.5 B of its own, and a token meets 2.4 B with the shared embedding
+    and head, which is its layer without the projection and three norms (README_WEIGHTS.md of
+    deepseek-ai/DeepSeek-V3)."""
     own = parameters(V3, mtp=1) - parameters(V3)
     layer = own - 2 * 7168 * 7168 - 3 * 7168
     assert layer == layer_weights(V3, 60).total
@@ -417,15 +494,24 @@ def test_parameters_of_multi_token_prediction() -> None:
 def test_work_of_multi_token_prediction() -> None:
     """A layer, a projection of twice the width, and the head once more, three times."""
     one, two = (step_flops(V3, 1, 4096, mtp=mtp).model for mtp in (0, 1))
-    layer = 2 * 4096 * (sum(n for n in (1536 * 7168, 1536 * 128 * 192, 7168 * 576, 512 * 128 * 256, 16384 * 7168)))
+    layer = (
+        2
+        * 4096
+        * (
+            sum(
+                n
+                for n in (1536 * 7168, 1536 * 128 * 192, 7168 * 576, 512 * 128 * 256, 16384 * 7168)
+            )
+        )
+    )
     layer += 2 * 4096 * (9 * 3 * 7168 * 2048 + 256 * 7168) + 2 * 4096 * 4096 * 128 * 320
     head = 2 * 4096 * 7168 * 129280
     assert two - one == 3 * (layer + head + 2 * 4096 * 2 * 7168 * 7168)
 
 
 def test_modules_in_a_part_of_their_own() -> None:
-    """Messages carry the hidden states of the model and of each module before them; the embedding is there once more,
-    and its gradients are exchanged."""
+    """Messages carry the hidden states of the model and of each module before them; the embedding
+    is there once more, and its gradients are exchanged."""
     options = {"pp": 4, "global_batch": 8, "mtp": 1}
     workload = build(LLAMA, **options, layers_per_stage="Ettt|ttt|ttm|L")
     one = 64 * 64 * 2
@@ -435,7 +521,9 @@ def test_modules_in_a_part_of_their_own() -> None:
     assert arm.simulate(workload, platform(4)).step_time_ns > 0
 
 
-@pytest.mark.parametrize(("precision", "wide", "narrow"), [("bf16", 12, 8), ("fp8", 12, 8), ("fp32", 8, 4)])
+@pytest.mark.parametrize(
+    ("precision", "wide", "narrow"), [("bf16", 12, 8), ("fp8", 12, 8), ("fp32", 8, 4)]
+)
 def test_bytes_of_moments(precision: str, wide: int, narrow: int) -> None:
     """A master copy of 4 bytes below fp32 and two moments (arXiv:2412.19437, section 3.3.1)."""
     count = summary(build(LLAMA)).parameters
@@ -445,9 +533,11 @@ def test_bytes_of_moments(precision: str, wide: int, narrow: int) -> None:
 
 
 def test_weights_cast_once() -> None:
-    """A cache of 8-bit weights, as they are and transposed: 2 bytes a parameter of matrices, and no weight cast in a
-    micro-batch."""
-    plain, cached = (build(LLAMA, precision="fp8", global_batch=4, fp8_weight_cache=on) for on in (False, True))
+    """A cache of 8-bit weights, as they are and transposed: 2 bytes a parameter of matrices, and no
+    weight cast in a micro-batch."""
+    plain, cached = (
+        build(LLAMA, precision="fp8", global_batch=4, fp8_weight_cache=on) for on in (False, True)
+    )
     matrices = 8 * (64 * 128 + 64 * 64 + 3 * 64 * 192)
     weights = [summary(each).classes[0].memory.weights for each in (plain, cached)]
     assert weights[1] - weights[0] == 2 * matrices
@@ -488,14 +578,21 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "scatter_gather": draw(st.booleans()),
     }
     if precision == "fp8":
-        options |= {key: draw(st.booleans()) for key in ("fp8_weight_cache", "fp8_activations", "fp8_param_gather")}
+        options |= {
+            key: draw(st.booleans())
+            for key in ("fp8_weight_cache", "fp8_activations", "fp8_param_gather")
+        }
     known = set(KNOWN_MODULES)
     known -= {"mla_up_proj", "shared_experts"} if model is not LATENT else set()
     known -= {"moe", "moe_act"} if model.family == "transformer" else set()
     options["recompute_modules"] = draw(st.lists(st.sampled_from(sorted(known)), unique=True))
     if model.family == "moe":
         ep = draw(st.sampled_from([e for e in (1, 2, 4) if dp % e == 0]))
-        options |= {"ep": ep, "fp8_dispatch": draw(st.booleans()), "gates_inside": draw(st.booleans())}
+        options |= {
+            "ep": ep,
+            "fp8_dispatch": draw(st.booleans()),
+            "gates_inside": draw(st.booleans()),
+        }
         options["ep_node"] = draw(st.sampled_from([None, *(n for n in (1, 2, 4) if ep % n == 0)]))
     return model, options
 
@@ -503,7 +600,8 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
 @settings(max_examples=40, deadline=None)
 @given(combinations())
 def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) -> None:
-    """Folded and not alike; kernels add up to the model's operations; nodes hold what the summary says."""
+    """Folded and not alike; kernels add up to the model's operations; nodes hold what the summary
+    says."""
     model, options = combination
     workload = build(model, **options)
     found = summary(workload)

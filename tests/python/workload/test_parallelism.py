@@ -1,4 +1,5 @@
-"""A parallelisation that doesn't fit is refused with its numbers and the nearest values that work."""
+"""A parallelisation that doesn't fit is refused with its numbers and the nearest values that
+work."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ BAD = [
     ("gpt3-175b", {"tp": 10}, "tp: 96 heads don't divide by 10 (allowed: 8 or 12)"),
     ("llama-3-8b", {"tp": 7}, "tp: 32 heads don't divide by 7 (allowed: 4 or 8)"),
     ("llama-2-13b", {"tp": 3}, "tp: 40 heads don't divide by 3 (allowed: 2 or 4)"),
-    ("gpt3-175b", {"pp": 9}, "pp: 96 layers don't divide by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is"),
+    (
+        "gpt3-175b",
+        {"pp": 9},
+        "pp: 96 layers don't divide by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is",
+    ),
     (
         "gpt3-175b",
         {"pp": 8, "virtual_stages": 5},
@@ -50,10 +55,22 @@ BAD = [
         "pp: 32 layers for 34 = pp 34 x virtual_stages 1 parts (allowed: up to 33, the last with the head alone)",
     ),
     ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens don't divide by 2 x cp = 6"),
-    ("llama-3-8b", {"tp": 8, "sp": True, "seq": 100}, "sp: 100 tokens of a context-parallel rank don't divide by tp 8"),
-    ("gpt3-175b", {"seq": 4096}, "seq: 4096 tokens, but 2048 learned positions (allowed: 1 to 2048)"),
+    (
+        "llama-3-8b",
+        {"tp": 8, "sp": True, "seq": 100},
+        "sp: 100 tokens of a context-parallel rank don't divide by tp 8",
+    ),
+    (
+        "gpt3-175b",
+        {"seq": 4096},
+        "seq: 4096 tokens, but 2048 learned positions (allowed: 1 to 2048)",
+    ),
     ("mixtral-8x7b", {"dp": 6, "ep": 6}, "ep: 8 experts don't divide by 6 (allowed: 2)"),
-    ("mixtral-8x7b", {"dp": 2, "ep": 4}, "ep: expert parallelism of 4 lies inside data parallelism of 2"),
+    (
+        "mixtral-8x7b",
+        {"dp": 2, "ep": 4},
+        "ep: expert parallelism of 4 lies inside data parallelism of 2",
+    ),
     ("mixtral-8x7b", {"tp": 2, "sp": False}, "sp: off, with experts and tp 2"),
     (
         "gpt3-175b",
@@ -74,8 +91,16 @@ BAD = [
         {"schedule": "zb-v"},
         "schedule: 'zb-v' is not one of them (allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe)",
     ),
-    ("gpt3-175b", {"schedule": "gpipe", "pp": 4, "virtual_stages": 2}, "virtual_stages: 2 chunks a stage under gpipe"),
-    ("gpt3-175b", {"schedule": "interleaved", "pp": 4}, "virtual_stages: an interleaved schedule of 1 chunk a stage"),
+    (
+        "gpt3-175b",
+        {"schedule": "gpipe", "pp": 4, "virtual_stages": 2},
+        "virtual_stages: 2 chunks a stage under gpipe",
+    ),
+    (
+        "gpt3-175b",
+        {"schedule": "interleaved", "pp": 4},
+        "virtual_stages: an interleaved schedule of 1 chunk a stage",
+    ),
     ("gpt3-175b", {"virtual_stages": 2}, "virtual_stages: 2 chunks of a single stage"),
     ("gpt3-175b", {"sp": "yes"}, "sp: 'yes' is neither on nor off (allowed: true or false)"),
     (
@@ -83,8 +108,16 @@ BAD = [
         {"global_batch": 2**24},
         "global_batch: 16777216 micro-batches of 96 layers are more than is generated",
     ),
-    ("llama-3-8b", {"micro_batch": 2**24, "seq": 2**24}, "micro_batch: 281474976710656 tokens of a rank at once"),
-    ("llama-3-8b", {"seq": 2**24, "tp": 8}, "operations of a rank in a step (allowed: up to 9.2e+18)"),
+    (
+        "llama-3-8b",
+        {"micro_batch": 2**24, "seq": 2**24},
+        "micro_batch: 281474976710656 tokens of a rank at once",
+    ),
+    (
+        "llama-3-8b",
+        {"seq": 2**24, "tp": 8},
+        "operations of a rank in a step (allowed: up to 9.2e+18)",
+    ),
     ("mixtral-8x7b", {"imbalance": 0.5}, "imbalance: 0.5 is out of range"),
     ("mixtral-8x7b", {"capacity_factor": 0}, "capacity_factor: 0 is out of range"),
 ]
@@ -98,7 +131,9 @@ def test_refused(model: str, options: dict[str, object], said: str) -> None:
 
 
 def test_every_switch_is_on_or_off() -> None:
-    switches = [field.name for field in dataclasses.fields(Parallelism) if isinstance(field.default, bool)]
+    switches = [
+        field.name for field in dataclasses.fields(Parallelism) if isinstance(field.default, bool)
+    ]
     with pytest.raises(InputError) as caught:
         build("llama-3-8b", **dict.fromkeys(switches, "off"))
     assert sorted(problem.place for problem in caught.value.problems) == sorted(switches)
@@ -107,7 +142,13 @@ def test_every_switch_is_on_or_off() -> None:
 def test_every_problem_is_listed() -> None:
     with pytest.raises(InputError) as caught:
         build("llama-3-405b", tp=24, pp=5, dp=3, global_batch=7, ranks=50)
-    assert [problem.place for problem in caught.value.problems] == ["tp", "tp", "pp", "global_batch", "ranks"]
+    assert [problem.place for problem in caught.value.problems] == [
+        "tp",
+        "tp",
+        "pp",
+        "global_batch",
+        "ranks",
+    ]
 
 
 @pytest.mark.parametrize("value", ["tp", "pp"])
@@ -135,27 +176,34 @@ def test_the_wrong_family() -> None:
 
 
 def test_signatures_say_the_options() -> None:
-    """The typed keywords, the fields and what `inspect` (and so the command line) sees are the same."""
+    """The typed keywords, the fields and what `inspect` (and so the command line) sees are the
+    same."""
     fields = {field.name: field.default for field in dataclasses.fields(Parallelism)}
     assert typing.get_type_hints(Options) == typing.get_type_hints(Parallelism)
     for function, missing in ((moe, ()), (transformer, EXPERT_OPTIONS)):
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        assert {p.name: p.default for p in parameters} == {k: v for k, v in fields.items() if k not in missing}
+        assert {p.name: p.default for p in parameters} == {
+            k: v for k, v in fields.items() if k not in missing
+        }
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zb-h1"])
 def test_fewer_micro_batches_than_stages_leave_stages_idle(schedule: str) -> None:
-    """Megatron-LM runs them (VIA-Research/vTrain has measured some); (p - 1) / m is then more than the work itself."""
+    """Megatron-LM runs them (VIA-Research/vTrain has measured some); (p - 1) / m is then more than
+    the work itself."""
     workload = build("gpt3-175b", pp=8, dp=2, global_batch=8, schedule=schedule)
     summary = workload.summary
     assert summary is not None
     assert "4 micro-batches can't keep the pipeline's 8 stages busy at once" in summary.notes
-    platform = arm.Platform("SW(16)", bandwidth="100 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"})
+    platform = arm.Platform(
+        "SW(16)", bandwidth="100 GB/s", latency="1 us", settings={"npu.peak": "100 TFLOPS"}
+    )
     assert arm.simulate(workload, platform).step_time_ns > 0
 
 
 def test_layers_that_need_embedding_and_head_counted() -> None:
-    """Llama 3 405B: 126 layers on 16 stages, 7 on the first and last (Grattafiori et al. 2024, section 3.3.2)."""
+    """Llama 3 405B: 126 layers on 16 stages, 7 on the first and last (Grattafiori et al. 2024,
+    section 3.3.2)."""
     summary = build("llama-3-405b", tp=8, pp=16, global_batch=16).summary
     assert summary is not None
     assert any("126 layers over 16 parts" in note for note in summary.notes)

@@ -1,4 +1,5 @@
-"""Pipeline schedules: complete, free of deadlock, with the bubble and the memory their papers say."""
+"""Pipeline schedules: complete, free of deadlock, with the bubble and the memory their papers
+say."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from armillary.workload.schedule import Pass, bubble_over_ideal, bubble_share, h
 
 CASES = [
     (schedule, stages, count * stages, chunks)
-    for schedule, chunks in [("gpipe", 1), ("1f1b", 1), ("zb-h1", 1), ("interleaved", 2), ("interleaved", 3)]
+    for schedule, chunks in [
+        ("gpipe", 1),
+        ("1f1b", 1),
+        ("zb-h1", 1),
+        ("interleaved", 2),
+        ("interleaved", 3),
+    ]
     for stages in (2, 3, 4, 8)
     for count in (1, 2, 5)
 ]
@@ -24,11 +31,13 @@ SHORT = [
 """Pipelines with fewer micro-batches than stages."""
 
 
-def makespan(schedule: str, stages: int, micro_batches: int, chunks: int) -> tuple[Fraction, Fraction]:
+def makespan(
+    schedule: str, stages: int, micro_batches: int, chunks: int
+) -> tuple[Fraction, Fraction]:
     """Runs the orders with messages free: the time of the step, and that of one stage's work.
 
-    Forward 1, input gradients 1, weight gradients 1 (a whole backward pass 2), of a chunk 1 / chunks of that.
-    """
+    Forward 1, input gradients 1, weight gradients 1 (a whole backward pass 2), of a chunk 1 /
+    chunks of that."""
     split = schedule == "zb-h1"
     length = {"F": 1, "B": 1 if split else 2, "W": 1}
     orders = [order(schedule, stage, stages, micro_batches, chunks) for stage in range(stages)]
@@ -65,7 +74,9 @@ def arrival(
 
 
 @pytest.mark.parametrize(("schedule", "stages", "micro_batches", "chunks"), CASES + SHORT)
-def test_every_pass_once_in_order(schedule: str, stages: int, micro_batches: int, chunks: int) -> None:
+def test_every_pass_once_in_order(
+    schedule: str, stages: int, micro_batches: int, chunks: int
+) -> None:
     for stage in range(stages):
         passes = order(schedule, stage, stages, micro_batches, chunks)
         kinds = "FBW" if schedule == "zb-h1" else "FB"
@@ -86,7 +97,9 @@ def test_bubble(schedule: str, stages: int, micro_batches: int, chunks: int) -> 
         return
     ours = bubble_over_ideal(schedule, stages, micro_batches, chunks)
     found = float((time - work) / work)
-    print(f"{schedule} p={stages} m={micro_batches} v={chunks}: bubble {found:.4f}, formula {ours:.4f}")
+    print(
+        f"{schedule} p={stages} m={micro_batches} v={chunks}: bubble {found:.4f}, formula {ours:.4f}"
+    )
     assert found == pytest.approx(ours, abs=1e-12)
     assert float((time - work) / time) == pytest.approx(
         bubble_share(schedule, stages, micro_batches, chunks), abs=1e-12
@@ -95,7 +108,8 @@ def test_bubble(schedule: str, stages: int, micro_batches: int, chunks: int) -> 
 
 @pytest.mark.parametrize("stages", [2, 4, 8])
 def test_held_micro_batches(stages: int) -> None:
-    """GPipe holds all, 1F1B as many as there are stages from here to the end, ZB-H1 as many as 1F1B's first stage."""
+    """GPipe holds all, 1F1B as many as there are stages from here to the end, ZB-H1 as many as
+    1F1B's first stage."""
     count = 4 * stages
     for stage in range(stages):
         assert held(order("gpipe", stage, stages, count), [1]) == count
@@ -108,12 +122,17 @@ def test_no_more_is_held_than_there_is(schedule: str) -> None:
     """With fewer micro-batches than stages the first stages hold all of them at once."""
     for stages, count in ((4, 1), (4, 3), (8, 5)):
         most = [held(order(schedule, stage, stages, count), [1]) for stage in range(stages)]
-        assert most == [min(stages - stage, count) if schedule == "1f1b" else count for stage in range(stages)]
+        assert most == [
+            min(stages - stage, count) if schedule == "1f1b" else count for stage in range(stages)
+        ]
 
 
 @pytest.mark.parametrize("stages", [2, 4, 8])
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_held_interleaved(stages: int, chunks: int) -> None:
-    """Korthikanti et al. 2022, section 4.2.3: the first stage holds 1 + (p - 1) / (p v) times a model's layers."""
+    """Korthikanti et al. 2022, section 4.2.3: the first stage holds 1 + (p - 1) / (p v) times a
+    model's layers."""
     passes = order("interleaved", 0, stages, 4 * stages, chunks)
-    assert Fraction(held(passes, [1] * chunks), chunks * stages) == 1 + Fraction(stages - 1, stages * chunks)
+    assert Fraction(held(passes, [1] * chunks), chunks * stages) == 1 + Fraction(
+        stages - 1, stages * chunks
+    )

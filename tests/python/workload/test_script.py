@@ -26,13 +26,30 @@ def written(programs: Sequence[Program], folder: Path) -> bytes:
 
 SIZES = st.integers(1, 2**31)
 STEPS = st.one_of(
-    st.builds(Gemm, st.just("gemm"), SIZES, SIZES, SIZES, st.integers(1, 9), st.sampled_from([0, 1, 4]), st.booleans()),
-    st.builds(Work, st.just("work"), st.sampled_from(["other", "attention", "optimizer"]), SIZES, SIZES),
-    st.builds(Call, st.just("call"), st.sampled_from(["all_reduce", "all_gather"]), SIZES, st.just("tp")),
+    st.builds(
+        Gemm,
+        st.just("gemm"),
+        SIZES,
+        SIZES,
+        SIZES,
+        st.integers(1, 9),
+        st.sampled_from([0, 1, 4]),
+        st.booleans(),
+    ),
+    st.builds(
+        Work, st.just("work"), st.sampled_from(["other", "attention", "optimizer"]), SIZES, SIZES
+    ),
+    st.builds(
+        Call, st.just("call"), st.sampled_from(["all_reduce", "all_gather"]), SIZES, st.just("tp")
+    ),
 )
 PARTS = st.one_of(
     st.lists(STEPS, max_size=4).map(tuple),
-    st.tuples(st.sampled_from([Start("s", "all_reduce", 8, "tp"), Exchange("s", 64)]), STEPS, st.just(Wait("s"))),
+    st.tuples(
+        st.sampled_from([Start("s", "all_reduce", 8, "tp"), Exchange("s", 64)]),
+        STEPS,
+        st.just(Wait("s")),
+    ),
 )
 
 
@@ -48,7 +65,10 @@ def test_a_script_is_its_operations(
             other.play(f"{index}.", script)
     for one, other in zip(slow, fast, strict=True):
         assert (other.after, other.started, other.tags) == (one.after, one.started, one.tags)
-        assert (other.program.volumes, other.program.operations) == (one.program.volumes, one.program.operations)
+        assert (other.program.volumes, other.program.operations) == (
+            one.program.volumes,
+            one.program.operations,
+        )
     folder = tmp_path_factory.mktemp("script")
     programs = [[each.program for each in some] for some in (slow, fast)]
     assert written(programs[0], folder / "slow") == written(programs[1], folder / "fast")

@@ -45,7 +45,8 @@ def test_every_element_is_somewhere_once(given_tables: list[Table], scheme: str,
 @settings(max_examples=200, deadline=None)
 @given(tables, st.sampled_from([2, 4, 8]))
 def test_greedy_bound(given_tables: list[Table], npus: int) -> None:
-    """To the least loaded: at most the mean and what one shard can bring on top of it (Graham, 1966)."""
+    """To the least loaded: at most the mean and what one shard can bring on top of it (Graham,
+    1966)."""
     placement = place(given_tables, replace(REQUEST, npus=npus))
     cost = [load.elements + load.dims for load in placement.whole]
     largest = max((table.pooling + 1) * table.dim for table in given_tables)
@@ -53,7 +54,8 @@ def test_greedy_bound(given_tables: list[Table], npus: int) -> None:
 
 
 def test_auto_splits_what_is_too_costly_and_leaves_the_rest_whole() -> None:
-    """Nine times the cost of the others on 4 NPUs is more than a mean share: two column shards are not."""
+    """Nine times the cost of the others on 4 NPUs is more than a mean share: two column shards are
+    not."""
     wide = Table("wide", 10**6, 64, 8)
     rest = [Table(f"t{index}", 10**6, 16, 3) for index in range(16)]
     placement = place([wide, *rest], replace(REQUEST, scheme="auto"))

@@ -30,7 +30,13 @@ class Watched(Program):
     ) -> int:
         KERNELS.append((name, bytes or 0))
         return super().compute(
-            name, deps, operations=operations, bytes=bytes, kernel=kernel, duration_ps=duration_ps, host=host
+            name,
+            deps,
+            operations=operations,
+            bytes=bytes,
+            kernel=kernel,
+            duration_ps=duration_ps,
+            host=host,
         )
 
 
@@ -69,8 +75,9 @@ def sums(model: Model, **options: object) -> tuple[list[int], int]:
 def test_gradients_are_added_up(
     model: Model, zero: int, precision: str, wide: bool, micro_batches: int, schedule: str
 ) -> None:
-    """By plain PyTorch a parameter's gradient is read as it comes and the sum is read and written, after the first
-    micro-batch; the first's is converted where sums are wider. ZeRO 2 and 3 reduce every micro-batch's instead."""
+    """By plain PyTorch a parameter's gradient is read as it comes and the sum is read and written,
+    after the first micro-batch; the first's is converted where sums are wider. ZeRO 2 and 3 reduce
+    every micro-batch's instead."""
     found, parameters = sums(
         model,
         dp=2,
@@ -89,8 +96,8 @@ def test_gradients_are_added_up(
 
 
 def test_each_stage_adds_up_its_own() -> None:
-    """Over two stages of an untied model, which hold all parameters between them; half on each of two ranks, but for
-    norms, which both hold."""
+    """Over two stages of an untied model, which hold all parameters between them; half on each of
+    two ranks, but for norms, which both hold."""
     whole, parameters = sums(LLAMA, pp=2, global_batch=2, kernels="eager")
     assert whole == [0, 6 * parameters]
     cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2, kernels="eager")
@@ -100,8 +107,8 @@ def test_each_stage_adds_up_its_own() -> None:
 
 @pytest.mark.parametrize(("wide", "first", "later"), [(False, 0, 2), (True, 2, 6)])
 def test_multiplications_add_up_themselves(wide: bool, first: int, later: int) -> None:
-    """Fused ones read and write sums instead of writing gradients, which shows for experts only: 3 x 8 of 64 x 32 in 7
-    layers."""
+    """Fused ones read and write sums instead of writing gradients, which shows for experts only: 3
+    x 8 of 64 x 32 in 7 layers."""
     none, _ = sums(LLAMA, global_batch=3, fp32_gradients=wide)
     assert none == [0, 0, 0]
     found, _ = sums(EXPERTS, global_batch=3, fp32_gradients=wide)

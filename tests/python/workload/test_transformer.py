@@ -1,4 +1,5 @@
-"""What a generated step computes and communicates, against closed forms; and that every combination runs."""
+"""What a generated step computes and communicates, against closed forms; and that every combination
+runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from armillary.workload.models import load_model, models
 GPT = Model(
     "small-gpt",
     "transformer",
-    {"layers": 8, "hidden": 64, "heads": 8, "ffn": 256, "vocabulary": 512, "positions": 64, "sequence": 64},
+    {
+        "layers": 8,
+        "hidden": 64,
+        "heads": 8,
+        "ffn": 256,
+        "vocabulary": 512,
+        "positions": 64,
+        "sequence": 64,
+    },
 )
 LLAMA = Model(
     "small-llama",
@@ -37,7 +46,11 @@ LLAMA = Model(
         "tied": False,
     },
 )
-EXPERTS = Model("small-moe", "moe", {**LLAMA.fields, "experts": 8, "top_k": 2, "expert_ffn": 32, "first_dense": 1})
+EXPERTS = Model(
+    "small-moe",
+    "moe",
+    {**LLAMA.fields, "experts": 8, "top_k": 2, "expert_ffn": 32, "first_dense": 1},
+)
 LATENT = Model(
     "small-mla",
     "moe",
@@ -84,7 +97,9 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "zero": draw(st.sampled_from([0, 1, 2, 3])),
         "schedule": schedule,
         "virtual_stages": 2 if schedule == "interleaved" else 1,
-        "recompute": draw(st.sampled_from(["none", "selective", "full", *(["ops"] if model in DENSE else [])])),
+        "recompute": draw(
+            st.sampled_from(["none", "selective", "full", *(["ops"] if model in DENSE else [])])
+        ),
         "early_stop": draw(st.booleans()),
         "merged": draw(st.booleans()),
         "fp8_recipe": draw(st.sampled_from(["delayed", "tensorwise", "rowwise"])),
@@ -103,7 +118,9 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     kinds = [None, "all_gather", *(["a2a"] if options["tp"] != 4 else [])]
     options["cp_comm_type"] = draw(st.sampled_from(kinds))
     if model.family == "moe":
-        options["ep"] = draw(st.sampled_from([e for e in (1, 2, 4) if int(str(options["dp"])) % e == 0]))
+        options["ep"] = draw(
+            st.sampled_from([e for e in (1, 2, 4) if int(str(options["dp"])) % e == 0])
+        )
     else:
         options["sp"] = draw(st.booleans())
     return model, options
@@ -112,7 +129,8 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
 @settings(max_examples=60, deadline=None)
 @given(combinations())
 def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) -> None:
-    """Sends meet receives, groups agree, nothing waits for ever; the kernels add up to the model's operations."""
+    """Sends meet receives, groups agree, nothing waits for ever; the kernels add up to the model's
+    operations."""
     model, options = combination
     workload = build(model, **options)
     found = summary(workload)
@@ -137,18 +155,27 @@ def test_flash_attention_is_half_of_two_and_five_multiplications(model: Model) -
     keys = fields.get("head_dim", 8) + fields.get("rope_dim", 0)
     scores, values = (64 * 64 * 2 * 8 * width * 8 for width in (keys, 8))
     forward, backward = (scores + values) / 2, (3 * scores + 2 * values) / 2
-    assert flash.classes[0].operations - (forward + backward) == unfused.classes[0].operations - 3 * (scores + values)
+    assert flash.classes[0].operations - (forward + backward) == unfused.classes[
+        0
+    ].operations - 3 * (scores + values)
 
 
 def test_tensor_parallel_volume() -> None:
-    """Narayanan et al. 2021, section 3.2: 2 all-reduces of b s h forward, 2 backward, a layer and micro-batch."""
+    """Narayanan et al. 2021, section 3.2: 2 all-reduces of b s h forward, 2 backward, a layer and
+    micro-batch."""
     workload = transformer("megatron-7.5b", tp=8, pp=4, micro_batch=2, global_batch=16)
     bsh = 2 * 2048 * 4096 * 2
     layers, micro_batches = 36 // 4, 8
-    assert volumes(workload, 1)["tp", "all_reduce"] == (4 * layers * micro_batches, 4 * layers * micro_batches * bsh)
+    assert volumes(workload, 1)["tp", "all_reduce"] == (
+        4 * layers * micro_batches,
+        4 * layers * micro_batches * bsh,
+    )
     ends = [volumes(workload, stage)["tp", "all_reduce"] for stage in (0, 3)]
     assert ends[0] == (4 * layers * 8 + 8, (4 * layers + 1) * 8 * bsh)  # the embedding's
-    assert ends[1] == (4 * layers * 8 + 16, (4 * layers + 1) * 8 * bsh + 8 * 12 * 2 * 2048)  # the head's, the loss's
+    assert ends[1] == (
+        4 * layers * 8 + 16,
+        (4 * layers + 1) * 8 * bsh + 8 * 12 * 2 * 2048,
+    )  # the head's, the loss's
 
 
 def test_full_recomputation_repeats_the_forward_reductions() -> None:
@@ -157,7 +184,8 @@ def test_full_recomputation_repeats_the_forward_reductions() -> None:
 
 
 def test_sequence_parallel_volume() -> None:
-    """Korthikanti et al. 2022, section 4.2.2: reduce-scatters and all-gathers, and inputs gathered once more."""
+    """Korthikanti et al. 2022, section 4.2.2: reduce-scatters and all-gathers, and inputs gathered
+    once more."""
     workload = transformer("megatron-7.5b", tp=8, pp=4, sp=True, global_batch=16)
     passes, bsh = 9 * 16, 2048 * 4096 * 2
     found = volumes(workload, 1)
@@ -169,24 +197,38 @@ def test_sequence_parallel_volume() -> None:
 def test_pipeline_volume() -> None:
     """b s h each way, a micro-batch and chunk; b s h / t with sequence parallelism."""
     bsh = 2048 * 4096 * 2
-    assert volumes(transformer("megatron-7.5b", pp=4, global_batch=16), 1)["", "send"] == (32, 32 * bsh)
+    assert volumes(transformer("megatron-7.5b", pp=4, global_batch=16), 1)["", "send"] == (
+        32,
+        32 * bsh,
+    )
     cut = transformer("megatron-7.5b", pp=4, tp=8, sp=True, global_batch=16)
     assert volumes(cut, 1)["", "send"] == (32, 32 * bsh // 8)
-    scattered = volumes(transformer("megatron-7.5b", pp=4, tp=8, scatter_gather=True, global_batch=16), 1)
+    scattered = volumes(
+        transformer("megatron-7.5b", pp=4, tp=8, scatter_gather=True, global_batch=16), 1
+    )
     assert scattered["", "send"] == scattered["tp", "all_gather"] == (32, 32 * bsh // 8)
     interleaved = transformer("megatron-7.5b", pp=4, virtual_stages=3, global_batch=16)
     assert volumes(interleaved, 1)["", "send"] == (3 * 32, 3 * 32 * bsh)
     # First and last stage: one direction, and the tied embedding's gradient.
     embedding = 51200 * 4096 * 2
-    assert volumes(transformer("megatron-7.5b", pp=4, global_batch=16), 0)["", "send"] == (17, 16 * bsh + embedding)
+    assert volumes(transformer("megatron-7.5b", pp=4, global_batch=16), 0)["", "send"] == (
+        17,
+        16 * bsh + embedding,
+    )
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_data_parallel_volume(zero: int, overlap: bool) -> None:
-    """Rajbhandari et al. 2020, section 7: 2 bytes a parameter reduced, and gathered once (ZeRO 1, 2) or twice (3)."""
+    """Rajbhandari et al. 2020, section 7: 2 bytes a parameter reduced, and gathered once (ZeRO 1,
+    2) or twice (3)."""
     workload = transformer(
-        "llama-3-8b", dp=8, zero=zero, overlap_grad_reduce=overlap, overlap_param_gather=overlap, global_batch=16
+        "llama-3-8b",
+        dp=8,
+        zero=zero,
+        overlap_grad_reduce=overlap,
+        overlap_param_gather=overlap,
+        global_batch=16,
     )
     total, micro_batches = 8_030_261_248, 2
     found = volumes(workload, 0)
@@ -203,7 +245,9 @@ def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
     """As many as it takes, and the same bytes; a layer's are never in one bucket with another's."""
 
     def reduced(bucket: float | None) -> tuple[int, int]:
-        workload = transformer("llama-3-8b", dp=8, zero=zero, overlap_grad_reduce=overlap, bucket_mb=bucket)
+        workload = transformer(
+            "llama-3-8b", dp=8, zero=zero, overlap_grad_reduce=overlap, bucket_mb=bucket
+        )
         return volumes(workload, 0)["dp", "reduce_scatter" if zero else "all_reduce"]
 
     (whole, size), (parts, same) = reduced(None), reduced(50)
@@ -223,10 +267,14 @@ def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
     """PyTorch's coalesced lists: one copy for every rank and tensor, one after the other."""
 
     def step(copy: float) -> float:
-        workload = transformer("llama-3-8b", dp=8, zero=1, overlap_param_gather=False, unflatten_us=copy)
+        workload = transformer(
+            "llama-3-8b", dp=8, zero=1, overlap_param_gather=False, unflatten_us=copy
+        )
         return arm.simulate(workload, platform(8)).step_time_ns
 
-    tensors = 32 * 6 + 3  # a layer: two norms, queries with keys and values, output, gate with up, down
+    tensors = (
+        32 * 6 + 3
+    )  # a layer: two norms, queries with keys and values, output, gate with up, down
     assert step(10) - step(0) == pytest.approx(8 * tensors * 10_000)
 
 
@@ -234,7 +282,10 @@ def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
     ("options", "said"),
     [
         ({"unflatten_us": -1.0, "zero": 1, "overlap_param_gather": False}, "-1.0 is out of range"),
-        ({"unflatten_us": 10.0, "zero": 1}, "copies out of what is gathered after the optimizer, and nothing is"),
+        (
+            {"unflatten_us": 10.0, "zero": 1},
+            "copies out of what is gathered after the optimizer, and nothing is",
+        ),
         ({"unflatten_us": 10.0, "overlap_param_gather": False}, "and nothing is"),
     ],
 )
@@ -253,14 +304,16 @@ def test_data_parallel_volume_of_a_stage() -> None:
 
 
 def test_parameters_gathered_in_eight_bits() -> None:
-    """All but the embedding's and the head's, which stay in 16 bits: a rank's part of 8 of each layer, forward and
-    backward."""
+    """All but the embedding's and the head's, which stay in 16 bits: a rank's part of 8 of each
+    layer, forward and backward."""
     wide, narrow = (
         volumes(transformer("llama-3-8b", dp=8, zero=3, precision="fp8", fp8_param_gather=on), 0)
         for on in (False, True)
     )
     layers = 8_030_261_248 - 2 * 128_256 * 4096 - 4096
-    ((kind, (count, moved)),) = [(key, value) for key, value in wide.items() if key[1] == "all_gather"]
+    ((kind, (count, moved)),) = [
+        (key, value) for key, value in wide.items() if key[1] == "all_gather"
+    ]
     assert narrow[kind] == (count, moved - 2 * layers // 8)
 
 
@@ -304,24 +357,40 @@ def test_every_stage_has_the_layers_of_its_own_numbers() -> None:
 def test_ranks_are_where_megatron_puts_them(tmp_path: Path) -> None:
     """tp fastest, then cp, ep inside dp, dp, pp slowest."""
     model = Model("m", "moe", {**EXPERTS.fields, "layers": 2})
-    build(model, tp=2, cp=2, dp=4, ep=2, pp=2, cp_comm_type="all_gather").write(tmp_path / "w", "chakra")
-    groups = {tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()}
+    build(model, tp=2, cp=2, dp=4, ep=2, pp=2, cp_comm_type="all_gather").write(
+        tmp_path / "w", "chakra"
+    )
+    groups = {
+        tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()
+    }
     assert {(0, 1), (0, 2), (0, 4), (0, 2, 4, 6, 8, 10, 12, 14), (0, 2, 8, 10), (16, 17)} <= groups
 
 
 @pytest.mark.parametrize("batch", [1, 3, 16])
 def test_bubble_of_a_simulated_pipeline(batch: int) -> None:
-    """With messages almost free, the simulated step is as much longer than its work as the formula says, with fewer
-    micro-batches than stages, too."""
-    fields = {**LLAMA.fields, "vocabulary": 1, "layers": 16, "hidden": 1024, "ffn": 4096, "sequence": 512}
+    """With messages almost free, the simulated step is as much longer than its work as the formula
+    says, with fewer micro-batches than stages, too."""
+    fields = {
+        **LLAMA.fields,
+        "vocabulary": 1,
+        "layers": 16,
+        "hidden": 1024,
+        "ffn": 4096,
+        "sequence": 512,
+    }
     model = Model("pipe", "transformer", fields)
     fast = arm.Platform(
         "Switch(4)",
         bandwidth="1000000 GB/s",
         latency="1 ps",
-        settings={"npu.peak": "1 TFLOPS", "npu.memory.bandwidth": "1000 TB/s", "scheduler.endpoint_delay": "0 ns"},
+        settings={
+            "npu.peak": "1 TFLOPS",
+            "npu.memory.bandwidth": "1000 TB/s",
+            "scheduler.endpoint_delay": "0 ns",
+        },
     )
-    # Interleaving needs a multiple of the stages, and ZB-H1 more than twice as many to hide its weight gradients.
+    # Interleaving needs a multiple of the stages, and ZB-H1 more than twice as many to hide its
+    # weight gradients.
     more = (("interleaved", 2), ("zb-h1", 1)) if batch > 8 else ()
     for schedule, chunks in (("1f1b", 1), ("gpipe", 1), *more):
         options = {"pp": 4, "global_batch": batch, "schedule": schedule, "virtual_stages": chunks}
@@ -340,7 +409,9 @@ def test_huggingface_model() -> None:
     assert summary(build(model, tp=2)).parameters == 8_030_261_248
 
 
-@pytest.mark.parametrize("name", [name for name in models() if load_model(name).family in ("transformer", "moe")])
+@pytest.mark.parametrize(
+    "name", [name for name in models() if load_model(name).family in ("transformer", "moe")]
+)
 def test_every_preset_runs(name: str) -> None:
     workload = build(name, dp=2, zero=3)
     assert arm.simulate(workload, platform(2)).step_time_ns > 0

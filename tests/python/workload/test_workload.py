@@ -1,4 +1,5 @@
-"""Workloads built here, written and read back do the same, in every form that ASTRA-sim or we read."""
+"""Workloads built here, written and read back do the same, in every form that ASTRA-sim or we
+read."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ SYSTEM = {
     "local-mem-bw": 1600,
     "peak-perf": 100,
     "roofline-enabled": 1,
-    **{f"{kind}-implementation": ["ring", "ring"] for kind in ("all-reduce", "all-gather", "reduce-scatter")},
+    **{
+        f"{kind}-implementation": ["ring", "ring"]
+        for kind in ("all-reduce", "all-gather", "reduce-scatter")
+    },
 }
 
 
@@ -29,7 +33,9 @@ def stage(peer: int) -> Program:
     last = [program.recv("in", [], peer, 4096, 3)] if peer < 0 else []
     first = program.gemm("gemm", last, m=512, n=256, k=128)
     mid = program.collective("tp", [first], "all_reduce", 1 << 20, "tp")
-    other = program.compute("norm", [mid], operations=1 << 20, bytes=1 << 22, kernel="normalization")
+    other = program.compute(
+        "norm", [mid], operations=1 << 20, bytes=1 << 22, kernel="normalization"
+    )
     if peer > 0:
         program.send(
             "out", [other], peer, 4096, 3
@@ -48,7 +54,9 @@ def pipeline() -> Workload:
     )
     summary = Summary("toy", "test", 8, 7, 7, 2, 100, 120, 0.5, classes, ("a note",))
     groups = {"tp": ["tp"], "dp": ["dp"]}
-    return Workload.mesh("toy", [("tp", 2), ("dp", 2), ("pp", 2)], groups, ["pp"], programs, summary)
+    return Workload.mesh(
+        "toy", [("tp", 2), ("dp", 2), ("pp", 2)], groups, ["pp"], programs, summary
+    )
 
 
 def listed() -> Workload:
@@ -67,7 +75,9 @@ def machine(**memory: str) -> arm.Platform:
         "npu.memory.bandwidth": "1 TB/s",
         **{f"npu.memory.{key}": value for key, value in memory.items()},
     }
-    return arm.Platform("R(2)_R(4)", bandwidth=["100 GB/s", "50 GB/s"], latency=["1 us", "2 us"], settings=settings)
+    return arm.Platform(
+        "R(2)_R(4)", bandwidth=["100 GB/s", "50 GB/s"], latency=["1 us", "2 us"], settings=settings
+    )
 
 
 @pytest.fixture
@@ -81,7 +91,9 @@ def outcome(workload: Workload, platform: arm.Platform, fold: bool = True) -> tu
 
 
 @pytest.mark.parametrize("build", [pipeline, listed])
-def test_written_and_read_it_does_the_same(build: object, tmp_path: Path, platform: arm.Platform) -> None:
+def test_written_and_read_it_does_the_same(
+    build: object, tmp_path: Path, platform: arm.Platform
+) -> None:
     workload = build()  # type: ignore[operator]
     expected = outcome(workload, platform)
     assert expected[0] > 0
@@ -165,7 +177,10 @@ def _with_summary(folder: Path, **changed: object) -> Path:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"hardware_flops": None}, "summary: does not fit: Object missing required field `hardware_flops`"),
+        (
+            {"hardware_flops": None},
+            "summary: does not fit: Object missing required field `hardware_flops`",
+        ),
         ({"classes": 5}, "summary.classes: does not fit: Expected `array`, got `int`"),
         ({"ranks": 0}, "summary.ranks: does not fit: Expected `int` >= 1"),
         ({"ranks": 7}, "summary.ranks: is 7, but the workload has 2 ranks"),

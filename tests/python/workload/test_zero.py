@@ -1,4 +1,5 @@
-"""Shards of groups of ranks and whole tensors: volumes, groups and memory in closed form; that the steps run."""
+"""Shards of groups of ranks and whole tensors: volumes, groups and memory in closed form; that the
+steps run."""
 
 from __future__ import annotations
 
@@ -21,8 +22,18 @@ from armillary.workload.zero import deal
 
 LLAMA_8B = 8_030_261_248
 DECODERS = [name for name in models() if load_model(name).family in ("transformer", "moe")]
-SMALL = {"layers": 2, "hidden": 64, "heads": 8, "ffn": 256, "vocabulary": 512, "sequence": 64, "tied": False}
-EXPERTS = Model("small-moe", "moe", {**SMALL, "experts": 8, "top_k": 2, "expert_ffn": 32, "gated": True})
+SMALL = {
+    "layers": 2,
+    "hidden": 64,
+    "heads": 8,
+    "ffn": 256,
+    "vocabulary": 512,
+    "sequence": 64,
+    "tied": False,
+}
+EXPERTS = Model(
+    "small-moe", "moe", {**SMALL, "experts": 8, "top_k": 2, "expert_ffn": 32, "gated": True}
+)
 
 
 def volumes(workload: Workload) -> dict[tuple[str, str], tuple[int, int]]:
@@ -32,13 +43,16 @@ def volumes(workload: Workload) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def platform(ranks: int) -> arm.Platform:
-    return arm.Platform(f"Switch({ranks})", bandwidth="10 GB/s", latency="1 us", settings={"npu.peak": "1 TFLOPS"})
+    return arm.Platform(
+        f"Switch({ranks})", bandwidth="10 GB/s", latency="1 us", settings={"npu.peak": "1 TFLOPS"}
+    )
 
 
 @pytest.mark.parametrize("zero", [1, 2, 3])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_volumes_of_groups(zero: int, overlap: bool) -> None:
-    """MiCS (arXiv:2205.00119, section 3.4): micro-batches are reduced within the group, the step's shards beyond."""
+    """MiCS (arXiv:2205.00119, section 3.4): micro-batches are reduced within the group, the step's
+    shards beyond."""
     g, micro_batches = 4, 2
     workload = transformer(
         "llama-3-8b",
@@ -59,10 +73,13 @@ def test_volumes_of_groups(zero: int, overlap: bool) -> None:
 
 
 def test_groups_are_neighbours(tmp_path: Path) -> None:
-    """Rank = tp + 2 (replica of 8): of 8 replicas of each half of the model, shards over 4, two hold the same."""
+    """Rank = tp + 2 (replica of 8): of 8 replicas of each half of the model, shards over 4, two
+    hold the same."""
     model = Model("m", "transformer", SMALL)
     build(model, tp=2, dp=8, zero=3, zero_group=4).write(tmp_path / "w", "chakra")
-    groups = {tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()}
+    groups = {
+        tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()
+    }
     assert {(0, 2, 4, 6), (8, 10, 12, 14), (1, 3, 5, 7), (0, 8), (7, 15)} <= groups
     assert (0, 2, 4, 6, 8, 10, 12, 14) not in groups
 
@@ -71,7 +88,10 @@ def test_a_group_of_all_is_none_given() -> None:
     """Down to the same collectives."""
     given_, not_given = (transformer("llama-3-8b", dp=8, zero=2, zero_group=g) for g in (8, None))
     assert volumes(given_) == volumes(not_given)
-    assert arm.simulate(given_, platform(8)).step_time_ns == arm.simulate(not_given, platform(8)).step_time_ns
+    assert (
+        arm.simulate(given_, platform(8)).step_time_ns
+        == arm.simulate(not_given, platform(8)).step_time_ns
+    )
 
 
 def test_experts_are_cut_within_the_group(tmp_path: Path) -> None:
@@ -82,7 +102,9 @@ def test_experts_are_cut_within_the_group(tmp_path: Path) -> None:
     assert found["ezero", "reduce_scatter"][1] == 2 * expert
     assert found["ezero", "all_gather"][1] == 2 * expert // 2
     workload.write(tmp_path / "w", "chakra")
-    groups = {tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()}
+    groups = {
+        tuple(group) for group in json.loads((tmp_path / "w/comm_group.json").read_text()).values()
+    }
     assert {(0, 2), (4, 6), (0, 1, 2, 3), (0, 4)} <= groups
 
 
@@ -94,7 +116,9 @@ def test_memory_of_groups(zero: int, g: int) -> None:
     ours = states(Weights(count), Parallelism(dp=32, zero=zero, zero_group=g))
     cut = [count // g if zero >= stage else count for stage in (3, 2, 1)]
     assert (ours.weights, ours.gradients, ours.optimizer) == (2 * cut[0], 2 * cut[1], 12 * cut[2])
-    experts = states(Weights(count, count), Parallelism(dp=32, ep=2, zero=zero, zero_group=max(g, 2)))
+    experts = states(
+        Weights(count, count), Parallelism(dp=32, ep=2, zero=zero, zero_group=max(g, 2))
+    )
     assert experts.optimizer == 12 * (count // max(g, 2) + count // (max(g, 2) // 2))
 
 
@@ -103,7 +127,12 @@ def test_memory_of_groups(zero: int, g: int) -> None:
 def test_volumes_of_whole_tensors(group: int | None, overlap: bool) -> None:
     """All gradients are all-reduced; every parameter is broadcast once, a message an owner."""
     workload = transformer(
-        "llama-3-8b", dp=16, zero=1, zero_group=group, whole_tensors=True, overlap_param_gather=overlap
+        "llama-3-8b",
+        dp=16,
+        zero=1,
+        zero_group=group,
+        whole_tensors=True,
+        overlap_param_gather=overlap,
     )
     name = "zero" if group else "dp"
     found = volumes(workload)
@@ -114,8 +143,11 @@ def test_volumes_of_whole_tensors(group: int | None, overlap: bool) -> None:
 
 
 def test_no_more_broadcasts_than_tensors() -> None:
-    """Five matrices a layer, one of gains, embedding, head and last gain; most of 1,024 ranks own none."""
-    workload = transformer("llama-2-7b", dp=1024, zero=1, whole_tensors=True, overlap_param_gather=False)
+    """Five matrices a layer, one of gains, embedding, head and last gain; most of 1,024 ranks own
+    none."""
+    workload = transformer(
+        "llama-2-7b", dp=1024, zero=1, whole_tensors=True, overlap_param_gather=False
+    )
     assert volumes(workload)["dp", "broadcast"][0] == 32 * 6 + 3
 
 
@@ -129,9 +161,13 @@ def test_memory_of_whole_tensors() -> None:
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60), st.integers(1, 12))
 def test_dealing(sizes: list[int], ranks: int) -> None:
-    """Graham 1969: the largest first leaves nobody more than the mean and the largest; up to `ranks` one each."""
+    """Graham 1969: the largest first leaves nobody more than the mean and the largest; up to
+    `ranks` one each."""
     owners = deal(sizes, ranks)
-    loads = [sum(n for n, owner in zip(sizes, owners, strict=True) if owner == rank) for rank in range(ranks)]
+    loads = [
+        sum(n for n, owner in zip(sizes, owners, strict=True) if owner == rank)
+        for rank in range(ranks)
+    ]
     assert sum(loads) == sum(sizes)
     assert max(loads) <= sum(sizes) / ranks + max(sizes)
     if len(sizes) <= ranks:
@@ -179,7 +215,9 @@ def test_every_sharding_runs(options: dict[str, object]) -> None:
 
 def test_offloaded_shards_of_groups_run() -> None:
     """Gradients are reduced over the replicas before they are stored."""
-    workload = build(Model("m", "transformer", SMALL), dp=8, zero=3, zero_group=4, offload="parameters")
+    workload = build(
+        Model("m", "transformer", SMALL), dp=8, zero=3, zero_group=4, offload="parameters"
+    )
     shard = 2 * sum(entry.dense for entry in _small_weights()) // 4
     assert volumes(workload)["replica", "all_reduce"][1] == shard
 
@@ -191,15 +229,27 @@ def _small_weights() -> list[Weights]:
 
 
 BAD = [
-    ({"dp": 12, "zero": 1, "zero_group": 8}, "zero_group: 8 doesn't divide dp x cp = 12 (allowed: 6 or 12)"),
-    ({"dp": 8, "zero_group": 4}, "zero_group: 4 with ZeRO 0, which cuts nothing (allowed: zero 1, 2 or 3)"),
+    (
+        {"dp": 12, "zero": 1, "zero_group": 8},
+        "zero_group: 8 doesn't divide dp x cp = 12 (allowed: 6 or 12)",
+    ),
+    (
+        {"dp": 8, "zero_group": 4},
+        "zero_group: 4 with ZeRO 0, which cuts nothing (allowed: zero 1, 2 or 3)",
+    ),
     ({"dp": 8, "zero": 1, "zero_group": 0}, "zero_group: 0 is no count"),
     (
         {"dp": 4, "cp": 4, "zero": 1, "zero_group": 2},
         "zero_group: 2 doesn't divide dp x cp = 16, or is no multiple of cp 4 x ep 1 (allowed: 4)",
     ),
-    ({"dp": 4, "zero": 3, "whole_tensors": True}, "whole_tensors: on with ZeRO 3, which cuts gradients too"),
-    ({"dp": 4, "whole_tensors": True}, "whole_tensors: on with ZeRO 0, which deals out nothing (allowed: zero 1)"),
+    (
+        {"dp": 4, "zero": 3, "whole_tensors": True},
+        "whole_tensors: on with ZeRO 3, which cuts gradients too",
+    ),
+    (
+        {"dp": 4, "whole_tensors": True},
+        "whole_tensors: on with ZeRO 0, which deals out nothing (allowed: zero 1)",
+    ),
     (
         {"dp": 4, "zero": 1, "whole_tensors": True, "offload": "optimizer"},
         "whole_tensors: on with offload optimizer (allowed: offload none)",

@@ -1,8 +1,10 @@
-//! Collectives over several dimensions, proved end to end: every phase by its own plan, its outcome put together on all lines.
+//! Collectives over several dimensions, proved end to end: every phase by its own plan, its outcome
+//! put together on all lines.
 //!
-//! An *element* is the smallest piece of the whole collective; each line of a phase maps elements to the blocks of its plan.
-//! Elements: piece e of the buffer, owned by NPU e, for all-reduce, reduce-scatter, broadcast, reduce and scatter; the
-//! contribution of NPU e for all-gather and gather; `source * N + destination` for all-to-all; "e has arrived" for a barrier.
+//! An *element* is the smallest piece of the whole collective; each line of a phase maps elements
+//! to the blocks of its plan. Elements: piece e of the buffer, owned by NPU e, for all-reduce,
+//! reduce-scatter, broadcast, reduce and scatter; the contribution of NPU e for all-gather and
+//! gather; `source * N + destination` for all-to-all; "e has arrived" for a barrier.
 
 use super::{Held, Order, Request, execute, inputs, promise_kept, prove};
 use crate::phases::{Phase, takes_part};
@@ -17,7 +19,8 @@ pub struct Grid<'a> {
     pub kind: CollectiveKind,
     /// Sizes of the dimensions, innermost first; the phases name their dimension by its index here.
     pub sizes: &'a [u32],
-    /// Bytes of one element; an NPU's input is one element for all-gather and gather, else one for each NPU.
+    /// Bytes of one element; an NPU's input is one element for all-gather and gather, else one for
+    /// each NPU.
     pub unit: u64,
     /// The algorithm of each dimension.
     pub algorithms: &'a [Algorithm],
@@ -61,12 +64,16 @@ impl Grid<'_> {
     fn check(&self, phases: &[Phase]) -> Result<(), String> {
         let total = self.sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
         let total = total.filter(|n| (1..=super::MAX_POSITIONS).contains(n));
-        let n =
-            total.ok_or_else(|| format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS))?;
+        let n = total.ok_or_else(|| {
+            format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS)
+        })?;
         let dims = self.sizes.len().min(self.algorithms.len());
         let known = |p: &Phase| p.dim.is_some_and(|d| (d as usize) < dims);
         if !phases.iter().all(known) || self.root >= n || self.unit > u64::MAX / MAX_STEPS {
-            return Err(format!("root {}, unit {} or a phase's dimension does not fit {dims}", self.root, self.unit));
+            return Err(format!(
+                "root {}, unit {} or a phase's dimension does not fit {dims}",
+                self.root, self.unit
+            ));
         }
         Ok(())
     }
@@ -75,13 +82,20 @@ impl Grid<'_> {
 /// Proves that `phases`, each by its algorithm's plan, do what `grid` promises.
 ///
 /// # Errors
-/// What is wrong: a plan that cannot be made or breaks its promise, a phase whose bytes are not what its NPUs hold, or a
-/// broken promise of the whole.
+/// What is wrong: a plan that cannot be made or breaks its promise, a phase whose bytes are not
+/// what its NPUs hold, or a broken promise of the whole.
 pub fn prove_phases(grid: &Grid, phases: &[Phase]) -> Result<(), String> {
     grid.check(phases)?;
     // On the ring every kind is cut into as many blocks as there are NPUs: the elements.
     let &Grid { kind, root, chunk, .. } = grid;
-    let whole = Request { kind, algorithm: Algorithm::Ring, n: grid.total(), bytes: grid.bytes(), root, chunk };
+    let whole = Request {
+        kind,
+        algorithm: Algorithm::Ring,
+        n: grid.total(),
+        bytes: grid.bytes(),
+        root,
+        chunk,
+    };
     let mut held: Vec<Held> = (0..whole.n).map(|p| inputs(&whole, p)).collect();
     for (index, phase) in phases.iter().enumerate() {
         let active = |npu: u32| takes_part(phases, index, |d| grid.at_root(npu, d as usize));
@@ -91,18 +105,26 @@ pub fn prove_phases(grid: &Grid, phases: &[Phase]) -> Result<(), String> {
 }
 
 /// One phase on all its lines.
-fn step(grid: &Grid, phase: &Phase, held: &mut [Held], active: impl Fn(u32) -> bool) -> Result<(), String> {
+fn step(
+    grid: &Grid,
+    phase: &Phase,
+    held: &mut [Held],
+    active: impl Fn(u32) -> bool,
+) -> Result<(), String> {
     let dim = phase.dim.ok_or("a flat phase")? as usize;
     let root = grid.coordinate(u64::from(grid.root), dim);
     let (algorithm, n) = (grid.algorithms[dim], grid.sizes[dim]);
-    let request = Request { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
+    let request =
+        Request { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
     let plan = request.plan().map_err(|e| e.to_string())?;
     prove(&plan, &request)?;
     let (_, outcome) = execute(&plan, &request, Order::Random(4))?;
-    let heads = (0..grid.total()).filter(|&npu| grid.coordinate(u64::from(npu), dim) == 0 && active(npu));
+    let heads =
+        (0..grid.total()).filter(|&npu| grid.coordinate(u64::from(npu), dim) == 0 && active(npu));
     for head in heads {
         let line = grid.line(head, dim);
-        let before: Vec<Held> = line.iter().map(|&npu| std::mem::take(&mut held[npu as usize])).collect();
+        let before: Vec<Held> =
+            line.iter().map(|&npu| std::mem::take(&mut held[npu as usize])).collect();
         full(phase, root, grid.unit, &before)?;
         let blocks = blocks(grid, &request, dim, &before);
         for (position, (&npu, outcome)) in line.iter().zip(&outcome).enumerate() {
@@ -116,7 +138,8 @@ fn step(grid: &Grid, phase: &Phase, held: &mut [Held], active: impl Fn(u32) -> b
 fn full(phase: &Phase, root: u32, unit: u64, before: &[Held]) -> Result<(), String> {
     let spreads = matches!(phase.kind, CollectiveKind::Broadcast | CollectiveKind::Scatter);
     for (position, held) in before.iter().enumerate() {
-        let counts = phase.kind != CollectiveKind::Barrier && (!spreads || position == root as usize);
+        let counts =
+            phase.kind != CollectiveKind::Barrier && (!spreads || position == root as usize);
         if counts && held.len() as u64 * unit != phase.bytes {
             return Err(format!("{} bytes for {} elements of {unit}", phase.bytes, held.len()));
         }
@@ -137,7 +160,9 @@ fn blocks(grid: &Grid, request: &Request, dim: usize, before: &[Held]) -> BTreeM
                 CollectiveKind::ReduceScatter | CollectiveKind::Scatter => owner,
                 CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p,
                 CollectiveKind::AllToAll => p * n + owner,
-                CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce => index as u64 % cut,
+                CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce => {
+                    index as u64 % cut
+                }
             };
             let list = blocks.entry(block).or_default();
             if !list.contains(&element) {

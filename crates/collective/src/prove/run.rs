@@ -149,8 +149,11 @@ impl<'a> Run<'a> {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         for place in &self.places {
-            (&place.held, place.fired, place.posted, place.received, &place.arrived).hash(&mut hasher);
-            let message = |id: &Option<u32>| id.map(|id| &self.messages[id as usize]).map(|m| (&m.content, m.reduce));
+            (&place.held, place.fired, place.posted, place.received, &place.arrived)
+                .hash(&mut hasher);
+            let message = |id: &Option<u32>| {
+                id.map(|id| &self.messages[id as usize]).map(|m| (&m.content, m.reduce))
+            };
             place.slots.iter().for_each(|id| message(id).hash(&mut hasher));
         }
         hasher.finish()
@@ -170,7 +173,9 @@ impl<'a> Run<'a> {
             Order::Oldest => return self.events.remove(0),
             Order::Newest => last,
             Order::Random(_) => (next_random(random) % self.events.len() as u64) as usize,
-            Order::Starve(p) => self.events.iter().rposition(|&e| self.position(e) != p).unwrap_or(last),
+            Order::Starve(p) => {
+                self.events.iter().rposition(|&e| self.position(e) != p).unwrap_or(last)
+            }
         };
         self.events.swap_remove(at)
     }
@@ -190,7 +195,9 @@ impl<'a> Run<'a> {
     fn wake(&mut self, p: u32) {
         let next = self.next_step(p);
         let place = &mut self.places[p as usize];
-        let may = |s: &Step| place.usable.len() >= s.after_usable as usize && place.received >= s.after_received;
+        let may = |s: &Step| {
+            place.usable.len() >= s.after_usable as usize && place.received >= s.after_received
+        };
         if !place.ready && next.is_some_and(may) {
             place.ready = true;
             self.events.push(Event::Fire(p));
@@ -198,7 +205,9 @@ impl<'a> Run<'a> {
     }
 
     fn fire(&mut self, p: u32) -> Result<(), String> {
-        let Some(&step) = self.next_step(p) else { return Err(format!("position {p} has no step left")) };
+        let Some(&step) = self.next_step(p) else {
+            return Err(format!("position {p} has no step left"));
+        };
         let place = &mut self.places[p as usize];
         place.usable.sort_unstable();
         let enabled = step.after_usable.checked_sub(1).map_or(0, |k| place.usable[k as usize]);
@@ -226,10 +235,16 @@ impl<'a> Run<'a> {
             return Err(format!("{place} sends to position {to}"));
         }
         let Some(source) = self.plan.script(to).receives().nth(step.slot as usize) else {
-            return Err(format!("{place} sends to receive {} of position {to}, which has no such receive", step.slot));
+            return Err(format!(
+                "{place} sends to receive {} of position {to}, which has no such receive",
+                step.slot
+            ));
         };
         if source.position(to, self.plan.n) != from {
-            return Err(format!("{place} sends to receive {} of position {to}, which waits for another", step.slot));
+            return Err(format!(
+                "{place} sends to receive {} of position {to}, which waits for another",
+                step.slot
+            ));
         }
         let (content, reduce) = self.content(from, index)?;
         let blocks = content.len() as u64;
@@ -241,9 +256,20 @@ impl<'a> Run<'a> {
         let round = sender.round + 1;
         let id = self.messages.len() as u32;
         if self.places[to as usize].slots[step.slot as usize].replace(id).is_some() {
-            return Err(format!("{place} sends a second message to receive {} of position {to}", step.slot));
+            return Err(format!(
+                "{place} sends a second message to receive {} of position {to}",
+                step.slot
+            ));
         }
-        self.messages.push(Message { from, to, slot: step.slot, bytes: step.bytes, content, reduce, round });
+        self.messages.push(Message {
+            from,
+            to,
+            slot: step.slot,
+            bytes: step.bytes,
+            content,
+            reduce,
+            round,
+        });
         self.events.push(Event::Arrive(id));
         Ok(())
     }
@@ -256,7 +282,9 @@ impl<'a> Run<'a> {
             Content::Contribution { block, of } => Ok((vec![(block, 1 << of)], true)),
             Content::Blocks { blocks, reduce } => {
                 let get = |b: u64| held.get(&b).map(|&s| (b, s));
-                let missing = |b: u64| format!("step {index} of position {from} sends block {b} before it holds it");
+                let missing = |b: u64| {
+                    format!("step {index} of position {from} sends block {b} before it holds it")
+                };
                 let content = blocks.into_iter().map(|b| get(b).ok_or_else(|| missing(b)));
                 Ok((content.collect::<Result<_, _>>()?, reduce))
             }
@@ -327,7 +355,10 @@ impl<'a> Run<'a> {
                 ));
             }
             if place.usable.len() < receives || script.charges.len() != receives {
-                return Err(format!("position {p} used {} of {receives} receptions", place.usable.len()));
+                return Err(format!(
+                    "position {p} used {} of {receives} receptions",
+                    place.usable.len()
+                ));
             }
         }
         Ok(())

@@ -75,12 +75,13 @@ proptest! {
     }
 }
 
-/// `(kind, algorithm, n, bytes an NPU sends at most, rounds)` for m = 840 bytes, from the formulas of the sources named in
-/// the algorithms' headers, worked out by hand.
+/// `(kind, algorithm, n, bytes an NPU sends at most, rounds)` for m = 840 bytes, from the formulas
+/// of the sources named in the algorithms' headers, worked out by hand.
 #[test]
 fn volumes_and_rounds_of_the_literature() {
     use CollectiveKind::*;
-    let (ring, hd, tree) = (Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree);
+    let (ring, hd, tree) =
+        (Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree);
     let table: [(CollectiveKind, Algorithm, u32, u128, u32); 29] = [
         (AllReduce, ring, 7, 2 * 6 * 120, 12), // Patarasuk and Yuan: 2 (n-1)/n m bytes, 2 (n-1) rounds
         (ReduceScatter, ring, 7, 6 * 120, 6),  // Thakur 4.2
@@ -114,7 +115,12 @@ fn volumes_and_rounds_of_the_literature() {
     ];
     for (kind, algorithm, n, busiest, rounds) in table {
         let found = proof(&request(kind, algorithm, n, 840)).unwrap();
-        assert_eq!((found.busiest, found.rounds), (busiest, rounds), "{} by {algorithm} on {n}", kind.name());
+        assert_eq!(
+            (found.busiest, found.rounds),
+            (busiest, rounds),
+            "{} by {algorithm} on {n}",
+            kind.name()
+        );
     }
 }
 
@@ -124,8 +130,8 @@ fn fragments_round_up() {
     assert_eq!(found.bytes, 8 * 14 * 126);
 }
 
-/// Sanders, Speck, Träff 2009: nobody (for odd numbers, at most one position) has children in both trees, and over two
-/// chunks of an all-reduce nobody sends more than four.
+/// Sanders, Speck, Träff 2009: nobody (for odd numbers, at most one position) has children in both
+/// trees, and over two chunks of an all-reduce nobody sends more than four.
 #[test]
 fn two_trees_share_the_load() {
     for n in 2..=100 {
@@ -133,11 +139,17 @@ fn two_trees_share_the_load() {
             let r = Request { chunk, ..request(kind, Algorithm::DoubleBinaryTree, n, 1) };
             r.plan().unwrap().script(p).clone()
         };
-        let sends = |kind, chunk, p| script(kind, chunk, p).steps.iter().filter(|s| s.to.is_some()).count();
-        assert!((0..n).all(|p| sends(CollectiveKind::AllReduce, 0, p) + sends(CollectiveKind::AllReduce, 1, p) <= 4));
-        let spreads = |p| sends(CollectiveKind::Broadcast, 0, p) > 0 && sends(CollectiveKind::Broadcast, 1, p) > 0;
+        let sends =
+            |kind, chunk, p| script(kind, chunk, p).steps.iter().filter(|s| s.to.is_some()).count();
+        assert!((0..n).all(|p| sends(CollectiveKind::AllReduce, 0, p)
+            + sends(CollectiveKind::AllReduce, 1, p)
+            <= 4));
+        let spreads = |p| {
+            sends(CollectiveKind::Broadcast, 0, p) > 0 && sends(CollectiveKind::Broadcast, 1, p) > 0
+        };
         assert!((1..n).all(|p| !spreads(p)), "{n}");
-        let reduces = |chunk, p| script(CollectiveKind::AllReduce, chunk, p).charges.iter().any(|&c| c > 0);
+        let reduces =
+            |chunk, p| script(CollectiveKind::AllReduce, chunk, p).charges.iter().any(|&c| c > 0);
         let both = (0..n).filter(|&p| reduces(0, p) && reduces(1, p)).count();
         assert!(both <= n as usize % 2, "{both} of {n}");
     }
@@ -168,7 +180,8 @@ fn rounds_follow_the_closed_forms() {
 }
 
 proptest! {
-    /// No plan sends less than must be sent (Chan et al. 2007, table 1; Patarasuk and Yuan 2009), whoever says so.
+    /// No plan sends less than must be sent (Chan et al. 2007, table 1; Patarasuk and Yuan 2009),
+    /// whoever says so.
     #[test]
     fn volumes_respect_the_lower_bounds(kind in kinds(), algorithm in algorithms(), n in 2u32..=32, bytes in 0u64..5000) {
         let request = request(kind, algorithm, n, bytes);
@@ -191,9 +204,12 @@ proptest! {
 /// For few positions every order there is, not a sample.
 #[test]
 fn every_order_of_small_groups() {
-    let algorithms = [Algorithm::Ring, DIRECT, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree];
+    let algorithms =
+        [Algorithm::Ring, DIRECT, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree];
     let mut states = 0;
-    for (kind, algorithm) in CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a))) {
+    for (kind, algorithm) in
+        CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a)))
+    {
         for n in 2..=3 {
             let request = Request { root: 1, ..request(kind, algorithm, n, 12) };
             let Ok(plan) = request.plan() else { continue };
@@ -225,7 +241,9 @@ fn a_dropped_step_is_a_deadlock_or_a_broken_promise() {
     let drop = |plan: &mut Plan| {
         plan.scripts[2].steps.remove(7);
     };
-    assert!(spoilt(&ring, drop).contains("sends to receive 7 of position 2, which has no such receive"));
+    assert!(
+        spoilt(&ring, drop).contains("sends to receive 7 of position 2, which has no such receive")
+    );
     let mute = |plan: &mut Plan| plan.scripts[2].steps[7].to = None;
     assert!(spoilt(&ring, mute).contains("position 3 used 7 of 8 receptions"));
     let all = |plan: &mut Plan| plan.scripts.iter_mut().for_each(|s| s.steps.truncate(7));
@@ -235,14 +253,22 @@ fn a_dropped_step_is_a_deadlock_or_a_broken_promise() {
 #[test]
 fn a_wrong_destination_slot_size_or_charge_is_refused() {
     let ring = request(CollectiveKind::AllReduce, Algorithm::Ring, 5, 100);
-    assert!(spoilt(&ring, |p| p.scripts[1].steps[3].to = Some(To::Shift(2))).contains("waits for another"));
-    assert!(spoilt(&ring, |p| p.scripts[1].steps[3].to = Some(To::Shift(0))).contains("sends to position 1"));
+    assert!(
+        spoilt(&ring, |p| p.scripts[1].steps[3].to = Some(To::Shift(2)))
+            .contains("waits for another")
+    );
+    assert!(
+        spoilt(&ring, |p| p.scripts[1].steps[3].to = Some(To::Shift(0)))
+            .contains("sends to position 1")
+    );
     assert!(spoilt(&ring, |p| p.scripts[1].steps[3].slot = 2).contains("second message"));
     assert!(spoilt(&ring, |p| p.scripts[1].steps[3].slot = 99).contains("no such receive"));
     assert!(spoilt(&ring, |p| p.scripts[1].steps[3].bytes = 21).contains("21 bytes for 1 blocks"));
     assert!(spoilt(&ring, |p| p.scripts[1].charges[3] = 0).contains("charged"));
     assert!(spoilt(&ring, |p| p.scripts[1].charges[4] = 20).contains("charged"));
-    assert!(spoilt(&ring, |p| p.scripts[1].steps[3].after_usable = 4).contains("stops before step"));
+    assert!(
+        spoilt(&ring, |p| p.scripts[1].steps[3].after_usable = 4).contains("stops before step")
+    );
 }
 
 /// Doing the first step twice sends what was already reduced.
@@ -250,7 +276,8 @@ fn a_wrong_destination_slot_size_or_charge_is_refused() {
 fn a_duplicated_reduction_is_refused() {
     let direct = request(CollectiveKind::ReduceScatter, DIRECT, 4, 64);
     let twice = |plan: &mut Plan| {
-        // Position 1 gets one more receive from position 0, which sends its first message there again.
+        // Position 1 gets one more receive from position 0, which sends its first message there
+        // again.
         plan.scripts[1].steps.push(Step::receive(To::At(0), 0));
         plan.scripts[1].charges.push(16);
         let again = Step { slot: 3, from: None, ..plan.scripts[0].steps[0] };
@@ -262,8 +289,12 @@ fn a_duplicated_reduction_is_refused() {
 /// Firing one reception early is harmless in a friendly order; some order must show it.
 #[test]
 fn firing_too_early_is_found_by_some_order() {
-    let early = |plan: &mut Plan, step: usize| plan.scripts.iter_mut().for_each(|s| s.steps[step].after_usable -= 1);
-    for (algorithm, n, step) in [(Algorithm::Ring, 6, 5), (Algorithm::HalvingDoubling, 8, 3), (DIRECT, 6, 5)] {
+    let early = |plan: &mut Plan, step: usize| {
+        plan.scripts.iter_mut().for_each(|s| s.steps[step].after_usable -= 1)
+    };
+    for (algorithm, n, step) in
+        [(Algorithm::Ring, 6, 5), (Algorithm::HalvingDoubling, 8, 3), (DIRECT, 6, 5)]
+    {
         let all_reduce = request(CollectiveKind::AllReduce, algorithm, n, 480);
         spoilt(&all_reduce, |plan| early(plan, step));
     }
@@ -272,7 +303,8 @@ fn firing_too_early_is_found_by_some_order() {
 }
 
 proptest! {
-    /// Whatever single thing is spoilt in whatever plan that sends anything, the checker refuses it.
+    /// Whatever single thing is spoilt in whatever plan that sends anything, the checker refuses
+    /// it.
     #[test]
     fn spoilt_plans_are_refused(kind in kinds(), algorithm in algorithms(), power in 1u32..=4, root in 0u32..16,
                                 chunk in 0u32..2, victim in 0u32..1000, step in 0usize..1000, how in 0u32..5) {
@@ -300,7 +332,8 @@ proptest! {
 fn spoilt_phases_are_refused() {
     let (sizes, algorithms) = ([2, 3, 4], [DIRECT, Algorithm::Ring, Algorithm::HalvingDoubling]);
     for kind in CollectiveKind::ALL {
-        let grid = Grid { kind, sizes: &sizes, unit: 5, algorithms: &algorithms, root: 17, chunk: 0 };
+        let grid =
+            Grid { kind, sizes: &sizes, unit: 5, algorithms: &algorithms, root: 17, chunk: 0 };
         let sound = phases(kind, grid.bytes(), &[(0, 2), (1, 3), (2, 4)], Hierarchy::Enhanced);
         assert_eq!(prove_phases(&grid, &sound), Ok(()));
         let refused = |what: &str, spoil: &dyn Fn(&mut Vec<Phase>)| {
@@ -320,24 +353,43 @@ fn spoilt_phases_are_refused() {
 
 #[test]
 fn errors_name_what_is_allowed() {
-    let error =
-        |kind, algorithm, n, root| Request { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string();
+    let error = |kind, algorithm, n, root| {
+        Request { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string()
+    };
     let hd = error(CollectiveKind::AllReduce, Algorithm::HalvingDoubling, 6, 0);
-    assert!(hd.starts_with("halving-doubling all_reduce cannot run on 6 NPUs; allowed: a power of two"), "{hd}");
+    assert!(
+        hd.starts_with("halving-doubling all_reduce cannot run on 6 NPUs; allowed: a power of two"),
+        "{hd}"
+    );
     let tree = error(CollectiveKind::AllGather, Algorithm::DoubleBinaryTree, 6, 0);
-    assert!(tree.contains("double binary tree cannot run all_gather; allowed: all_reduce"), "{tree}");
-    assert!(error(CollectiveKind::Reduce, Algorithm::Ring, 6, 6).contains("root 6 is outside the group of 6 NPUs"));
+    assert!(
+        tree.contains("double binary tree cannot run all_gather; allowed: all_reduce"),
+        "{tree}"
+    );
+    assert!(
+        error(CollectiveKind::Reduce, Algorithm::Ring, 6, 6)
+            .contains("root 6 is outside the group of 6 NPUs")
+    );
     assert!(error(CollectiveKind::AllReduce, Algorithm::Ring, 0, 0).contains("0 NPUs"));
-    assert!(error(CollectiveKind::Reduce, Algorithm::Direct { window: Some(0) }, 6, 0).contains("window of 0"));
-    assert!(error(CollectiveKind::AllToAll, Algorithm::Ring, 1 << 20, 0).contains("steps, more than"));
+    assert!(
+        error(CollectiveKind::Reduce, Algorithm::Direct { window: Some(0) }, 6, 0)
+            .contains("window of 0")
+    );
+    assert!(
+        error(CollectiveKind::AllToAll, Algorithm::Ring, 1 << 20, 0).contains("steps, more than")
+    );
 }
 
 #[test]
 fn large_plans_stay_small() {
     let steps = |r: Request| r.plan().unwrap().scripts.iter().map(|s| s.steps.len()).sum::<usize>();
     assert_eq!(steps(request(CollectiveKind::AllReduce, Algorithm::Ring, 4096, 1 << 30)), 2 * 4095);
-    let tree = request(CollectiveKind::AllReduce, Algorithm::DoubleBinaryTree, 100_003, 1 << 30).plan().unwrap();
+    let tree = request(CollectiveKind::AllReduce, Algorithm::DoubleBinaryTree, 100_003, 1 << 30)
+        .plan()
+        .unwrap();
     assert!(tree.scripts.len() < 200, "{} roles", tree.scripts.len());
-    let huge = request(CollectiveKind::AllGather, Algorithm::HalvingDoubling, 1 << 16, u64::MAX).plan().unwrap();
+    let huge = request(CollectiveKind::AllGather, Algorithm::HalvingDoubling, 1 << 16, u64::MAX)
+        .plan()
+        .unwrap();
     assert_eq!(huge.scripts[0].steps.last().map(|s| s.bytes), Some(u64::MAX));
 }

@@ -1,18 +1,20 @@
 //! Measured matrix multiplications: a table from shape to time, and what lies between its shapes.
 //!
-//! Model: a multiplication never gets faster when a dimension grows, and its time never grows faster than the dimension. So a
-//! measured shape s with time t bounds every shape x of the same element width,
-//! `t * prod min(1, x_d / s_d)  <=  time(x)  <=  t * prod max(1, x_d / s_d)` over d = batch, m, n, k. L is the largest lower
-//! bound of all measured shapes, U the smallest upper one; `time(x) = sqrt(L(x) * U(x))`, the middle of what the measurements
-//! allow on a logarithmic scale. It equals the measurement at a measured shape and grows with every dimension, unless measurements
-//! contradict the two assumptions: then it lies between the contradicting ones and grows all the same.
-//! A dimension beyond the largest measured one is cut to that and the time scaled up by what was cut, which keeps the
-//! efficiency; outside the measured dimensions the roofline is a lower bound.
-//! Element widths that were not measured, and other kernels, go by the roofline.
+//! Model: a multiplication never gets faster when a dimension grows, and its time never grows
+//! faster than the dimension. So a measured shape s with time t bounds every shape x of the same
+//! element width, `t * prod min(1, x_d / s_d)  <=  time(x)  <=  t * prod max(1, x_d / s_d)` over d
+//! = batch, m, n, k. L is the largest lower bound of all measured shapes, U the smallest upper one;
+//! `time(x) = sqrt(L(x) * U(x))`, the middle of what the measurements allow on a logarithmic scale.
+//! It equals the measurement at a measured shape and grows with every dimension, unless
+//! measurements contradict the two assumptions: then it lies between the contradicting ones and
+//! grows all the same. A dimension beyond the largest measured one is cut to that and the time
+//! scaled up by what was cut, which keeps the efficiency; outside the measured dimensions the
+//! roofline is a lower bound. Element widths that were not measured, and other kernels, go by the
+//! roofline.
 //!
-//! Source: the middle of the upper and lower extension of a function of bounded growth is the best in the worst case (McShane,
-//! Bull. AMS 1934; Sukharev, "Minimax models in the theory of numerical methods", 1992).
-//! Not here: reading the table (`measured_csv`).
+//! Source: the middle of the upper and lower extension of a function of bounded growth is the best
+//! in the worst case (McShane, Bull. AMS 1934; Sukharev, "Minimax models in the theory of numerical
+//! methods", 1992). Not here: reading the table (`measured_csv`).
 
 use super::{Estimate, Roofline, Validity, Work, measured_csv};
 use graph::{Gemm, Problem};
@@ -70,7 +72,11 @@ impl Table {
         let mut rows: BTreeMap<u8, Rows> = BTreeMap::new();
         for (gemm, time) in shapes {
             let shape = dimensions(&gemm);
-            let of_width = rows.entry(gemm.width).or_insert(Rows { measured: Vec::new(), least: shape, most: shape });
+            let of_width = rows.entry(gemm.width).or_insert(Rows {
+                measured: Vec::new(),
+                least: shape,
+                most: shape,
+            });
             of_width.measured.push((shape, time));
             of_width.least = std::array::from_fn(|d| of_width.least[d].min(shape[d]));
             of_width.most = std::array::from_fn(|d| of_width.most[d].max(shape[d]));
@@ -90,10 +96,11 @@ impl Table {
 
     /// Every number of the table, in order.
     pub fn words(&self) -> impl Iterator<Item = u64> {
-        let row = |&(shape, time): &([u32; 4], Span)| shape.map(u64::from).into_iter().chain([time.0]);
-        self.rows
-            .iter()
-            .flat_map(move |(&width, rows)| std::iter::once(u64::from(width)).chain(rows.measured.iter().flat_map(row)))
+        let row =
+            |&(shape, time): &([u32; 4], Span)| shape.map(u64::from).into_iter().chain([time.0]);
+        self.rows.iter().flat_map(move |(&width, rows)| {
+            std::iter::once(u64::from(width)).chain(rows.measured.iter().flat_map(row))
+        })
     }
 
     /// Time and validity of a multiplication; nothing when no shape of its width was measured.
@@ -135,10 +142,15 @@ fn root(value: u128) -> u128 {
     if down * down < value { down + 1 } else { down }
 }
 
-/// `value * prod to_d / from_d`, rounded up after every factor: never less for more, whatever the roundings.
+/// `value * prod to_d / from_d`, rounded up after every factor: never less for more, whatever the
+/// roundings.
 fn scaled(value: u128, to: [u32; 4], from: [u32; 4]) -> u128 {
     let step = |value: u128, d: usize| {
-        if to[d] == from[d] { value } else { (value * u128::from(to[d])).div_ceil(u128::from(from[d])) }
+        if to[d] == from[d] {
+            value
+        } else {
+            (value * u128::from(to[d])).div_ceil(u128::from(from[d]))
+        }
     };
     (0..4).fold(value, |value, d| step(value, d).min(MOST << FRACTION))
 }

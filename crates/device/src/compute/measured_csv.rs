@@ -6,8 +6,9 @@
 //! 1,1024,1024,1024,2,17.99 us
 //! ```
 //!
-//! Columns in any order; `batch` may be missing and is 1; `width` is bytes an element; `time` has its unit in the cell. Lines that
-//! start with `#` and empty lines are skipped. `armillary platform import-gemm` makes such files.
+//! Columns in any order; `batch` may be missing and is 1; `width` is bytes an element; `time` has
+//! its unit in the cell. Lines that start with `#` and empty lines are skipped. `armillary platform
+//! import-gemm` makes such files.
 
 use graph::{Gemm, Problem};
 use std::collections::BTreeMap;
@@ -24,12 +25,19 @@ type Fault = (String, String);
 /// # Errors
 /// Every fault, with its line.
 pub(super) fn read(path: &str, text: &str) -> Result<Vec<(Gemm, Span)>, Vec<Problem>> {
-    let lines = text.trim_start_matches('\u{feff}').lines().zip(1..).map(|(line, number)| (line.trim(), number));
+    let lines = text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .zip(1..)
+        .map(|(line, number)| (line.trim(), number));
     let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let at = |number: usize, (message, help): Fault| Problem::new(path, format!("line {number}"), message).help(help);
+    let at = |number: usize, (message, help): Fault| {
+        Problem::new(path, format!("line {number}"), message).help(help)
+    };
     let Some((header, first)) = lines.next() else {
         return Err(vec![
-            Problem::new(path, "", "the table is empty").help(format!("a header {HEADER}, and a line a shape")),
+            Problem::new(path, "", "the table is empty")
+                .help(format!("a header {HEADER}, and a line a shape")),
         ]);
     };
     let columns = columns(header).map_err(|fault| vec![at(first, fault)])?;
@@ -44,7 +52,9 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<(Gemm, Span)>, Vec<Prob
         }
     }
     if shapes.is_empty() && problems.is_empty() {
-        problems.push(Problem::new(path, "", "the table has a header and no shape").help("a line a shape"));
+        problems.push(
+            Problem::new(path, "", "the table has a header and no shape").help("a line a shape"),
+        );
     }
     if problems.is_empty() { Ok(shapes) } else { Err(problems) }
 }
@@ -54,7 +64,8 @@ fn columns(header: &str) -> Result<Vec<(usize, &'static str)>, Fault> {
     let mut found = Vec::new();
     for (i, name) in header.split(',').map(str::trim).enumerate() {
         let known = COLUMNS.into_iter().find(|c| *c == name);
-        let known = known.ok_or_else(|| (format!("unknown column \"{name}\""), HEADER.to_string()))?;
+        let known =
+            known.ok_or_else(|| (format!("unknown column \"{name}\""), HEADER.to_string()))?;
         if found.iter().any(|&(_, other)| other == known) {
             return Err((format!("the column \"{name}\" comes twice"), HEADER.into()));
         }
@@ -83,8 +94,10 @@ fn row(line: &str, columns: &[(usize, &'static str)]) -> Result<(Gemm, Span), Fa
     let (batch, m) = (whole("batch", u32::MAX)?, whole("m", u32::MAX)?);
     let (n, k) = (whole("n", u32::MAX)?, whole("k", u32::MAX)?);
     let width = u8::try_from(whole("width", 255)?).unwrap_or(u8::MAX);
-    let time: Span =
-        cell("time").unwrap_or("").parse().map_err(|e: units::QuantityError| (e.message(), e.allowed.into()))?;
+    let time: Span = cell("time")
+        .unwrap_or("")
+        .parse()
+        .map_err(|e: units::QuantityError| (e.message(), e.allowed.into()))?;
     if time == Span::ZERO {
         return Err(("the time is zero".into(), "a time above zero, such as \"18 us\"".into()));
     }
@@ -92,11 +105,17 @@ fn row(line: &str, columns: &[(usize, &'static str)]) -> Result<(Gemm, Span), Fa
 }
 
 /// Refuses a shape that an earlier line has.
-fn once(row: (Gemm, Span), number: usize, seen: &mut BTreeMap<[u32; 5], usize>) -> Result<(Gemm, Span), Fault> {
+fn once(
+    row: (Gemm, Span),
+    number: usize,
+    seen: &mut BTreeMap<[u32; 5], usize>,
+) -> Result<(Gemm, Span), Fault> {
     let Gemm { batch, m, n, k, width } = row.0;
     match seen.insert([batch, m, n, k, width.into()], number) {
         Some(earlier) => Err((
-            format!("the shape batch {batch}, m {m}, n {n}, k {k}, width {width} already stands in line {earlier}"),
+            format!(
+                "the shape batch {batch}, m {m}, n {n}, k {k}, width {width} already stands in line {earlier}"
+            ),
             "each shape once, with its median time, say".into(),
         )),
         None => Ok(row),

@@ -1,4 +1,5 @@
-//! Tables: what they say at, between and beyond their shapes, how far that is from measurements, and broken files.
+//! Tables: what they say at, between and beyond their shapes, how far that is from measurements,
+//! and broken files.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +13,8 @@ fn table(shapes: &[(Gemm, Span)]) -> Table {
     Table::of("t.csv", shapes.iter().copied())
 }
 
-const TWO: &str = "# a comment\n\nm,n,k,width,time\n1024,1024,1024,2,18 us\n2048,2048,2048,2,77 us\n";
+const TWO: &str =
+    "# a comment\n\nm,n,k,width,time\n1024,1024,1024,2,18 us\n2048,2048,2048,2,77 us\n";
 
 #[test]
 fn measured_shapes_take_what_was_measured() {
@@ -25,7 +27,8 @@ fn measured_shapes_take_what_was_measured() {
     assert_eq!(table.widths().collect::<Vec<_>>(), [(2, 2)]);
 }
 
-/// By hand: L = max(18, 77 * (1448/2048)^3) = 27.215, U = min(18 * (1448/1024)^3, 77) = 50.897; their geometric mean is 37.217.
+/// By hand: L = max(18, 77 * (1448/2048)^3) = 27.215, U = min(18 * (1448/1024)^3, 77) = 50.897;
+/// their geometric mean is 37.217.
 #[test]
 fn between_shapes_the_middle_of_the_bounds_counts() {
     let between = Table::read("t.csv", TWO).unwrap().estimate(&square(1448)).unwrap();
@@ -39,9 +42,15 @@ fn between_shapes_the_middle_of_the_bounds_counts() {
 fn beyond_the_table_the_efficiency_stays() {
     let table = Table::read("t.csv", TWO).unwrap();
     let beyond = |gemm: &Gemm| table.estimate(gemm).unwrap();
-    assert_eq!(beyond(&square(4096)), Estimate { time: Span(8 * 77_000_000), validity: Validity::Outside });
+    assert_eq!(
+        beyond(&square(4096)),
+        Estimate { time: Span(8 * 77_000_000), validity: Validity::Outside }
+    );
     let batched = Gemm { batch: 5, ..square(2048) };
-    assert_eq!(beyond(&batched), Estimate { time: Span(5 * 77_000_000), validity: Validity::Outside });
+    assert_eq!(
+        beyond(&batched),
+        Estimate { time: Span(5 * 77_000_000), validity: Validity::Outside }
+    );
     // Below: between all of 18 us and an eighth of it.
     let below = beyond(&square(512));
     assert_eq!((below.time.0, below.validity), (6_363_962, Validity::Outside));
@@ -52,12 +61,21 @@ fn beyond_the_table_the_efficiency_stays() {
     assert_eq!(measured.estimate(&work(square(512))).time, Span::from_ns(3 * 512 * 512 * 2));
     assert_eq!(measured.estimate(&work(square(1024))).time, Span(18_000_000));
     let other = measured.estimate(&work(Gemm { width: 4, ..square(1024) }));
-    assert_eq!(other, Estimate { time: Span::from_ns(3 * 1024 * 1024 * 4), validity: Validity::OtherWidth });
+    assert_eq!(
+        other,
+        Estimate { time: Span::from_ns(3 * 1024 * 1024 * 4), validity: Validity::OtherWidth }
+    );
 }
 
 fn shape() -> impl Strategy<Value = Gemm> {
     let side = || prop_oneof![1u32..20, 1u32..5000, any::<u32>()];
-    (1u32..5, side(), side(), side(), 1u8..3).prop_map(|(batch, m, n, k, width)| Gemm { batch, m, n, k, width })
+    (1u32..5, side(), side(), side(), 1u8..3).prop_map(|(batch, m, n, k, width)| Gemm {
+        batch,
+        m,
+        n,
+        k,
+        width,
+    })
 }
 
 proptest! {
@@ -77,7 +95,8 @@ proptest! {
         }
     }
 
-    /// Times `c + operations / peak` meet the assumptions: a table of them says exactly what it holds, and bounds the rest.
+    /// Times `c + operations / peak` meet the assumptions: a table of them says exactly what it
+    /// holds, and bounds the rest.
     #[test]
     fn sound_measurements_are_repeated(shapes in prop::collection::vec([1u32..9000, 1u32..9000, 1u32..9000], 2..12), overhead in 1u64..9_000_000) {
         let truth = |gemm: &Gemm| Span(overhead + gemm.operations() as u64 / 300);
@@ -107,9 +126,15 @@ fn every_fault_of_a_file_is_named_with_its_line() {
         Table::read("t.csv", text).unwrap_err().iter().map(ToString::to_string).collect()
     };
     let header = "(allowed: batch,m,n,k,width,time, of which batch may be missing)";
-    assert_eq!(messages("m,n,k,time\n"), [format!("t.csv: line 1: the column \"width\" is missing {header}")]);
+    assert_eq!(
+        messages("m,n,k,time\n"),
+        [format!("t.csv: line 1: the column \"width\" is missing {header}")]
+    );
     assert_eq!(messages("m,n,q\n"), [format!("t.csv: line 1: unknown column \"q\" {header}")]);
-    assert_eq!(messages("m,m\n"), [format!("t.csv: line 1: the column \"m\" comes twice {header}")]);
+    assert_eq!(
+        messages("m,m\n"),
+        [format!("t.csv: line 1: the column \"m\" comes twice {header}")]
+    );
     assert_eq!(
         messages("# nothing\n"),
         [format!(
@@ -133,7 +158,8 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     assert_eq!(messages(broken), expected);
 }
 
-/// Each of 120 shapes measured on a TPU v6e, 0.4 to 26 us, told from the other 119. Such short kernels scatter: neighbours differ by 30 %.
+/// Each of 120 shapes measured on a TPU v6e, 0.4 to 26 us, told from the other 119. Such short
+/// kernels scatter: neighbours differ by 30 %.
 #[test]
 fn a_shape_left_out_of_a_tpu_table_is_found_again() {
     let text = include_str!("../../../../tests/golden/gemm/tpu_v6e.csv");

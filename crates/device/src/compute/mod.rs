@@ -1,7 +1,8 @@
 //! Durations of compute nodes: as recorded, or by a model. One model one file.
 //!
-//! Here: what a node asks for ([`Work`]), which model answers ([`Compute`]), and how far the answer reaches ([`Validity`]).
-//! Not here: nodes without work, the factor on all compute (`sim::compute`), and reading platform files (`sim::config`).
+//! Here: what a node asks for ([`Work`]), which model answers ([`Compute`]), and how far the answer
+//! reaches ([`Validity`]). Not here: nodes without work, the factor on all compute
+//! (`sim::compute`), and reading platform files (`sim::config`).
 
 pub mod measured;
 mod measured_csv;
@@ -98,7 +99,11 @@ impl Compute {
             Compute::Roofline(roofline) => Compute::Roofline(Roofline { memory, ..*roofline }),
             Compute::Systolic(systolic) => {
                 let rest = Roofline { memory, ..systolic.rest };
-                Compute::Systolic(Systolic { memory: systolic.memory.map(|_| memory), rest, ..*systolic })
+                Compute::Systolic(Systolic {
+                    memory: systolic.memory.map(|_| memory),
+                    rest,
+                    ..*systolic
+                })
             }
             Compute::Measured(measured) => {
                 let rest = Roofline { memory, ..measured.rest };

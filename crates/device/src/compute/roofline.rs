@@ -1,8 +1,10 @@
-//! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that kernels of its kind reach.
+//! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that
+//! kernels of its kind reach.
 //!
-//! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory efficiency))`, each part rounded up to the
-//! picosecond. Matrix multiplications have the peak of their elements' width, and where the NPU works in tiles the operations that these
-//! are worth (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
+//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak of
+//! their elements' width, and where the NPU works in tiles the operations that these are worth
+//! (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
@@ -28,7 +30,8 @@ pub struct Roofline {
     pub efficiency: Efficiency,
     /// What every kernel takes beside that: filling and draining the NPU.
     pub start: Span,
-    /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 1 byte, and of 4 and more.
+    /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 1 byte, and
+    /// of 4 and more.
     pub widths: [Option<Flops>; 2],
     /// How matrix multiplications are cut, where that counts.
     pub tiles: Option<Tiles>,
@@ -49,7 +52,10 @@ impl Roofline {
     /// Time for `work`.
     pub fn span(&self, work: &Work) -> Span {
         let (peak, operations) = match &work.gemm {
-            Some(gemm) => (self.peak_of(gemm), self.tiles.map_or(work.operations, |tiles| tiles.operations(gemm))),
+            Some(gemm) => (
+                self.peak_of(gemm),
+                self.tiles.map_or(work.operations, |tiles| tiles.operations(gemm)),
+            ),
             None => (self.peak, work.operations),
         };
         let rate = peak.times(self.efficiency.rate[work.kernel as usize]);
@@ -82,15 +88,23 @@ mod tests {
         assert_eq!(roofline.span(&work(1000, 3000, Kernel::Other)), Span(3000));
     }
 
-    /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak, memory at 1300 of 1550 GB/s.
+    /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak, memory at 1300 of
+    /// 1550 GB/s.
     #[test]
     fn each_kind_has_its_own_efficiency() {
-        let mut roofline = Roofline::ideal(Flops(312_000_000_000_000), Bandwidth(1_550_000_000_000));
+        let mut roofline =
+            Roofline::ideal(Flops(312_000_000_000_000), Bandwidth(1_550_000_000_000));
         roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
         roofline.efficiency.memory[Kernel::Embedding as usize] = Ratio(838_709);
         // 1e15 / 219.96e12 s, and 1.3e12 / 1299998950000 s
-        assert_eq!(roofline.span(&work(1_000_000_000_000_000, 0, Kernel::Gemm)), Span(4_546_281_142_026));
-        assert_eq!(roofline.span(&work(0, 1_300_000_000_000, Kernel::Embedding)), Span(1_000_000_807_693));
+        assert_eq!(
+            roofline.span(&work(1_000_000_000_000_000, 0, Kernel::Gemm)),
+            Span(4_546_281_142_026)
+        );
+        assert_eq!(
+            roofline.span(&work(0, 1_300_000_000_000, Kernel::Embedding)),
+            Span(1_000_000_807_693)
+        );
         assert_eq!(roofline.span(&work(312, 0, Kernel::Attention)), Span(1));
     }
 
@@ -102,10 +116,18 @@ mod tests {
         roofline.start = Span(7);
         let time = |width| {
             let gemm = Gemm { batch: 1, m: 989, n: 1000, k: 1000, width };
-            let work = Work { operations: gemm.operations(), bytes: Bytes(0), kernel: Kernel::Gemm, gemm: Some(gemm) };
+            let work = Work {
+                operations: gemm.operations(),
+                bytes: Bytes(0),
+                kernel: Kernel::Gemm,
+                gemm: Some(gemm),
+            };
             roofline.span(&work)
         };
-        assert_eq!([time(1), time(2), time(4)], [Span(1_000_007), Span(2_000_007), Span(2_000_007)]);
+        assert_eq!(
+            [time(1), time(2), time(4)],
+            [Span(1_000_007), Span(2_000_007), Span(2_000_007)]
+        );
         assert_eq!(roofline.span(&work(989, 0, Kernel::Other)), Span(8));
     }
 }

@@ -1,15 +1,18 @@
-//! A systolic array: matrix multiplications in folds over `rows` x `columns` cells, fed from double-buffered SRAM.
+//! A systolic array: matrix multiplications in folds over `rows` x `columns` cells, fed from
+//! double-buffered SRAM.
 //!
-//! Model, a dataflow mapping a multiplication (m x k)(k x n) onto spatial rows S_R, spatial columns S_C and time T
-//! (output stationary: m, n, k; weight stationary: k, n, m; input stationary: k, m, n):
-//! `folds = ceil(S_R / rows) * ceil(S_C / columns)`, each of `2 rows + columns + T - 2` cycles. While a fold computes, the operands
-//! of the next are loaded and the results of the last are stored; what memory can't move in that time stalls the array:
-//! `cycles = load(first) + sum over folds of max(fold, load(next) + store(previous)) + store(last)`.
-//! Everything that is no matrix multiplication of known shape goes by the roofline.
+//! Model, a dataflow mapping a multiplication (m x k)(k x n) onto spatial rows S_R, spatial columns
+//! S_C and time T (output stationary: m, n, k; weight stationary: k, n, m; input stationary: k, m,
+//! n): `folds = ceil(S_R / rows) * ceil(S_C / columns)`, each of `2 rows + columns + T - 2` cycles.
+//! While a fold computes, the operands of the next are loaded and the results of the last are
+//! stored; what memory can't move in that time stalls the array: `cycles = load(first) + sum over
+//! folds of max(fold, load(next) + store(previous)) + store(last)`. Everything that is no matrix
+//! multiplication of known shape goes by the roofline.
 //!
-//! Source: Samajdar, Zhu, Whatmough, Mattina, Krishna, "SCALE-Sim", arXiv:1811.02883; Samajdar, Joseph, Zhu, Whatmough,
-//! Mattina, Krishna, ISPASS 2020, eqs. 1 to 4 and table III. They count a partly filled fold like a full one, and so does this.
-//! What a fold moves, with which SRAM: see [`Traffic`]; there they give no equation.
+//! Source: Samajdar, Zhu, Whatmough, Mattina, Krishna, "SCALE-Sim", arXiv:1811.02883; Samajdar,
+//! Joseph, Zhu, Whatmough, Mattina, Krishna, ISPASS 2020, eqs. 1 to 4 and table III. They count a
+//! partly filled fold like a full one, and so does this. What a fold moves, with which SRAM: see
+//! [`Traffic`]; there they give no equation.
 
 use super::{Roofline, Work};
 use graph::{Gemm, Kernel};
@@ -33,7 +36,8 @@ impl Dataflow {
     ];
 }
 
-/// Sizes of the three buffers; half of each is filled while the other half is used. `None`: everything fits.
+/// Sizes of the three buffers; half of each is filled while the other half is used. `None`:
+/// everything fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sram {
     /// Inputs, m x k.
@@ -57,7 +61,8 @@ pub struct Systolic {
     pub clock: Frequency,
     /// Buffers.
     pub sram: Sram,
-    /// Bandwidth between memory and buffers; the efficiency for GEMMs applies. `None`: never limits.
+    /// Bandwidth between memory and buffers; the efficiency for GEMMs applies. `None`: never
+    /// limits.
     pub memory: Option<Bandwidth>,
     /// Everything that is no matrix multiplication of known shape.
     pub rest: Roofline,
@@ -98,7 +103,8 @@ impl Systolic {
         let count = folds.count() * u128::from(gemm.batch);
         let compute = count.saturating_mul(u128::from(folds.cycles));
         let stall = total.saturating_mul(u128::from(gemm.batch)).saturating_sub(compute);
-        let [folds, compute, stall] = [count, compute, stall].map(|v| u64::try_from(v).unwrap_or(u64::MAX));
+        let [folds, compute, stall] =
+            [count, compute, stall].map(|v| u64::try_from(v).unwrap_or(u64::MAX));
         Cycles { folds, compute, stall }
     }
 
@@ -111,7 +117,9 @@ impl Systolic {
     /// Elements that half of each buffer holds: inputs, weights, outputs.
     fn halves(&self, width: u8) -> [u128; 3] {
         let Sram { ifmap, filter, ofmap } = self.sram;
-        let half = |b: Option<Bytes>| b.map_or(u128::MAX, |b| u128::from(b.0) / 2 / u128::from(width.max(1)));
+        let half = |b: Option<Bytes>| {
+            b.map_or(u128::MAX, |b| u128::from(b.0) / 2 / u128::from(width.max(1)))
+        };
         [ifmap, filter, ofmap].map(half)
     }
 
@@ -124,7 +132,8 @@ impl Systolic {
     }
 }
 
-/// How one multiplication is cut: fold (i, j) covers rows `i * rows..` of S_R and columns `j * columns..` of S_C.
+/// How one multiplication is cut: fold (i, j) covers rows `i * rows..` of S_R and columns `j *
+/// columns..` of S_C.
 #[derive(Clone, Copy)]
 struct Folds {
     spatial: [u64; 2],
@@ -205,8 +214,8 @@ impl Folds {
     }
 }
 
-/// One fold of each set that moves the same, and how many there are: what a fold moves depends on whether it and its neighbours
-/// are the first or the last of their direction.
+/// One fold of each set that moves the same, and how many there are: what a fold moves depends on
+/// whether it and its neighbours are the first or the last of their direction.
 fn representatives(count: u64) -> Vec<(u64, u64)> {
     if count <= 5 {
         return (0..count).map(|i| (i, 1)).collect();
@@ -216,8 +225,9 @@ fn representatives(count: u64) -> Vec<(u64, u64)> {
 
 /// What a fold moves between memory and buffers, in elements.
 ///
-/// An operand that stays for a whole inner loop, or fits its buffer's half as a whole, is loaded once; else with every fold.
-/// Partial sums that do not fit are stored by every fold and loaded again by the next.
+/// An operand that stays for a whole inner loop, or fits its buffer's half as a whole, is loaded
+/// once; else with every fold. Partial sums that do not fit are stored by every fold and loaded
+/// again by the next.
 struct Traffic {
     folds: Folds,
     /// Elements in half of the buffers for inputs, weights, outputs.
@@ -233,7 +243,8 @@ impl Traffic {
             Dataflow::OutputStationary => {
                 let kept = rows * time <= self.sram[0];
                 let inputs = if at[1] == 0 || !kept { rows * time } else { 0 };
-                let weights = if at[0] == 0 || !self.whole(1, self.sram[1]) { time * columns } else { 0 };
+                let weights =
+                    if at[0] == 0 || !self.whole(1, self.sram[1]) { time * columns } else { 0 };
                 inputs + weights
             }
             Dataflow::WeightStationary => self.stationary(at, self.sram[0]),
@@ -241,7 +252,8 @@ impl Traffic {
         }
     }
 
-    /// Weight or input stationary: the tile in the cells, what streams by, and partial sums left behind.
+    /// Weight or input stationary: the tile in the cells, what streams by, and partial sums left
+    /// behind.
     fn stationary(&self, at: [u64; 2], buffer: u128) -> u128 {
         let [rows, columns] = [self.folds.used(0, at[0]), self.folds.used(1, at[1])];
         let time = u128::from(self.folds.time);
@@ -255,7 +267,9 @@ impl Traffic {
         let time = u128::from(self.folds.time);
         match self.dataflow {
             Dataflow::OutputStationary => rows * columns,
-            _ if at[0] + 1 == self.folds.counts()[0] || time * columns > self.sram[2] => time * columns,
+            _ if at[0] + 1 == self.folds.counts()[0] || time * columns > self.sram[2] => {
+                time * columns
+            }
             _ => 0,
         }
     }

@@ -1,4 +1,5 @@
-//! The equations against arrays stepped cycle by cycle, SCALE-Sim's own output, and traffic summed fold by fold.
+//! The equations against arrays stepped cycle by cycle, SCALE-Sim's own output, and traffic summed
+//! fold by fold.
 
 use super::*;
 use proptest::prelude::*;
@@ -33,7 +34,8 @@ fn skewed(lanes: impl Fn(usize, usize) -> i64, lane: usize, cycle: u64, length: 
     }
 }
 
-/// Output stationary: a (r x t) enters from the left, b (t x c) from the top, sums leave downwards. The product and the cycles.
+/// Output stationary: a (r x t) enters from the left, b (t x c) from the top, sums leave downwards.
+/// The product and the cycles.
 fn step_output_stationary(a: &[Vec<i64>], b: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64) {
     let (rows, columns, time) = (a.len(), b[0].len(), b.len());
     let mut sums = vec![vec![0; columns]; rows];
@@ -43,8 +45,10 @@ fn step_output_stationary(a: &[Vec<i64>], b: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64
     while sums != expected || cycle < (rows + columns + time - 2) as u64 {
         for r in (0..rows).rev() {
             for c in (0..columns).rev() {
-                right[r][c] = if c > 0 { right[r][c - 1] } else { skewed(|r, t| a[r][t], r, cycle, time) };
-                down[r][c] = if r > 0 { down[r - 1][c] } else { skewed(|c, t| b[t][c], c, cycle, time) };
+                right[r][c] =
+                    if c > 0 { right[r][c - 1] } else { skewed(|r, t| a[r][t], r, cycle, time) };
+                down[r][c] =
+                    if r > 0 { down[r - 1][c] } else { skewed(|c, t| b[t][c], c, cycle, time) };
                 sums[r][c] += right[r][c] * down[r][c];
             }
         }
@@ -60,7 +64,8 @@ fn step_output_stationary(a: &[Vec<i64>], b: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64
     (out, cycle)
 }
 
-/// Weight stationary: weights w (r x c) are shifted in from the top, x (t x r) enters from the left, sums leave at the bottom.
+/// Weight stationary: weights w (r x c) are shifted in from the top, x (t x r) enters from the
+/// left, sums leave at the bottom.
 fn step_weight_stationary(x: &[Vec<i64>], w: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64) {
     let (time, rows, columns) = (x.len(), w.len(), w[0].len());
     let mut cells = vec![vec![0; columns]; rows];
@@ -77,7 +82,8 @@ fn step_weight_stationary(x: &[Vec<i64>], w: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64
     while left > 0 {
         for r in (0..rows).rev() {
             for c in (0..columns).rev() {
-                right[r][c] = if c > 0 { right[r][c - 1] } else { skewed(|r, t| x[t][r], r, streamed, time) };
+                right[r][c] =
+                    if c > 0 { right[r][c - 1] } else { skewed(|r, t| x[t][r], r, streamed, time) };
                 sums[r][c] = cells[r][c] * right[r][c] + if r > 0 { sums[r - 1][c] } else { 0 };
             }
         }
@@ -95,18 +101,32 @@ fn step_weight_stationary(x: &[Vec<i64>], w: &[Vec<i64>]) -> (Vec<Vec<i64>>, u64
 
 #[test]
 fn a_fold_takes_the_cycles_of_an_array_stepped_cell_by_cell() {
-    for (rows, columns, time) in [(1, 1, 1), (2, 3, 4), (4, 4, 4), (3, 5, 1), (5, 2, 9), (8, 8, 20), (1, 6, 7)] {
+    for (rows, columns, time) in
+        [(1, 1, 1), (2, 3, 4), (4, 4, 4), (3, 5, 1), (5, 2, 9), (8, 8, 20), (1, 6, 7)]
+    {
         let (r, c, t) = (rows as u32, columns as u32, time as u32);
         let (a, b) = (matrix(rows, time, 1), matrix(time, columns, 2));
         let (out, cycles) = step_output_stationary(&a, &b);
         assert_eq!(out, product(&a, &b));
-        assert_eq!(array(r, c, Dataflow::OutputStationary).cycles(&gemm(r, c, t)).total(), cycles, "{r} {c} {t}");
+        assert_eq!(
+            array(r, c, Dataflow::OutputStationary).cycles(&gemm(r, c, t)).total(),
+            cycles,
+            "{r} {c} {t}"
+        );
         let (x, w) = (matrix(time, rows, 3), matrix(rows, columns, 4));
         let (out, cycles) = step_weight_stationary(&x, &w);
         assert_eq!(out, product(&x, &w));
-        assert_eq!(array(r, c, Dataflow::WeightStationary).cycles(&gemm(t, c, r)).total(), cycles, "{r} {c} {t}");
+        assert_eq!(
+            array(r, c, Dataflow::WeightStationary).cycles(&gemm(t, c, r)).total(),
+            cycles,
+            "{r} {c} {t}"
+        );
         // Inputs that stay: the same array computes the transposed product.
-        assert_eq!(array(r, c, Dataflow::InputStationary).cycles(&gemm(c, t, r)).total(), cycles, "{r} {c} {t}");
+        assert_eq!(
+            array(r, c, Dataflow::InputStationary).cycles(&gemm(c, t, r)).total(),
+            cycles,
+            "{r} {c} {t}"
+        );
     }
 }
 
@@ -131,7 +151,8 @@ fn folds_are_those_of_the_equations() {
     assert!((utilisation - 1000.0 / 1014.0).abs() < 1e-12, "{utilisation}");
 }
 
-/// SCALE-Sim's output for a 128 x 128 weight-stationary array; it counts from cycle 0, so its totals are one less.
+/// SCALE-Sim's output for a 128 x 128 weight-stationary array; it counts from cycle 0, so its
+/// totals are one less.
 #[test]
 fn scale_sim_counts_the_same_cycles() {
     let text = include_str!("../../../../tests/golden/gemm/tpu_v6e.csv");
@@ -140,11 +161,16 @@ fn scale_sim_counts_the_same_cycles() {
     assert_eq!(rows.len(), 120);
     for row in rows {
         let [m, n, k] = [row[0], row[1], row[2]].map(|v| v.parse().unwrap());
-        assert_eq!(array.cycles(&gemm(m, n, k)).total() - 1, row[4].parse::<u64>().unwrap(), "{row:?}");
+        assert_eq!(
+            array.cycles(&gemm(m, n, k)).total() - 1,
+            row[4].parse::<u64>().unwrap(),
+            "{row:?}"
+        );
     }
 }
 
-/// One fold, nothing to overlap: 4 x 30 inputs and 30 x 8 weights are loaded, 4 x 8 results stored, at 1 byte a cycle.
+/// One fold, nothing to overlap: 4 x 30 inputs and 30 x 8 weights are loaded, 4 x 8 results stored,
+/// at 1 byte a cycle.
 #[test]
 fn a_single_fold_waits_for_all_it_moves() {
     let mut array = array(4, 8, Dataflow::OutputStationary);
@@ -153,7 +179,8 @@ fn a_single_fold_waits_for_all_it_moves() {
     assert_eq!(cycles, Cycles { folds: 1, compute: 44, stall: 2 * (4 * 30 + 30 * 8 + 4 * 8) });
     array.rest.efficiency.memory[Kernel::Gemm as usize] = Ratio(500_000);
     assert_eq!(array.cycles(&gemm(4, 8, 30)).stall, 4 * (4 * 30 + 30 * 8 + 4 * 8));
-    let work = Work { operations: 0, bytes: Bytes(0), kernel: Kernel::Gemm, gemm: Some(gemm(4, 8, 30)) };
+    let work =
+        Work { operations: 0, bytes: Bytes(0), kernel: Kernel::Gemm, gemm: Some(gemm(4, 8, 30)) };
     assert_eq!(array.span(&work), Span::from_ns(44 + 4 * 392));
     let rest = Work { operations: 5_000, bytes: Bytes(1), kernel: Kernel::Other, gemm: None };
     assert_eq!(array.span(&rest), Span::from_ns(5));

@@ -1,13 +1,16 @@
 //! Matrix multiplications in tiles: the multiprocessors of a GPU work on one tile each, in waves.
 //!
-//! Model, for `batch` times (m x k)(k x n) on `units` multiprocessors: an output tile of `a x b` takes a multiprocessor
-//! `2 a b (k / s + fill)` operations, `fill` being the stretch of k that starting and writing a tile are worth, and s the pieces that k is
-//! split in. A smaller tile loads more for each operation, which slows it by `1 + load (1/a + 1/b)`. There are
-//! `batch ceil(m / a) ceil(n / b) s` tiles, in `ceil(tiles / units)` waves; a last wave that is not full takes as long as a full one. Of all
-//! tiles and splits the fastest counts, as the libraries' heuristics choose.
-//! Here: the operations that all this is worth at the rate of the largest tile. Not here: that rate (`roofline`).
+//! Model, for `batch` times (m x k)(k x n) on `units` multiprocessors: an output tile of `a x b`
+//! takes a multiprocessor `2 a b (k / s + fill)` operations, `fill` being the stretch of k that
+//! starting and writing a tile are worth, and s the pieces that k is split in. A smaller tile loads
+//! more for each operation, which slows it by `1 + load (1/a + 1/b)`. There are `batch ceil(m / a)
+//! ceil(n / b) s` tiles, in `ceil(tiles / units)` waves; a last wave that is not full takes as long
+//! as a full one. Of all tiles and splits the fastest counts, as the libraries' heuristics choose.
+//! Here: the operations that all this is worth at the rate of the largest tile. Not here: that rate
+//! (`roofline`).
 //!
-//! Source: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantization, arithmetic intensity of tiles, split-K).
+//! Source: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantization,
+//! arithmetic intensity of tiles, split-K).
 
 use graph::Gemm;
 
@@ -28,7 +31,8 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Operations that the GPU could do meanwhile in tiles of the largest kind without a gap; saturating.
+    /// Operations that the GPU could do meanwhile in tiles of the largest kind without a gap;
+    /// saturating.
     pub fn operations(&self, gemm: &Gemm) -> u128 {
         let all = TILES.iter().flat_map(|&tile| SPLITS.map(|split| self.cost(gemm, tile, split)));
         let least = all.min().unwrap_or(u128::MAX);
@@ -60,13 +64,15 @@ mod tests {
         Gemm { batch: 1, m, n, k, width: 2 }
     }
 
-    /// The guide's example: 108 multiprocessors do 108 tiles of 256 x 128 in one wave and 109 in two.
+    /// The guide's example: 108 multiprocessors do 108 tiles of 256 x 128 in one wave and 109 in
+    /// two.
     #[test]
     fn a_wave_too_many_costs_a_whole_one() {
         let full = gemm(256 * 9, 128 * 12, 8192);
         assert_eq!(A100.operations(&full), full.operations());
         let more = gemm(256 * 9, 128 * 12 + 1, 8192);
-        // 9 x 13 tiles of 256 x 128 in two waves; 18 x 13 of 128 x 128 in three of half the size are quicker, and smaller ones quicker yet.
+        // 9 x 13 tiles of 256 x 128 in two waves; 18 x 13 of 128 x 128 in three of half the size
+        // are quicker, and smaller ones quicker yet.
         assert!(A100.operations(&more) > full.operations() * 105 / 100);
         assert!(A100.operations(&more) <= full.operations() * 3 / 2);
     }

@@ -1,8 +1,11 @@
-//! A CXL-like link: loads and stores of 64-byte lines in flits, with a bounded number of them under way.
+//! A CXL-like link: loads and stores of 64-byte lines in flits, with a bounded number of them under
+//! way.
 //!
-//! Model: `latency + bytes / rate`, `rate = min(bandwidth * 64 / flit, outstanding * 64 B / latency)`, the first term where the link
-//! is the bound, the second (Little's law) where the lines under way are. A flit of 68 bytes carries a line (CXL 1.1 and 2.0); one of
-//! 256 carries 15 slots of 16 bytes, three lines and their headers. Source: CXL Consortium, CXL 2.0 and 3.0 specifications, link layer.
+//! Model: `latency + bytes / rate`, `rate = min(bandwidth * 64 / flit, outstanding * 64 B /
+//! latency)`, the first term where the link is the bound, the second (Little's law) where the lines
+//! under way are. A flit of 68 bytes carries a line (CXL 1.1 and 2.0); one of 256 carries 15 slots
+//! of 16 bytes, three lines and their headers. Source: CXL Consortium, CXL 2.0 and 3.0
+//! specifications, link layer.
 
 use super::{Access, Fault, Pipeline, Sharing, Stage};
 use units::{Bandwidth, Span};
@@ -42,14 +45,17 @@ impl Cxl {
         }
         let (lines, flit) = self.payload();
         let link = u128::from(self.bandwidth.0) * u128::from(lines) / u128::from(flit);
-        let under_way = self
-            .outstanding
-            .filter(|_| self.latency > Span::ZERO)
-            .map(|lines| u128::from(lines) * u128::from(LINE) * PS_PER_S / u128::from(self.latency.0));
+        let under_way = self.outstanding.filter(|_| self.latency > Span::ZERO).map(|lines| {
+            u128::from(lines) * u128::from(LINE) * PS_PER_S / u128::from(self.latency.0)
+        });
         let rate = under_way.map_or(link, |bound| bound.min(link));
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         if rate == 0 {
-            return Err(Fault::new("bandwidth", "less than a byte a second", "more lines under way or more bandwidth"));
+            return Err(Fault::new(
+                "bandwidth",
+                "less than a byte a second",
+                "more lines under way or more bandwidth",
+            ));
         }
         Ok(Bandwidth(rate))
     }
@@ -74,7 +80,10 @@ mod tests {
     fn flits_take_their_part() {
         assert_eq!(cxl(68, None).rate().unwrap(), Bandwidth(64_000_000_000 * 64 / 68));
         assert_eq!(cxl(256, None).rate().unwrap(), Bandwidth(48_000_000_000));
-        assert_eq!(cxl(256, None).access().unwrap().own.span(Bytes(48_000)), Span::from_ns(200 + 1_000));
+        assert_eq!(
+            cxl(256, None).access().unwrap().own.span(Bytes(48_000)),
+            Span::from_ns(200 + 1_000)
+        );
     }
 
     /// 64 lines of 64 bytes every 200 ns are 20.48 GB/s.

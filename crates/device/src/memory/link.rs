@@ -1,7 +1,7 @@
 //! A link to memory: private to an NPU, shared by a node, or one for the machine.
 //!
-//! Model: `latency + bytes / bandwidth`; a shared memory serves one access at a time, first come first served.
-//! Source: ASTRA-sim's analytical remote memory (per NPU, per node, pool).
+//! Model: `latency + bytes / bandwidth`; a shared memory serves one access at a time, first come
+//! first served. Source: ASTRA-sim's analytical remote memory (per NPU, per node, pool).
 
 use super::{Access, Pipeline, Sharing, Stage};
 use units::{Bandwidth, Span};

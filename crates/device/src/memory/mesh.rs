@@ -1,9 +1,12 @@
-//! A pool on a mesh of stations, `x` by `y`; each holds some NPUs and some memory groups, and passes on what is not for it.
+//! A pool on a mesh of stations, `x` by `y`; each holds some NPUs and some memory groups, and
+//! passes on what is not for it.
 //!
-//! Every NPU takes `W / M` from each of M groups, along x first and then along y. A link along x in row r between columns c and c+1
-//! carries `groups(row r, up to c) * npus(columns beyond c)` pairs to the right; one along y in column c `groups(rows up to r) *
-//! npus(column c, rows beyond r)`; and the other ways alike. A tensor crosses `x - 1 + y - 1` links at most. Uneven counts: the first
-//! stations, row by row, hold one more. Source: Won et al., ISPASS 2023, section IV-D, Fig. 5 (the shape; loads by counting).
+//! Every NPU takes `W / M` from each of M groups, along x first and then along y. A link along x in
+//! row r between columns c and c+1 carries `groups(row r, up to c) * npus(columns beyond c)` pairs
+//! to the right; one along y in column c `groups(rows up to r) * npus(column c, rows beyond r)`;
+//! and the other ways alike. A tensor crosses `x - 1 + y - 1` links at most. Uneven counts: the
+//! first stations, row by row, hold one more. Source: Won et al., ISPASS 2023, section IV-D, Fig. 5
+//! (the shape; loads by counting).
 
 use super::ring::pool;
 use super::stations::deal;
@@ -37,7 +40,11 @@ impl Mesh {
         let [x, y] = self.stations;
         if x == 0 || y == 0 || u64::from(x) * u64::from(y) > MOST {
             let message = format!("a mesh of {x} x {y} stations");
-            return Err(Fault::new("stations", message, format!("[x, y], each from 1, together up to {MOST}")));
+            return Err(Fault::new(
+                "stations",
+                message,
+                format!("[x, y], each from 1, together up to {MOST}"),
+            ));
         }
         let load = Load::new(self.busiest(npus), self.groups.count.into());
         let wires = [self.memory_side, self.between, self.npu_side];
@@ -49,7 +56,13 @@ impl Mesh {
         let (x, y) = (self.stations[0] as usize, self.stations[1] as usize);
         let (npus, groups) = (deal(npus, (x * y) as u32), deal(self.groups.count, (x * y) as u32));
         let sums = |of: &[u64], along: bool| -> Vec<u64> {
-            let line = |i| if along { of[i * x..(i + 1) * x].iter().sum() } else { of.iter().skip(i).step_by(x).sum() };
+            let line = |i| {
+                if along {
+                    of[i * x..(i + 1) * x].iter().sum()
+                } else {
+                    of.iter().skip(i).step_by(x).sum()
+                }
+            };
             (0..if along { y } else { x }).map(line).collect()
         };
         let columns = sums(&npus, false);
@@ -82,7 +95,14 @@ mod tests {
     fn mesh(x: u32, y: u32, groups: u32) -> Mesh {
         let wire = Wire { latency: Span::from_ns(10), bandwidth: Bandwidth(100_000_000_000) };
         let groups = Groups { count: groups, capacity: None };
-        Mesh { stations: [x, y], groups, memory_side: wire, between: wire, npu_side: wire, chunk: Bytes(1_000) }
+        Mesh {
+            stations: [x, y],
+            groups,
+            memory_side: wire,
+            between: wire,
+            npu_side: wire,
+            chunk: Bytes(1_000),
+        }
     }
 
     /// Walks every pair over its links and counts.

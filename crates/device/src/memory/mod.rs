@@ -1,8 +1,10 @@
-//! Memory: that of an NPU, and what stands behind one contract outside it: links, CXL, CPU and NVMe, pools behind switches, rings, meshes.
+//! Memory: that of an NPU, and what stands behind one contract outside it: links, CXL, CPU and
+//! NVMe, pools behind switches, rings, meshes.
 //!
-//! Here: the contract. A [`RemoteMemory`], brought to so many NPUs, is [`Access`]: what an access of so many bytes takes, and who takes
-//! turns. One model a file; those in which a tensor crosses several links make a [`Pipeline`] of the loads on their busiest links.
-//! Not here: when an access starts and what it delays (`sim`), the network between NPUs (`net-*`).
+//! Here: the contract. A [`RemoteMemory`], brought to so many NPUs, is [`Access`]: what an access
+//! of so many bytes takes, and who takes turns. One model a file; those in which a tensor crosses
+//! several links make a [`Pipeline`] of the loads on their busiest links. Not here: when an access
+//! starts and what it delays (`sim`), the network between NPUs (`net-*`).
 
 mod cxl;
 mod link;
@@ -78,7 +80,8 @@ pub enum RemoteMemory {
     Mesh(Mesh),
 }
 
-/// Why a memory can't be brought to so many NPUs: the key it is about, what is wrong, and what is allowed.
+/// Why a memory can't be brought to so many NPUs: the key it is about, what is wrong, and what is
+/// allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `groups`, `levels`, ...
@@ -90,7 +93,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(key: &'static str, message: impl Into<String>, allowed: impl Into<String>) -> Fault {
+    pub(crate) fn new(
+        key: &'static str,
+        message: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Fault {
         Fault { key, message: message.into(), allowed: allowed.into() }
     }
 }
@@ -102,7 +109,8 @@ pub struct Access {
     pub sharing: Sharing,
     /// A load or store of an NPU's own tensor.
     pub own: Pipeline,
-    /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where there are any.
+    /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where
+    /// there are any.
     pub in_switch: Option<Pipeline>,
     /// Bytes all NPUs together can keep there, if known.
     pub capacity: Option<u128>,
@@ -112,7 +120,8 @@ impl RemoteMemory {
     /// What accesses take on a machine of `npus` NPUs.
     ///
     /// # Errors
-    /// A [`Fault`] with the numbers: no groups, no such level, fewer stations than one, a capacity without end.
+    /// A [`Fault`] with the numbers: no groups, no such level, fewer stations than one, a capacity
+    /// without end.
     pub fn access(&self, npus: u32) -> Result<Access, Fault> {
         match self {
             RemoteMemory::Link(link) => Ok(link.access()),

@@ -1,7 +1,8 @@
 //! Each NPU its own CPU memory, and behind that its own NVMe (ZeRO-Infinity).
 //!
-//! Model: a pipeline of the tiers; with NVMe, tensors lie there and pass the CPU's memory on their way. Nothing is shared, so every
-//! link carries what its NPU accesses. Sources: Rajbhandari et al., ZeRO-Infinity, SC 2021; Won et al., ISPASS 2023, Fig. 10.
+//! Model: a pipeline of the tiers; with NVMe, tensors lie there and pass the CPU's memory on their
+//! way. Nothing is shared, so every link carries what its NPU accesses. Sources: Rajbhandari et
+//! al., ZeRO-Infinity, SC 2021; Won et al., ISPASS 2023, Fig. 10.
 
 use super::{Access, Pipeline, Sharing, Stage, Wire};
 use units::Bytes;
@@ -35,7 +36,12 @@ impl Offload {
         let stages = nvme.chain([stage("CPU memory to NPU", &self.cpu)]).collect();
         let home = self.nvme.as_ref().unwrap_or(&self.cpu);
         let capacity = home.capacity.map(|each| u128::from(each.0) * u128::from(npus));
-        Access { sharing: Sharing::PerNpu, own: Pipeline { stages, chunk: self.chunk }, in_switch: None, capacity }
+        Access {
+            sharing: Sharing::PerNpu,
+            own: Pipeline { stages, chunk: self.chunk },
+            in_switch: None,
+            capacity,
+        }
     }
 }
 
@@ -45,7 +51,10 @@ mod tests {
     use units::{Bandwidth, Span};
 
     fn tier(gb: u64) -> Tier {
-        Tier { wire: Wire { latency: Span::ZERO, bandwidth: Bandwidth(gb * 1_000_000_000) }, capacity: Some(Bytes(50)) }
+        Tier {
+            wire: Wire { latency: Span::ZERO, bandwidth: Bandwidth(gb * 1_000_000_000) },
+            capacity: Some(Bytes(50)),
+        }
     }
 
     /// 4 chunks of 1 kB: 40 ns each from NVMe, the last one 10 ns more from the CPU's memory.

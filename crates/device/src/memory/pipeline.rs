@@ -1,13 +1,17 @@
-//! A tensor on its way over several links, cut into chunks: the loads on the busiest links, moved in step.
+//! A tensor on its way over several links, cut into chunks: the loads on the busiest links, moved
+//! in step.
 //!
-//! Every NPU accesses a tensor of W bytes at once. A [`Stage`] stands for links of one kind, the busiest of which carries
-//! `load * W`. The first link moves `chunk` bytes at a time, `S = ceil(load_1 W / chunk)` times; meanwhile link h moves its
-//! `load_h / load_1` of that. In a step each link moves the chunk that the link before it moved in the step before; a step ends when
-//! its slowest link has:
+//! Every NPU accesses a tensor of W bytes at once. A [`Stage`] stands for links of one kind, the
+//! busiest of which carries `load * W`. The first link moves `chunk` bytes at a time, `S =
+//! ceil(load_1 W / chunk)` times; meanwhile link h moves its `load_h / load_1` of that. In a step
+//! each link moves the chunk that the link before it moved in the step before; a step ends when its
+//! slowest link has:
 //!
-//! `time = sum of latencies + sum over steps i of max over h of t_h(chunk i - h)`, `t_h(c) = c load_h / (load_1 bandwidth_h)`
+//! `time = sum of latencies + sum over steps i of max over h of t_h(chunk i - h)`, `t_h(c) = c
+//! load_h / (load_1 bandwidth_h)`
 //!
-//! The last chunk is what is left. Source: Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D, Figs. 6 to 8.
+//! The last chunk is what is left. Source: Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D,
+//! Figs. 6 to 8.
 
 use units::{Bandwidth, Bytes, Span};
 
@@ -86,7 +90,11 @@ impl Stage {
         let Load { over, under } = self.load.per(first);
         let exact = u128::from(chunk).checked_mul(PS_PER_S).and_then(|ps| ps.checked_mul(over));
         let bandwidth = u128::from(self.bandwidth.0).saturating_mul(under);
-        Span(exact.and_then(|exact| u64::try_from(exact.div_ceil(bandwidth)).ok()).unwrap_or(u64::MAX))
+        Span(
+            exact
+                .and_then(|exact| u64::try_from(exact.div_ceil(bandwidth)).ok())
+                .unwrap_or(u64::MAX),
+        )
     }
 }
 
@@ -117,7 +125,8 @@ impl Pipeline {
     /// What each hop takes to move its part of `chunk` bytes of the first link.
     pub fn times(&self, chunk: u64) -> Vec<Span> {
         let first = self.stages[0].load;
-        let hops = |stage: &Stage| std::iter::repeat_n(stage.time(chunk, first), stage.hops as usize);
+        let hops =
+            |stage: &Stage| std::iter::repeat_n(stage.time(chunk, first), stage.hops as usize);
         self.stages.iter().flat_map(hops).collect()
     }
 }
@@ -150,7 +159,13 @@ mod tests {
 
     fn stage(over: u128, under: u128, gb: u64) -> Stage {
         let bandwidth = Bandwidth(gb * 1_000_000_000);
-        Stage { name: "", load: Load::new(over, under), bandwidth, latency: Span::from_ns(7), hops: 1 }
+        Stage {
+            name: "",
+            load: Load::new(over, under),
+            bandwidth,
+            latency: Span::from_ns(7),
+            hops: 1,
+        }
     }
 
     #[test]
@@ -166,7 +181,8 @@ mod tests {
     /// Two chunks over two links: t1, max(t1, t2), t2.
     #[test]
     fn a_step_ends_with_its_slowest_link() {
-        let pipeline = Pipeline { stages: vec![stage(1, 1, 100), stage(1, 1, 50)], chunk: Some(Bytes(1_000)) };
+        let pipeline =
+            Pipeline { stages: vec![stage(1, 1, 100), stage(1, 1, 50)], chunk: Some(Bytes(1_000)) };
         assert_eq!(pipeline.span(Bytes(2_000)), Span::from_ns(14 + 10 + 20 + 20));
     }
 

@@ -1,8 +1,10 @@
-//! A pool on a ring of stations; each holds some NPUs and some memory groups, and passes on what is not for it.
+//! A pool on a ring of stations; each holds some NPUs and some memory groups, and passes on what is
+//! not for it.
 //!
-//! Every NPU takes `W / M` from each of M groups, the shorter way round, half each way where both are as long. The busiest of the
-//! links (each direction by itself) carries `load * W`, found by adding up all pairs of stations; a tensor crosses as many links as its
-//! farthest pair is apart. Groups carry `G W / M`, an NPU's own link W. Uneven counts: the first stations hold one more.
+//! Every NPU takes `W / M` from each of M groups, the shorter way round, half each way where both
+//! are as long. The busiest of the links (each direction by itself) carries `load * W`, found by
+//! adding up all pairs of stations; a tensor crosses as many links as its farthest pair is apart.
+//! Groups carry `G W / M`, an NPU's own link W. Uneven counts: the first stations hold one more.
 //! Source: Won et al., ISPASS 2023, section IV-D, Fig. 5 (the shape; loads by counting).
 
 use super::stations::deal;
@@ -42,10 +44,18 @@ impl Ring {
         }
         let (halves, hops) = self.busiest(npus);
         let load = Load::new(halves, 2 * u128::from(self.groups.count));
-        Ok(pool(npus, &self.groups, [self.memory_side, self.between, self.npu_side], self.chunk, load, hops))
+        Ok(pool(
+            npus,
+            &self.groups,
+            [self.memory_side, self.between, self.npu_side],
+            self.chunk,
+            load,
+            hops,
+        ))
     }
 
-    /// Twice the (NPU, group) pairs on the busiest link, and the most links between a group and an NPU.
+    /// Twice the (NPU, group) pairs on the busiest link, and the most links between a group and an
+    /// NPU.
     fn busiest(&self, npus: u32) -> (u128, u32) {
         let n = self.stations as usize;
         let (npus, groups) = (deal(npus, self.stations), deal(self.groups.count, self.stations));
@@ -93,11 +103,24 @@ fn most(change: &[i128], n: usize) -> u128 {
 }
 
 /// The way from groups over links between stations to NPUs, which a ring and a mesh share.
-pub(super) fn pool(npus: u32, groups: &Groups, wires: [Wire; 3], chunk: Bytes, load: Load, hops: u32) -> Access {
+pub(super) fn pool(
+    npus: u32,
+    groups: &Groups,
+    wires: [Wire; 3],
+    chunk: Bytes,
+    load: Load,
+    hops: u32,
+) -> Access {
     let [memory, between, npu] = wires;
-    let stage =
-        |name, load, wire: Wire, hops| Stage { name, load, bandwidth: wire.bandwidth, latency: wire.latency, hops };
-    let mut stages = vec![stage("memory to station", Load::new(npus.into(), groups.count.into()), memory, 1)];
+    let stage = |name, load, wire: Wire, hops| Stage {
+        name,
+        load,
+        bandwidth: wire.bandwidth,
+        latency: wire.latency,
+        hops,
+    };
+    let mut stages =
+        vec![stage("memory to station", Load::new(npus.into(), groups.count.into()), memory, 1)];
     if hops > 0 {
         stages.push(stage("station to station", load, between, hops));
     }
@@ -115,10 +138,18 @@ mod tests {
     fn ring(stations: u32, groups: u32) -> Ring {
         let wire = Wire { latency: Span::from_ns(10), bandwidth: Bandwidth(100_000_000_000) };
         let groups = Groups { count: groups, capacity: None };
-        Ring { stations, groups, memory_side: wire, between: wire, npu_side: wire, chunk: Bytes(1_000) }
+        Ring {
+            stations,
+            groups,
+            memory_side: wire,
+            between: wire,
+            npu_side: wire,
+            chunk: Bytes(1_000),
+        }
     }
 
-    /// Even rings, an NPU and a group a station: a link carries the mean distance over two ways, n/8 of the n pairs' sum: n^2/8 of n W.
+    /// Even rings, an NPU and a group a station: a link carries the mean distance over two ways,
+    /// n/8 of the n pairs' sum: n^2/8 of n W.
     #[test]
     fn an_even_ring_carries_an_eighth_of_its_size() {
         for n in [2u32, 4, 8, 64] {
@@ -127,7 +158,8 @@ mod tests {
         }
     }
 
-    /// One group at station 0 of 4, an NPU a station: station 1 one hop right; station 2 half each way; station 3 left.
+    /// One group at station 0 of 4, an NPU a station: station 1 one hop right; station 2 half each
+    /// way; station 3 left.
     #[test]
     fn one_group_sends_both_ways() {
         assert_eq!(ring(4, 1).busiest(4), (3, 2));
@@ -143,7 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// What all links carry is what all pairs are apart, so the busiest carries at least the mean.
+        /// What all links carry is what all pairs are apart, so the busiest carries at least the
+        /// mean.
         #[test]
         fn no_less_than_the_mean(n in 2u32..20, groups in 1u32..25, npus in 1u32..25) {
             let (halves, _) = ring(n, groups).busiest(npus);

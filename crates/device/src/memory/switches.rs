@@ -1,7 +1,9 @@
-//! A pool behind levels of switches; two levels are the hierarchical pool of in-node and out-node switches.
+//! A pool behind levels of switches; two levels are the hierarchical pool of in-node and out-node
+//! switches.
 //!
-//! G NPUs are dealt evenly to the n_1 switches of level 1; every switch of a level is linked to every one of the next; every one of M
-//! memory groups to every switch of the level the memory is on. Tensors are striped over all groups and paths. For W bytes an NPU:
+//! G NPUs are dealt evenly to the n_1 switches of level 1; every switch of a level is linked to
+//! every one of the next; every one of M memory groups to every switch of the level the memory is
+//! on. Tensors are striped over all groups and paths. For W bytes an NPU:
 //!
 //! | link | own tensor | in-switch |
 //! | --- | --- | --- |
@@ -10,8 +12,9 @@
 //! | switch of level 2 to one of level 1 | `ceil(G / n_1) W / n_2` | `G W / n_2` |
 //! | switch of level 1 to an NPU | `W` | `G W` |
 //!
-//! In-switch, shards of W are gathered as they are loaded (reduced and scattered as they are stored), so an NPU gets G W bytes. Where G
-//! does not divide by n_1, the fullest switch counts. Source: Won et al., ISPASS 2023, section IV-D, Figs. 6 and 8.
+//! In-switch, shards of W are gathered as they are loaded (reduced and scattered as they are
+//! stored), so an NPU gets G W bytes. Where G does not divide by n_1, the fullest switch counts.
+//! Source: Won et al., ISPASS 2023, section IV-D, Figs. 6 and 8.
 
 use super::{Access, Fault, Groups, Load, Pipeline, Sharing, Stage, Wire};
 use units::Bytes;
@@ -53,7 +56,8 @@ impl Switches {
         self.groups.check()?;
         let levels = self.levels.len() as u32;
         if !(1..=levels).contains(&self.memory_level) {
-            let message = format!("there is no switch level {}: the pool has {levels}", self.memory_level);
+            let message =
+                format!("there is no switch level {}: the pool has {levels}", self.memory_level);
             return Err(Fault::new("memory_level", message, format!("1 to {levels}")));
         }
         if self.chunk.0 == 0 {
@@ -76,8 +80,13 @@ impl Switches {
         let used = &self.levels[..self.memory_level as usize];
         let g = u128::from(npus);
         let n = |level: usize| u128::from(used[level].switches);
-        let stage =
-            |name, load, wire: Wire| Stage { name, load, bandwidth: wire.bandwidth, latency: wire.latency, hops: 1 };
+        let stage = |name, load, wire: Wire| Stage {
+            name,
+            load,
+            bandwidth: wire.bandwidth,
+            latency: wire.latency,
+            hops: 1,
+        };
         let groups = u128::from(self.groups.count) * n(used.len() - 1);
         let mut stages = vec![stage("memory to switch", Load::new(g, groups), self.memory_side)];
         for level in (1..used.len()).rev() {
@@ -105,10 +114,14 @@ mod tests {
         Wire { latency: Span::ZERO, bandwidth: Bandwidth(gb * GB) }
     }
 
-    /// The worked example of section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups.
+    /// The worked example of section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote
+    /// memory groups.
     fn example() -> Switches {
         Switches {
-            levels: vec![Level { switches: 16, down: wire(256) }, Level { switches: 4, down: wire(50) }],
+            levels: vec![
+                Level { switches: 16, down: wire(256) },
+                Level { switches: 4, down: wire(50) },
+            ],
             memory_level: 2,
             groups: Groups { count: 8, capacity: None },
             memory_side: wire(100),
@@ -120,7 +133,8 @@ mod tests {
         pipeline.stages.iter().map(|stage| stage.load.of(Bytes(w)).0).collect()
     }
 
-    /// "Each link has to transfer 8W", "4W", and W to each GPU; each of the 8 groups has 4 links, so 32W.
+    /// "Each link has to transfer 8W", "4W", and W to each GPU; each of the 8 groups has 4 links,
+    /// so 32W.
     #[test]
     fn links_of_the_worked_example_carry_what_the_paper_says() {
         let w = 1_000_003;
@@ -132,16 +146,21 @@ mod tests {
         assert_eq!(loads(&in_switch, w), [8 * w, 64 * w, 256 * w]);
     }
 
-    /// The paper's five equations for the number of stages and the three times, with their own symbols.
+    /// The paper's five equations for the number of stages and the three times, with their own
+    /// symbols.
     #[test]
     fn stage_counts_and_times_are_the_papers() {
-        let (w, gpus, nodes, groups, switches, chunk) = (64_000_000u64, 256u64, 16u64, 8u64, 4u64, 1_000_000u64);
+        let (w, gpus, nodes, groups, switches, chunk) =
+            (64_000_000u64, 256u64, 16u64, 8u64, 4u64, 1_000_000u64);
         let access = example().access(256).unwrap();
         let count = w * gpus / groups / switches / chunk;
         let ns = |bytes: u64, gb: u64| Span::from_ns(bytes / gb);
         assert_eq!(access.own.chunks(Bytes(w)), count);
-        let own =
-            [ns(chunk, 100), ns(groups * chunk / nodes, 50), Span(groups * switches * chunk * 1_000 / gpus / 256 + 1)];
+        let own = [
+            ns(chunk, 100),
+            ns(groups * chunk / nodes, 50),
+            Span(groups * switches * chunk * 1_000 / gpus / 256 + 1),
+        ];
         assert_eq!(access.own.times(chunk), own);
         let in_switch = access.in_switch.unwrap();
         assert_eq!(in_switch.chunks(Bytes(w)), count);
@@ -149,10 +168,12 @@ mod tests {
             in_switch.times(chunk),
             [ns(chunk, 100), ns(groups * chunk, 50), ns(groups * switches * chunk, 256)]
         );
-        // The sum of the critical path: t1, max(t1, t2), then whole steps, max(t2, t3), t3; t1 = t2 = 10 us here.
+        // The sum of the critical path: t1, max(t1, t2), then whole steps, max(t2, t3), t3; t1 = t2
+        // = 10 us here.
         let t3 = own[2];
         assert_eq!(access.own.span(Bytes(w)), Span::from_ns(10_000) * (count + 1) + t3);
-        // In-switch the last link is the slowest: 10 us, 160 us, then 125 us... max is 160 us all along.
+        // In-switch the last link is the slowest: 10 us, 160 us, then 125 us... max is 160 us all
+        // along.
         assert_eq!(in_switch.span(Bytes(w)), Span::from_ns(10_000 + 160_000 * count + 125_000));
     }
 

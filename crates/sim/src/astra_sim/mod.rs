@@ -1,19 +1,24 @@
-//! The peer's semantics (ASTRA-sim 518bd513, analytical front ends), as data and small strategies behind the same executor.
+//! The peer's semantics (ASTRA-sim 518bd513, analytical front ends), as data and small strategies
+//! behind the same executor.
 //!
-//! Here: how it splits a collective (chunks, phases, queues), its algorithms (`plans.rs`), and its arithmetic. What it does and
-//! where it differs from us is told in `docs/astra-sim.md` and `COMPARE.md`. Not here: its input files (`config/astra_sim.rs`).
+//! Here: how it splits a collective (chunks, phases, queues), its algorithms (`plans.rs`), and its
+//! arithmetic. What it does and where it differs from us is told in `docs/astra-sim.md` and
+//! `COMPARE.md`. Not here: its input files (`config/astra_sim.rs`).
 
 mod plans;
 
 use crate::executor::Lowering;
-use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
+use crate::lowering::{
+    Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular,
+};
 use crate::platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
 use crate::shape::Shape;
 use collective::Plan;
 use graph::{CollectiveKind, Node, Problem};
 use units::Span;
 
-/// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local dimension.
+/// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local
+/// dimension.
 const LOCAL_ENDPOINT_DELAY: u64 = 10;
 
 /// Lowers as the peer does.
@@ -26,7 +31,11 @@ pub struct AstraSimLowering<'a> {
 
 impl<'a> AstraSimLowering<'a> {
     /// For a platform read from the peer's files.
-    pub fn new(platform: &'a Platform, parameters: &'a AstraSimParameters, sizes: Vec<u32>) -> AstraSimLowering<'a> {
+    pub fn new(
+        platform: &'a Platform,
+        parameters: &'a AstraSimParameters,
+        sizes: Vec<u32>,
+    ) -> AstraSimLowering<'a> {
         AstraSimLowering { platform, parameters, sizes }
     }
 
@@ -42,9 +51,13 @@ impl<'a> AstraSimLowering<'a> {
             let text = format!(
                 "an all-gather of {bytes} bytes cannot be split into {splits} chunks (ASTRA-sim loops for ever here)"
             );
-            return Err(Problem::new("", "", text).help("a size of at least preferred-dataset-splits bytes"));
+            return Err(Problem::new("", "", text)
+                .help("a size of at least preferred-dataset-splits bytes"));
         }
-        Ok((chunk, u32::try_from(bytes.div_ceil(chunk)).map_err(|_| too_many_chunks(bytes, chunk))?))
+        Ok((
+            chunk,
+            u32::try_from(bytes.div_ceil(chunk)).map_err(|_| too_many_chunks(bytes, chunk))?,
+        ))
     }
 
     fn choice(&self, kind: CollectiveKind) -> Result<&Choice, Problem> {
@@ -56,7 +69,8 @@ impl<'a> AstraSimLowering<'a> {
         })
     }
 
-    /// The reduction charge of `bytes`: three passes over local memory, each cut to whole nanoseconds.
+    /// The reduction charge of `bytes`: three passes over local memory, each cut to whole
+    /// nanoseconds.
     fn reduction(&self, bytes: u64) -> Span {
         let bandwidth = self.parameters.local_memory_bandwidth;
         if bandwidth == 0.0 {
@@ -86,7 +100,8 @@ impl<'a> AstraSimLowering<'a> {
             }
         };
         let unsupported = |name: &str, allowed: &str| {
-            Problem::new("", "", format!("{name} does not do {}", kind.name())).help(allowed.to_string())
+            Problem::new("", "", format!("{name} does not do {}", kind.name()))
+                .help(allowed.to_string())
         };
         let steps = match (algorithm, kind) {
             (Algorithm::Ring, CollectiveKind::AllToAll) => u64::from(n) * u64::from(n - 1) / 2,
@@ -94,8 +109,11 @@ impl<'a> AstraSimLowering<'a> {
         };
         if steps > collective::MAX_STEPS {
             let (name, most) = (kind.name(), collective::MAX_STEPS);
-            let text = format!("{algorithm} {name} on {n} NPUs takes {steps} steps, more than {most}");
-            return Err(Problem::new("", "", text).help("fewer NPUs a dimension, or another algorithm"));
+            let text =
+                format!("{algorithm} {name} on {n} NPUs takes {steps} steps, more than {most}");
+            return Err(
+                Problem::new("", "", text).help("fewer NPUs a dimension, or another algorithm")
+            );
         }
         let plan = match algorithm {
             Algorithm::Ring => plans::ring(kind, n, bytes),
@@ -110,7 +128,9 @@ impl<'a> AstraSimLowering<'a> {
             Algorithm::DoubleBinaryTree if kind != CollectiveKind::AllReduce => {
                 return Err(unsupported("doubleBinaryTree", "all-reduce only"));
             }
-            Algorithm::InNetwork => return Err(unsupported("in-network reduction", "native platform files")),
+            Algorithm::InNetwork => {
+                return Err(unsupported("in-network reduction", "native platform files"));
+            }
             Algorithm::DoubleBinaryTree => {
                 power("doubleBinaryTree")?;
                 let tree = |t| self.directed(plans::double_binary_tree(n, bytes, t));
@@ -121,7 +141,12 @@ impl<'a> AstraSimLowering<'a> {
     }
 
     /// Phases over the dimensions: (dimension, kind, lane, input bytes).
-    fn phases(&self, request: &Request, chunk: u64, dims: &[u32]) -> Vec<(u32, CollectiveKind, Lane, u64)> {
+    fn phases(
+        &self,
+        request: &Request,
+        chunk: u64,
+        dims: &[u32],
+    ) -> Vec<(u32, CollectiveKind, Lane, u64)> {
         let size = |d: u32| u64::from(self.sizes[d as usize]);
         let enhanced = self.platform.collectives.hierarchy == Hierarchy::Enhanced;
         let Some((&last, inner)) = dims.split_last() else { return Vec::new() };
@@ -155,8 +180,14 @@ impl<'a> AstraSimLowering<'a> {
         phases
     }
 
-    fn over_dimensions(&self, request: &Request, chunk: u64, choice: &Choice) -> Result<Vec<PhaseSpec>, Problem> {
-        let takes_part = |d: u32| self.sizes[d as usize] > 1 && (d >= 32 || request.dims >> d & 1 == 1);
+    fn over_dimensions(
+        &self,
+        request: &Request,
+        chunk: u64,
+        choice: &Choice,
+    ) -> Result<Vec<PhaseSpec>, Problem> {
+        let takes_part =
+            |d: u32| self.sizes[d as usize] > 1 && (d >= 32 || request.dims >> d & 1 == 1);
         let dims: Vec<u32> = (0..choice.per_dim.len() as u32).filter(|&d| takes_part(d)).collect();
         let stride = |d: u32| self.sizes[..d as usize].iter().product();
         let spec = |(dim, kind, lane, bytes): (u32, CollectiveKind, Lane, u64)| {
@@ -190,8 +221,10 @@ impl<'a> AstraSimLowering<'a> {
         group: Option<u32>,
     ) -> Result<PhaseSpec, Problem> {
         let size = group.unwrap_or(self.platform.fabric.npus());
-        let delay = if group.is_some() { LOCAL_ENDPOINT_DELAY } else { self.parameters.endpoint_delay };
-        let geometry = if group.is_some() { Geometry::Group } else { Geometry::Line { stride: 1, size } };
+        let delay =
+            if group.is_some() { LOCAL_ENDPOINT_DELAY } else { self.parameters.endpoint_delay };
+        let geometry =
+            if group.is_some() { Geometry::Group } else { Geometry::Line { stride: 1, size } };
         let plans = self.plans(algorithm, kind, size, chunk, group.is_some())?;
         Ok(PhaseSpec {
             dim: 0,
@@ -242,14 +275,20 @@ impl Lowering for AstraSimLowering<'_> {
 }
 
 fn too_many_chunks(bytes: u64, chunk: u64) -> Problem {
-    Problem::new("", "", format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"))
+    Problem::new(
+        "",
+        "",
+        format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"),
+    )
 }
 
 /// Duration of every node that takes a set time: computes, broadcasts, and with `replay-only` all.
 pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool) -> Span {
     let recorded = if node.duration == Span::ZERO { Span::from_ns(1) } else { node.duration };
     match node.op.work() {
-        Some((operations, bytes)) if parameters.roofline && !replay_only => roofline(operations, bytes.0, parameters),
+        Some((operations, bytes)) if parameters.roofline && !replay_only => {
+            roofline(operations, bytes.0, parameters)
+        }
         _ => recorded,
     }
 }

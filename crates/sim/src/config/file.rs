@@ -24,7 +24,11 @@ pub(crate) fn text(what: &str, load: &Load<'_>, findings: &mut Findings) -> Opti
         Ok(text) => Some(text),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            findings.add(format!("byte {at}"), format!("the {what} is not UTF-8 text"), "UTF-8 text");
+            findings.add(
+                format!("byte {at}"),
+                format!("the {what} is not UTF-8 text"),
+                "UTF-8 text",
+            );
             None
         }
     }
@@ -38,5 +42,6 @@ fn unreadable(file: &str, what: &str, error: &std::io::Error) -> Problem {
         IsADirectory => "it is a directory".to_string(),
         _ => error.to_string(),
     };
-    Problem::new(file, "", format!("cannot read the {what}: {why}")).help(format!("the path of a readable {what}"))
+    Problem::new(file, "", format!("cannot read the {what}: {why}"))
+        .help(format!("the path of a readable {what}"))
 }

@@ -32,9 +32,11 @@ impl<'a> At<'a> {
     /// The entries when the value is a list, else the value itself: `x` stands for `[x]`.
     pub(crate) fn items(&self) -> Vec<At<'a>> {
         match &self.tree.value {
-            Value::List(items) => {
-                items.iter().enumerate().map(|(i, tree)| At { tree, path: format!("{}[{i}]", self.path) }).collect()
-            }
+            Value::List(items) => items
+                .iter()
+                .enumerate()
+                .map(|(i, tree)| At { tree, path: format!("{}[{i}]", self.path) })
+                .collect(),
             _ => vec![self.clone()],
         }
     }
@@ -46,7 +48,10 @@ impl<'a> At<'a> {
     /// The entry of a mapping, whatever else stands there.
     pub(crate) fn get(&self, key: &str) -> Option<At<'a>> {
         let Value::Map(entries) = &self.tree.value else { return None };
-        entries.iter().find(|(k, _)| k.name == key).map(|(_, tree)| At { tree, path: self.below(key) })
+        entries
+            .iter()
+            .find(|(k, _)| k.name == key)
+            .map(|(_, tree)| At { tree, path: self.below(key) })
     }
 
     /// All entries of a mapping, in file order.
@@ -74,11 +79,21 @@ impl Findings {
         Findings { file: file.to_string(), ..Findings::default() }
     }
 
-    pub(crate) fn add(&mut self, place: impl Into<String>, message: impl Into<String>, allowed: impl Into<String>) {
+    pub(crate) fn add(
+        &mut self,
+        place: impl Into<String>,
+        message: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.problems.push(Problem::new(&self.file, place, message).help(allowed));
     }
 
-    pub(crate) fn refuse(&mut self, at: &At<'_>, message: impl Into<String>, allowed: impl Into<String>) {
+    pub(crate) fn refuse(
+        &mut self,
+        at: &At<'_>,
+        message: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.add(at.place(), message, allowed);
     }
 
@@ -103,8 +118,11 @@ impl Findings {
         }
         for (key, value) in at.entries() {
             if !allowed.contains(&key.name.as_str()) {
-                let message =
-                    format!("unknown key \"{}\"{}", key.name, did_you_mean(&key.name, allowed.iter().copied()));
+                let message = format!(
+                    "unknown key \"{}\"{}",
+                    key.name,
+                    did_you_mean(&key.name, allowed.iter().copied())
+                );
                 self.add(place(key.origin, &value.path), message, allowed.join(", "));
             }
         }
@@ -180,7 +198,11 @@ impl Findings {
         match at.tree.value {
             Value::Bool(b) => Some(b),
             _ => {
-                self.refuse(at, format!("{} is neither true nor false", at.tree.show()), "true, false");
+                self.refuse(
+                    at,
+                    format!("{} is neither true nor false", at.tree.show()),
+                    "true, false",
+                );
                 None
             }
         }
@@ -211,12 +233,15 @@ pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a 
     let near = candidates.map(|c| (distance(&lower, &c.to_lowercase()), c)).min();
     let letters = word.chars().count();
     match near {
-        Some((d, candidate)) if d <= 1 + letters / 4 && d < letters => format!("; did you mean \"{candidate}\"?"),
+        Some((d, candidate)) if d <= 1 + letters / 4 && d < letters => {
+            format!("; did you mean \"{candidate}\"?")
+        }
         _ => String::new(),
     }
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours between two words (optimal string alignment).
+/// Insertions, deletions, substitutions and swaps of neighbours between two words (optimal string
+/// alignment).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
@@ -241,8 +266,13 @@ mod tests {
 
     #[test]
     fn distances_are_those_of_the_textbook() {
-        let cases =
-            [("", "", 0), ("kitten", "sitting", 3), ("latecny", "latency", 1), ("", "abc", 3), ("ring", "ring", 0)];
+        let cases = [
+            ("", "", 0),
+            ("kitten", "sitting", 3),
+            ("latecny", "latency", 1),
+            ("", "abc", 3),
+            ("ring", "ring", 0),
+        ];
         for (a, b, expected) in cases {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }

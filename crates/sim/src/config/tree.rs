@@ -1,6 +1,7 @@
 //! A YAML or JSON document as a tree in which every value knows where it stands.
 //!
-//! Readers walk this tree instead of deserialising structs, so that one pass finds every fault and each names its place.
+//! Readers walk this tree instead of deserialising structs, so that one pass finds every fault and
+//! each names its place.
 
 use super::findings::Findings;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -58,7 +59,9 @@ impl Tree {
     }
 
     pub(crate) fn map(entries: Vec<(&str, Tree)>) -> Tree {
-        let key = |(name, tree): (&str, Tree)| (Key { origin: Origin::Made, name: name.to_string() }, tree);
+        let key = |(name, tree): (&str, Tree)| {
+            (Key { origin: Origin::Made, name: name.to_string() }, tree)
+        };
         Tree::made(Value::Map(entries.into_iter().map(key).collect()))
     }
 
@@ -109,7 +112,8 @@ pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
     match serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options) {
         Ok(spanned) => Some(located(spanned)),
         Err(error) => {
-            let place = error.location().map(|l| format!("line {}, column {}", l.line(), l.column()));
+            let place =
+                error.location().map(|l| format!("line {}, column {}", l.line(), l.column()));
             findings.add(place.unwrap_or_default(), yaml_message(&error), "valid YAML");
             None
         }
@@ -121,7 +125,9 @@ fn yaml_message(error: &serde_saphyr::Error) -> String {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("the key \"{key}\" stands here twice")
         }
-        serde_saphyr::Error::MultipleDocuments { .. } => "a second YAML document starts here".into(),
+        serde_saphyr::Error::MultipleDocuments { .. } => {
+            "a second YAML document starts here".into()
+        }
         other => {
             let text = other.to_string();
             let text = text.split(" at line ").next().unwrap_or_default();

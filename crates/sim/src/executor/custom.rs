@@ -1,7 +1,8 @@
 //! Algorithms from files in motion: a small operation graph on each member, run as one chunk.
 //!
-//! Operations wait only for their dependencies. Sends and receives meet by tag as a workload's do, within their collective; a compute
-//! operation takes its recorded time (at least 1 ns, as the peer has it). No endpoint delay and no reduction is charged.
+//! Operations wait only for their dependencies. Sends and receives meet by tag as a workload's do,
+//! within their collective; a compute operation takes its recorded time (at least 1 ns, as the peer
+//! has it). No endpoint delay and no reduction is charged.
 
 use super::point_to_point::Owner;
 use super::{Callback, Executor};
@@ -26,19 +27,35 @@ pub(super) struct Run {
 }
 
 impl<B: Backend> Executor<'_, B> {
-    pub(super) fn start_custom(&mut self, stream: u32, rank: u32, slot: u32, position: u32, custom: Arc<Custom>) {
+    pub(super) fn start_custom(
+        &mut self,
+        stream: u32,
+        rank: u32,
+        slot: u32,
+        position: u32,
+        custom: Arc<Custom>,
+    ) {
         let group = self.slots[slot as usize].group;
         let ranks = self.sorted_ranks(group);
-        let position = ranks
-            .as_ref()
-            .map_or(position, |r| r.partition_point(|&m| m < self.folding.representatives[rank as usize]) as u32);
+        let position = ranks.as_ref().map_or(position, |r| {
+            r.partition_point(|&m| m < self.folding.representatives[rank as usize]) as u32
+        });
         let program = custom.positions[position as usize].clone();
         let nodes = program.nodes().len();
         let deps_left: Vec<u32> = (0..nodes).map(|n| program.deps(n).len() as u32).collect();
         let free: Vec<u32> = (0..nodes as u32).filter(|&n| deps_left[n as usize] == 0).collect();
         let scope = self.streams[stream as usize].instance + 1;
         let run = self.runs.len() as u32;
-        self.runs.push(Run { stream, rank, ranks, position, scope, program, deps_left, left: nodes as u32 });
+        self.runs.push(Run {
+            stream,
+            rank,
+            ranks,
+            position,
+            scope,
+            program,
+            deps_left,
+            left: nodes as u32,
+        });
         if nodes == 0 {
             return self.phase_done(stream);
         }
@@ -65,10 +82,13 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Local work without a recorded time: with the peer 1 ns, else its bytes over the local memory.
+    /// Local work without a recorded time: with the peer 1 ns, else its bytes over the local
+    /// memory.
     fn local_work(&self, op: &Op) -> Span {
         match (op, self.settings.local_memory) {
-            (Op::Compute { bytes: Some(bytes), .. }, Some(memory)) if self.settings.canonical => memory.span(*bytes),
+            (Op::Compute { bytes: Some(bytes), .. }, Some(memory)) if self.settings.canonical => {
+                memory.span(*bytes)
+            }
             _ if self.settings.canonical => Span::ZERO,
             _ => Span::from_ns(1),
         }
@@ -82,7 +102,8 @@ impl<B: Backend> Executor<'_, B> {
         ranks[other as usize] as i32 - ranks[run.position as usize] as i32
     }
 
-    /// The ranks of a group ascending (positions of an algorithm from a file follow them), `None` for the whole machine.
+    /// The ranks of a group ascending (positions of an algorithm from a file follow them), `None`
+    /// for the whole machine.
     fn sorted_ranks(&mut self, group: u32) -> Option<Rc<[u32]>> {
         let (members, world) = (&self.workload.groups[group as usize].members, self.settings.ranks);
         if members.len(world) == world {

@@ -1,19 +1,23 @@
 //! What a rank has in flight, and to which operation each moment of it is charged.
 //!
-//! A moment is charged to the first part of [`PARTS`] that has something in flight, and within it to the operation that ends first: the others
-//! are not what the rank waits for next. Which one that is shows when it ends. Until then each operation holds what has passed between its own
-//! start and that of the next one; the first to end takes that of all that started after it. Operations that end at one instant are charged
-//! in the order of their nodes, so that the order of events within an instant does not matter.
+//! A moment is charged to the first part of [`PARTS`] that has something in flight, and within it
+//! to the operation that ends first: the others are not what the rank waits for next. Which one
+//! that is shows when it ends. Until then each operation holds what has passed between its own
+//! start and that of the next one; the first to end takes that of all that started after it.
+//! Operations that end at one instant are charged in the order of their nodes, so that the order of
+//! events within an instant does not matter.
 
 use super::nodes::Kind;
 use units::Span;
 
-/// What a moment can be charged to, in this order: computing, communicating, memory outside, memory of the NPU, launches, host work.
+/// What a moment can be charged to, in this order: computing, communicating, memory outside, memory
+/// of the NPU, launches, host work.
 pub(crate) const PARTS: usize = 6;
 /// The part of an operation that waits for its host to launch it.
 pub(crate) const LAUNCH: usize = 4;
 
-/// The part that an operation is while it runs; a receive is one only while its message is under way.
+/// The part that an operation is while it runs; a receive is one only while its message is under
+/// way.
 pub(crate) fn part(kind: Kind) -> Option<usize> {
     match kind {
         Kind::Compute => Some(0),
@@ -28,7 +32,8 @@ pub(crate) fn part(kind: Kind) -> Option<usize> {
 /// See the module.
 #[derive(Clone, Default)]
 pub(super) struct InFlight {
-    /// By part: operations in the order of their starts, with what has passed since and before the next one's.
+    /// By part: operations in the order of their starts, with what has passed since and before the
+    /// next one's.
     parts: [Vec<(u32, Span)>; PARTS],
     /// Part and node of what ended at this instant and has yet to be charged.
     ended: Vec<(usize, u32)>,
@@ -53,7 +58,8 @@ impl InFlight {
         self.ended.sort_unstable();
         for (part, node) in self.ended.drain(..) {
             let flying = &mut self.parts[part];
-            let at = flying.iter().position(|&(other, _)| other == node).expect("what ends has begun");
+            let at =
+                flying.iter().position(|&(other, _)| other == node).expect("what ends has begun");
             to(node, flying[at..].iter_mut().map(|(_, passed)| std::mem::take(passed)).sum());
             flying.remove(at);
         }

@@ -1,11 +1,13 @@
-//! The closed form of a phase: when all positions of a line enter it together, every position looks the same and nothing contends,
-//! the phase takes the same time everywhere, and that time is known beforehand.
+//! The closed form of a phase: when all positions of a line enter it together, every position looks
+//! the same and nothing contends, the phase takes the same time everywhere, and that time is known
+//! beforehand.
 //!
-//! The time is that of one position that sends to itself: its script is followed with the span of each transfer, once a script.
-//! Used only where the result cannot differ from the event path: one script for all positions, paths that depend on the step
-//! alone, links that nobody else uses and none of one's own messages waits for, an endpoint delay above zero (so that by the
-//! first send all have entered or not), and no other chunk under way on the rank. The native profile lets chunks overlap, so
-//! this is for the peer's.
+//! The time is that of one position that sends to itself: its script is followed with the span of
+//! each transfer, once a script. Used only where the result cannot differ from the event path: one
+//! script for all positions, paths that depend on the step alone, links that nobody else uses and
+//! none of one's own messages waits for, an endpoint delay above zero (so that by the first send
+//! all have entered or not), and no other chunk under way on the rank. The native profile lets
+//! chunks overlap, so this is for the peer's.
 
 use super::phases::FlatScript;
 use super::{Callback, Executor};
@@ -42,10 +44,14 @@ pub(super) struct Lockstep {
 }
 
 impl<B: Backend> Executor<'_, B> {
-    /// True when a phase may take the closed form at all; `single`: its collective has no other phase.
+    /// True when a phase may take the closed form at all; `single`: its collective has no other
+    /// phase.
     pub(super) fn may_lockstep(&self, phase: &PhaseSpec, single: bool) -> bool {
         let settings = self.settings;
-        let alone = settings.comm_streams == 1 && settings.per_queue == 1 && settings.queues_per_dim == 1 && single;
+        let alone = settings.comm_streams == 1
+            && settings.per_queue == 1
+            && settings.queues_per_dim == 1
+            && single;
         settings.closed_form
             && !settings.rendezvous
             // Whoever is first at one instant is served first there: the order of scheduling shows.
@@ -58,7 +64,8 @@ impl<B: Backend> Executor<'_, B> {
             && phase.plans.iter().all(|d| d.forward.plan.is_uniform())
     }
 
-    /// Notes that a chunk has entered a phase. `line` names the line: the stream of its first position.
+    /// Notes that a chunk has entered a phase. `line` names the line: the stream of its first
+    /// position.
     pub(super) fn note_entry(&mut self, stream: u32, line: u32, script: &FlatScript) {
         let (now, state) = (self.now, self.streams[stream as usize]);
         let src = self.folding.representatives[state.rank as usize];
@@ -103,13 +110,18 @@ impl<B: Backend> Executor<'_, B> {
             let dst = self.rank_at(&state, &script, to.position(state.position, script.n));
             self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
         }
-        self.register(state.rank, self.now + (form.total - form.last), Callback::LastReceived(stream, form.last));
+        self.register(
+            state.rank,
+            self.now + (form.total - form.last),
+            Callback::LastReceived(stream, form.last),
+        );
         true
     }
 
     fn form(&mut self, stream: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
         let state = self.streams[stream as usize];
-        // Without contention all lines of a regular geometry are one; else they are looked at one by one.
+        // Without contention all lines of a regular geometry are one; else they are looked at one
+        // by one.
         let place = match script.stride {
             _ if self.regular_everywhere(script) => u32::MAX,
             0 => self.streams[line as usize].slot,
@@ -118,7 +130,11 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(form) = self.forms.get(&(state.script, place)) {
             return form.clone();
         }
-        let form = if self.alike(stream, script) { self.follow(&state, script).map(Rc::new) } else { None };
+        let form = if self.alike(stream, script) {
+            self.follow(&state, script).map(Rc::new)
+        } else {
+            None
+        };
         self.forms.insert((state.script, place), form.clone());
         form
     }
@@ -134,8 +150,11 @@ impl<B: Backend> Executor<'_, B> {
         }
         let state = self.streams[stream as usize];
         let steps = &self.steps[script.first as usize..script.last as usize];
-        let mut peers: Vec<(To, u64)> = steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))).collect();
-        peers.sort_unstable_by_key(|&(to, bytes)| (to.position(0, script.n.next_power_of_two()), bytes));
+        let mut peers: Vec<(To, u64)> =
+            steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))).collect();
+        peers.sort_unstable_by_key(|&(to, bytes)| {
+            (to.position(0, script.n.next_power_of_two()), bytes)
+        });
         peers.dedup();
         if peers.len() as u64 * u64::from(script.n) > PAIRS {
             return false;
@@ -164,9 +183,11 @@ impl<B: Backend> Executor<'_, B> {
         // When the link to each peer is free again.
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         loop {
-            // As in the event path, steps are looked at when something has become usable, not on reception.
-            while let Some(step) =
-                steps.get(fired).filter(|s| looks && s.after_usable <= usable && s.after_received <= received)
+            // As in the event path, steps are looked at when something has become usable, not on
+            // reception.
+            while let Some(step) = steps
+                .get(fired)
+                .filter(|s| looks && s.after_usable <= usable && s.after_received <= received)
             {
                 fired += 1;
                 let mut meet = |arrival: Option<Span>, posted: Option<Span>| {

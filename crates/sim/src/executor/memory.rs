@@ -1,7 +1,9 @@
-//! Accesses to memory, one at a time wherever it is shared, first come first served; and what the memory of each NPU holds.
+//! Accesses to memory, one at a time wherever it is shared, first come first served; and what the
+//! memory of each NPU holds.
 //!
-//! What doesn't fit is refused, or spills: what was allocated first moves to memory outside, and back when a node frees it. Such a node
-//! begins when its transfers are over. Not here: what an access takes (`crate::memory`).
+//! What doesn't fit is refused, or spills: what was allocated first moves to memory outside, and
+//! back when a node frees it. Such a node begins when its transfers are over. Not here: what an
+//! access takes (`crate::memory`).
 
 use super::nodes::Kind;
 use super::{Callback, Executor};
@@ -66,7 +68,10 @@ impl<B: Backend> Executor<'_, B> {
     fn refuse_more(&mut self, rank: u32, node: u32, limit: Bytes) {
         let held = Bytes(self.ranks[rank as usize].held);
         if held > limit {
-            let message = format!("holds {held} at {} ns, more than the {limit} of its NPU's memory", self.now.as_ns());
+            let message = format!(
+                "holds {held} at {} ns, more than the {limit} of its NPU's memory",
+                self.now.as_ns()
+            );
             let help = "a workload that fits, a larger npu.memory.capacity, or npu.memory.exceeded: warn or spill";
             self.fail(Problem::new("", self.place(rank, node), message).help(help));
         }
@@ -86,7 +91,10 @@ impl<B: Backend> Executor<'_, B> {
             let message = format!(
                 "needs {needs} at once beside {keeps} held all along, more than the {limit} of its NPU's memory"
             );
-            self.fail(Problem::new("", self.place(rank, node), message).help("a larger npu.memory.capacity"));
+            self.fail(
+                Problem::new("", self.place(rank, node), message)
+                    .help("a larger npu.memory.capacity"),
+            );
         }
         let pipeline = self.settings.spill.as_ref().filter(|_| out + back > 0)?;
         let moves = [out, back].into_iter().filter(|&bytes| bytes > 0);
@@ -94,7 +102,8 @@ impl<B: Backend> Executor<'_, B> {
         Some(self.outside(rank, span))
     }
 
-    /// A node is there and waits for its memory until `later`: its rank accesses memory outside meanwhile.
+    /// A node is there and waits for its memory until `later`: its rank accesses memory outside
+    /// meanwhile.
     pub(super) fn wait_for_memory(&mut self, rank: u32, node: u32, kind: Kind, later: Time) {
         self.recorder.turns(rank, node, kind, Kind::Remote, self.now);
         self.repace(rank);

@@ -1,12 +1,14 @@
 //! The executor: runs every rank's program over one backend.
 //!
-//! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a rank issues when), collectives
-//! (`streams.rs`: instances and chunks; `phases.rs`: queues and steps), sends and receives (`point_to_point.rs`), the pace of computations
-//! (`pace.rs`), memory (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split (`lowering.rs`), which ranks are
-//! alike (`symmetry.rs`).
+//! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a
+//! rank issues when), collectives (`streams.rs`: instances and chunks; `phases.rs`: queues and
+//! steps), sends and receives (`point_to_point.rs`), the pace of computations (`pace.rs`), memory
+//! (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split
+//! (`lowering.rs`), which ranks are alike (`symmetry.rs`).
 //!
-//! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What a rank has to do at one
-//! instant is done together, in the order it was registered, at the place of the first registration.
+//! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What
+//! a rank has to do at one instant is done together, in the order it was registered, at the place
+//! of the first registration.
 
 mod custom;
 mod flight;
@@ -51,7 +53,8 @@ pub trait Lowering {
     /// A [`Problem`] without file or place when an algorithm cannot run on a dimension.
     fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem>;
 
-    /// What a message of the workload takes alone, where a library sends it; the outermost dimension it crosses is `dim`.
+    /// What a message of the workload takes alone, where a library sends it; the outermost
+    /// dimension it crosses is `dim`.
     fn message(&self, _dim: u32, _bytes: u64) -> Option<Span> {
         None
     }
@@ -66,7 +69,8 @@ pub struct Folding {
     pub class_of: Option<Vec<u32>>,
     /// Ranks each representative stands for.
     pub multiplicity: Vec<u64>,
-    /// For each representative and slot, its place in the communicators of the folded run; empty when nothing is folded.
+    /// For each representative and slot, its place in the communicators of the folded run; empty
+    /// when nothing is folded.
     pub slots: Vec<Vec<SlotClass>>,
     /// Members of each communicator of the folded run.
     pub components: Vec<u32>,
@@ -127,8 +131,9 @@ pub struct Settings {
     pub replay_only: bool,
     /// Sends and receives of different sizes never match (the peer).
     pub match_bytes: bool,
-    /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so that the order does not
-    /// depend on who scheduled what when. Off: first scheduled, first done (the peer).
+    /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so
+    /// that the order does not depend on who scheduled what when. Off: first scheduled, first done
+    /// (the peer).
     pub canonical: bool,
     /// Transfers never hold one another up, whoever sends them.
     pub contention_free: bool,
@@ -148,14 +153,17 @@ pub struct Settings {
     pub resident: Vec<u64>,
     /// What a host takes to launch work on its NPU.
     pub launch: Launch,
-    /// Duration of every node that takes a set time (computations, accesses to memory, replays), by program and node.
+    /// Duration of every node that takes a set time (computations, accesses to memory, replays), by
+    /// program and node.
     pub durations: Vec<Vec<Span>>,
-    /// The same for computations whose NPU communicates all the time; empty where that changes nothing.
+    /// The same for computations whose NPU communicates all the time; empty where that changes
+    /// nothing.
     pub beside: Vec<Vec<Span>>,
 }
 
 impl Settings {
-    /// Whether a collective takes its recorded time and sends nothing: all do in a replay, broadcasts with the peer.
+    /// Whether a collective takes its recorded time and sends nothing: all do in a replay,
+    /// broadcasts with the peer.
     pub fn replays(&self, kind: CollectiveKind) -> bool {
         self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
     }
@@ -163,7 +171,11 @@ impl Settings {
     /// Whether phases may run alone, see `solo.rs`.
     pub(crate) fn runs_alone(&self) -> bool {
         let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
-        self.closed_form && self.canonical && self.departures_only && one_at_a_time && !self.rendezvous
+        self.closed_form
+            && self.canonical
+            && self.departures_only
+            && one_at_a_time
+            && !self.rendezvous
     }
 }
 
@@ -177,7 +189,8 @@ enum Callback {
     Node(u32),
     /// A node that moved something out of or into its NPU's memory may begin.
     Moved(u32),
-    /// The host has launched a node, which could have begun when another had ended, or at the beginning.
+    /// The host has launched a node, which could have begun when another had ended, or at the
+    /// beginning.
     Launched(u32, u32),
     /// A phase may send its first messages.
     Start(u32),
@@ -189,7 +202,8 @@ enum Callback {
     LastReceived(u32, Span),
     /// A timed operation of an algorithm from a file is over: run and operation.
     Custom(u32, u32),
-    /// The receiver of a held step has announced itself: stream, phase and step in one word (see [`Token`]).
+    /// The receiver of a held step has announced itself: stream, phase and step in one word (see
+    /// [`Token`]).
     Cleared(u32, u32),
     /// The receiver of a posted message has announced itself: channel and ordinal.
     Announced(u32, u32),
@@ -248,8 +262,8 @@ pub struct Executor<'a, B> {
     batch: Vec<(Order, Callback)>,
     /// Of the round that runs.
     invitations: Vec<phases::Invitation>,
-    /// Instants registered before this one, at its time, run before the network hears of anything new: so no rank of an instant sees
-    /// what another does in it.
+    /// Instants registered before this one, at its time, run before the network hears of anything
+    /// new: so no rank of an instant sees what another does in it.
     round: Stamp,
     ranks: Vec<nodes::Rank>,
     limits: [u32; nodes::RESOURCES],
@@ -272,7 +286,8 @@ pub struct Executor<'a, B> {
     forms: FxHashMap<(u32, u32), Option<std::rc::Rc<lockstep::Lockstep>>>,
     alone: FxHashMap<(u32, u32), bool>,
     solos: solo::Solos,
-    /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's state then.
+    /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's
+    /// state then.
     held: FxHashMap<(u32, u32, u32), phases::Stream>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
     runs: Vec<custom::Run>,
@@ -298,7 +313,8 @@ impl<'a, B: Backend> Executor<'a, B> {
         observers: Vec<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
         let dims = settings.sizes.len() as u32;
-        let recorder = recorder::Recorder::new(workload, folding, dims, settings.replay_only, observers);
+        let recorder =
+            recorder::Recorder::new(workload, folding, dims, settings.replay_only, observers);
         let mut executor = Executor {
             workload,
             settings,
@@ -402,7 +418,8 @@ impl<'a, B: Backend> Executor<'a, B> {
         Progress { time_ns: self.now.as_ns(), done: self.done, total: self.total }
     }
 
-    /// Handles the next event. `Some(true)`: it was ours; `Some(false)`: the backend's; `None`: there is none.
+    /// Handles the next event. `Some(true)`: it was ours; `Some(false)`: the backend's; `None`:
+    /// there is none.
     #[inline]
     fn step(&mut self, finished: &mut Vec<Delivery>) -> Option<bool> {
         let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
@@ -474,12 +491,14 @@ impl<'a, B: Backend> Executor<'a, B> {
         at
     }
 
-    /// Runs everything rank index `rank` has registered for now, including what is registered for now meanwhile.
+    /// Runs everything rank index `rank` has registered for now, including what is registered for
+    /// now meanwhile.
     #[inline]
     fn run_instant(&mut self, rank: u32) {
         let now = self.now;
         let instants = &self.ranks[rank as usize].instants;
-        let place = instants.iter().position(|i| i.time == now).expect("an instant without callbacks");
+        let place =
+            instants.iter().position(|i| i.time == now).expect("an instant without callbacks");
         let mut at = instants[place].head;
         loop {
             self.call(rank, self.callbacks[at as usize].callback);
@@ -499,7 +518,8 @@ impl<'a, B: Backend> Executor<'a, B> {
     /// Runs what rank index `rank` has registered for now, ordered by what it is about.
     fn run_instant_in_order(&mut self, rank: u32) {
         let instants = &mut self.ranks[rank as usize].instants;
-        let place = instants.iter().position(|i| i.time == self.now).expect("an instant without callbacks");
+        let place =
+            instants.iter().position(|i| i.time == self.now).expect("an instant without callbacks");
         let Instant { head, tail, .. } = instants.swap_remove(place);
         if head == tail {
             let callback = self.callbacks[head as usize].callback;
@@ -521,7 +541,8 @@ impl<'a, B: Backend> Executor<'a, B> {
         self.batch = batch;
     }
 
-    /// What a callback is about: nodes by index, then operations from files, then chunks by node and chunk.
+    /// What a callback is about: nodes by index, then operations from files, then chunks by node
+    /// and chunk.
     fn rank_of(&self, callback: Callback) -> Order {
         match callback {
             Callback::Node(node) => (0, node, 0, 0),
@@ -553,7 +574,9 @@ impl<'a, B: Backend> Executor<'a, B> {
             Callback::Usable(stream) => self.usable(stream),
             Callback::Start(stream) => self.begin(stream),
             Callback::Over(stream) => self.phase_done(stream),
-            Callback::LastReceived(stream, wait) => self.register(rank, self.now + wait, Callback::Over(stream)),
+            Callback::LastReceived(stream, wait) => {
+                self.register(rank, self.now + wait, Callback::Over(stream))
+            }
             Callback::Node(node) if self.foreseen_wrongly(rank, node) => {}
             Callback::Node(node) => self.complete(rank, node),
             Callback::Moved(node) => self.moved(rank, node),
@@ -582,7 +605,8 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
     }
 
-    /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it would take alone.
+    /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it
+    /// would take alone.
     #[inline]
     fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
         if self.recorder.observed() {
@@ -650,7 +674,10 @@ impl Token {
     fn pack(self) -> u64 {
         let word = |kind: u64, high: u32, phase: u32, low: u32| {
             debug_assert!(phase < 1 << PHASE_BITS && low < 1 << SLOT_BITS);
-            kind << 62 | u64::from(high) << (PHASE_BITS + SLOT_BITS) | u64::from(phase) << SLOT_BITS | u64::from(low)
+            kind << 62
+                | u64::from(high) << (PHASE_BITS + SLOT_BITS)
+                | u64::from(phase) << SLOT_BITS
+                | u64::from(low)
         };
         match self {
             Token::Step { stream, phase, slot } => word(0, stream, phase, slot),

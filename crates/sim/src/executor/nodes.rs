@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Span, Time};
 
-/// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for programs can be large.
+/// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for
+/// programs can be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bookkeeping.
@@ -46,7 +47,8 @@ impl Kind {
 
 pub(super) const RESOURCES: usize = 5;
 
-/// How much of each resource a rank has: no resource, host, NPU compute, communication streams, path to outside memory.
+/// How much of each resource a rank has: no resource, host, NPU compute, communication streams,
+/// path to outside memory.
 pub(super) fn limits(comm_streams: u32) -> [u32; RESOURCES] {
     [u32::MAX, 1, 1, if comm_streams == 0 { u32::MAX } else { comm_streams }, 1]
 }
@@ -120,7 +122,8 @@ impl<B: Backend> Executor<'_, B> {
             self.recorder.memory_changed(index as u32, rank.held as i64, Time::ZERO);
             self.ranks.push(rank);
         }
-        let queues = self.ranks.len() * self.settings.sizes.len() * self.settings.queues_per_dim as usize;
+        let queues =
+            self.ranks.len() * self.settings.sizes.len() * self.settings.queues_per_dim as usize;
         self.queues.resize_with(queues, Default::default);
         self.dealt.resize_with(self.ranks.len(), Default::default);
     }
@@ -188,8 +191,9 @@ impl<B: Backend> Executor<'_, B> {
         self.take_memory(rank, index);
     }
 
-    /// When the host will have launched a node that could begin now; nothing where it has already. Hosts launch one node after the other, ahead of
-    /// their NPUs but not of what they have received.
+    /// When the host will have launched a node that could begin now; nothing where it has already.
+    /// Hosts launch one node after the other, ahead of their NPUs but not of what they have
+    /// received.
     fn launched(&mut self, rank: u32, index: u32) -> Option<Time> {
         let takes = self.launch_time(rank, index)?;
         let state = &mut self.ranks[rank as usize];
@@ -197,8 +201,8 @@ impl<B: Backend> Executor<'_, B> {
         (state.launched > self.now).then_some(state.launched)
     }
 
-    /// What the host takes to launch a node. Nothing for its own work, accesses to memory and receives that take none of its time: these wait for no
-    /// launch before them.
+    /// What the host takes to launch a node. Nothing for its own work, accesses to memory and
+    /// receives that take none of its time: these wait for no launch before them.
     fn launch_time(&self, rank: u32, index: u32) -> Option<Span> {
         let launch = self.settings.launch;
         if launch == Launch::default() {
@@ -207,7 +211,9 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.ranks[rank as usize].program as usize;
         match self.workload.programs[program].nodes()[index as usize].op {
             Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => Some(launch.kernel),
-            Op::Collective { slot, .. } => Some(launch.kernel + launch.member * u64::from(self.others(rank, slot))),
+            Op::Collective { slot, .. } => {
+                Some(launch.kernel + launch.member * u64::from(self.others(rank, slot)))
+            }
             Op::Send { .. } => Some(launch.send),
             Op::Recv { .. } => (launch.receive > Span::ZERO).then_some(launch.receive),
             Op::Compute { .. } | Op::Memory { .. } | Op::Metadata | Op::Invalid => None,
@@ -238,7 +244,9 @@ impl<B: Backend> Executor<'_, B> {
         if self.settings.replay_only || matches!(kind, Kind::Compute | Kind::Host) {
             let span = self.settings.durations[program][index as usize];
             return match self.settings.beside.get(program) {
-                Some(beside) if kind == Kind::Compute => self.compute(rank, index, span, beside[index as usize]),
+                Some(beside) if kind == Kind::Compute => {
+                    self.compute(rank, index, span, beside[index as usize])
+                }
                 _ => self.run_for(rank, index, span),
             };
         }
@@ -248,8 +256,12 @@ impl<B: Backend> Executor<'_, B> {
                 self.complete(rank, index)
             }
             Op::Memory { reach, .. } => self.access_memory(rank, index, reach),
-            Op::Send { peer, bytes, tag } => self.send(Owner::node(rank, index), peer, bytes.0, tag),
-            Op::Recv { peer, bytes, tag } => self.receive(Owner::node(rank, index), peer, bytes.0, tag),
+            Op::Send { peer, bytes, tag } => {
+                self.send(Owner::node(rank, index), peer, bytes.0, tag)
+            }
+            Op::Recv { peer, bytes, tag } => {
+                self.receive(Owner::node(rank, index), peer, bytes.0, tag)
+            }
             Op::Collective { kind, .. } if self.settings.replays(kind) => {
                 self.run_for(rank, index, self.settings.durations[program][index as usize]);
             }

@@ -1,8 +1,9 @@
 //! How fast a computation goes: slower for as long as its NPU communicates.
 //!
-//! A node takes `quiet` where nothing else goes on and `beside` where its NPU communicates all the time. Its work is `quiet beside`, of which a
-//! picosecond does `beside` parts in quiet and `quiet` parts otherwise, so that changes of pace lose nothing to rounding and two at one
-//! instant cancel. Not here: both durations (`crate::compute`).
+//! A node takes `quiet` where nothing else goes on and `beside` where its NPU communicates all the
+//! time. Its work is `quiet beside`, of which a picosecond does `beside` parts in quiet and `quiet`
+//! parts otherwise, so that changes of pace lose nothing to rounding and two at one instant cancel.
+//! Not here: both durations (`crate::compute`).
 
 use super::nodes::Kind;
 use super::{Callback, Executor};
@@ -25,7 +26,15 @@ pub(super) struct Pace {
 impl Pace {
     fn new(node: u32, quiet: Span, beside: Span, shared: bool, now: Time) -> Pace {
         let left = u128::from(quiet.0) * u128::from(beside.0);
-        Pace { node, quiet, beside, left, since: now, shared, ends: now + if shared { beside } else { quiet } }
+        Pace {
+            node,
+            quiet,
+            beside,
+            left,
+            since: now,
+            shared,
+            ends: now + if shared { beside } else { quiet },
+        }
     }
 
     /// Parts done in a picosecond.
@@ -69,7 +78,9 @@ impl<B: Backend> Executor<'_, B> {
     /// Whether `node`, said to end now, has changed its pace since that was foreseen.
     pub(super) fn foreseen_wrongly(&mut self, rank: u32, node: u32) -> bool {
         let state = &mut self.ranks[rank as usize];
-        if self.settings.beside.is_empty() || self.kinds[state.program as usize][node as usize] != Kind::Compute {
+        if self.settings.beside.is_empty()
+            || self.kinds[state.program as usize][node as usize] != Kind::Compute
+        {
             return false;
         }
         let right = state.pace.is_some_and(|pace| pace.node == node && pace.ends == self.now);

@@ -1,8 +1,10 @@
-//! A chunk in its phases: it waits in the queue of its dimension, then runs the script of its position step by step.
+//! A chunk in its phases: it waits in the queue of its dimension, then runs the script of its
+//! position step by step.
 //!
-//! The rules a script follows are in `collective::Plan`. A chunk enters a queue behind every waiting chunk of the same or higher
-//! priority; a queue runs `per_queue` chunks at once. When a phase ends, the owner hears of it first (if it was the last), then
-//! the chunk leaves its queue and enters the next, then both queues start what they have room for.
+//! The rules a script follows are in `collective::Plan`. A chunk enters a queue behind every
+//! waiting chunk of the same or higher priority; a queue runs `per_queue` chunks at once. When a
+//! phase ends, the owner hears of it first (if it was the last), then the chunk leaves its queue
+//! and enters the next, then both queues start what they have room for.
 
 use super::streams::Instance;
 use super::{Callback, Executor, NONE, Token};
@@ -121,7 +123,8 @@ pub(super) struct FlatScript {
     pub lockstep: bool,
 }
 
-/// How many chunks were dealt to each (dimension, lane), and how many took turns between trees, before a collective.
+/// How many chunks were dealt to each (dimension, lane), and how many took turns between trees,
+/// before a collective.
 #[derive(Clone, Default)]
 pub(super) struct Dealt(Vec<u32>);
 
@@ -149,8 +152,11 @@ impl<B: Backend> Executor<'_, B> {
         }
         let lowered = Arc::new(self.lowering.lower(&request, self.shapes.get(request.shape))?);
         let single = lowered.shapes.iter().all(|s| s.len() == 1);
-        let scripts: Arc<[Vec<u32>]> =
-            lowered.shapes.iter().map(|phases| phases.iter().map(|p| self.flatten(p, single)).collect()).collect();
+        let scripts: Arc<[Vec<u32>]> = lowered
+            .shapes
+            .iter()
+            .map(|phases| phases.iter().map(|p| self.flatten(p, single)).collect())
+            .collect();
         self.lowered.insert(request, (lowered.clone(), scripts.clone()));
         Ok((lowered, scripts))
     }
@@ -161,7 +167,8 @@ impl<B: Backend> Executor<'_, B> {
         let lockstep = self.may_lockstep(phase, single);
         let plans = phase.plans.iter().flat_map(|d| [d.forward.clone(), d.backward.clone()]);
         for plan in plans {
-            for (script, (charges, &receives)) in plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives))
+            for (script, (charges, &receives)) in
+                plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives))
             {
                 let steps = self.steps.len() as u32;
                 let flat = FlatScript {
@@ -170,7 +177,11 @@ impl<B: Backend> Executor<'_, B> {
                     charges: self.charges.len() as u32,
                     receives,
                     n: plan.plan.n,
-                    stride: if let Geometry::Line { stride, .. } = phase.geometry { stride } else { 0 },
+                    stride: if let Geometry::Line { stride, .. } = phase.geometry {
+                        stride
+                    } else {
+                        0
+                    },
                     delay: phase.endpoint_delay,
                     regular: phase.regular,
                     lockstep,
@@ -216,8 +227,9 @@ impl<B: Backend> Executor<'_, B> {
         self.fill(rank, queue);
     }
 
-    /// Starts a waiting chunk whose phase a peer has begun, whether its queue has room or not: were it to wait, each of two ranks
-    /// could hold its only place for a phase that the other has not begun.
+    /// Starts a waiting chunk whose phase a peer has begun, whether its queue has room or not: were
+    /// it to wait, each of two ranks could hold its only place for a phase that the other has not
+    /// begun.
     fn join(&mut self, stream: u32) {
         let state = self.streams[stream as usize];
         if state.rank == NONE || state.script != NONE || state.begun & bit(state.phase) == 0 {
@@ -236,19 +248,23 @@ impl<B: Backend> Executor<'_, B> {
         self.start_phase(stream);
     }
 
-    /// When nothing else can happen: lets the first chunk that waits in each queue begin. Places limit what runs at once; they are
-    /// never what stops a run for ever. False when no chunk waits for a place.
+    /// When nothing else can happen: lets the first chunk that waits in each queue begin. Places
+    /// limit what runs at once; they are never what stops a run for ever. False when no chunk waits
+    /// for a place.
     pub(super) fn relieve(&mut self) -> bool {
         if !self.settings.canonical {
             return false;
         }
-        // All are chosen before one begins and draws others in, so that ranks that are alike do alike.
-        let first: Vec<u32> = self.queues.iter().filter_map(|q| q.waiting.front().map(|&(_, s)| s)).collect();
+        // All are chosen before one begins and draws others in, so that ranks that are alike do
+        // alike.
+        let first: Vec<u32> =
+            self.queues.iter().filter_map(|q| q.waiting.front().map(|&(_, s)| s)).collect();
         first.iter().for_each(|&stream| self.start_waiting(stream));
         !first.is_empty()
     }
 
-    /// Will tell the other members of a line that a phase has begun, if this one is the first; without a script, all members.
+    /// Will tell the other members of a line that a phase has begun, if this one is the first;
+    /// without a script, all members.
     fn invite(&mut self, stream: u32, script: Option<&FlatScript>) {
         let state = self.streams[stream as usize];
         let begun = bit(state.phase);
@@ -257,18 +273,26 @@ impl<B: Backend> Executor<'_, B> {
         }
         self.streams[stream as usize].begun |= begun;
         let peers = self.line(stream, &state, script);
-        self.invitations.push(Invitation { stream, instance: state.instance, phase: state.phase, peers });
+        self.invitations.push(Invitation {
+            stream,
+            instance: state.instance,
+            phase: state.phase,
+            peers,
+        });
     }
 
     /// Hands out the invitations of a round, once all its ranks have done what they do in it.
     pub(super) fn hand_out_invitations(&mut self) {
         let mut joining = Vec::new();
-        for Invitation { stream: host, instance, phase, peers } in std::mem::take(&mut self.invitations) {
+        for Invitation { stream: host, instance, phase, peers } in
+            std::mem::take(&mut self.invitations)
+        {
             for peer in peers {
                 let state = &mut self.streams[peer as usize];
                 let news = state.instance == instance && state.begun & bit(phase) == 0;
                 state.begun |= if news { bit(phase) } else { 0 };
-                // A peer that is in this very phase of its chunk joins now; the others when they come to it.
+                // A peer that is in this very phase of its chunk joins now; the others when they
+                // come to it.
                 if news && state.phase == phase && state.rank != NONE {
                     let (rank, (node, chunk)) = (state.rank, self.node_and_chunk(peer));
                     joining.push((rank, node, chunk, peer, host));
@@ -286,9 +310,12 @@ impl<B: Backend> Executor<'_, B> {
     fn line(&self, stream: u32, state: &Stream, script: Option<&FlatScript>) -> Vec<u32> {
         let row = stream - state.member;
         let Some(script) = script else {
-            return (row..row + self.instances[state.instance as usize].members.len() as u32).collect();
+            return (row..row + self.instances[state.instance as usize].members.len() as u32)
+                .collect();
         };
-        let at = |position| row + self.member_at(state, script, position, self.rank_at(state, script, position));
+        let at = |position| {
+            row + self.member_at(state, script, position, self.rank_at(state, script, position))
+        };
         (0..script.n).map(at).collect()
     }
 
@@ -304,7 +331,8 @@ impl<B: Backend> Executor<'_, B> {
         state.phase as usize >= phases.len()
     }
 
-    /// The queue (index within the rank) of a stream's phase, and whether chunks in it run backwards.
+    /// The queue (index within the rank) of a stream's phase, and whether chunks in it run
+    /// backwards.
     fn queue_of(&self, stream: &Stream) -> (u32, bool) {
         let instance = &self.instances[stream.instance as usize];
         let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
@@ -316,7 +344,8 @@ impl<B: Backend> Executor<'_, B> {
 
     #[inline]
     fn queue_mut(&mut self, rank: u32, queue: u32) -> &mut Queue {
-        &mut self.queues[(rank * self.settings.sizes.len() as u32 * self.settings.queues_per_dim + queue) as usize]
+        &mut self.queues[(rank * self.settings.sizes.len() as u32 * self.settings.queues_per_dim
+            + queue) as usize]
     }
 
     /// Larger goes first.
@@ -455,7 +484,9 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(&known) = self.alone.get(&(state.slot, state.script)) {
             return known;
         }
-        let own = |p: u32| self.folded_member(state.slot, self.rank_at(&state, &script, p)) == state.member;
+        let own = |p: u32| {
+            self.folded_member(state.slot, self.rank_at(&state, &script, p)) == state.member
+        };
         let alone = (0..script.n).all(own);
         self.alone.insert((state.slot, state.script), alone);
         alone
@@ -502,7 +533,15 @@ impl<B: Backend> Executor<'_, B> {
             } else {
                 let position = to.position(state.position, script.n);
                 let token = |to| Token::Step { stream: to, phase: state.phase, slot: step.slot };
-                self.start_transfer(Sender::Chunk(stream), stream, state, script, position, step.bytes, token);
+                self.start_transfer(
+                    Sender::Chunk(stream),
+                    stream,
+                    state,
+                    script,
+                    position,
+                    step.bytes,
+                    token,
+                );
             }
         }
         if let Some(from) = step.from {
@@ -556,7 +595,8 @@ impl<B: Backend> Executor<'_, B> {
     fn position_of(&self, slot: u32, rank: u32) -> u32 {
         match self.workload.groups[self.slots[slot as usize].group as usize].members {
             Members::Strided { first, step, .. } => (rank - first) / step,
-            // A listed group runs over lines only when it is the whole machine, and then it is numbered by rank.
+            // A listed group runs over lines only when it is the whole machine, and then it is
+            // numbered by rank.
             _ => rank,
         }
     }
@@ -569,23 +609,40 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Tells the sender of receive `slot` that it is posted (rendezvous).
-    fn announce(&mut self, stream: u32, state: &Stream, script: &FlatScript, position: u32, slot: u32) {
+    fn announce(
+        &mut self,
+        stream: u32,
+        state: &Stream,
+        script: &FlatScript,
+        position: u32,
+        slot: u32,
+    ) {
         let instance = &self.instances[state.instance as usize];
         let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
         let plan = plan_of(phase, instance, state);
         let step = plan.sender_step(position, state.position, slot);
         let token = |to| Token::Clear { stream: to, phase: state.phase, step };
-        self.start_transfer(Sender::Chunk(stream), stream, state, script, position, ANNOUNCEMENT, token);
+        self.start_transfer(
+            Sender::Chunk(stream),
+            stream,
+            state,
+            script,
+            position,
+            ANNOUNCEMENT,
+            token,
+        );
     }
 
     /// A receiver's announcement for `step` has arrived at the sender.
     pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
         let Some(state) = self.held.get(&(stream, phase, step)) else {
-            self.recorder.tell(|observer| observer.early(Token::Clear { stream, phase, step }.pack()));
+            self.recorder
+                .tell(|observer| observer.early(Token::Clear { stream, phase, step }.pack()));
             return self.keep_early(stream, phase, SENDER | step);
         };
         if self.settings.canonical {
-            // In its turn, for announcements of one instant arrive in an order that depends on the numbers of ranks.
+            // In its turn, for announcements of one instant arrive in an order that depends on the
+            // numbers of ranks.
             let (rank, word) = (state.rank, phase << super::SLOT_BITS | step);
             return self.register(rank, self.now, Callback::Cleared(stream, word));
         }
@@ -594,13 +651,22 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Sends what a step has held back for its receiver.
     pub(super) fn start_held(&mut self, stream: u32, phase: u32, index: u32) {
-        let state = self.held.remove(&(stream, phase, index)).expect("held until its receiver is there");
+        let state =
+            self.held.remove(&(stream, phase, index)).expect("held until its receiver is there");
         let script = self.scripts[state.script as usize];
         let step = self.steps[(script.first + index) as usize];
         let to = step.to.expect("an announcement names a step that sends");
         let token = |to| Token::Step { stream: to, phase, slot: step.slot };
         let cleared = Sender::Cleared(Token::Clear { stream, phase, step: index }.pack());
-        self.start_transfer(cleared, stream, &state, &script, to.position(state.position, script.n), step.bytes, token);
+        self.start_transfer(
+            cleared,
+            stream,
+            &state,
+            &script,
+            to.position(state.position, script.n),
+            step.bytes,
+            token,
+        );
     }
 
     /// A message for receive `slot` of `phase` has arrived.
@@ -608,18 +674,21 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn arrived(&mut self, stream: u32, phase: u32, slot: u32) {
         let state = &self.streams[stream as usize];
         if state.script == NONE || state.phase != phase || slot >= state.posted {
-            self.recorder.tell(|observer| observer.early(Token::Step { stream, phase, slot }.pack()));
+            self.recorder
+                .tell(|observer| observer.early(Token::Step { stream, phase, slot }.pack()));
             return self.keep_early(stream, phase, slot);
         }
         self.received(stream, Some(Token::Step { stream, phase, slot }.pack()));
     }
 
-    /// A receive has met its message: the one with `token` that has just come, or one that was there before.
+    /// A receive has met its message: the one with `token` that has just come, or one that was
+    /// there before.
     #[inline]
     fn received(&mut self, stream: u32, token: Option<u64>) {
         let state = &mut self.streams[stream as usize];
         let script = &self.scripts[state.script as usize];
-        let (delay, charge) = (script.delay, self.charges[(script.charges + state.received) as usize]);
+        let (delay, charge) =
+            (script.delay, self.charges[(script.charges + state.received) as usize]);
         let wait = delay + charge;
         state.received += 1;
         let (rank, now) = (state.rank, self.now);
@@ -633,7 +702,8 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn take_early(&mut self, stream: u32, phase: u32, slot: u32) -> bool {
-        let found = self.streams[stream as usize].early > 0 && self.early.remove(&(stream, phase, slot));
+        let found =
+            self.streams[stream as usize].early > 0 && self.early.remove(&(stream, phase, slot));
         self.streams[stream as usize].early -= u32::from(found);
         found
     }
@@ -655,7 +725,13 @@ impl<B: Backend> Executor<'_, B> {
         let phase = &phases[state.phase as usize];
         let label = (state.phase, phase.dim, phase.kind);
         let waited = state.started.since(state.entered);
-        self.recorder.phase_ended(state.rank, label, waited, self.now.since(state.started), self.now);
+        self.recorder.phase_ended(
+            state.rank,
+            label,
+            waited,
+            self.now.since(state.started),
+            self.now,
+        );
         let next = &mut self.streams[stream as usize];
         (next.script, next.phase) = (NONE, state.phase + 1);
         if self.skip_phases(stream) {
@@ -678,7 +754,8 @@ fn bit(phase: u32) -> u64 {
     1u64.checked_shl(phase).unwrap_or(0)
 }
 
-/// Whether chunk `chunk` of a collective runs backwards in a phase, and which plan it takes, on a rank that was dealt `dealt` before.
+/// Whether chunk `chunk` of a collective runs backwards in a phase, and which plan it takes, on a
+/// rank that was dealt `dealt` before.
 pub(super) fn direction(dealt: &Dealt, phase: &PhaseSpec, queues: u32, chunk: u32) -> (bool, u32) {
     let nth = |counter: usize| dealt.get(phase.dim, counter).wrapping_add(chunk);
     let backward = match phase.lane {
@@ -692,7 +769,11 @@ pub(super) fn direction(dealt: &Dealt, phase: &PhaseSpec, queues: u32, chunk: u3
 /// Which of a phase's plans a chunk takes.
 fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
     let before = || instance.dealt_before(state.member, phase.dim, TREES);
-    if phase.plans.len() == 1 { 0 } else { before().wrapping_add(state.chunk) as usize % phase.plans.len() }
+    if phase.plans.len() == 1 {
+        0
+    } else {
+        before().wrapping_add(state.chunk) as usize % phase.plans.len()
+    }
 }
 
 fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream) -> &'p ReadyPlan {
@@ -707,5 +788,7 @@ fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec) -> u32 {
     let before: usize = phase.plans[..turn].iter().map(|d| 2 * d.forward.plan.scripts.len()).sum();
     let plan = &phase.plans[turn].forward.plan;
     let direction = if state.backward { plan.scripts.len() } else { 0 };
-    instance.scripts[shape][state.phase as usize] + (before + direction) as u32 + plan.role(state.position)
+    instance.scripts[shape][state.phase as usize]
+        + (before + direction) as u32
+        + plan.role(state.position)
 }

@@ -1,8 +1,9 @@
 //! Sends and receives between ranks.
 //!
-//! The k-th send from a rank to another with a tag meets the k-th receive there (with the peer, of the same byte count, too). A send
-//! ends when its message has arrived; a receive ends then, or at once when it is posted later. With rendezvous the receiver
-//! announces itself first and the message starts when the announcement has arrived.
+//! The k-th send from a rank to another with a tag meets the k-th receive there (with the peer, of
+//! the same byte count, too). A send ends when its message has arrived; a receive ends then, or at
+//! once when it is posted later. With rendezvous the receiver announces itself first and the
+//! message starts when the announcement has arrived.
 
 use super::phases::ANNOUNCEMENT;
 use super::{Callback, Executor, NONE, Token};
@@ -10,14 +11,16 @@ use crate::observe::{Message, Sender};
 use network::{Backend, Transfer};
 use units::{Span, Time};
 
-/// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag, bytes (0 unless they must match).
+/// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag,
+/// bytes (0 unless they must match).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ChannelKey {
     receiver: u32,
     offset: i32,
     tag: u32,
     bytes: u64,
-    /// Stream of an algorithm from a file and its position's row; 0 for the workload's own messages.
+    /// Stream of an algorithm from a file and its position's row; 0 for the workload's own
+    /// messages.
     scope: u32,
 }
 
@@ -71,7 +74,10 @@ impl<B: Backend> Executor<'_, B> {
     fn channel(&mut self, receiver: u32, offset: i32, tag: u32, bytes: u64, scope: u32) -> u32 {
         let bytes = if self.settings.match_bytes { bytes } else { 0 };
         let next = self.channels.len() as u32;
-        let at = *self.channel_of.entry(ChannelKey { receiver, offset, tag, bytes, scope }).or_insert(next);
+        let at = *self
+            .channel_of
+            .entry(ChannelKey { receiver, offset, tag, bytes, scope })
+            .or_insert(next);
         if at == next {
             self.channels.push(Channel { offset, ..Channel::default() });
         }
@@ -106,7 +112,13 @@ impl<B: Backend> Executor<'_, B> {
             let src = self.folding.representatives[owner.rank as usize];
             let weight = self.folding.multiplicity[owner.rank as usize];
             let token = Token::Announce { channel: at, ordinal }.pack();
-            let transfer = Transfer { src, dst: src.wrapping_add_signed(peer), bytes: ANNOUNCEMENT, token, weight };
+            let transfer = Transfer {
+                src,
+                dst: src.wrapping_add_signed(peer),
+                bytes: ANNOUNCEMENT,
+                token,
+                weight,
+            };
             self.depart(owner.sender(true), owner.rank, transfer, Span::ZERO);
         }
     }
@@ -125,16 +137,26 @@ impl<B: Backend> Executor<'_, B> {
         let weight = self.folding.multiplicity[owner.rank as usize];
         let token = Token::Message { channel: at, ordinal }.pack();
         let transfer = Transfer { src, dst, bytes, token, weight };
-        self.depart(owner.sender(false), owner.rank, transfer, self.handling(owner, src, dst, bytes));
+        self.depart(
+            owner.sender(false),
+            owner.rank,
+            transfer,
+            self.handling(owner, src, dst, bytes),
+        );
     }
 
     /// What a library adds to a message of the workload beyond what its bytes take alone.
     fn handling(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
-        let library = (owner.run == NONE).then(|| self.lowering.message(self.outermost(src, dst), bytes)).flatten();
-        library.map_or(Span::ZERO, |whole| whole.saturating_sub(self.backend.physical_minimum(src, dst, bytes)))
+        let library = (owner.run == NONE)
+            .then(|| self.lowering.message(self.outermost(src, dst), bytes))
+            .flatten();
+        library.map_or(Span::ZERO, |whole| {
+            whole.saturating_sub(self.backend.physical_minimum(src, dst, bytes))
+        })
     }
 
-    /// The bytes of a message are there; what the library adds is spent after them, so that nothing that departs meanwhile gets ahead.
+    /// The bytes of a message are there; what the library adds is spent after them, so that nothing
+    /// that departs meanwhile gets ahead.
     pub(super) fn message_delivered(&mut self, at: u32, ordinal: u32) {
         let channel = &self.channels[at as usize];
         let Posted { owner, bytes, .. } = channel.sends[ordinal as usize];
@@ -165,15 +187,18 @@ impl<B: Backend> Executor<'_, B> {
     /// Tells observers of a message of the workload whose send and receive have met.
     fn tell_message(&mut self, at: u32, ordinal: u32) {
         let channel = &self.channels[at as usize];
-        let (send, receive) = (channel.sends[ordinal as usize], channel.receives[ordinal as usize].owner);
+        let (send, receive) =
+            (channel.sends[ordinal as usize], channel.receives[ordinal as usize].owner);
         if receive.run == NONE {
             let (from, to) = ((send.owner.rank, send.owner.node), (receive.rank, receive.node));
-            let message = Message { from, to, bytes: send.bytes, sent: send.left, received: self.now };
+            let message =
+                Message { from, to, bytes: send.bytes, sent: send.left, received: self.now };
             self.recorder.message(message);
         }
     }
 
-    /// A posted receive's message is on its way: its rank communicates (a collective's does anyway).
+    /// A posted receive's message is on its way: its rank communicates (a collective's does
+    /// anyway).
     fn under_way(&mut self, owner: Owner) {
         if owner.run == NONE {
             self.recorder.message_under_way(owner.rank, owner.node, self.now);
@@ -182,8 +207,11 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn owner_done(&mut self, owner: Owner) {
-        let callback =
-            if owner.run == NONE { Callback::Node(owner.node) } else { Callback::Custom(owner.run, owner.node) };
+        let callback = if owner.run == NONE {
+            Callback::Node(owner.node)
+        } else {
+            Callback::Custom(owner.run, owner.node)
+        };
         if self.settings.canonical {
             self.register(owner.rank, self.now, callback)
         } else {
@@ -196,8 +224,11 @@ impl<B: Backend> Executor<'_, B> {
         let channel = &mut self.channels[at as usize];
         raise(&mut channel.announced, ordinal);
         match channel.sends.get(ordinal as usize).map(|send| send.owner.rank) {
-            // In its turn, for announcements of one instant arrive in an order that depends on the numbers of ranks.
-            Some(rank) if self.settings.canonical => self.register(rank, self.now, Callback::Announced(at, ordinal)),
+            // In its turn, for announcements of one instant arrive in an order that depends on the
+            // numbers of ranks.
+            Some(rank) if self.settings.canonical => {
+                self.register(rank, self.now, Callback::Announced(at, ordinal))
+            }
             Some(_) => self.start_message(at, ordinal),
             None => {}
         }

@@ -1,9 +1,11 @@
-//! What a run leaves behind: per rank the time in each state, per phase label the waits, per operation the totals, and a digest.
+//! What a run leaves behind: per rank the time in each state, per phase label the waits, per
+//! operation the totals, and a digest.
 //!
-//! A rank is at every moment in one of seven states, in this order of precedence: computing; communicating (a collective, a send, or
-//! a message under way to a posted receive); accessing memory outside the NPU; accessing its own; waiting for its host to launch what could
-//! begin; waiting for work of its host; idle. The seven sum to the step time. Each moment but those of idleness is charged to one operation
-//! (`flight.rs`).
+//! A rank is at every moment in one of seven states, in this order of precedence: computing;
+//! communicating (a collective, a send, or a message under way to a posted receive); accessing
+//! memory outside the NPU; accessing its own; waiting for its host to launch what could begin;
+//! waiting for work of its host; idle. The seven sum to the step time. Each moment but those of
+//! idleness is charged to one operation (`flight.rs`).
 
 use super::Folding;
 use super::flight::{InFlight, LAUNCH, part};
@@ -25,7 +27,8 @@ pub struct RankTotals {
     pub finish: Time,
     /// NPU compute busy.
     pub compute: Span,
-    /// Sum of the durations of what the device did itself: compute, and in a replay everything that is not on the host.
+    /// Sum of the durations of what the device did itself: compute, and in a replay everything that
+    /// is not on the host.
     pub device: Span,
     /// Communicating, not computing.
     pub exposed_comm: Span,
@@ -116,7 +119,8 @@ impl<'a> Recorder<'a> {
         let mut program = Vec::with_capacity(folding.representatives.len());
         for &rank in &folding.representatives {
             let dims = vec![(0, Time::ZERO); dims as usize];
-            let totals = RankTotals { dim_busy: vec![Span::ZERO; dims.len()], ..RankTotals::default() };
+            let totals =
+                RankTotals { dim_busy: vec![Span::ZERO; dims.len()], ..RankTotals::default() };
             ranks.push(State { started: starts, dims, totals, ..State::default() });
             program.push(workload.ranks[rank as usize].program);
             starts += workload.program(rank).nodes().len();
@@ -129,7 +133,15 @@ impl<'a> Recorder<'a> {
         let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
         let multiplicity = folding.multiplicity.clone();
         let starts = vec![Time::MAX; starts];
-        Recorder { observers, ranks, multiplicity, phases: Vec::new(), starts, operations, replay_only }
+        Recorder {
+            observers,
+            ranks,
+            multiplicity,
+            phases: Vec::new(),
+            starts,
+            operations,
+            replay_only,
+        }
     }
 
     /// Whether somebody listens.
@@ -155,7 +167,14 @@ impl<'a> Recorder<'a> {
     }
 
     #[inline]
-    pub(super) fn issued(&mut self, rank: u32, node: u32, kind: Kind, after: Option<u32>, now: Time) {
+    pub(super) fn issued(
+        &mut self,
+        rank: u32,
+        node: u32,
+        kind: Kind,
+        after: Option<u32>,
+        now: Time,
+    ) {
         let state = &self.ranks[rank as usize];
         self.starts[state.started + node as usize] = now;
         self.begins(rank, node, part(kind), now);
@@ -318,7 +337,9 @@ impl<'a> Recorder<'a> {
     pub(super) fn finish(&mut self) -> Vec<RankTotals> {
         for (rank, state) in self.ranks.iter_mut().enumerate() {
             let (operations, ranks) = (&mut self.operations, self.multiplicity[rank]);
-            state.flight.charge(|node, charged| operations.charge(rank as u32, node, charged, ranks));
+            state
+                .flight
+                .charge(|node, charged| operations.charge(rank as u32, node, charged, ranks));
         }
         self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
     }
@@ -358,7 +379,8 @@ impl State {
     }
 
     fn activity(&self) -> observe::Activity {
-        let [compute, communication, remote, local, launch, host] = std::array::from_fn(|part| self.flight.has(part));
+        let [compute, communication, remote, local, launch, host] =
+            std::array::from_fn(|part| self.flight.has(part));
         observe::Activity { compute, communication, remote, local, launch, host }
     }
 }
@@ -395,18 +417,21 @@ impl Operations {
                 moved.add(totals.count, &node.op);
             }
         }
-        named.sort_by(|a, x, b, y| (y.0.cost, y.0.total).cmp(&(x.0.cost, x.0.total)).then_with(|| a.cmp(b)));
-        let row = |(Alike(name, kind), (sum, moved)): (Alike, (NodeTotals, Moved))| stats::Operation {
-            name,
-            kind: kind.into(),
-            count: sum.count,
-            cost_ns: sum.cost as f64 / 1e3,
-            total_ns: sum.total as f64 / 1e3,
-            max_ns: sum.max.as_ns(),
-            bytes: moved.bytes,
-            flops: moved.flops,
-            compute_bytes: moved.compute_bytes,
-        };
+        named.sort_by(|a, x, b, y| {
+            (y.0.cost, y.0.total).cmp(&(x.0.cost, x.0.total)).then_with(|| a.cmp(b))
+        });
+        let row =
+            |(Alike(name, kind), (sum, moved)): (Alike, (NodeTotals, Moved))| stats::Operation {
+                name,
+                kind: kind.into(),
+                count: sum.count,
+                cost_ns: sum.cost as f64 / 1e3,
+                total_ns: sum.total as f64 / 1e3,
+                max_ns: sum.max.as_ns(),
+                bytes: moved.bytes,
+                flops: moved.flops,
+                compute_bytes: moved.compute_bytes,
+            };
         named.into_iter().filter(|(_, (sum, _))| sum.count > 0).map(row).collect()
     }
 }
@@ -420,7 +445,8 @@ impl NodeTotals {
     }
 }
 
-/// What the operations of one row do, over all ranks: bytes sent, loaded and stored, operations, bytes read and written to compute.
+/// What the operations of one row do, over all ranks: bytes sent, loaded and stored, operations,
+/// bytes read and written to compute.
 #[derive(Clone, Copy, Default)]
 struct Moved {
     bytes: u128,
@@ -432,7 +458,9 @@ impl Moved {
     /// 0 where the trace does not say.
     fn add(&mut self, count: u128, op: &Op) {
         let (flops, bytes) = match op {
-            Op::Compute { operations, bytes, .. } => (operations.unwrap_or(0).into(), bytes.map_or(0, |bytes| bytes.0)),
+            Op::Compute { operations, bytes, .. } => {
+                (operations.unwrap_or(0).into(), bytes.map_or(0, |bytes| bytes.0))
+            }
             _ => op.work().map_or((0, 0), |(flops, bytes)| (flops, bytes.0)),
         };
         self.bytes += count * u128::from(bytes_of(op));
@@ -468,9 +496,10 @@ pub fn kind_name(op: &Op) -> &'static str {
 
 fn bytes_of(op: &Op) -> u64 {
     match op {
-        Op::Memory { bytes, .. } | Op::Send { bytes, .. } | Op::Recv { bytes, .. } | Op::Collective { bytes, .. } => {
-            bytes.0
-        }
+        Op::Memory { bytes, .. }
+        | Op::Send { bytes, .. }
+        | Op::Recv { bytes, .. }
+        | Op::Collective { bytes, .. } => bytes.0,
         _ => 0,
     }
 }

@@ -1,15 +1,22 @@
-//! The closed form of a phase in a native run: one simulated rank stands for all positions of its line, and nothing else sends where it
-//! sends, so a chunk's phase takes the same time whenever it starts. That time is found once, by following the script with
-//! messages that come from the rank itself: `departure = max(now, link free)`, `arrival = departure + transit`, `usable = received + charge`.
+//! The closed form of a phase in a native run: one simulated rank stands for all positions of its
+//! line, and nothing else sends where it sends, so a chunk's phase takes the same time whenever it
+//! starts. That time is found once, by following the script with messages that come from the rank
+//! itself: `departure = max(now, link free)`, `arrival = departure + transit`, `usable = received +
+//! charge`.
 //!
 //! Used only where the events would say the same to the picosecond:
-//! - the network holds messages up where they leave their NPU and nowhere else (the analytical backend);
-//! - one chunk at a time in each dimension, and all groups of the rank have one simulated member, so nobody is drawn into a phase;
-//! - the links a dimension's phases leave by are used by no other dimension's, by no send and by no algorithm from a file;
-//! - no message arrives the moment it is sent, so a phase ends in the first round of its instant, where its end is registered.
+//! - the network holds messages up where they leave their NPU and nowhere else (the analytical
+//!   backend);
+//! - one chunk at a time in each dimension, and all groups of the rank have one simulated member,
+//!   so nobody is drawn into a phase;
+//! - the links a dimension's phases leave by are used by no other dimension's, by no send and by no
+//!   algorithm from a file;
+//! - no message arrives the moment it is sent, so a phase ends in the first round of its instant,
+//!   where its end is registered.
 //!
-//! When a phase begins the links are idle: the one before it in its dimension ended when its last message had arrived.
-//! Not here: the peer's closed form (`lockstep.rs`), which needs all positions of a line to enter together.
+//! When a phase begins the links are idle: the one before it in its dimension ended when its last
+//! message had arrived. Not here: the peer's closed form (`lockstep.rs`), which needs all positions
+//! of a line to enter together.
 
 use super::phases::{FlatScript, Stream};
 use super::{Callback, Executor};
@@ -39,7 +46,8 @@ pub(super) struct Solos {
 struct Solo {
     /// From its start to its end.
     total: Span,
-    /// Transfers by rank they go to and bytes, and how often a phase sends each: as many as ranks where everybody sends to everybody.
+    /// Transfers by rank they go to and bytes, and how often a phase sends each: as many as ranks
+    /// where everybody sends to everybody.
     sends: FxIndexMap<(u32, u64), u64>,
     /// The rank that sends, and how many it stands for.
     from: (u32, u64),
@@ -48,11 +56,15 @@ struct Solo {
 }
 
 impl<B: Backend> Executor<'_, B> {
-    /// Ends the phase that `stream` begins at the time it is known to take; false when it must run step by step.
+    /// Ends the phase that `stream` begins at the time it is known to take; false when it must run
+    /// step by step.
     #[inline]
     pub(super) fn runs_alone(&mut self, stream: u32, dim: u32) -> bool {
         let state = self.streams[stream as usize];
-        if !self.settings.runs_alone() || self.folding.class_of.is_none() || !self.is_quiet(state.rank, dim) {
+        if !self.settings.runs_alone()
+            || self.folding.class_of.is_none()
+            || !self.is_quiet(state.rank, dim)
+        {
             return false;
         }
         let key = (state.slot, state.script);
@@ -73,7 +85,8 @@ impl<B: Backend> Executor<'_, B> {
         for form in std::mem::take(&mut self.solos.forms) {
             let (src, weight) = form.from;
             for ((dst, bytes), times) in form.sends {
-                self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
+                self.backend
+                    .carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
             }
         }
     }
@@ -81,7 +94,8 @@ impl<B: Backend> Executor<'_, B> {
     fn find_solo(&mut self, stream: u32, key: (u32, u32)) -> Option<u32> {
         let state = self.streams[stream as usize];
         let script = self.scripts[state.script as usize];
-        let form = if self.stands_alone(stream) { self.follow_alone(&state, &script) } else { None };
+        let form =
+            if self.stands_alone(stream) { self.follow_alone(&state, &script) } else { None };
         let at = form.map(|form| {
             self.solos.forms.push(form);
             self.solos.forms.len() as u32 - 1
@@ -105,10 +119,13 @@ impl<B: Backend> Executor<'_, B> {
         self.solos.dims[rank as usize].as_ref().is_some_and(|dims| dims[dim as usize])
     }
 
-    /// Links by which each dimension's phases leave a rank, and those of its sends; `None` when that can't be told beforehand.
+    /// Links by which each dimension's phases leave a rank, and those of its sends; `None` when
+    /// that can't be told beforehand.
     fn links_by_dim(&mut self, rank: u32) -> Option<(Vec<FxHashSet<u32>>, FxHashSet<u32>)> {
-        let (mut links, mut others) = (vec![FxHashSet::default(); self.settings.sizes.len()], FxHashSet::default());
-        let (id, first, workload) = (self.ranks[rank as usize].id, self.ranks[rank as usize].slots, self.workload);
+        let (mut links, mut others) =
+            (vec![FxHashSet::default(); self.settings.sizes.len()], FxHashSet::default());
+        let (id, first, workload) =
+            (self.ranks[rank as usize].id, self.ranks[rank as usize].slots, self.workload);
         let mut asked: FxHashSet<(u32, Request)> = FxHashSet::default();
         for node in workload.program(id).nodes() {
             match node.op {
@@ -132,7 +149,13 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Adds the links by which the phases of `request` leave rank `id`.
-    fn add_links(&mut self, id: u32, slot: u32, request: Request, links: &mut [FxHashSet<u32>]) -> Option<()> {
+    fn add_links(
+        &mut self,
+        id: u32,
+        slot: u32,
+        request: Request,
+        links: &mut [FxHashSet<u32>],
+    ) -> Option<()> {
         let (lowered, _) = self.lower(request).ok()?;
         for phase in lowered.shapes.iter().flatten() {
             if phase.custom.is_some() {
@@ -158,12 +181,14 @@ impl<B: Backend> Executor<'_, B> {
         &self.workload.groups[self.slots[slot as usize].group as usize].members
     }
 
-    /// Follows the script of a phase that sends to itself. `None` where its end would depend on more than that.
+    /// Follows the script of a phase that sends to itself. `None` where its end would depend on
+    /// more than that.
     fn follow_alone(&self, state: &Stream, script: &FlatScript) -> Option<Solo> {
         let src = self.folding.representatives[state.rank as usize];
         let weight = self.folding.multiplicity[state.rank as usize];
         let steps = &self.steps[script.first as usize..script.last as usize];
-        let charges = &self.charges[script.charges as usize..(script.charges + script.receives) as usize];
+        let charges =
+            &self.charges[script.charges as usize..(script.charges + script.receives) as usize];
         let mut run = Run { charges, delay: script.delay, ..Run::default() };
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
@@ -175,7 +200,10 @@ impl<B: Backend> Executor<'_, B> {
                 run.fired += 1;
                 if let Some(to) = step.to {
                     let dst = self.rank_at(state, script, to.position(state.position, script.n));
-                    let alone = self.backend.uncontended(src, dst, step.bytes).filter(|a| a.transit > Span::ZERO)?;
+                    let alone = self
+                        .backend
+                        .uncontended(src, dst, step.bytes)
+                        .filter(|a| a.transit > Span::ZERO)?;
                     let free = free.entry(self.backend.departure(src, dst)).or_default();
                     let leaves = run.now.max(*free);
                     *free = leaves + alone.occupancy;
@@ -188,7 +216,12 @@ impl<B: Backend> Executor<'_, B> {
             }
             if run.fired == steps.len() && run.usable == script.receives {
                 let ended = script.receives > 0 && run.round == 0;
-                return ended.then_some(Solo { total: run.now, sends, from: (src, weight), phases: 0 });
+                return ended.then_some(Solo {
+                    total: run.now,
+                    sends,
+                    from: (src, weight),
+                    phases: 0,
+                });
             }
             run.next()?;
         }
@@ -278,13 +311,15 @@ fn apart(links: &[FxHashSet<u32>], others: &FxHashSet<u32>, dim: usize) -> bool 
     own.is_disjoint(others) && !links.iter().enumerate().any(shares)
 }
 
-/// Whom rank `id` sends to in a phase, in either direction: the relation, its own position, and the number of positions.
+/// Whom rank `id` sends to in a phase, in either direction: the relation, its own position, and the
+/// number of positions.
 fn peers(phase: &PhaseSpec, id: u32, in_group: u32) -> Vec<(To, u32, u32)> {
     let position = match phase.geometry {
         Geometry::Line { stride, size } => id / stride % size,
         Geometry::Group => in_group,
     };
     let plans = phase.plans.iter().flat_map(|d| [&d.forward.plan, &d.backward.plan]);
-    let sends = plans.flat_map(|plan| plan.script(position).steps.iter().map(|step| (step.to, plan.n)));
+    let sends =
+        plans.flat_map(|plan| plan.script(position).steps.iter().map(|step| (step.to, plan.n)));
     sends.filter_map(|(to, n)| to.map(|to| (to, position, n))).collect()
 }

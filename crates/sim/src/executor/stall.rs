@@ -1,4 +1,5 @@
-//! What is said of a run that can make no progress: the operations that wait, on whom, and the cycle if there is one.
+//! What is said of a run that can make no progress: the operations that wait, on whom, and the
+//! cycle if there is one.
 
 use super::{Executor, NONE};
 use graph::Op;
@@ -52,7 +53,13 @@ impl<B: Backend> Executor<'_, B> {
         let cycle = circle(&all);
         let unfinished = self.total - self.done;
         all.truncate(Stall::SHOWN);
-        Stall { origin: self.workload.origin.clone(), time: self.now, waiting: all, unfinished, cycle }
+        Stall {
+            origin: self.workload.origin.clone(),
+            time: self.now,
+            waiting: all,
+            unfinished,
+            cycle,
+        }
     }
 
     fn waiting_on(&self, rank: u32) -> Vec<Waiting> {
@@ -61,8 +68,11 @@ impl<B: Backend> Executor<'_, B> {
         let started = |n: usize| self.recorder.is_running(rank, n as u32);
         let running: Vec<usize> = (0..program.nodes().len()).filter(|&n| started(n)).collect();
         let blocked = |n: &usize| self.deps_left[state.deps + n] > 0;
-        let nodes =
-            if running.is_empty() { (0..program.nodes().len()).filter(blocked).take(1).collect() } else { running };
+        let nodes = if running.is_empty() {
+            (0..program.nodes().len()).filter(blocked).take(1).collect()
+        } else {
+            running
+        };
         nodes.into_iter().map(|n| self.waiting(rank, n as u32)).collect()
     }
 
@@ -71,7 +81,9 @@ impl<B: Backend> Executor<'_, B> {
         let program = &self.workload.programs[state.program as usize];
         let op = program.nodes()[node as usize].op;
         let on = match op {
-            Op::Send { peer, .. } | Op::Recv { peer, .. } => vec![state.id.wrapping_add_signed(peer)],
+            Op::Send { peer, .. } | Op::Recv { peer, .. } => {
+                vec![state.id.wrapping_add_signed(peer)]
+            }
             Op::Collective { .. } => self.absent_members(rank, node),
             _ => Vec::new(),
         };
@@ -88,7 +100,8 @@ impl<B: Backend> Executor<'_, B> {
 
 /// Follows "waits for" from rank to rank until one comes again.
 fn circle(waiting: &[Waiting]) -> Vec<u32> {
-    let next = |rank: u32| waiting.iter().filter(|w| w.rank == rank).flat_map(|w| &w.on).min().copied();
+    let next =
+        |rank: u32| waiting.iter().filter(|w| w.rank == rank).flat_map(|w| &w.on).min().copied();
     for start in waiting.iter().map(|w| w.rank) {
         let mut path = vec![start];
         while let Some(to) = next(*path.last().unwrap_or(&NONE)) {
@@ -125,7 +138,8 @@ impl std::fmt::Display for Stall {
             }
         }
         if !self.cycle.is_empty() {
-            let ranks: Vec<String> = self.cycle.iter().chain(self.cycle.first()).map(u32::to_string).collect();
+            let ranks: Vec<String> =
+                self.cycle.iter().chain(self.cycle.first()).map(u32::to_string).collect();
             writeln!(f, "  circle: rank {}", ranks.join(" -> "))?;
         }
         Ok(())

@@ -1,7 +1,9 @@
-//! Collectives on ranks: slots, instances and their chunks. What a chunk does once it is in a queue is in `phases.rs`.
+//! Collectives on ranks: slots, instances and their chunks. What a chunk does once it is in a queue
+//! is in `phases.rs`.
 //!
-//! The k-th collective a rank calls on a group meets the k-th of every other member: they are one *instance*. Each member has one
-//! *stream* a chunk; streams of one instance stand side by side, chunk by chunk, so that a peer's is found by arithmetic.
+//! The k-th collective a rank calls on a group meets the k-th of every other member: they are one
+//! *instance*. Each member has one *stream* a chunk; streams of one instance stand side by side,
+//! chunk by chunk, so that a peer's is found by arithmetic.
 
 use super::phases::{Dealt, Stream};
 use super::{Executor, NONE, SlotClass};
@@ -43,8 +45,9 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Chunks dealt before this collective to the queues or trees it takes turns on. All members must agree, for the turn decides
-    /// the direction: so it is counted on the group, except by the peer, which counts on each rank.
+    /// Chunks dealt before this collective to the queues or trees it takes turns on. All members
+    /// must agree, for the turn decides the direction: so it is counted on the group, except by the
+    /// peer, which counts on each rank.
     pub(super) fn dealt_before(&self, member: u32, dim: u32, counter: usize) -> u32 {
         match &self.members[member as usize].dealt {
             Some(dealt) => dealt.get(dim, counter),
@@ -61,7 +64,8 @@ pub(super) struct Member {
     pub node: u32,
     chunks_left: u32,
     pub priority: i64,
-    /// What was dealt on the rank's queues and trees before this collective; `None` where it is counted on the group.
+    /// What was dealt on the rank's queues and trees before this collective; `None` where it is
+    /// counted on the group.
     dealt: Option<Dealt>,
 }
 
@@ -115,11 +119,12 @@ impl<B: Backend> Executor<'_, B> {
         let SlotState { shape, position, member, .. } = self.slots[slot as usize];
         if position == NONE {
             let group = &self.workload.groups[self.slots[slot as usize].group as usize].name;
-            let text = format!("calls {} on group {group:?}, of which it is not a member", kind.name());
+            let text =
+                format!("calls {} on group {group:?}, of which it is not a member", kind.name());
             return self.fail(Problem::new("", self.place(rank, node), text));
         }
-        let request =
-            Request::of(asked, shape, self.settings).expect("a node that takes a set time is not issued here");
+        let request = Request::of(asked, shape, self.settings)
+            .expect("a node that takes a set time is not issued here");
         let Some(at) = self.instance(slot, request, rank, node) else { return };
         self.slots[slot as usize].ordinal += 1;
         self.recorder.joined(rank, node, at);
@@ -129,7 +134,11 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(problem) = self.turned_apart(at, rank, node, dealt.as_ref()) {
             return self.fail(problem);
         }
-        let chunks = if lowered.shapes.is_empty() || lowered.phases(0).is_empty() { 0 } else { lowered.chunks };
+        let chunks = if lowered.shapes.is_empty() || lowered.phases(0).is_empty() {
+            0
+        } else {
+            lowered.chunks
+        };
         self.instances[at as usize].members[member as usize] =
             Member { rank, node, chunks_left: chunks, priority, dealt };
         if chunks == 0 {
@@ -142,9 +151,15 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// With several queues or trees the peer deals chunks by what each rank has done before; members with different pasts then run
-    /// a ring in opposite directions, and it hangs.
-    fn turned_apart(&self, at: u32, rank: u32, node: u32, dealt: Option<&Dealt>) -> Option<Problem> {
+    /// With several queues or trees the peer deals chunks by what each rank has done before;
+    /// members with different pasts then run a ring in opposite directions, and it hangs.
+    fn turned_apart(
+        &self,
+        at: u32,
+        rank: u32,
+        node: u32,
+        dealt: Option<&Dealt>,
+    ) -> Option<Problem> {
         let (instance, dealt) = (&self.instances[at as usize], dealt?);
         let first = instance.members.iter().find(|m| m.rank != NONE)?;
         let theirs = first.dealt.as_ref()?;
@@ -165,12 +180,14 @@ impl<B: Backend> Executor<'_, B> {
             instance.request.kind.name()
         );
         Some(
-            Problem::new("", here, text)
-                .help("--num-queues-per-dim=1, or `armillary run`, which counts turns on the group"),
+            Problem::new("", here, text).help(
+                "--num-queues-per-dim=1, or `armillary run`, which counts turns on the group",
+            ),
         )
     }
 
-    /// The instance that the next collective on this slot belongs to, opened if this member is the first to come.
+    /// The instance that the next collective on this slot belongs to, opened if this member is the
+    /// first to come.
     fn instance(&mut self, slot: u32, request: Request, rank: u32, node: u32) -> Option<u32> {
         let SlotState { class, ordinal, .. } = self.slots[slot as usize];
         let open = &self.group_instances[&class];
@@ -193,7 +210,11 @@ impl<B: Backend> Executor<'_, B> {
 
     fn disagree(&mut self, at: u32, request: &Request, rank: u32, node: u32) {
         let instance = &self.instances[at as usize];
-        let first = instance.members.iter().find(|m| m.rank != NONE).expect("an open instance has a member");
+        let first = instance
+            .members
+            .iter()
+            .find(|m| m.rank != NONE)
+            .expect("an open instance has a member");
         let group = &self.workload.groups[instance.group as usize].name;
         let theirs = &instance.request;
         let text = format!(
@@ -205,12 +226,18 @@ impl<B: Backend> Executor<'_, B> {
             theirs.kind.name(),
             theirs.bytes
         );
-        let problem =
-            Problem::new("", self.place(rank, node), text).help("the same kind, size and dimensions on every member");
+        let problem = Problem::new("", self.place(rank, node), text)
+            .help("the same kind, size and dimensions on every member");
         self.fail(problem);
     }
 
-    fn open_instance(&mut self, slot: u32, request: Request, lowered: Arc<Lowered>, scripts: Arc<[Vec<u32>]>) -> u32 {
+    fn open_instance(
+        &mut self,
+        slot: u32,
+        request: Request,
+        lowered: Arc<Lowered>,
+        scripts: Arc<[Vec<u32>]>,
+    ) -> u32 {
         let SlotState { class, group, ordinal, .. } = self.slots[slot as usize];
         let at = self.instances.len() as u32;
         let open = self.group_instances.get_mut(&class).expect("set up with the slots");
@@ -222,7 +249,17 @@ impl<B: Backend> Executor<'_, B> {
         let left = members.len() as u32;
         let count = self.workload.groups[group as usize].members.len(self.settings.ranks);
         self.recorder.tell(|observer| observer.opens(at, &request, &lowered, count));
-        self.instances.push(Instance { lowered, scripts, request, class, group, ordinal, first_stream, members, left });
+        self.instances.push(Instance {
+            lowered,
+            scripts,
+            request,
+            class,
+            group,
+            ordinal,
+            first_stream,
+            members,
+            left,
+        });
         at
     }
 
@@ -300,7 +337,9 @@ impl<B: Backend> Executor<'_, B> {
     /// The members that a collective still waits for, for the stall report.
     pub(super) fn absent_members(&self, rank: u32, node: u32) -> Vec<u32> {
         let waits = |m: &Member| m.rank == rank && m.node == node && m.chunks_left > 0;
-        let Some(instance) = self.instances.iter().find(|i| i.members.iter().any(waits)) else { return Vec::new() };
+        let Some(instance) = self.instances.iter().find(|i| i.members.iter().any(waits)) else {
+            return Vec::new();
+        };
         let present = |local: u32| instance.members.iter().any(|m| m.rank == local);
         let members = &self.workload.groups[instance.group as usize].members;
         let ranks = (0..members.len(self.settings.ranks)).map(|p| members.rank(p));

@@ -1,20 +1,26 @@
-//! From a prediction to phases: the bytes really move over the links, and the time the library adds is a delay among them.
+//! From a prediction to phases: the bytes really move over the links, and the time the library adds
+//! is a delay among them.
 //!
-//! One chunk moves what passes within the node, another what passes between nodes, side by side, as the library pipelines both. On a line
-//! of `n` positions a *carrier* sends the bytes in a few pieces to the next position (to every other one where each has a link of its own; along the
-//! rings of a mesh), then `ceil(log2 n) - 1` rounds of empty messages so that nobody ends before everybody has begun. Alone on its links a carrier takes
+//! One chunk moves what passes within the node, another what passes between nodes, side by side, as
+//! the library pipelines both. On a line of `n` positions a *carrier* sends the bytes in a few
+//! pieces to the next position (to every other one where each has a link of its own; along the
+//! rings of a mesh), then `ceil(log2 n) - 1` rounds of empty messages so that nobody ends before
+//! everybody has begun. Alone on its links a carrier takes
 //!
 //! ```text
 //! carrier = network time of its messages + delay = predicted time
 //! ```
 //!
-//! on the analytical backend; the delay is charged once, after the last piece. Where others use the links too, messages take longer and so does
-//! the collective. What the library can't do faster than the links is timed by them: the delay is then nothing.
+//! on the analytical backend; the delay is charged once, after the last piece. Where others use the
+//! links too, messages take longer and so does the collective. What the library can't do faster
+//! than the links is timed by them: the delay is then nothing.
 
 use super::place;
 use super::rings::Rings;
 use super::{Library, Place, predict};
-use crate::lowering::{Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular};
+use crate::lowering::{
+    Directed, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular,
+};
 use crate::scheduler::predict::{Wire, cost};
 use crate::shape::{Line, Shape};
 use collective::{Plan, Script, Step, To};
@@ -22,21 +28,30 @@ use graph::Problem;
 use topology::{Block, Fabric, GraphFabric, LinkGraph};
 use units::{Bytes, Span};
 
-/// Messages the bytes of a line are cut into, so that a network that stores them whole loses an eighth at most.
+/// Messages the bytes of a line are cut into, so that a network that stores them whole loses an
+/// eighth at most.
 const PIECES: u64 = 8;
 
 /// The phases of a collective as the library does it.
 ///
 /// # Errors
 /// Members that have no way to one another.
-pub(crate) fn lower(library: &Library, fabric: &Fabric, request: &Request, shape: &Shape) -> Result<Lowered, Problem> {
+pub(crate) fn lower(
+    library: &Library,
+    fabric: &Fabric,
+    request: &Request,
+    shape: &Shape,
+) -> Result<Lowered, Problem> {
     let involved = |dim: u32| dim >= 32 || request.dims >> dim & 1 == 1;
     let place = Place::of(fabric, shape, involved);
     if place.members() < 2 {
         return Ok(Lowered { shapes: vec![Vec::new()], chunks: 1, shape_of: Vec::new() });
     }
     let Some(prediction) = predict(library, &place, request.kind, request.bytes) else {
-        let text = format!("{} GPUs without a ring of direct links, and no path through the host", place.members());
+        let text = format!(
+            "{} GPUs without a ring of direct links, and no path through the host",
+            place.members()
+        );
         return Err(Problem::new("", "", text).help("library.node.host, such as \"9 GB/s\""));
     };
     let lines = place::lines(fabric, shape).into_iter().filter(|l| l.size > 1 && involved(l.dim));
@@ -78,7 +93,11 @@ impl Carrier<'_> {
     /// The plan that takes `time` when nobody else uses the links.
     fn plan(&self, time: Span) -> ReadyPlan {
         let (plan, delayed) = match self.fabric {
-            Fabric::Stacked(dims) if dims[self.line.dim as usize].block == Block::FullyConnected => self.direct(),
+            Fabric::Stacked(dims)
+                if dims[self.line.dim as usize].block == Block::FullyConnected =>
+            {
+                self.direct()
+            }
             Fabric::Stacked(_) => self.pieces(),
             Fabric::Graph(_) => match &self.place.rings {
                 Some(rings) if !rings.cycles.is_empty() => along(rings, self.bytes),
@@ -100,8 +119,9 @@ impl Carrier<'_> {
         let n = self.line.size;
         let count = if self.bytes < PIECES { 1 } else { PIECES };
         let piece = |i: u64| self.bytes / count + u64::from(i < self.bytes % count);
-        let mut steps: Vec<Step> =
-            (0..count).map(|i| Step::send(To::Shift(1), piece(i), i as u32, 0).and_receive(To::Shift(n - 1))).collect();
+        let mut steps: Vec<Step> = (0..count)
+            .map(|i| Step::send(To::Shift(1), piece(i), i as u32, 0).and_receive(To::Shift(n - 1)))
+            .collect();
         steps.extend(rounds(n, count as u32));
         (Plan::uniform(n, Script::plain(steps)), count as usize - 1..count as usize)
     }
@@ -110,7 +130,8 @@ impl Carrier<'_> {
     fn direct(&self) -> (Plan, std::ops::Range<usize>) {
         let n = self.line.size;
         let share = self.bytes / u64::from(n - 1);
-        let send = |k: u32| Step::send(To::Shift(k + 1), share, k, 0).and_receive(To::Shift(n - 1 - k));
+        let send =
+            |k: u32| Step::send(To::Shift(k + 1), share, k, 0).and_receive(To::Shift(n - 1 - k));
         (Plan::uniform(n, Script::plain((0..n - 1).map(send).collect())), 0..n as usize - 1)
     }
 
@@ -131,7 +152,8 @@ impl Carrier<'_> {
     }
 }
 
-/// Rounds of a dissemination barrier after the one that brought the bytes; `before` receptions come first.
+/// Rounds of a dissemination barrier after the one that brought the bytes; `before` receptions come
+/// first.
 fn rounds(n: u32, before: u32) -> impl Iterator<Item = Step> {
     let rounds = n.next_power_of_two().trailing_zeros();
     (1..rounds).map(move |k| {
@@ -165,11 +187,13 @@ fn along(rings: &Rings, bytes: u64) -> (Plan, std::ops::Range<usize>) {
     (Plan::by_role(n, |p| p, script), 0..ways as usize)
 }
 
-/// The end of a carrier on a graph: its pieces leave an NPU one after the other on each link, its rounds follow one another.
+/// The end of a carrier on a graph: its pieces leave an NPU one after the other on each link, its
+/// rounds follow one another.
 fn over_graph(graph: &GraphFabric, plan: &Plan, stride: u32) -> Span {
     let Ok(links) = LinkGraph::new(&Fabric::Graph(graph.clone())) else { return Span::ZERO };
     let n = plan.n;
-    let latency = |a: u32, b: u32| links.route(a, b).map(|hop| links.link(hop.link).latency).sum::<Span>();
+    let latency =
+        |a: u32, b: u32| links.route(a, b).map(|hop| links.link(hop.link).latency).sum::<Span>();
     let busy = |a: u32, b: u32, bytes: u64| {
         let of = |hop: topology::Hop| links.link(hop.link).bandwidth.span(Bytes(bytes));
         (links.route(a, b).next().map(of), links.route(a, b).map(of).max().unwrap_or_default())

@@ -1,4 +1,5 @@
-//! Parameters by the key that sets them in a platform file, for those who try many: `node.step[0]`, in microseconds or as a part.
+//! Parameters by the key that sets them in a platform file, for those who try many: `node.step[0]`,
+//! in microseconds or as a part.
 
 use super::Library;
 use units::{Ratio, Span};

@@ -1,18 +1,20 @@
-//! What measurements of a machine add to the model: factors by size for one collective on one number of members.
+//! What measurements of a machine add to the model: factors by size for one collective on one
+//! number of members.
 //!
 //! ```text
 //! time = factor * time of the model                                       at a measured size, and beyond the least and the largest
 //! time = low + (high - low) (model - model low) / (model high - model low)    between two, if both change alike; else straight over the root
 //! ```
 //!
-//! So between two measured sizes a time lies between theirs, and gets shorter with more bytes only where theirs do.
-//! Where factors come from: `armillary calibrate` (python/armillary/calibrate).
+//! So between two measured sizes a time lies between theirs, and gets shorter with more bytes only
+//! where theirs do. Where factors come from: `armillary calibrate` (python/armillary/calibrate).
 
 use super::Place;
 use graph::CollectiveKind;
 use units::{Bytes, Ratio};
 
-/// A model that changes by less than this between two sizes (natural logarithm) doesn't tell where between them a time changes.
+/// A model that changes by less than this between two sizes (natural logarithm) doesn't tell where
+/// between them a time changes.
 const FLAT: f64 = 0.1;
 
 /// Factors of a collective over `inside` members in each of `between` nodes.

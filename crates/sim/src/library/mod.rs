@@ -1,12 +1,15 @@
-//! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and protocol, and how long that takes.
+//! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and
+//! protocol, and how long that takes.
 //!
-//! Here: the parameters. `time.rs` predicts, `pairwise.rs` what is sent from each to each, `correction.rs` adds what was measured, `change.rs` sets
-//! parameters by name, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh without a switch, `carrier.rs` turns a
-//! prediction into phases. Not here: pure algorithms (`collective`), reading the parameters (`config/native/library.rs`).
+//! Here: the parameters. `time.rs` predicts, `pairwise.rs` what is sent from each to each,
+//! `correction.rs` adds what was measured, `change.rs` sets parameters by name, `place.rs` says
+//! what a group has to itself, `rings.rs` packs rings into a mesh without a switch, `carrier.rs`
+//! turns a prediction into phases. Not here: pure algorithms (`collective`), reading the parameters
+//! (`config/native/library.rs`).
 //!
-//! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start + steps * step + bytes / bandwidth)`; the least of
-//! them is taken. Source: NCCL's own tuning model has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in
-//! docs/libraries.md.
+//! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start +
+//! steps * step + bytes / bandwidth)`; the least of them is taken. Source: NCCL's own tuning model
+//! has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in docs/libraries.md.
 
 mod carrier;
 mod change;
@@ -76,7 +79,8 @@ pub enum Algorithm {
     NvlsTree,
     /// Every pair on its own.
     Pairwise,
-    /// The same, but what goes to another node is handed to the GPU on the receiver's rail, whose card sends several messages as one.
+    /// The same, but what goes to another node is handed to the GPU on the receiver's rail, whose
+    /// card sends several messages as one.
     Pxn,
 }
 
@@ -101,7 +105,8 @@ pub struct Library {
     pub name: Name,
     /// A call: launch, kernel, first flags.
     pub start: Span,
-    /// A send with its receive: kernel and first flags; the launch goes on before, beside other work.
+    /// A send with its receive: kernel and first flags; the launch goes on before, beside other
+    /// work.
     pub send: Span,
     /// The host issues no two calls closer than this.
     pub gap: Span,

@@ -1,4 +1,5 @@
-//! Messages between pairs: all-to-all, gather and scatter, which NCCL makes of sends and receives, and a single send.
+//! Messages between pairs: all-to-all, gather and scatter, which NCCL makes of sends and receives,
+//! and a single send.
 //!
 //! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers:
 //!
@@ -9,12 +10,15 @@
 //! send       send + pair + bytes / link, or bytes / min(network, single)
 //! ```
 //!
-//! With PXN a GPU hands what goes to another node to the GPU of its own node that sits on the receiver's rail, over NVLink; that one's card sends up to
-//! `pxn` messages to a receiver as one, and none cross rails. Without, those that do share `crossing` of the network. A root that scatters reaches all
-//! cards of its node so. Not here: what `start` and the like are (`mod.rs`), who wins (`time.rs`).
+//! With PXN a GPU hands what goes to another node to the GPU of its own node that sits on the
+//! receiver's rail, over NVLink; that one's card sends up to `pxn` messages to a receiver as one,
+//! and none cross rails. Without, those that do share `crossing` of the network. A root that
+//! scatters reaches all cards of its node so. Not here: what `start` and the like are (`mod.rs`),
+//! who wins (`time.rs`).
 //!
-//! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12" (NVIDIA, 2022); on when it is
-//! used, NVIDIA/nccl issues 918 and 1189; on what a single send reaches, docs/libraries.md.
+//! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
+//! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
+//! on what a single send reaches, docs/libraries.md.
 
 use super::time::{Call, Way, part, us};
 use super::{Algorithm, Between, Library, Protocol};
@@ -22,9 +26,10 @@ use graph::CollectiveKind;
 use topology::Fabric;
 use units::Span;
 
-/// What a message takes alone, from one rank to another whose outermost difference is in dimension `dim` of the fabric: `send + pair + bytes /
-/// (efficiency bandwidth)`, between nodes no more than `single`; `None` where there is no such dimension, and over an explicit graph, whose routes are the
-/// network's to know.
+/// What a message takes alone, from one rank to another whose outermost difference is in dimension
+/// `dim` of the fabric: `send + pair + bytes / (efficiency bandwidth)`, between nodes no more than
+/// `single`; `None` where there is no such dimension, and over an explicit graph, whose routes are
+/// the network's to know.
 pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
     let (pair, efficiency, most) = match (dim, &library.network) {
         (0, _) => (library.node.pair, library.node.efficiency, None),
@@ -38,7 +43,8 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
     Some(Span((time * 1e6).round() as u64))
 }
 
-/// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in its own node before.
+/// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in
+/// its own node before.
 struct Far {
     waits: f64,
     carried: f64,
@@ -58,16 +64,29 @@ impl Call<'_> {
             (Some(network), None) => self.across(network),
             (Some(network), Some(together)) => self.by_rail(network, f64::from(together)),
         };
-        let link = if self.place.rings.is_some() { self.ring_bandwidth(Protocol::Simple) } else { self.place.link };
+        let link = if self.place.rings.is_some() {
+            self.ring_bandwidth(Protocol::Simple)
+        } else {
+            self.place.link
+        };
         // What a gather hands on goes to another GPU than the root, beside what the root receives.
         let through = near + if self.kind == CollectiveKind::Gather { 0.0 } else { far.handed };
         let inside = if g > 1.0 { Call::carry(through, link * part(node.pairs)) } else { 0.0 };
-        let us = us(self.library.start) + (g - 1.0) * us(node.pair) + far.waits + inside.max(far.carried);
+        let us = us(self.library.start)
+            + (g - 1.0) * us(node.pair)
+            + far.waits
+            + inside.max(far.carried);
         // Of a gather or scatter the root's port sets the time; another member sends its own part.
         let all = if self.kind == CollectiveKind::AllToAll { 1.0 } else { 1.0 / n };
         let between = self.size * (n - g) / n * all;
         let algorithm = if pxn.is_some() { Algorithm::Pxn } else { Algorithm::Pairwise };
-        Way { algorithm, protocol: Protocol::Simple, us, inside: (near + far.handed) * all, between }
+        Way {
+            algorithm,
+            protocol: Protocol::Simple,
+            us,
+            inside: (near + far.handed) * all,
+            between,
+        }
     }
 
     /// Every member sends to every one of the other nodes by its own card.
@@ -76,11 +95,17 @@ impl Call<'_> {
         let bytes = self.size * (n - g) / n;
         let bandwidth = self.place.network * part(network.pairs);
         let crossing = network.crossing.map_or(1.0, part);
-        let carried = Call::carry(bytes, bandwidth).max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
-        Far { waits: (n - g) * (us(network.pair) + shortness(network, self.size / n)), carried, handed: 0.0 }
+        let carried = Call::carry(bytes, bandwidth)
+            .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
+        Far {
+            waits: (n - g) * (us(network.pair) + shortness(network, self.size / n)),
+            carried,
+            handed: 0.0,
+        }
     }
 
-    /// Every card sends to the members of its rail what all members of the node have for them, `together` messages as one.
+    /// Every card sends to the members of its rail what all members of the node have for them,
+    /// `together` messages as one.
     fn by_rail(&self, network: &Between, together: f64) -> Far {
         let (g, nodes, n) = self.counts();
         let bytes = self.size * (n - g) / n;
@@ -89,7 +114,11 @@ impl Call<'_> {
         let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
         let carried = Call::carry(bytes, self.place.network * part(network.pairs) * cards);
         // A message is handed on while others are sent: one pair more, not each.
-        Far { waits: us(self.library.node.pair) + messages * each, carried, handed: bytes * (g - 1.0) / g }
+        Far {
+            waits: us(self.library.node.pair) + messages * each,
+            carried,
+            handed: bytes * (g - 1.0) / g,
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! All-to-all with and without PXN, gather, scatter and sends against the model worked out by hand, and against what is said of NCCL.
+//! All-to-all with and without PXN, gather, scatter and sends against the model worked out by hand,
+//! and against what is said of NCCL.
 
 use super::tests::{ask, platform, us};
 use super::{Algorithm, Prediction, message};
 use graph::CollectiveKind::{self, AllGather, AllReduce, AllToAll, Barrier, Gather, Scatter};
 
-/// Four nodes of 8; a pair 1 us in the node (from `NODE`), 3 us between nodes; 50 GB/s within, 10 GB/s between for all-to-all.
+/// Four nodes of 8; a pair 1 us in the node (from `NODE`), 3 us between nodes; 50 GB/s within, 10
+/// GB/s between for all-to-all.
 fn on(more: &str, kind: CollectiveKind, bytes: u64) -> Prediction {
     let text = format!(
         "  network: {{efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1{more}}}\n"
@@ -16,7 +18,8 @@ fn near(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
 }
 
-/// Small: 7 pairs in the node and 24 beyond; with PXN one more is handed on, and 3 nodes get one message of 8 each.
+/// Small: 7 pairs in the node and 24 beyond; with PXN one more is handed on, and 3 nodes get one
+/// message of 8 each.
 #[test]
 fn pxn_divides_messages_by_the_gpus_of_a_node() {
     let (own, pxn) = (on("", AllToAll, 32), on(", pxn: 8", AllToAll, 32));
@@ -31,8 +34,9 @@ fn pxn_divides_messages_by_the_gpus_of_a_node() {
     near(us(&ones), us(&own) + 1.0);
 }
 
-/// Large: as many bytes between nodes, and 7/8 of them through the node's switch before; the network is the slower, so both take as long. NCCL's authors say
-/// that PXN helps small sizes and that the difference may disappear as they grow (NVIDIA/nccl issue 1189).
+/// Large: as many bytes between nodes, and 7/8 of them through the node's switch before; the
+/// network is the slower, so both take as long. NCCL's authors say that PXN helps small sizes and
+/// that the difference may disappear as they grow (NVIDIA/nccl issue 1189).
 #[test]
 fn pxn_moves_bytes_twice_in_the_node() {
     let bytes = 1 << 30;
@@ -43,13 +47,13 @@ fn pxn_moves_bytes_twice_in_the_node() {
     near(us(&own), 89.0 + far / 10e3);
     near(us(&pxn), 27.0 + far / 10e3);
     // A network as fast as the node's switch: what is handed on sets the time.
-    let text =
-        "  network: {efficiency: 0.5, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.5, pxn: 8}\n";
+    let text = "  network: {efficiency: 0.5, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.5, pxn: 8}\n";
     let fast = ask(&platform("Switch(8)_Switch(4)", text), AllToAll, bytes);
     near(us(&fast), 27.0 + (near_by + far * 7.0 / 8.0) / 50e3);
 }
 
-/// Switches between rails that carry 0.5 of the bandwidth: without PXN 7 of 8 messages cross them, with PXN none.
+/// Switches between rails that carry 0.5 of the bandwidth: without PXN 7 of 8 messages cross them,
+/// with PXN none.
 #[test]
 fn only_without_pxn_are_rails_crossed() {
     let (bytes, far) = (1u64 << 30, (1u64 << 30) as f64 * 0.75);
@@ -71,14 +75,14 @@ fn roots_and_their_cards() {
 /// With one GPU a node there is nobody to hand anything to.
 #[test]
 fn pxn_needs_two_gpus_a_node() {
-    let text =
-        "  network: {efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1, pxn: 8}\n";
+    let text = "  network: {efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1, pxn: 8}\n";
     let alone = ask(&platform("Switch(1)_Switch(4)", text), AllToAll, 4);
     assert_eq!(alone.algorithm, Algorithm::Pairwise);
     near(us(&alone), 10.0 + 3.0 * 3.0);
 }
 
-/// NCCL drops collectives of no bytes: `alltoall_perf` on 8 H20 takes 3.2 us for 0 bytes and 10.6 us for 128 (deepseek-ai/DeepEP issue 303).
+/// NCCL drops collectives of no bytes: `alltoall_perf` on 8 H20 takes 3.2 us for 0 bytes and 10.6
+/// us for 128 (deepseek-ai/DeepEP issue 303).
 #[test]
 fn no_bytes_make_a_call_only() {
     for kind in [AllToAll, AllReduce, AllGather, Gather] {

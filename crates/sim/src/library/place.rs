@@ -1,4 +1,5 @@
-//! What a group has to itself: members in a node and nodes, bandwidth of a member in both, rings where there is no switch.
+//! What a group has to itself: members in a node and nodes, bandwidth of a member in both, rings
+//! where there is no switch.
 
 use super::rings::{self, Rings};
 use crate::shape::{Line, Shape};
@@ -11,7 +12,8 @@ pub struct Place {
     pub inside: u32,
     /// Nodes.
     pub between: u32,
-    /// What a member's links to others in the node carry one way, GB/s; with rings, what all of those carry.
+    /// What a member's links to others in the node carry one way, GB/s; with rings, what all of
+    /// those carry.
     pub link: f64,
     /// What a member's share of the network carries one way, GB/s.
     pub network: f64,
@@ -25,7 +27,8 @@ impl Place {
     /// The place of a group of this shape; `involved` says which dimensions take part.
     pub fn of(fabric: &Fabric, shape: &Shape, involved: impl Fn(u32) -> bool) -> Place {
         let lines = lines(fabric, shape);
-        let size = |dim: u32| lines.iter().find(|l| l.dim == dim && involved(dim)).map_or(1, |l| l.size);
+        let size =
+            |dim: u32| lines.iter().find(|l| l.dim == dim && involved(dim)).map_or(1, |l| l.size);
         let (inside, between) = (size(0), size(1));
         match fabric {
             Fabric::Stacked(dims) => {
@@ -39,7 +42,14 @@ impl Place {
                 let stride = lines.first().map_or(1, |l| l.stride);
                 let members: Vec<u32> = (0..inside).map(|i| i * stride).collect();
                 let rings = rings::pack(graph, &members);
-                Place { inside, between: 1, link: rings.bandwidth, network: 0.0, mesh: false, rings: Some(rings) }
+                Place {
+                    inside,
+                    between: 1,
+                    link: rings.bandwidth,
+                    network: 0.0,
+                    mesh: false,
+                    rings: Some(rings),
+                }
             }
         }
     }

@@ -1,7 +1,9 @@
-//! Rings in a node without switch: as many Hamiltonian cycles over the members' direct links as go side by side.
+//! Rings in a node without switch: as many Hamiltonian cycles over the members' direct links as go
+//! side by side.
 //!
-//! Links of different width count as several of the narrowest one. Both ways round, each cycle is two rings. A DGX-1 has 3 cycles over
-//! all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the links: `nvidia-smi topo -m` of a DGX-1 (systems/dgx1-v100.yml).
+//! Links of different width count as several of the narrowest one. Both ways round, each cycle is
+//! two rings. A DGX-1 has 3 cycles over all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the
+//! links: `nvidia-smi topo -m` of a DGX-1 (systems/dgx1-v100.yml).
 
 use topology::GraphFabric;
 
@@ -30,11 +32,16 @@ pub(super) fn pack(graph: &GraphFabric, members: &[u32]) -> Rings {
     if n == 2 {
         return Rings { cycles: vec![vec![0, 1]], bandwidth: width[0][1] as f64 / 1e9 };
     }
-    let mut left: Vec<Vec<u64>> = width.iter().map(|row| row.iter().map(|w| w / unit).collect()).collect();
+    let mut left: Vec<Vec<u64>> =
+        width.iter().map(|row| row.iter().map(|w| w / unit).collect()).collect();
     let degree = |row: &Vec<u64>| row.iter().sum::<u64>() / 2;
     let bound = left.iter().map(degree).min().unwrap_or(0) as usize;
     let mut search = Search { bound, best: Vec::new(), taken: Vec::new(), budget: BUDGET };
-    search.extend(&mut left, &mut vec![0], &mut [true].into_iter().chain(vec![false; n - 1]).collect());
+    search.extend(
+        &mut left,
+        &mut vec![0],
+        &mut [true].into_iter().chain(vec![false; n - 1]).collect(),
+    );
     let bandwidth = 2.0 * search.best.len() as f64 * unit as f64 / 1e9;
     Rings { cycles: search.best, bandwidth }
 }
@@ -44,7 +51,10 @@ fn widths(graph: &GraphFabric, members: &[u32]) -> Vec<Vec<u64>> {
     let one_way = |a: u32, b: u32| -> u64 {
         graph.links.iter().filter(|l| (l.from, l.to) == (a, b)).map(|l| l.bandwidth.0).sum()
     };
-    members.iter().map(|&a| members.iter().map(|&b| one_way(a, b).min(one_way(b, a))).collect()).collect()
+    members
+        .iter()
+        .map(|&a| members.iter().map(|&b| one_way(a, b).min(one_way(b, a))).collect())
+        .collect()
 }
 
 /// Depth first: a cycle link by link, then the next one with what is left.
@@ -92,7 +102,11 @@ impl Search {
         if !self.done() {
             take(left, path, u64::wrapping_sub);
             let n = path.len();
-            self.extend(left, &mut vec![0], &mut [true].into_iter().chain(vec![false; n - 1]).collect());
+            self.extend(
+                left,
+                &mut vec![0],
+                &mut [true].into_iter().chain(vec![false; n - 1]).collect(),
+            );
             take(left, path, u64::wrapping_add);
         }
         self.taken.pop();

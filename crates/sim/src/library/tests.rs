@@ -1,4 +1,5 @@
-//! Predictions against the model worked out by hand and against measurements; carriers against predictions.
+//! Predictions against the model worked out by hand and against measurements; carriers against
+//! predictions.
 
 use super::rings;
 use super::*;
@@ -30,7 +31,8 @@ pub(super) fn us(prediction: &Prediction) -> f64 {
     prediction.time.as_ns() / 1e3
 }
 
-/// By hand: 8 members, 100 GB/s. Small: LL ring 10 + 14 * 1; large: Simple 30 + 14 * 4 + 1.75 S / 80 GB/s.
+/// By hand: 8 members, 100 GB/s. Small: LL ring 10 + 14 * 1; large: Simple 30 + 14 * 4 + 1.75 S /
+/// 80 GB/s.
 #[test]
 fn protocols_take_over_as_sizes_grow() {
     let platform = platform("Switch(8)", "");
@@ -53,7 +55,8 @@ fn gathered_sizes_are_contributions() {
     assert!((us(&gathered) - expected).abs() < 0.01);
 }
 
-/// Two nodes of 4 whose network carries 100 GB/s a GPU at 90 %: the nodes' rings set the time; a tree of two moves half as much.
+/// Two nodes of 4 whose network carries 100 GB/s a GPU at 90 %: the nodes' rings set the time; a
+/// tree of two moves half as much.
 #[test]
 fn the_slower_of_node_and_network_sets_the_time() {
     let network = "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9]}\n";
@@ -71,11 +74,11 @@ fn the_slower_of_node_and_network_sets_the_time() {
     assert!((us(&tree) - expected).abs() < 0.01, "{} {expected}", us(&tree));
 }
 
-/// Steps between nodes and the transfer of a ring go on side by side: of 2 * 500 us and 1.75 S / 80 GB/s = 1000 us both together take 2^(1/4) of one.
+/// Steps between nodes and the transfer of a ring go on side by side: of 2 * 500 us and 1.75 S / 80
+/// GB/s = 1000 us both together take 2^(1/4) of one.
 #[test]
 fn network_steps_hide_behind_the_transfer() {
-    let network =
-        "  network: {efficiency: 0.9, step: [5 ms, 5 ms, 500 us], level: [5 ms, 5 ms, 5 ms], share: [0.5, 0.9]}\n";
+    let network = "  network: {efficiency: 0.9, step: [5 ms, 5 ms, 500 us], level: [5 ms, 5 ms, 5 ms], share: [0.5, 0.9]}\n";
     let two = platform("Switch(4)_Switch(2)", network);
     let bytes = (1000.0 * 80e3 / 1.75) as u64;
     let ring = ask(&two, CollectiveKind::AllReduce, bytes);
@@ -84,7 +87,8 @@ fn network_steps_hide_behind_the_transfer() {
     assert!((us(&ring) - expected).abs() < 0.01, "{} {expected}", us(&ring));
 }
 
-/// A message of at most 192 bytes costs 12 us more with each of 4 members of the other node: 8 * 192 bytes in all are short, one more is not.
+/// A message of at most 192 bytes costs 12 us more with each of 4 members of the other node: 8 *
+/// 192 bytes in all are short, one more is not.
 #[test]
 fn short_messages_take_longer() {
     let ask = |short: &str, bytes: u64| {
@@ -101,7 +105,8 @@ fn short_messages_take_longer() {
 /// The switch adds up: (1 + 1/8) S at 60 GB/s.
 #[test]
 fn nvls_moves_the_buffer_once() {
-    let nvls = platform("Switch(8)", "  nvls: {efficiency: 0.6, latency: 30 us, ramp: 2 us, least: 4}\n");
+    let nvls =
+        platform("Switch(8)", "  nvls: {efficiency: 0.6, latency: 30 us, ramp: 2 us, least: 4}\n");
     let large = ask(&nvls, CollectiveKind::AllReduce, 1 << 30);
     assert_eq!(large.algorithm, Algorithm::Nvls);
     let expected = 40.0 + 2.0 * 32.0 + 1.125 * (1u64 << 30) as f64 / 60e3;
@@ -109,11 +114,12 @@ fn nvls_moves_the_buffer_once() {
     assert_eq!(ask(&nvls, CollectiveKind::AllGather, 1 << 27).algorithm, Algorithm::Ring);
 }
 
-/// Twice the model at 1 KiB, half of it at 4 KiB, where the model is flat: between them the time goes straight over the square root, at
-/// 2.25 KiB halfway; other collectives as they were.
+/// Twice the model at 1 KiB, half of it at 4 KiB, where the model is flat: between them the time
+/// goes straight over the square root, at 2.25 KiB halfway; other collectives as they were.
 #[test]
 fn corrections_multiply_what_the_model_says() {
-    let of = "collective: all_reduce, inside: 8, between: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
+    let of =
+        "collective: all_reduce, inside: 8, between: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
     let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
     let plain = platform("Switch(8)", "");
     let time = |platform: &Platform, bytes| us(&ask(platform, CollectiveKind::AllReduce, bytes));
@@ -123,12 +129,16 @@ fn corrections_multiply_what_the_model_says() {
     }
     let halfway = (time(&corrected, 1024) + time(&corrected, 4096)) / 2.0;
     assert!((time(&corrected, 2304) / halfway - 1.0).abs() < 1e-6, "{halfway}");
-    assert_eq!(ask(&corrected, CollectiveKind::AllGather, 1024), ask(&plain, CollectiveKind::AllGather, 1024));
+    assert_eq!(
+        ask(&corrected, CollectiveKind::AllGather, 1024),
+        ask(&plain, CollectiveKind::AllGather, 1024)
+    );
     let read = from_yaml(&to_yaml(&corrected), "p.yml", &[]).expect("reads back");
     assert_eq!(read.library, corrected.library);
 }
 
-/// Where the model changes as the corrected times do, the time between two of them goes as far as the model's has gone.
+/// Where the model changes as the corrected times do, the time between two of them goes as far as
+/// the model's has gone.
 #[test]
 fn corrected_times_change_as_the_model_does() {
     let of = "collective: all_reduce, inside: 8, between: 1, sizes: [16 MiB, 1 GiB], factors: [1.5, 1.1]";
@@ -142,7 +152,8 @@ fn corrected_times_change_as_the_model_does() {
 }
 
 proptest! {
-    /// Between two sizes a time lies between theirs, so that more bytes take less only where that was measured.
+    /// Between two sizes a time lies between theirs, so that more bytes take less only where that
+    /// was measured.
     #[test]
     fn corrected_times_stay_between_their_neighbours(a in 500_000u32..2_000_000, b in 500_000u32..2_000_000, part in 0u64..=1000) {
         let (low, high) = (1u64 << 16, 1u64 << 22);
@@ -163,16 +174,24 @@ fn parameters_change_by_their_keys() {
         "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], short: {most: 8 B, pair: 1 us}}
   nvls: {efficiency: 0.6, latency: 30 us}\n";
     let mut changed = platform("Switch(4)_Switch(2)", more).library.expect("has one");
-    for (key, value) in [("start", 11.0), ("node.step[2]", 4.5), ("network.level[0]", 6.0), ("network.short.pair", 2.0)]
-    {
+    for (key, value) in [
+        ("start", 11.0),
+        ("node.step[2]", 4.5),
+        ("network.level[0]", 6.0),
+        ("network.short.pair", 2.0),
+    ] {
         changed.change(key, value).expect("a parameter");
     }
     changed.change("nvls.efficiency", 0.7).expect("a parameter");
     assert_eq!((changed.start.0, changed.node.step[2].0), (11_000_000, 4_500_000));
     let network = changed.network.as_ref().expect("has one");
-    assert_eq!((network.level[0].0, network.short.as_ref().map(|s| s.pair.0)), (6_000_000, Some(2_000_000)));
+    assert_eq!(
+        (network.level[0].0, network.short.as_ref().map(|s| s.pair.0)),
+        (6_000_000, Some(2_000_000))
+    );
     assert_eq!(changed.nvls.as_ref().map(|n| n.efficiency.0), Some(700_000));
-    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", "network.crossing", ""] {
+    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", "network.crossing", ""]
+    {
         assert_eq!(changed.change(key, 1.0), Err(key));
     }
 }
@@ -183,7 +202,8 @@ fn nothing_is_faster_than_the_host_issues_calls() {
     assert_eq!(us(&ask(&slow, CollectiveKind::AllReduce, 8)), 50.0);
 }
 
-/// Cycles over a DGX-1's GPUs as its peak bandwidths show them: 3 over 8 (134 of 150 GB/s measured), 2 over a quad, 1 over 3 or 6.
+/// Cycles over a DGX-1's GPUs as its peak bandwidths show them: 3 over 8 (134 of 150 GB/s
+/// measured), 2 over a quad, 1 over 3 or 6.
 #[test]
 fn rings_of_a_cube_mesh() {
     let text = std::fs::read_to_string("../../systems/dgx1-v100.yml").expect("the preset");
@@ -207,8 +227,9 @@ fn presets_read_back() {
     for entry in std::fs::read_dir("../../systems").expect("presets") {
         let path = entry.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("a preset");
-        let read =
-            |text: &str| from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{path:?} {problems:?}"));
+        let read = |text: &str| {
+            from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{path:?} {problems:?}"))
+        };
         let platform = read(&text);
         with_library += u32::from(platform.library.is_some());
         assert_eq!(platform.library, read(&to_yaml(&platform)).library, "{path:?}");
@@ -220,14 +241,21 @@ fn presets_read_back() {
 #[test]
 fn faults_are_listed() {
     let fault = |topology: &str, library: &str| {
-        let text = format!("topology: {topology}\nlinks: {{bandwidth: 1 GB/s, latency: 1 us}}\nlibrary:\n{library}");
+        let text = format!(
+            "topology: {topology}\nlinks: {{bandwidth: 1 GB/s, latency: 1 us}}\nlibrary:\n{library}"
+        );
         let problems = from_yaml(&text, "p.yml", &[]).expect_err("is refused");
         problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect::<Vec<_>>()
     };
-    assert_eq!(fault("Ring(4)", NODE), ["line 4, library: the library has no rings for this topology"]);
+    assert_eq!(
+        fault("Ring(4)", NODE),
+        ["line 4, library: the library has no rings for this topology"]
+    );
     assert_eq!(fault("Switch(4)_Switch(2)", NODE), ["line 4, library: \"network\" is missing"]);
-    let missing =
-        fault("Switch(4)", "  name: mpi\n  node: {efficiency: 0.8, step: [1 us, 2 us], share: [0.5, 0.9], tre: 1}\n");
+    let missing = fault(
+        "Switch(4)",
+        "  name: mpi\n  node: {efficiency: 0.8, step: [1 us, 2 us], share: [0.5, 0.9], tre: 1}\n",
+    );
     assert_eq!(
         missing,
         [

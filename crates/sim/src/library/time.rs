@@ -1,7 +1,7 @@
 //! The prediction: of the algorithms and protocols a library may choose, the fastest and its time.
 //!
-//! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers, `w = 2 (n-1)/n` for an all-reduce and
-//! half of that for all-gather and reduce-scatter:
+//! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers,
+//! `w = 2 (n-1)/n` for an all-reduce and half of that for all-gather and reduce-scatter:
 //!
 //! ```text
 //! ring       start + (steps - network steps) step + beside(network steps * network step, S w / min(ring, g network))
@@ -10,11 +10,11 @@
 //! beside     (a^4 + b^4)^(1/4), hardly more than the larger of two that go on side by side
 //! ```
 //!
-//! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a call: `start` (NCCL drops it before it gets
-//! that far).
+//! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a
+//! call: `start` (NCCL drops it before it gets that far).
 //!
-//! Arithmetic is in double precision with sums, products, quotients and square roots only, which are the same everywhere; the time is rounded
-//! to the picosecond once.
+//! Arithmetic is in double precision with sums, products, quotients and square roots only, which
+//! are the same everywhere; the time is rounded to the picosecond once.
 
 use super::{Algorithm, Library, Place, Protocol};
 use graph::CollectiveKind;
@@ -54,9 +54,14 @@ pub(super) struct Way {
     pub between: f64,
 }
 
-/// The prediction for `kind` with `bytes` (as a workload counts them) over `place`; `None` where the members have no way to one another, or are
-/// only one.
-pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u64) -> Option<Prediction> {
+/// The prediction for `kind` with `bytes` (as a workload counts them) over `place`; `None` where
+/// the members have no way to one another, or are only one.
+pub fn predict(
+    library: &Library,
+    place: &Place,
+    kind: CollectiveKind,
+    bytes: u64,
+) -> Option<Prediction> {
     if place.members() < 2 {
         return None;
     }
@@ -64,8 +69,11 @@ pub fn predict(library: &Library, place: &Place, kind: CollectiveKind, bytes: u6
     let best = call.best()?;
     let measured = library.corrections.iter().find(|c| c.suits(kind, place));
     let model = |size: f64| {
-        let way =
-            if size > 0.0 { Call { size, ..call }.best().map_or(best.us, |way| way.us) } else { us(library.start) };
+        let way = if size > 0.0 {
+            Call { size, ..call }.best().map_or(best.us, |way| way.us)
+        } else {
+            us(library.start)
+        };
         way.max(us(library.gap))
     };
     let time = measured.map_or_else(|| model(call.size), |c| c.time(call.size, model));
@@ -105,7 +113,8 @@ fn share(shares: &[Ratio; 2], protocol: Protocol) -> f64 {
     shares.get(protocol as usize).map_or(1.0, |&r| part(r))
 }
 
-/// Of two that go on side by side and hinder each other little: `(a^4 + b^4)^(1/4)`, from the larger so that nothing overflows.
+/// Of two that go on side by side and hinder each other little: `(a^4 + b^4)^(1/4)`, from the
+/// larger so that nothing overflows.
 fn beside(a: f64, b: f64) -> f64 {
     let (less, more) = (a.min(b), a.max(b));
     let part = if more > 0.0 && more.is_finite() { less / more } else { 0.0 };
@@ -125,18 +134,24 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// The fastest way; `None` where there is no way.
     fn best(&self) -> Option<Way> {
-        self.ways().into_iter().filter(|way| way.us.is_finite()).min_by(|a, b| a.us.total_cmp(&b.us))
+        self.ways()
+            .into_iter()
+            .filter(|way| way.us.is_finite())
+            .min_by(|a, b| a.us.total_cmp(&b.us))
     }
 
     fn ways(&self) -> Vec<Way> {
         use CollectiveKind::*;
         match self.kind {
             AllReduce | Barrier => {
-                let mut ways: Vec<Way> = Protocol::ALL.into_iter().flat_map(|p| [self.ring(p), self.tree(p)]).collect();
+                let mut ways: Vec<Way> =
+                    Protocol::ALL.into_iter().flat_map(|p| [self.ring(p), self.tree(p)]).collect();
                 ways.extend(self.nvls());
                 ways
             }
-            AllGather | ReduceScatter | Broadcast | Reduce => Protocol::ALL.into_iter().map(|p| self.ring(p)).collect(),
+            AllGather | ReduceScatter | Broadcast | Reduce => {
+                Protocol::ALL.into_iter().map(|p| self.ring(p)).collect()
+            }
             AllToAll | Gather | Scatter => vec![self.pairwise()],
         }
     }
@@ -148,7 +163,8 @@ impl Call<'_> {
     }
 
     fn start(&self, protocol: Protocol) -> f64 {
-        let simple = if protocol == Protocol::Simple { us(self.library.node.simple_start) } else { 0.0 };
+        let simple =
+            if protocol == Protocol::Simple { us(self.library.node.simple_start) } else { 0.0 };
         us(self.library.start) + simple
     }
 
@@ -164,7 +180,8 @@ impl Call<'_> {
             let direct = place.link * reached;
             return if direct > 0.0 { direct } else { node.host.map_or(0.0, |b| b.as_gb_per_s()) };
         }
-        // Through a mesh, rings that leave the node don't return within it: one link in g is free for others.
+        // Through a mesh, rings that leave the node don't return within it: one link in g is free
+        // for others.
         let open = if place.mesh && nodes > 1.0 { g / (g - 1.0) } else { 1.0 };
         let fill = node.fill.map_or(0.0, part);
         place.link * reached * open / (1.0 + fill / (2.0 * g - 2.0))
@@ -173,7 +190,9 @@ impl Call<'_> {
     /// GB/s of the network of a node.
     fn network_bandwidth(&self, protocol: Protocol) -> f64 {
         let of_node = |n: &super::Between| part(n.efficiency) * share(&n.share, protocol);
-        self.library.network.as_ref().map_or(0.0, of_node) * self.place.network * f64::from(self.place.inside)
+        self.library.network.as_ref().map_or(0.0, of_node)
+            * self.place.network
+            * f64::from(self.place.inside)
     }
 
     /// Microseconds that `bytes` take at `bandwidth` GB/s.
@@ -183,12 +202,17 @@ impl Call<'_> {
 
     fn ring(&self, protocol: Protocol) -> Way {
         let (g, nodes, n) = self.counts();
-        let rounds = if matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::Barrier) { 2.0 } else { 1.0 };
+        let rounds = if matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::Barrier) {
+            2.0
+        } else {
+            1.0
+        };
         let rooted = matches!(self.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
         let wire = if rooted { 1.0 } else { rounds * (n - 1.0) / n };
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
         let network_step = self.library.network.as_ref().map_or(0.0, |b| of(&b.step, protocol));
-        let (inside, far) = ((steps - outside) * of(&self.library.node.step, protocol), outside * network_step);
+        let (inside, far) =
+            ((steps - outside) * of(&self.library.node.step, protocol), outside * network_step);
         let mut bandwidth = self.ring_bandwidth(protocol);
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.network_bandwidth(protocol));
@@ -212,7 +236,8 @@ impl Call<'_> {
         f64::from(self.place.between.next_power_of_two().trailing_zeros())
     }
 
-    /// Bytes a member sends over the network in a tree: a node sends its buffer up and down, half of that between two.
+    /// Bytes a member sends over the network in a tree: a node sends its buffer up and down, half
+    /// of that between two.
     fn sent_in_trees(&self) -> f64 {
         let (g, _, _) = self.counts();
         match self.place.between {
@@ -229,7 +254,8 @@ impl Call<'_> {
             bandwidth = bandwidth.min(self.trees(protocol));
         }
         let level = self.library.network.as_ref().map_or(0.0, |b| of(&b.level, protocol));
-        let waits = 2.0 * ((g - 1.0) * of(&self.library.node.step, protocol) + self.levels() * level);
+        let waits =
+            2.0 * ((g - 1.0) * of(&self.library.node.step, protocol) + self.levels() * level);
         let us = self.start(protocol) + waits + Call::carry(self.size, bandwidth);
         let inside = 2.0 * self.size * (g - 1.0) / g;
         Way { algorithm: Algorithm::Tree, protocol, us, inside, between: self.sent_in_trees() }
@@ -249,6 +275,12 @@ impl Call<'_> {
             algorithm = Algorithm::NvlsTree;
         }
         let us = us(self.library.start) + waits + carried;
-        Some(Way { algorithm, protocol: Protocol::Simple, us, inside: moved, between: self.sent_in_trees() })
+        Some(Way {
+            algorithm,
+            protocol: Protocol::Simple,
+            us,
+            inside: moved,
+            between: self.sent_in_trees(),
+        })
     }
 }

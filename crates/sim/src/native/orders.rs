@@ -1,4 +1,5 @@
-//! A collective whose chunks take the dimensions in orders of their own: what the schedulers see of it, and what becomes of their choice.
+//! A collective whose chunks take the dimensions in orders of their own: what the schedulers see of
+//! it, and what becomes of their choice.
 //!
 //! Not here: the schedulers (`scheduler`), the phases of one chunk (`native.rs`).
 
@@ -39,16 +40,23 @@ impl NativeLowering<'_> {
     }
 
     /// The order of dimensions of each chunk; empty: that of the lines, for all.
-    pub(super) fn orders(&self, request: &Request, lines: &[Line], chunks: Chunks) -> Result<Vec<Order>, Problem> {
+    pub(super) fn orders(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        chunks: Chunks,
+    ) -> Result<Vec<Order>, Problem> {
         let policy = self.platform.scheduler.dimension_order;
         if policy == DimensionOrder::Baseline {
             return Ok(Vec::new());
         }
-        let chosen = self.with_job(request, lines, chunks, |job, costs| scheduler::orders(policy, job, costs));
+        let chosen = self
+            .with_job(request, lines, chunks, |job, costs| scheduler::orders(policy, job, costs));
         chosen.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Shows a collective to `look` as schedulers see it; `None` where its lines are not those of the network.
+    /// Shows a collective to `look` as schedulers see it; `None` where its lines are not those of
+    /// the network.
     fn with_job<T>(
         &self,
         request: &Request,
@@ -88,8 +96,11 @@ impl NativeLowering<'_> {
     /// Whether a line's algorithm does all-reduces, and neither reduce-scatter nor all-gather.
     fn is_whole(&self, kind: CollectiveKind, line: &Line) -> bool {
         let algorithm = self.algorithm(kind, line.dim, line.size);
-        let can =
-            |kind| collective::Request { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }.check().is_ok();
+        let can = |kind| {
+            collective::Request { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }
+                .check()
+                .is_ok()
+        };
         kind == CollectiveKind::AllReduce && can(kind) && !can(CollectiveKind::ReduceScatter)
     }
 
@@ -99,7 +110,13 @@ impl NativeLowering<'_> {
         lines.iter().map(|l| Wire::find(dims, l.stride, l.size)).collect()
     }
 
-    fn cost(&self, kind: CollectiveKind, phase: &Phase, line: &Line, wire: &Wire) -> Result<Cost, Problem> {
+    fn cost(
+        &self,
+        kind: CollectiveKind,
+        phase: &Phase,
+        line: &Line,
+        wire: &Wire,
+    ) -> Result<Cost, Problem> {
         let algorithm = self.algorithm(kind, line.dim, line.size);
         let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
         Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
@@ -122,7 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// With one chunk at a time in a dimension a collective that runs alone takes what is predicted for it, to the picosecond.
+        /// With one chunk at a time in a dimension a collective that runs alone takes what is
+        /// predicted for it, to the picosecond.
         #[test]
         fn what_is_predicted_is_what_happens(
             dims in prop::collection::vec(dimension(), 1..=3),

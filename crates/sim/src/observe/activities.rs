@@ -54,7 +54,14 @@ impl Observer for Activities {
         let ranks = self.multiplicity[rank as usize];
         let Activities { compute, communication, remote, local, launch, host, .. } = self;
         let Activity { compute: computes, communication: communicates, .. } = activity;
-        let done = [computes, communicates, activity.remote, activity.local, activity.launch, activity.host];
+        let done = [
+            computes,
+            communicates,
+            activity.remote,
+            activity.local,
+            activity.launch,
+            activity.host,
+        ];
         let all = [compute, communication, remote, local, launch, host];
         for (bins, _) in all.into_iter().zip(done).filter(|(_, done)| *done) {
             bins.add(from, to, ranks);
@@ -62,7 +69,11 @@ impl Observer for Activities {
     }
 
     fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
-        self.waiting[chunk.dim as usize].add(chunk.entered, now, self.multiplicity[chunk.rank as usize]);
+        self.waiting[chunk.dim as usize].add(
+            chunk.entered,
+            now,
+            self.multiplicity[chunk.rank as usize],
+        );
     }
 
     fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {

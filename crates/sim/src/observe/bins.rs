@@ -1,6 +1,8 @@
-//! Activity over time in a bounded number of bins: sums of rank time, exact whatever the order in which they come.
+//! Activity over time in a bounded number of bins: sums of rank time, exact whatever the order in
+//! which they come.
 //!
-//! A bin is 2^k picoseconds wide. When a time lies beyond the last bin, bins are merged two by two and k grows by one.
+//! A bin is 2^k picoseconds wide. When a time lies beyond the last bin, bins are merged two by two
+//! and k grows by one.
 
 use units::Time;
 
@@ -60,7 +62,8 @@ impl Bins {
         self.sums.resize(step.0.div_ceil(width(step)) as usize, 0);
     }
 
-    /// The mean number of ranks in each bin of a run of `step`, over `ranks`; the last bin ends with the run.
+    /// The mean number of ranks in each bin of a run of `step`, over `ranks`; the last bin ends
+    /// with the run.
     pub(super) fn means(mut self, step: Time, ranks: f64) -> Vec<f64> {
         self.fit(step);
         let width = width(step);
@@ -90,7 +93,10 @@ mod tests {
         (0..step.div_ceil(width))
             .map(|bin| (bin * width, ((bin + 1) * width).min(step)))
             .map(|(a, b)| {
-                let sum: u64 = intervals.iter().map(|&(from, to, weight)| overlap(a, b, from, to) * weight).sum();
+                let sum: u64 = intervals
+                    .iter()
+                    .map(|&(from, to, weight)| overlap(a, b, from, to) * weight)
+                    .sum();
                 sum as f64 / (b - a) as f64
             })
             .collect()

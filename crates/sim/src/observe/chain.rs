@@ -1,8 +1,9 @@
 //! What a stretch of time is made of, step by step without a gap: the terms of a chain of causes.
 //!
-//! A chain begins where a rank comes to a collective and grows by what each next thing waited for: the endpoint delay before a send, a
-//! message's latency and bytes, the reduction of what it brought. Where two chains meet the later one goes on. So at every moment
-//! `origin + sum of all terms = now`. Model: the longest path through the events of a collective, found forwards.
+//! A chain begins where a rank comes to a collective and grows by what each next thing waited for:
+//! the endpoint delay before a send, a message's latency and bytes, the reduction of what it
+//! brought. Where two chains meet the later one goes on. So at every moment `origin + sum of all
+//! terms = now`. Model: the longest path through the events of a collective, found forwards.
 
 use super::log::Place;
 use std::rc::Rc;
@@ -73,7 +74,13 @@ pub(super) struct Chain {
 impl Chain {
     /// Begins at `origin`, on a dimension of `dims`.
     pub(super) fn new(origin: Time, dims: usize, dim: u32) -> Chain {
-        Chain { origin, past: Rc::new(vec![Terms::default(); dims]), dim, here: Terms::default(), behind: None }
+        Chain {
+            origin,
+            past: Rc::new(vec![Terms::default(); dims]),
+            dim,
+            here: Terms::default(),
+            behind: None,
+        }
     }
 
     /// Goes on on dimension `dim`.

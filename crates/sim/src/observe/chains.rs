@@ -1,9 +1,12 @@
-//! The chains of all chunks and messages under way, and the sums of those of collectives and sends that are over.
+//! The chains of all chunks and messages under way, and the sums of those of collectives and sends
+//! that are over.
 //!
-//! A chunk's chain goes on with the event that let it act last: a reception it could use, its own start. A chunk that waited in a queue
-//! goes on where the chunk that made room for it did, when that is of the same collective; else it has waited for another operation. A message goes on
-//! where its sender stood. What a message waited on its way is told apart by a queue of our own at the link it left by: messages of
-//! its own collective, of others, and the rest, which is inside the network.
+//! A chunk's chain goes on with the event that let it act last: a reception it could use, its own
+//! start. A chunk that waited in a queue goes on where the chunk that made room for it did, when
+//! that is of the same collective; else it has waited for another operation. A message goes on
+//! where its sender stood. What a message waited on its way is told apart by a queue of our own at
+//! the link it left by: messages of its own collective, of others, and the rest, which is inside
+//! the network.
 
 use super::chain::{Chain, Term, Terms};
 use super::log::Place;
@@ -152,12 +155,18 @@ impl Chains {
 
     /// Sums by program, node and, for a collective, what it was.
     pub(super) fn sums(&self) -> impl Iterator<Item = (u32, u32, Option<&Asked>, &Sums)> {
-        self.sums
-            .iter()
-            .map(|(&(program, node, asked), sums)| (program, node, asked.map(|at| &self.asked[at as usize]), sums))
+        self.sums.iter().map(|(&(program, node, asked), sums)| {
+            (program, node, asked.map(|at| &self.asked[at as usize]), sums)
+        })
     }
 
-    pub(super) fn opens(&mut self, instance: u32, request: &Request, lowered: &Arc<Lowered>, ranks: u32) {
+    pub(super) fn opens(
+        &mut self,
+        instance: u32,
+        request: &Request,
+        lowered: &Arc<Lowered>,
+        ranks: u32,
+    ) {
         let fresh = || Asked { request: *request, lowered: lowered.clone(), ranks };
         self.asked.entry(*request).or_insert_with(fresh);
         let at = self.asked.get_index_of(request).map_or(0, |at| at as u32);
@@ -198,10 +207,12 @@ impl Chains {
             return;
         }
         let host = host.and_then(|host| self.chunks[host as usize].as_ref());
-        let host =
-            host.filter(|host| host.instance == instance && host.chain.end() == now).map(|host| host.chain.clone());
+        let host = host
+            .filter(|host| host.instance == instance && host.chain.end() == now)
+            .map(|host| host.chain.clone());
         let before = self.ended.get(&phase.rank).filter(|(.., chain)| chain.end() == now);
-        let followed = host.or_else(|| before.filter(|(i, ..)| *i == instance).map(|(.., chain)| chain.clone()));
+        let followed = host
+            .or_else(|| before.filter(|(i, ..)| *i == instance).map(|(.., chain)| chain.clone()));
         let behind = before.map(|&(_, place, _)| place);
         let Some(chunk) = self.chunk(phase.stream) else { return };
         match followed {
@@ -240,14 +251,24 @@ impl Chains {
                 let Some(flight) = self.flights.remove(&token) else { return };
                 (flight.chain, flight.owner, flight.place)
             }
-            Sender::Node(node) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), Some((rank, node))),
-            Sender::Beside(Some(node)) => (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), None),
+            Sender::Node(node) => {
+                (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), Some((rank, node)))
+            }
+            Sender::Beside(Some(node)) => {
+                (Chain::new(now, self.dims, dim), Owner::Node((rank, node)), None)
+            }
             Sender::Beside(None) => (Chain::new(now, self.dims, dim), Owner::Unknown, None),
         };
         chain.message(bytes);
-        let waits = self.ports.entry((rank, departure.port)).or_default().take(now, departure.occupancy, owner, place);
+        let waits = self.ports.entry((rank, departure.port)).or_default().take(
+            now,
+            departure.occupancy,
+            owner,
+            place,
+        );
         let Departure { latency, transfer, handling, .. } = *departure;
-        let flight = Flight { chain, place, owner, departed: now, latency, transfer, handling, waits };
+        let flight =
+            Flight { chain, place, owner, departed: now, latency, transfer, handling, waits };
         self.flights.insert(departure.token, flight);
     }
 
@@ -280,7 +301,14 @@ impl Chains {
         self.flights.remove(&token);
     }
 
-    pub(super) fn received(&mut self, stream: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
+    pub(super) fn received(
+        &mut self,
+        stream: u32,
+        token: Option<u64>,
+        delay: Span,
+        charge: Span,
+        now: Time,
+    ) {
         let came = token.and_then(|token| self.flights.remove(&token)).map(|flight| flight.chain);
         let Some(chunk) = self.chunk(stream) else { return };
         let mut chain = came.unwrap_or_else(|| chunk.chain.clone());
@@ -289,7 +317,8 @@ impl Chains {
         chunk.pending.push((now + delay + charge, chain));
     }
 
-    /// Of several receptions that become usable at an instant one is chosen by its terms, so that the order in which they are told does not show.
+    /// Of several receptions that become usable at an instant one is chosen by its terms, so that
+    /// the order in which they are told does not show.
     pub(super) fn usable(&mut self, stream: u32, now: Time) {
         let Some(chunk) = self.chunk(stream) else { return };
         let (mut at, mut best) = (0, None);
@@ -329,11 +358,14 @@ impl Sums {
         self.terms.resize(terms.len(), Default::default());
         for (sums, Terms { spans, messages, bytes }) in self.terms.iter_mut().zip(&terms) {
             let values = spans.iter().map(|span| span.0).chain([*messages, *bytes]);
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += u128::from(value) * u128::from(over.ranks));
+            sums.iter_mut()
+                .zip(values)
+                .for_each(|(sum, value)| *sum += u128::from(value) * u128::from(over.ranks));
         }
         if let Some(behind) = behind {
             let waits = [Term::Queue, Term::Contention];
-            let waited: Span = terms.iter().flat_map(|t| waits.map(|term| t.spans[term as usize])).sum();
+            let waited: Span =
+                terms.iter().flat_map(|t| waits.map(|term| t.spans[term as usize])).sum();
             *self.behind.entry(behind).or_default() += weigh(waited);
         }
     }
@@ -349,6 +381,9 @@ impl Sums {
         for (sums, more) in self.terms.iter_mut().zip(&other.terms) {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }
-        other.behind.iter().for_each(|(node, waited)| *self.behind.entry(*node).or_default() += waited);
+        other
+            .behind
+            .iter()
+            .for_each(|(node, waited)| *self.behind.entry(*node).or_default() += waited);
     }
 }

@@ -1,4 +1,5 @@
-//! From the sums of chains to `detail.collectives`: alike collectives and sends in one row, what their mean time is made of.
+//! From the sums of chains to `detail.collectives`: alike collectives and sends in one row, what
+//! their mean time is made of.
 
 use super::chain::TERMS;
 use super::chains::{Asked, Sums};
@@ -36,7 +37,8 @@ pub(super) fn collectives(source: &Source, log: &Log) -> Vec<Collective> {
         let program = &source.workload.programs[program as usize];
         let found = program.nodes()[node as usize];
         let request = asked.map(|asked| Request { node: None, ..asked.request });
-        let key = (pattern(program.name(node as usize)), kind_name(&found.op), bytes(&found.op), request);
+        let key =
+            (pattern(program.name(node as usize)), kind_name(&found.op), bytes(&found.op), request);
         let row = rows.entry(key).or_default();
         row.asked = asked;
         row.nodes.push(found.id);
@@ -45,7 +47,14 @@ pub(super) fn collectives(source: &Source, log: &Log) -> Vec<Collective> {
     let mut listed: Vec<_> = rows.into_iter().collect();
     let order = |(key, row): &(Key, Row)| {
         let asked = key.3.map(|request| (request.dims, request.root));
-        (std::cmp::Reverse(row.sums.total), key.0.clone(), key.1, key.2, asked, row.asked.map(|a| a.ranks))
+        (
+            std::cmp::Reverse(row.sums.total),
+            key.0.clone(),
+            key.1,
+            key.2,
+            asked,
+            row.asked.map(|a| a.ranks),
+        )
     };
     listed.sort_by_cached_key(order);
     listed.truncate(ROWS);
@@ -79,8 +88,19 @@ fn show(source: &Source, (name, kind, bytes, _): Key, mut row: Row) -> Collectiv
 fn terms(sums: &Sums, count: f64) -> Vec<CollectiveTerms> {
     let used = sums.terms.iter().enumerate().filter(|(_, terms)| terms.iter().any(|&sum| sum > 0));
     let row = |(dim, terms): (usize, &[u128; TERMS + 2])| {
-        let [latency, transfer, port, endpoint, reduction, contention, congestion, queue, algorithm, messages, bytes] =
-            terms.map(|sum| sum as f64 / count);
+        let [
+            latency,
+            transfer,
+            port,
+            endpoint,
+            reduction,
+            contention,
+            congestion,
+            queue,
+            algorithm,
+            messages,
+            bytes,
+        ] = terms.map(|sum| sum as f64 / count);
         CollectiveTerms {
             dim: dim as u64,
             messages,
@@ -126,13 +146,20 @@ fn phases(source: &Source, asked: &Asked) -> Vec<CollectivePhase> {
             kind: spec.kind.name().into(),
             algorithm: spec.algorithm.to_string(),
             ranks: plan.map_or(asked.ranks, |plan| plan.n).into(),
-            sends: plan
-                .map_or(0.0, |plan| mean(plan, |script| script.steps.iter().filter(|s| s.to.is_some()).count() as u64)),
+            sends: plan.map_or(0.0, |plan| {
+                mean(plan, |script| script.steps.iter().filter(|s| s.to.is_some()).count() as u64)
+            }),
             sent_bytes: plan.map_or(0.0, |plan| mean(plan, sent)),
         }
     };
     // What a library moves between nodes is a chunk of its own.
-    let others = asked.lowered.shapes.iter().skip(1).flatten().filter(|s| specs.iter().all(|spec| spec.dim != s.dim));
+    let others = asked
+        .lowered
+        .shapes
+        .iter()
+        .skip(1)
+        .flatten()
+        .filter(|s| specs.iter().all(|spec| spec.dim != s.dim));
     specs.iter().chain(others).map(row).collect()
 }
 
@@ -143,7 +170,8 @@ fn sent(script: &Script) -> u64 {
 /// Mean over the positions of a plan.
 fn mean(plan: &Plan, of: impl Fn(&Script) -> u64) -> f64 {
     let by_script: Vec<u64> = plan.scripts.iter().map(of).collect();
-    let sum: u128 = (0..plan.n).map(|position| u128::from(by_script[plan.role(position) as usize])).sum();
+    let sum: u128 =
+        (0..plan.n).map(|position| u128::from(by_script[plan.role(position) as usize])).sum();
     sum as f64 / f64::from(plan.n.max(1))
 }
 

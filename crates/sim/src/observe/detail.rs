@@ -1,4 +1,5 @@
-//! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the same folded or not.
+//! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the
+//! same folded or not.
 
 use super::activities::Activities;
 use super::collectives::collectives;
@@ -10,7 +11,9 @@ use crate::executor::{Folding, Kind, LAUNCH, kind_name};
 use crate::names::pattern;
 use graph::Workload;
 use indexmap::IndexMap;
-use stats::{Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment, PathSeries};
+use stats::{
+    Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment, PathSeries,
+};
 use std::collections::BTreeMap;
 use units::{Span, Time};
 
@@ -98,7 +101,12 @@ pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> 
     let of = |(node, ran): (usize, &log::Ran)| {
         let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
         let part = layers::part(Kind::of(&program.nodes()[node].op));
-        let wait = Interval { node, part: Some(LAUNCH), began: log.ready((local, node as u32)), end: ran.start };
+        let wait = Interval {
+            node,
+            part: Some(LAUNCH),
+            began: log.ready((local, node as u32)),
+            end: ran.start,
+        };
         [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
     };
     log.of(local).iter().enumerate().flat_map(of).collect()
@@ -114,7 +122,8 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
     let path = Walk { workload: source.workload, log, ids, stand_in: &stand_in }.path();
     let program = |s: &Segment| source.workload.program(ids[s.place.0 as usize]);
     let node = |s: &Segment| s.place.1 as usize;
-    let kind = |s: &Segment| if s.launch { "launch" } else { kind_name(&program(s).nodes()[node(s)].op) };
+    let kind =
+        |s: &Segment| if s.launch { "launch" } else { kind_name(&program(s).nodes()[node(s)].op) };
     CriticalPath {
         count: path.len() as u64,
         segments: longest(&path)
@@ -137,14 +146,20 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
     }
 }
 
-/// The time of the path by kind in each bin of a run of `step`; the path has no gap, so the kinds of a bin sum to its width.
-fn over_time<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> &'a str, step: Time) -> Vec<PathSeries> {
+/// The time of the path by kind in each bin of a run of `step`; the path has no gap, so the kinds
+/// of a bin sum to its width.
+fn over_time<'a>(
+    path: &'a [Segment],
+    of: impl Fn(&'a Segment) -> &'a str,
+    step: Time,
+) -> Vec<PathSeries> {
     let mut series: IndexMap<&str, bins::Bins> = IndexMap::new();
     for segment in path {
         series.entry(of(segment)).or_default().add(segment.start, segment.end, 1);
     }
     series.sort_keys();
-    let row = |(kind, bins): (&str, bins::Bins)| PathSeries { kind: kind.into(), ns: bins.sums(step) };
+    let row =
+        |(kind, bins): (&str, bins::Bins)| PathSeries { kind: kind.into(), ns: bins.sums(step) };
     series.into_iter().map(row).collect()
 }
 
@@ -161,7 +176,10 @@ fn longest(path: &[Segment]) -> impl Iterator<Item = &Segment> {
 type Spent = (Span, u64, BTreeMap<&'static str, Span>);
 
 /// Sums of a path by the name of operations without its numbers and their kind, largest first.
-fn operations<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> (&'a str, &'a str)) -> Vec<PathOperation> {
+fn operations<'a>(
+    path: &'a [Segment],
+    of: impl Fn(&'a Segment) -> (&'a str, &'a str),
+) -> Vec<PathOperation> {
     let mut sums: IndexMap<(String, &str), Spent> = IndexMap::new();
     for segment in path {
         let (name, kind) = of(segment);
@@ -173,8 +191,9 @@ fn operations<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> (&'a str, &'a
     }
     sums.sort_by(|a, x, b, y| y.0.cmp(&x.0).then_with(|| a.cmp(b)));
     sums.truncate(OPERATIONS);
-    let most =
-        |causes: BTreeMap<&str, Span>| causes.into_iter().max_by_key(|&(_, span)| span).map_or("", |c| c.0).into();
+    let most = |causes: BTreeMap<&str, Span>| {
+        causes.into_iter().max_by_key(|&(_, span)| span).map_or("", |c| c.0).into()
+    };
     let row = |((name, kind), (span, count, causes)): ((String, &str), Spent)| PathOperation {
         name,
         kind: kind.into(),
@@ -194,5 +213,7 @@ fn parts<'a>(path: &'a [Segment], of: impl Fn(&'a Segment) -> &'a str) -> Vec<Pa
         entry.1 += 1;
     }
     sums.sort_by(|a, x, b, y| y.0.cmp(&x.0).then_with(|| a.cmp(b)));
-    sums.into_iter().map(|(name, (span, count))| PathPart { name: name.into(), count, ns: span.as_ns() }).collect()
+    sums.into_iter()
+        .map(|(name, (span, count))| PathPart { name: name.into(), count, ns: span.as_ns() })
+        .collect()
 }

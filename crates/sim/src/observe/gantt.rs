@@ -1,8 +1,11 @@
-//! What ranks do over time, as bars: the passes of micro-batches through a stage, the optimizer, what is waited for.
+//! What ranks do over time, as bars: the passes of micro-batches through a stage, the optimizer,
+//! what is waited for.
 //!
-//! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`); neighbours that belong to the same pass are one
-//! bar. Generated programs say which pass an operation belongs to by its name, `<micro-batch>.<layer>.<operation>`: gradients end in `grad`, those of
-//! weights in `wgrad`, what is computed a second time is called `again`. Bars that could not be told apart in a drawing are merged.
+//! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`);
+//! neighbours that belong to the same pass are one bar. Generated programs say which pass an
+//! operation belongs to by its name, `<micro-batch>.<layer>.<operation>`: gradients end in `grad`,
+//! those of weights in `wgrad`, what is computed a second time is called `again`. Bars that could
+//! not be told apart in a drawing are merged.
 
 use super::detail::{Source, intervals};
 use super::layers;
@@ -48,7 +51,8 @@ impl Work {
 
     /// What work is that is charged as `part`, where its name says nothing.
     fn of(part: usize) -> Work {
-        [Work::Compute, Work::Communication, Work::Memory, Work::Memory, Work::Launch, Work::Host][part]
+        [Work::Compute, Work::Communication, Work::Memory, Work::Memory, Work::Launch, Work::Host]
+            [part]
     }
 
     /// Whether it belongs to the backward pass of a micro-batch.
@@ -67,8 +71,10 @@ struct Bar<'a> {
 
 /// A lane for each stage of a pipeline, or for each of the `most` first classes.
 pub(super) fn lanes(source: &Source, log: &Log, most: usize) -> Vec<GanttLane> {
-    let new =
-        |class: &usize| source.labels[*class].is_empty() || !source.labels[..*class].contains(&source.labels[*class]);
+    let new = |class: &usize| {
+        source.labels[*class].is_empty()
+            || !source.labels[..*class].contains(&source.labels[*class])
+    };
     let classes: Vec<usize> = (0..source.classes.len()).filter(new).take(most).collect();
     let room = (BARS / classes.len().max(1)).max(LEAST);
     classes.into_iter().map(|class| lane(source, log, class, room)).collect()
@@ -94,7 +100,11 @@ fn lane(source: &Source, log: &Log, class: usize, room: usize) -> GanttLane {
         "" => format!("rank {rank}"),
         label => label.into(),
     };
-    GanttLane { rank_class: class as u64, label, bars: fit(bars, step, room).into_iter().map(bar).collect() }
+    GanttLane {
+        rank_class: class as u64,
+        label,
+        bars: fit(bars, step, room).into_iter().map(bar).collect(),
+    }
 }
 
 /// What a moment that is charged to a node as `part` shows, and its micro-batch or layer.
@@ -113,7 +123,8 @@ fn what(program: &Program, node: usize, part: usize, generated: bool) -> (Work, 
     }
 }
 
-/// The pass that the words of a name after the micro-batch tell; nothing for what lies between passes.
+/// The pass that the words of a name after the micro-batch tell; nothing for what lies between
+/// passes.
 fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
     let mut work = Work::Forward;
     for (place, word) in words.enumerate() {
@@ -121,7 +132,9 @@ fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
             "again" => return Some(Work::Recompute),
             "wgrad" | "accumulate" => work = Work::WeightGrad,
             "gradients" | "parameters" | "gather" | "regather" if place <= 1 => return None,
-            _ if place == 0 && (word.starts_with("receive") || word.starts_with("send")) => return None,
+            _ if place == 0 && (word.starts_with("receive") || word.starts_with("send")) => {
+                return None;
+            }
             _ if word.ends_with("grad") => work = Work::Backward,
             _ => {}
         }
@@ -132,7 +145,11 @@ fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
 /// Adds a bar, or makes the last one longer where it shows the same up to `gap` before.
 fn append<'a>(bars: &mut Vec<Bar<'a>>, bar: Bar<'a>, gap: Span) {
     match bars.last_mut() {
-        Some(last) if last.label == bar.label && bar.from.since(last.to) <= gap && joins(last.work, bar.work) => {
+        Some(last)
+            if last.label == bar.label
+                && bar.from.since(last.to) <= gap
+                && joins(last.work, bar.work) =>
+        {
             last.to = bar.to;
             last.work = if last.work == bar.work { bar.work } else { Work::Backward };
         }
@@ -140,14 +157,15 @@ fn append<'a>(bars: &mut Vec<Bar<'a>>, bar: Bar<'a>, gap: Span) {
     }
 }
 
-/// Whether neighbours of one micro-batch are one pass: gradients of inputs and of weights are, where they alternate.
+/// Whether neighbours of one micro-batch are one pass: gradients of inputs and of weights are,
+/// where they alternate.
 fn joins(last: Work, next: Work) -> bool {
     let gradient = |work| matches!(work, Work::Backward | Work::WeightGrad);
     last == next || gradient(last) && gradient(next)
 }
 
-/// At most `room` bars: kernels without a gap that shows, then recomputation as part of the backward pass, then all that begins within the same
-/// `1 / room` of the step.
+/// At most `room` bars: kernels without a gap that shows, then recomputation as part of the
+/// backward pass, then all that begins within the same `1 / room` of the step.
 fn fit(bars: Vec<Bar>, step: Time, room: usize) -> Vec<Bar> {
     let gap = Span(step.0 / room as u64 / 4);
     let mut bars = joined(smoothed(bars, gap), gap);
@@ -165,13 +183,16 @@ fn joined(bars: Vec<Bar>, gap: Span) -> Vec<Bar> {
     joined
 }
 
-/// Bars shorter than `least` as part of the one before of the same micro-batch, where there is one without a gap that shows.
+/// Bars shorter than `least` as part of the one before of the same micro-batch, where there is one
+/// without a gap that shows.
 fn smoothed(bars: Vec<Bar>, least: Span) -> Vec<Bar> {
     let mut smooth: Vec<Bar> = Vec::with_capacity(bars.len());
     for bar in bars {
         match smooth.last_mut() {
             Some(last)
-                if bar.to.since(bar.from) < least && last.label == bar.label && bar.from.since(last.to) <= least =>
+                if bar.to.since(bar.from) < least
+                    && last.label == bar.label
+                    && bar.from.since(last.to) <= least =>
             {
                 last.to = bar.to;
             }
@@ -225,17 +246,23 @@ mod tests {
 
     #[test]
     fn a_pass_is_one_bar() {
-        let alternating = vec![bar(0, 10, Work::Backward), bar(10, 30, Work::WeightGrad), bar(30, 40, Work::Backward)];
+        let alternating = vec![
+            bar(0, 10, Work::Backward),
+            bar(10, 30, Work::WeightGrad),
+            bar(30, 40, Work::Backward),
+        ];
         let found = joined(alternating, Span::ZERO);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].to, found[0].work), (Time(40), Work::Backward));
-        let apart = joined(vec![bar(0, 10, Work::WeightGrad), bar(10, 20, Work::WeightGrad)], Span::ZERO);
+        let apart =
+            joined(vec![bar(0, 10, Work::WeightGrad), bar(10, 20, Work::WeightGrad)], Span::ZERO);
         assert_eq!(apart[0].work, Work::WeightGrad);
     }
 
     #[test]
     fn the_number_of_bars_is_bounded() {
-        let many = (0..10_000u64).map(|i| bar(i * 10, i * 10 + 5, if i % 2 == 0 { Work::Forward } else { Work::Host }));
+        let many = (0..10_000u64)
+            .map(|i| bar(i * 10, i * 10 + 5, if i % 2 == 0 { Work::Forward } else { Work::Host }));
         let found = fit(many.collect(), Time(100_000), 100);
         assert!(found.len() <= 100, "{}", found.len());
         assert!(found.windows(2).all(|pair| pair[0].to <= pair[1].from));

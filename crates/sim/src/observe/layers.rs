@@ -1,9 +1,11 @@
-//! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it is exposed.
+//! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it
+//! is exposed.
 //!
-//! Every moment of a rank is charged to one operation: to what computes; where nothing does, to communication; else to memory outside the
-//! NPU, else to its own, else to what waits for its host to launch it, else to work of the host.
-//! Of several alike in flight it is the one that ends first, for the others are not what the rank waits for next. So the exposed
-//! parts of the layers sum to those of the rank.
+//! Every moment of a rank is charged to one operation: to what computes; where nothing does, to
+//! communication; else to memory outside the NPU, else to its own, else to what waits for its host
+//! to launch it, else to work of the host. Of several alike in flight it is the one that ends
+//! first, for the others are not what the rank waits for next. So the exposed parts of the layers
+//! sum to those of the rank.
 
 use crate::executor::{self, Kind, LAUNCH, PARTS};
 use indexmap::IndexMap;
@@ -42,7 +44,10 @@ pub(super) struct Interval {
 }
 
 /// Sums by layer in order of appearance; `layer` names that of a node.
-pub(super) fn sums<'a>(intervals: &[Interval], layer: impl Fn(usize) -> &'a str) -> IndexMap<&'a str, Sums> {
+pub(super) fn sums<'a>(
+    intervals: &[Interval],
+    layer: impl Fn(usize) -> &'a str,
+) -> IndexMap<&'a str, Sums> {
     let mut sums: IndexMap<&str, Sums> = IndexMap::new();
     for interval in intervals {
         let entry = sums.entry(layer(interval.node)).or_default();
@@ -76,7 +81,8 @@ pub(super) fn part(kind: Kind) -> Option<usize> {
     executor::part(if kind == Kind::Receive { Kind::Communication } else { kind })
 }
 
-/// Charges every moment in which something is in flight, in order of time: to which interval, as what, from when to when.
+/// Charges every moment in which something is in flight, in order of time: to which interval, as
+/// what, from when to when.
 pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Time, Time)) {
     let mut changes: Vec<(Time, bool, usize)> = Vec::new();
     for (at, interval) in intervals.iter().enumerate().filter(|(_, i)| i.part.is_some()) {
@@ -90,7 +96,8 @@ pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, usize, Ti
     let mut since = Time::ZERO;
     for (now, begins, at) in changes {
         if now > since
-            && let Some((part, flying)) = flying.iter().enumerate().find(|(_, flying)| !flying.is_empty())
+            && let Some((part, flying)) =
+                flying.iter().enumerate().find(|(_, flying)| !flying.is_empty())
             && let Some(&(_, first)) = flying.first()
         {
             to(first, part, since, now);

@@ -1,8 +1,8 @@
-//! The log of a run: when each node of each simulated rank started and ended and what let it start, which nodes met in a
-//! collective or by a message, and what ranks and dimensions did over time.
+//! The log of a run: when each node of each simulated rank started and ended and what let it start,
+//! which nodes met in a collective or by a message, and what ranks and dimensions did over time.
 //!
-//! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program (`chains.rs`): a log is as large as the
-//! simulated part of the workload, not as long as the run.
+//! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program
+//! (`chains.rs`): a log is as large as the simulated part of the workload, not as long as the run.
 
 use super::activities::Activities;
 use super::chains::{Chains, Over};
@@ -57,7 +57,11 @@ impl Log {
         for &rank in &folding.representatives {
             first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
         }
-        let programs = folding.representatives.iter().map(|&rank| workload.ranks[rank as usize].program).collect();
+        let programs = folding
+            .representatives
+            .iter()
+            .map(|&rank| workload.ranks[rank as usize].program)
+            .collect();
         let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
         Log {
             nodes: vec![blank; first[first.len() - 1]],
@@ -86,7 +90,8 @@ impl Log {
         &self.of(rank)[node as usize]
     }
 
-    /// When a node could begin, but for its host's launch: when the node that it started after had ended.
+    /// When a node could begin, but for its host's launch: when the node that it started after had
+    /// ended.
     pub(super) fn ready(&self, (rank, node): Place) -> Time {
         self.at((rank, node)).after().map_or(Time::ZERO, |after| self.at((rank, after)).end)
     }

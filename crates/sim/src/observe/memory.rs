@@ -1,7 +1,8 @@
 //! What the memory of NPUs holds over time.
 //!
-//! Model: a bin's number is the most that was held within it, so the largest of a rank is the report's peak. Not here: what is held and
-//! when (`executor/memory.rs`), time spent accessing memory (`layers.rs`).
+//! Model: a bin's number is the most that was held within it, so the largest of a rank is the
+//! report's peak. Not here: what is held and when (`executor/memory.rs`), time spent accessing
+//! memory (`layers.rs`).
 
 use super::bins;
 use super::detail::Source;
@@ -20,7 +21,8 @@ pub(super) fn held(source: &Source, log: &Log, first: usize) -> Vec<HeldMemory> 
     tracked.map(row).collect()
 }
 
-/// The most that is held within each bin of a run of `step`, given when how much was held from then on.
+/// The most that is held within each bin of a run of `step`, given when how much was held from then
+/// on.
 fn most(changes: &[(Time, u64)], step: Time) -> Vec<u64> {
     let (width, mut changes) = (bins::width(step), changes.iter().peekable());
     let mut now = 0;
@@ -44,7 +46,14 @@ mod tests {
     fn the_most_of_each_bin_counts() {
         let width = bins::width(Time(1000));
         let at = |bin: u64, held| (Time(bin * width + 1), held);
-        let changes = [(Time(0), 100), at(0, 110), at(0, 100), at(1, 130), (Time(2 * width), 135), at(3, 100)];
+        let changes = [
+            (Time(0), 100),
+            at(0, 110),
+            at(0, 100),
+            at(1, 130),
+            (Time(2 * width), 135),
+            at(3, 100),
+        ];
         let found = most(&changes, Time(1000));
         assert_eq!(found.len() as u64, 1000u64.div_ceil(width));
         assert_eq!(&found[..5], [110, 135, 135, 135, 100]);

@@ -1,9 +1,11 @@
 //! Watching a run: what an observer is told, and the observers there are.
 //!
-//! The executor's recorder tells its observers what happens, in order of time; a run without any pays a branch an event. Here: the
-//! contract. Beside it: `log.rs` keeps times of nodes and activity over time; `path.rs` (the critical path) and `layers.rs` (sums by
-//! layer) read it when the run is over; `chains.rs` follows what each collective's time is made of (`chain.rs`), `collectives.rs` sums it;
-//! `timeline/` writes what happens to a file as it happens. Not here: sums that every run keeps (`executor/recorder.rs`).
+//! The executor's recorder tells its observers what happens, in order of time; a run without any
+//! pays a branch an event. Here: the contract. Beside it: `log.rs` keeps times of nodes and
+//! activity over time; `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
+//! the run is over; `chains.rs` follows what each collective's time is made of (`chain.rs`),
+//! `collectives.rs` sums it; `timeline/` writes what happens to a file as it happens. Not here:
+//! sums that every run keeps (`executor/recorder.rs`).
 
 mod activities;
 mod bins;
@@ -126,10 +128,11 @@ pub struct Activity {
     pub host: bool,
 }
 
-/// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their programs, times never go back.
+/// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their
+/// programs, times never go back.
 pub trait Observer {
-    /// A node starts. `after` is the node of the rank whose end let it start; `None` at the beginning of the run. Since then it has waited for its
-    /// host to launch it.
+    /// A node starts. `after` is the node of the rank whose end let it start; `None` at the
+    /// beginning of the run. Since then it has waited for its host to launch it.
     fn issued(&mut self, _rank: u32, _node: u32, _kind: Kind, _after: Option<u32>, _now: Time) {}
     /// A node that started at `start` ends.
     fn completed(&mut self, _rank: u32, _node: u32, _kind: Kind, _start: Time, _now: Time) {}
@@ -153,8 +156,17 @@ pub trait Observer {
     fn arrives(&mut self, _token: u64, _now: Time) {}
     /// What has arrived has come before it was waited for.
     fn early(&mut self, _token: u64) {}
-    /// A chunk has received a message: the one that has just arrived, or one that came early. It is usable after both spans.
-    fn received(&mut self, _stream: u32, _token: Option<u64>, _delay: Span, _charge: Span, _now: Time) {}
+    /// A chunk has received a message: the one that has just arrived, or one that came early. It is
+    /// usable after both spans.
+    fn received(
+        &mut self,
+        _stream: u32,
+        _token: Option<u64>,
+        _delay: Span,
+        _charge: Span,
+        _now: Time,
+    ) {
+    }
     /// A chunk may use what it has received.
     fn usable(&mut self, _stream: u32, _now: Time) {}
     /// A chunk ends a phase.

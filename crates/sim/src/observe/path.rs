@@ -1,9 +1,11 @@
-//! The critical path: the chain of operations that ends with the step and has no gap, walked back from its end.
+//! The critical path: the chain of operations that ends with the step and has no gap, walked back
+//! from its end.
 //!
-//! A node ran because of what ended when it started: a node it depends on, or one that held what it needs (compute, a communication
-//! stream). A collective takes its members from the last one to come; a receive its message from the send on. There the chain goes on
-//! on the other rank. A node that its host had yet to launch waited for that, which is a segment of its own. So the segments sum to the step
-//! time.
+//! A node ran because of what ended when it started: a node it depends on, or one that held what it
+//! needs (compute, a communication stream). A collective takes its members from the last one to
+//! come; a receive its message from the send on. There the chain goes on on the other rank. A node
+//! that its host had yet to launch waited for that, which is a segment of its own. So the segments
+//! sum to the step time.
 
 use super::log::{Log, Place};
 use graph::{Op, Workload};
@@ -57,7 +59,8 @@ pub(super) struct Walk<'a> {
     pub log: &'a Log,
     /// The rank that each simulated rank is.
     pub ids: &'a [u32],
-    /// The simulated rank that stands for a simulated rank's class: the same whether the run was folded or not.
+    /// The simulated rank that stands for a simulated rank's class: the same whether the run was
+    /// folded or not.
     pub stand_in: &'a dyn Fn(u32) -> u32,
 }
 
@@ -83,7 +86,8 @@ impl Walk<'_> {
         nodes.max_by_key(|&(r, n)| (self.log.at((r, n)).end, std::cmp::Reverse(r), n))
     }
 
-    /// What a node is on the path for, the wait for the launch that let it go, and the node before that.
+    /// What a node is on the path for, the wait for the launch that let it go, and the node before
+    /// that.
     fn segments(&self, place: Place, seen: &mut FxHashSet<Place>) -> ([Segment; 2], Option<Place>) {
         let elsewhere = self.elsewhere(place, seen);
         let first = elsewhere.map_or(place, |(_, other, _)| other);
@@ -95,7 +99,10 @@ impl Walk<'_> {
         let own = if began > ready { Cause::Launch } else { why };
         let (start, cause) = elsewhere.map_or((began, own), |(began, _, cause)| (began, cause));
         let ran = Segment { place, start, end: self.log.at(place).end, cause, launch: false };
-        ([ran, Segment { place: first, start: ready, end: began, cause: why, launch: true }], before)
+        (
+            [ran, Segment { place: first, start: ready, end: began, cause: why, launch: true }],
+            before,
+        )
     }
 
     /// What let a node start on its own rank.
@@ -106,8 +113,8 @@ impl Walk<'_> {
         (if depends { Cause::Dependency } else { Cause::Resource }, Some((rank, after)))
     }
 
-    /// Where another rank decided when a node could go: since when, its node, and how. No place is gone to twice, for at one instant
-    /// times alone don't tell what came first.
+    /// Where another rank decided when a node could go: since when, its node, and how. No place is
+    /// gone to twice, for at one instant times alone don't tell what came first.
     fn elsewhere(&self, place: Place, seen: &FxHashSet<Place>) -> Option<(Time, Place, Cause)> {
         let own = self.log.at(place);
         let program = self.workload.program(self.ids[place.0 as usize]);
@@ -121,7 +128,8 @@ impl Walk<'_> {
             _ => {
                 let came = |p: &Place| self.log.at(*p).start;
                 let late = self.log.members(place).iter().map(|&p| self.here(p));
-                let late = late.filter(|p| came(p) > own.start && came(p) <= own.end && !seen.contains(p));
+                let late =
+                    late.filter(|p| came(p) > own.start && came(p) <= own.end && !seen.contains(p));
                 let last = late.max_by_key(|p| (came(p), std::cmp::Reverse(*p)))?;
                 Some((came(&last), last, Cause::LastMember))
             }

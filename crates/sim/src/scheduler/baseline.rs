@@ -1,4 +1,5 @@
-//! The fixed order: reduce-scatter from the innermost dimension out, all-gather back, the same for every chunk.
+//! The fixed order: reduce-scatter from the innermost dimension out, all-gather back, the same for
+//! every chunk.
 //!
 //! Source: Rashidi et al., ISPASS 2020, section III-D.
 

@@ -1,11 +1,15 @@
-//! Which dimension each chunk of a collective goes through first, second, ...: a list of orders, one a chunk.
+//! Which dimension each chunk of a collective goes through first, second, ...: a list of orders,
+//! one a chunk.
 //!
-//! Here: the contract and what schedulers share. One scheduler one file (`baseline.rs`, `themis.rs`, `offline_greedy.rs`); what a
-//! phase takes by itself is `predict.rs`, what a whole collective takes `pipeline.rs`. Not here: how phases follow from an order (`collective::phases`), who goes first within
-//! a dimension (`Policy`), and when a chunk starts (`executor/phases.rs`).
+//! Here: the contract and what schedulers share. One scheduler one file (`baseline.rs`,
+//! `themis.rs`, `offline_greedy.rs`); what a phase takes by itself is `predict.rs`, what a whole
+//! collective takes `pipeline.rs`. Not here: how phases follow from an order
+//! (`collective::phases`), who goes first within a dimension (`Policy`), and when a chunk starts
+//! (`executor/phases.rs`).
 //!
-//! A schedule is a function of the collective alone, so that all members choose alike, whether the run is folded or not.
-//! Bytes an NPU sends for a chunk of `m` on `N` NPUs are `2 m (1 - 1/N)` in any order: orders move load between dimensions only.
+//! A schedule is a function of the collective alone, so that all members choose alike, whether the
+//! run is folded or not. Bytes an NPU sends for a chunk of `m` on `N` NPUs are `2 m (1 - 1/N)` in
+//! any order: orders move load between dimensions only.
 
 mod baseline;
 mod offline_greedy;
@@ -32,7 +36,8 @@ pub enum DimensionOrder {
     OfflineGreedy,
 }
 
-/// Indices into the dimensions of a collective: those of a reduce-scatter in order; an all-gather takes them backwards.
+/// Indices into the dimensions of a collective: those of a reduce-scatter in order; an all-gather
+/// takes them backwards.
 pub(crate) type Order = Vec<u32>;
 
 /// One collective as a scheduler sees it.
@@ -73,26 +78,45 @@ impl Job<'_> {
         phases(self.kind, bytes, &dims, self.hierarchy)
     }
 
-    /// Kind of the phases whose sizes depend on the order: all-gather, or reduce-scatter, which an all-reduce begins with.
+    /// Kind of the phases whose sizes depend on the order: all-gather, or reduce-scatter, which an
+    /// all-reduce begins with.
     fn half(&self) -> CollectiveKind {
-        if self.kind == CollectiveKind::AllGather { self.kind } else { CollectiveKind::ReduceScatter }
+        if self.kind == CollectiveKind::AllGather {
+            self.kind
+        } else {
+            CollectiveKind::ReduceScatter
+        }
     }
 
     /// Where the dimension of a phase stands among those that take part.
     fn place(&self, phase: &Phase) -> usize {
-        self.dims.iter().position(|&(dim, _)| Some(dim) == phase.dim).expect("a phase's dimension takes part")
+        self.dims
+            .iter()
+            .position(|&(dim, _)| Some(dim) == phase.dim)
+            .expect("a phase's dimension takes part")
     }
 
     /// Adds to the load of each dimension what a chunk puts on it.
-    fn load(&self, bytes: u64, order: &[u32], weigh: &Weigh, loads: &mut [Span]) -> Result<(), Problem> {
+    fn load(
+        &self,
+        bytes: u64,
+        order: &[u32],
+        weigh: &Weigh,
+        loads: &mut [Span],
+    ) -> Result<(), Problem> {
         for phase in self.phases(bytes, order) {
             loads[self.place(&phase)] += weigh(&phase)?;
         }
         Ok(())
     }
 
-    /// The orders of chunks that each begin on the least loaded dimension; that of the lines while loads differ by no more than `level`.
-    fn greedy(&self, weigh: &Weigh, level: impl Fn(u32, u64) -> Result<Span, Problem>) -> Result<Vec<Order>, Problem> {
+    /// The orders of chunks that each begin on the least loaded dimension; that of the lines while
+    /// loads differ by no more than `level`.
+    fn greedy(
+        &self,
+        weigh: &Weigh,
+        level: impl Fn(u32, u64) -> Result<Span, Problem>,
+    ) -> Result<Vec<Order>, Problem> {
         let mut loads = vec![Span::ZERO; self.dims.len()];
         let mut orders = Vec::with_capacity(self.chunks.len());
         for &bytes in self.chunks {
@@ -113,14 +137,19 @@ impl Job<'_> {
 /// What a phase adds to the load of its dimension.
 type Weigh<'a> = dyn Fn(&Phase) -> Result<Span, Problem> + 'a;
 
-/// Part of a chunk whose time is the smallest difference of loads that is acted upon (Themis, and ASTRA-sim).
+/// Part of a chunk whose time is the smallest difference of loads that is acted upon (Themis, and
+/// ASTRA-sim).
 const THRESHOLD: u64 = 16;
 
 /// The order of every chunk; empty: all take the baseline's.
 ///
 /// # Errors
 /// Those of `costs`: an algorithm that cannot run a phase on its dimension.
-pub(crate) fn orders(policy: DimensionOrder, job: &Job, costs: &Costs) -> Result<Vec<Order>, Problem> {
+pub(crate) fn orders(
+    policy: DimensionOrder,
+    job: &Job,
+    costs: &Costs,
+) -> Result<Vec<Order>, Problem> {
     match policy {
         _ if !job.has_choice() => Ok(Vec::new()),
         DimensionOrder::Baseline => Ok(Vec::new()),

@@ -1,7 +1,9 @@
-//! When a whole collective would end that runs alone: chunks go from queue to queue as in the executor.
+//! When a whole collective would end that runs alone: chunks go from queue to queue as in the
+//! executor.
 //!
-//! A phase ends at `max(start + alone, link free + link)`: it takes what it takes by itself, and a link serves one phase after the other. Exact
-//! where one chunk at a time is in a dimension and all positions run alike; else an estimate. Not here: transfers (the executor).
+//! A phase ends at `max(start + alone, link free + link)`: it takes what it takes by itself, and a
+//! link serves one phase after the other. Exact where one chunk at a time is in a dimension and all
+//! positions run alike; else an estimate. Not here: transfers (the executor).
 
 use super::{Costs, Job, Order};
 use crate::lowering::{Lane, buffer};
@@ -45,10 +47,19 @@ pub(super) fn end(job: &Job, orders: &[Order], costs: &Costs) -> Result<Span, Pr
 /// A number that all counts of queues a lane can have divide.
 fn turns(queues: u32) -> u32 {
     let half = queues / 2;
-    [half, queues - half].into_iter().filter(|&n| n > 0).fold(queues, |all, n| all.saturating_mul(n))
+    [half, queues - half]
+        .into_iter()
+        .filter(|&n| n > 0)
+        .fold(queues, |all, n| all.saturating_mul(n))
 }
 
-fn stages(job: &Job, order: &Order, bytes: u64, turn: u32, costs: &Costs) -> Result<Rc<[Stage]>, Problem> {
+fn stages(
+    job: &Job,
+    order: &Order,
+    bytes: u64,
+    turn: u32,
+    costs: &Costs,
+) -> Result<Rc<[Stage]>, Problem> {
     let phases = job.phases(bytes, order);
     let lanes = Lane::of(job.kind, &phases);
     let stage = |(phase, lane): (&collective::Phase, &Lane)| {
@@ -92,7 +103,15 @@ impl Pipeline {
         let at = vec![0; chunks.len()];
         let queues = vec![Queue::default(); job.dims.len() * job.queues.0 as usize];
         let (free, slots) = (vec![Span::ZERO; 2 * job.dims.len()], job.queues.1);
-        Pipeline { chunks, at, queues, free, slots, smallest_first: job.smallest_first, ends: BinaryHeap::new() }
+        Pipeline {
+            chunks,
+            at,
+            queues,
+            free,
+            slots,
+            smallest_first: job.smallest_first,
+            ends: BinaryHeap::new(),
+        }
     }
 
     fn run(mut self) -> Span {
@@ -111,10 +130,13 @@ impl Pipeline {
         now
     }
 
-    /// Brings a chunk into the queue of its stage, and starts it if there is room; nothing when it is over.
+    /// Brings a chunk into the queue of its stage, and starts it if there is room; nothing when it
+    /// is over.
     fn enter(&mut self, chunk: usize, now: Span) {
         let Some(stage) = self.chunks[chunk].get(self.at[chunk]).copied() else { return };
-        let ahead = |&other: &usize| !self.smallest_first || self.chunks[other][self.at[other]].bytes <= stage.bytes;
+        let ahead = |&other: &usize| {
+            !self.smallest_first || self.chunks[other][self.at[other]].bytes <= stage.bytes
+        };
         let behind = self.queues[stage.queue].waiting.iter().rposition(ahead).map_or(0, |i| i + 1);
         self.queues[stage.queue].waiting.insert(behind, chunk);
         self.fill(stage.queue, now);

@@ -1,9 +1,12 @@
-//! What a phase takes by itself: all positions of its line enter together and nobody else uses the links.
+//! What a phase takes by itself: all positions of its line enter together and nobody else uses the
+//! links.
 //!
-//! A plan whose positions all run one script looks the same from everywhere, so one position is followed as if it sent to itself: a message
-//! leaves when its link is free, arrives after `hops * latency + bytes / bandwidth`, and is usable after delay and reduction. For other plans an
-//! estimate: the busiest script's bytes one after the other, and its receptions' latencies and delays.
-//! Not here: contention with other phases (the backends), and whether a phase may really be timed so (`executor/lockstep.rs`).
+//! A plan whose positions all run one script looks the same from everywhere, so one position is
+//! followed as if it sent to itself: a message leaves when its link is free, arrives after `hops *
+//! latency + bytes / bandwidth`, and is usable after delay and reduction. For other plans an
+//! estimate: the busiest script's bytes one after the other, and its receptions' latencies and
+//! delays. Not here: contention with other phases (the backends), and whether a phase may really be
+//! timed so (`executor/lockstep.rs`).
 
 use crate::lowering::ReadyPlan;
 use collective::{Script, Step, To};
@@ -27,13 +30,17 @@ pub(crate) struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    /// The dimension of a stack that holds the line of `size` positions `stride` ranks apart; `None` where it crosses dimensions.
+    /// The dimension of a stack that holds the line of `size` positions `stride` ranks apart;
+    /// `None` where it crosses dimensions.
     pub fn find(dims: &'a [Dim], stride: u32, size: u32) -> Option<Wire<'a>> {
         let mut inner = 1;
         for (index, dim) in dims.iter().enumerate() {
             let outer = inner * dim.size;
             let length = u64::from(stride) * u64::from(size);
-            if stride >= inner && stride.is_multiple_of(inner) && u64::from(outer).is_multiple_of(length) {
+            if stride >= inner
+                && stride.is_multiple_of(inner)
+                && u64::from(outer).is_multiple_of(length)
+            {
                 return Some(Wire { index, dim, stride: stride / inner, size });
             }
             inner = outer;
@@ -71,14 +78,16 @@ pub(crate) struct Cost {
     pub link: Span,
 }
 
-/// What `plan` costs on a line of `wire`; `delay` passes before the first send and after each reception.
+/// What `plan` costs on a line of `wire`; `delay` passes before the first send and after each
+/// reception.
 pub(crate) fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
     let (script, charges) = (&plan.plan.scripts[0], &plan.charges[0]);
     if !plan.plan.is_uniform() || script.steps.len() > STEPS {
         return estimate(plan, wire, delay);
     }
     let follow = |latency| Follow::new(&script.steps, plan.plan.n, wire, latency);
-    let first = if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
+    let first =
+        if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
     let alone = follow(true).run_to_end(first, |j| delay + charges[j]);
     Cost {
         sent: sent(script),
@@ -99,16 +108,22 @@ pub(crate) struct Rate {
     pub has_directions: bool,
 }
 
-/// The rate of `plan` on a line of `wire`, without latencies, delays and reductions; `None` where positions differ, the script is long, or messages
-/// take links of NPUs in between.
+/// The rate of `plan` on a line of `wire`, without latencies, delays and reductions; `None` where
+/// positions differ, the script is long, or messages take links of NPUs in between.
 pub(crate) fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
     let script = &plan.plan.scripts[0];
-    let passes = |to: To| wire.dim.block == Block::Ring && wire.way(to.position(0, plan.plan.n)).1 > 1;
-    if !plan.plan.is_uniform() || script.steps.len() > STEPS || script.steps.iter().filter_map(|s| s.to).any(passes) {
+    let passes =
+        |to: To| wire.dim.block == Block::Ring && wire.way(to.position(0, plan.plan.n)).1 > 1;
+    if !plan.plan.is_uniform()
+        || script.steps.len() > STEPS
+        || script.steps.iter().filter_map(|s| s.to).any(passes)
+    {
         return None;
     }
-    let serial = Follow::new(&script.steps, plan.plan.n, wire, false).run_to_end(Span::ZERO, |_| Span::ZERO);
-    let gb_per_s = |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
+    let serial =
+        Follow::new(&script.steps, plan.plan.n, wire, false).run_to_end(Span::ZERO, |_| Span::ZERO);
+    let gb_per_s =
+        |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
     let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
     Some(Rate { alone, links, has_directions: wire.dim.block != Block::Switch })
 }
@@ -122,7 +137,8 @@ fn busiest(script: &Script, wire: &Wire) -> Span {
     let n = wire.size;
     let mut by_link: FxHashMap<u32, Span> = FxHashMap::default();
     for (to, bytes) in script.steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))) {
-        *by_link.entry(wire.way(to.position(0, n)).0).or_default() += wire.dim.bandwidth.span(Bytes(bytes));
+        *by_link.entry(wire.way(to.position(0, n)).0).or_default() +=
+            wire.dim.bandwidth.span(Bytes(bytes));
     }
     by_link.into_values().max().unwrap_or_default()
 }
@@ -134,7 +150,13 @@ fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
         let waits = (hop + delay) * charges.len() as u64 + charges.iter().copied().sum::<Span>();
         Cost { sent: sent(script), alone: serial + waits + delay, serial, link: serial }
     };
-    plan.plan.scripts.iter().zip(&plan.charges).map(of_script).max_by_key(|c| c.alone).unwrap_or_default()
+    plan.plan
+        .scripts
+        .iter()
+        .zip(&plan.charges)
+        .map(of_script)
+        .max_by_key(|c| c.alone)
+        .unwrap_or_default()
 }
 
 /// One position on its way through its script.
@@ -161,10 +183,24 @@ impl<'a> Follow<'a> {
         let (arrival, posted) = (vec![None; receives], vec![None; receives]);
         let (free, events) = (FxHashMap::default(), BinaryHeap::new());
         let (fired, next, received, usable) = (0, 0, 0, 0);
-        Follow { steps, n, wire, latency, fired, received, usable, next, arrival, posted, free, events }
+        Follow {
+            steps,
+            n,
+            wire,
+            latency,
+            fired,
+            received,
+            usable,
+            next,
+            arrival,
+            posted,
+            free,
+            events,
+        }
     }
 
-    /// Follows the script from `start` on; `wait(j)` passes between the j-th reception and its use. The time of the last event.
+    /// Follows the script from `start` on; `wait(j)` passes between the j-th reception and its use.
+    /// The time of the last event.
     fn run_to_end(mut self, start: Span, wait: impl Fn(usize) -> Span) -> Span {
         let mut now = start;
         self.fire(now);
@@ -202,7 +238,8 @@ impl<'a> Follow<'a> {
         let (link, hops) = self.wire.way(to.position(0, self.n));
         let free = self.free.entry(link).or_default();
         *free = now.max(*free) + self.wire.dim.bandwidth.span(Bytes(step.bytes));
-        let latency = if self.latency { self.wire.dim.latency * u64::from(hops) } else { Span::ZERO };
+        let latency =
+            if self.latency { self.wire.dim.latency * u64::from(hops) } else { Span::ZERO };
         let arrival = *free + latency;
         self.arrival[step.slot as usize] = Some(arrival);
         self.meet(step.slot as usize);

@@ -3,8 +3,12 @@
 use super::*;
 use std::collections::BTreeMap;
 
-/// A phase of `bytes` takes a nanosecond for each byte it sends, divided by the speed of its dimension.
-fn costs<'a>(dims: &'a [(u32, u32)], speeds: &'a [u64]) -> impl Fn(&Phase) -> Result<Cost, Problem> + 'a {
+/// A phase of `bytes` takes a nanosecond for each byte it sends, divided by the speed of its
+/// dimension.
+fn costs<'a>(
+    dims: &'a [(u32, u32)],
+    speeds: &'a [u64],
+) -> impl Fn(&Phase) -> Result<Cost, Problem> + 'a {
     move |phase| {
         let at = phase.dim.unwrap() as usize;
         let n = u64::from(dims[at].1);
@@ -21,13 +25,23 @@ fn costs<'a>(dims: &'a [(u32, u32)], speeds: &'a [u64]) -> impl Fn(&Phase) -> Re
 fn job<'a>(kind: CollectiveKind, dims: &'a [(u32, u32)], chunks: &'a [u64]) -> Job<'a> {
     let (queues, smallest_first, directions) = ((1, 1), false, [false; 4].as_slice());
     let whole = &[false; 4][..dims.len()];
-    Job { kind, dims, chunks, hierarchy: Hierarchy::Enhanced, queues, smallest_first, directions, whole }
+    Job {
+        kind,
+        dims,
+        chunks,
+        hierarchy: Hierarchy::Enhanced,
+        queues,
+        smallest_first,
+        directions,
+        whole,
+    }
 }
 
 const SQUARE: [(u32, u32); 2] = [(0, 4), (1, 4)];
 
-/// Two dimensions of 4, the first twice as fast, chunks of 64: chunk 1 puts 48 / 2 = 24 on dimension 1 and 12 on dimension 2; chunk 2
-/// begins on dimension 2, 48 there and 6 on dimension 1: 30 and 60; chunk 3 begins on dimension 1: 54 and 72; and so does chunk 4: 78 and 84.
+/// Two dimensions of 4, the first twice as fast, chunks of 64: chunk 1 puts 48 / 2 = 24 on
+/// dimension 1 and 12 on dimension 2; chunk 2 begins on dimension 2, 48 there and 6 on dimension 1:
+/// 30 and 60; chunk 3 begins on dimension 1: 54 and 72; and so does chunk 4: 78 and 84.
 #[test]
 fn themis_follows_the_lighter_load() {
     for (policy, kind) in [
@@ -35,20 +49,26 @@ fn themis_follows_the_lighter_load() {
         (DimensionOrder::OfflineGreedy, CollectiveKind::AllReduce),
         (DimensionOrder::Themis, CollectiveKind::ReduceScatter),
     ] {
-        let orders = orders(policy, &job(kind, &SQUARE, &[64; 4]), &costs(&SQUARE, &[2, 1])).unwrap();
+        let orders =
+            orders(policy, &job(kind, &SQUARE, &[64; 4]), &costs(&SQUARE, &[2, 1])).unwrap();
         assert_eq!(orders, [[0, 1], [1, 0], [0, 1], [0, 1]], "{policy:?} {kind:?}");
     }
 }
 
-/// An all-gather of 4 bytes an NPU takes dimension 2 first and 3 * 4 = 12 there, then 3 * 16 / 2 = 24 on dimension 1: the mirror image.
+/// An all-gather of 4 bytes an NPU takes dimension 2 first and 3 * 4 = 12 there, then 3 * 16 / 2 =
+/// 24 on dimension 1: the mirror image.
 #[test]
 fn an_all_gather_ends_on_the_lightest() {
-    let orders =
-        orders(DimensionOrder::Themis, &job(CollectiveKind::AllGather, &SQUARE, &[4; 4]), &costs(&SQUARE, &[2, 1]));
+    let orders = orders(
+        DimensionOrder::Themis,
+        &job(CollectiveKind::AllGather, &SQUARE, &[4; 4]),
+        &costs(&SQUARE, &[2, 1]),
+    );
     assert_eq!(orders.unwrap(), [[0, 1], [1, 0], [0, 1], [0, 1]]);
 }
 
-/// While loads differ by no more than a sixteenth of a chunk takes on the least loaded dimension, a chunk takes the baseline's order.
+/// While loads differ by no more than a sixteenth of a chunk takes on the least loaded dimension, a
+/// chunk takes the baseline's order.
 #[test]
 fn level_loads_keep_the_baseline() {
     let orders = |chunks: &[u64]| {
@@ -69,20 +89,29 @@ fn level_loads_keep_the_baseline() {
 fn where_there_is_no_choice_there_are_no_orders() {
     let costs = costs(&SQUARE, &[1, 4]);
     for kind in CollectiveKind::ALL {
-        let choice =
-            matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::AllGather);
+        let choice = matches!(
+            kind,
+            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::AllGather
+        );
         for policy in [DimensionOrder::Themis, DimensionOrder::OfflineGreedy] {
             let some = |job: &Job| !orders(policy, job, &costs).unwrap().is_empty();
             assert_eq!(some(&job(kind, &SQUARE, &[64; 8])), choice, "{policy:?} {kind:?}");
             assert!(!some(&job(kind, &SQUARE, &[64])) && !some(&job(kind, &SQUARE[..1], &[64; 8])));
-            let whole = Job { hierarchy: Hierarchy::Baseline, ..job(CollectiveKind::AllReduce, &SQUARE, &[64; 8]) };
+            let whole = Job {
+                hierarchy: Hierarchy::Baseline,
+                ..job(CollectiveKind::AllReduce, &SQUARE, &[64; 8])
+            };
             assert!(!some(&whole));
         }
     }
     assert!(
-        orders(DimensionOrder::Baseline, &job(CollectiveKind::AllReduce, &SQUARE, &[64; 8]), &costs)
-            .unwrap()
-            .is_empty()
+        orders(
+            DimensionOrder::Baseline,
+            &job(CollectiveKind::AllReduce, &SQUARE, &[64; 8]),
+            &costs
+        )
+        .unwrap()
+        .is_empty()
     );
 }
 
@@ -100,12 +129,14 @@ fn the_sum_of_bytes_does_not_depend_on_the_order() {
     assert!(seen.values().all(|&sum| sum == 2 * 6400 * 63 / 64), "{seen:?}");
 }
 
-/// Three chunks over stages of 24 and 12: the slower one is never idle, the faster one adds its last.
+/// Three chunks over stages of 24 and 12: the slower one is never idle, the faster one adds its
+/// last.
 #[test]
 fn a_pipeline_ends_after_its_slowest_stage() {
     let job = job(CollectiveKind::ReduceScatter, &SQUARE, &[64; 3]);
     let end = |orders: &[Order]| pipeline::end(&job, orders, &costs(&SQUARE, &[2, 1])).unwrap();
     assert_eq!(end(&baseline::orders(&job)), Span::from_ns(3 * 24 + 12));
-    // The second chunk takes 48 on dimension 2 from the start; the first's 12 there wait for it, the third's for those.
+    // The second chunk takes 48 on dimension 2 from the start; the first's 12 there wait for it,
+    // the third's for those.
     assert_eq!(end(&[vec![0, 1], vec![1, 0], vec![0, 1]]), Span::from_ns(48 + 12 + 12));
 }

@@ -1,6 +1,8 @@
-//! Links over which only one NPU ever sends: on those the closed form of a phase is exact with link queues, too.
+//! Links over which only one NPU ever sends: on those the closed form of a phase is exact with link
+//! queues, too.
 //!
-//! Every route of every transfer is gone over once. Not here: the closed form (`executor/lockstep.rs`), the queues (`net-analytical`).
+//! Every route of every transfer is gone over once. Not here: the closed form
+//! (`executor/lockstep.rs`), the queues (`net-analytical`).
 
 use super::{Finder, Ports};
 use crate::executor::{Lowering, Settings};
@@ -10,8 +12,8 @@ use crate::run::BackendKind;
 use graph::Workload;
 use topology::LinkGraph;
 
-/// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it is not taken, or where there
-/// are too many routes to look at.
+/// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
+/// is not taken, or where there are too many routes to look at.
 pub fn private_links(
     workload: &Workload,
     platform: &Platform,
@@ -22,13 +24,16 @@ pub fn private_links(
         return Vec::new();
     }
     // Collectives of one phase: on one dimension, or of a communicator group.
-    let single = settings.sizes.iter().filter(|&&s| s > 1).count() == 1 || workload.groups.len() > 1;
+    let single =
+        settings.sizes.iter().filter(|&&s| s > 1).count() == 1 || workload.groups.len() > 1;
     if !single || settings.per_queue > 1 || settings.queues_per_dim > 1 || settings.rendezvous {
         return Vec::new();
     }
-    let links = crate::backends::analytical(platform).ok().zip(LinkGraph::new(&platform.fabric).ok());
+    let links =
+        crate::backends::analytical(platform).ok().zip(LinkGraph::new(&platform.fabric).ok());
     let Some((network, graph)) = links else { return Vec::new() };
-    let mut finder = Finder::new(workload, platform, settings, lowering, &network, BackendKind::Analytical);
+    let mut finder =
+        Finder::new(workload, platform, settings, lowering, &network, BackendKind::Analytical);
     finder.merge = false;
     if finder.look_at_collectives().is_err() {
         return Vec::new();
@@ -42,7 +47,8 @@ const RANKS: u32 = 1 << 16;
 const HOPS: u64 = 1 << 22;
 
 impl Finder<'_> {
-    /// Goes over every route of every transfer and notes who uses each link; `None` when there are too many.
+    /// Goes over every route of every transfer and notes who uses each link; `None` when there are
+    /// too many.
     fn private_links(&self, graph: &LinkGraph) -> Option<Vec<bool>> {
         const FREE: u32 = u32::MAX;
         const SHARED: u32 = u32::MAX - 1;
@@ -64,7 +70,9 @@ impl Finder<'_> {
             }
             let peers = self.messages[binding.program as usize].iter();
             // Both ends see a message; the route is the sender's.
-            for other in peers.map(|&(peer, _)| rank.wrapping_add_signed(peer)).filter(|&p| p < graph.npus()) {
+            for other in
+                peers.map(|&(peer, _)| rank.wrapping_add_signed(peer)).filter(|&p| p < graph.npus())
+            {
                 if !(mark(rank, other) && mark(other, rank)) {
                     return None;
                 }
@@ -74,15 +82,26 @@ impl Finder<'_> {
     }
 
     /// Marks the routes of one rank's sends in a phase.
-    fn mark_ports(&self, rank: u32, ports: &Ports, mark: &mut impl FnMut(u32, u32) -> bool) -> bool {
+    fn mark_ports(
+        &self,
+        rank: u32,
+        ports: &Ports,
+        mark: &mut impl FnMut(u32, u32) -> bool,
+    ) -> bool {
         let group = self.workload.group_of(rank, ports.slot);
         let members = &self.workload.groups[group as usize].members;
         let (position, base, stride) = match ports.geometry {
-            Geometry::Line { stride, size } => (rank / stride % size, rank - rank / stride % size * stride, stride),
+            Geometry::Line { stride, size } => {
+                (rank / stride % size, rank - rank / stride % size * stride, stride)
+            }
             Geometry::Group => (members.position(rank, self.settings.ranks).unwrap_or(0), 0, 0),
         };
         let at = |p: u32| if stride > 0 { base + p * stride } else { members.rank(p) };
-        let plans = ports.phases.iter().flat_map(|p| &p.phase.plans).flat_map(|d| [&d.forward.plan, &d.backward.plan]);
+        let plans = ports
+            .phases
+            .iter()
+            .flat_map(|p| &p.phase.plans)
+            .flat_map(|d| [&d.forward.plan, &d.backward.plan]);
         plans.into_iter().all(|plan| {
             let mut peers: Vec<u32> = plan
                 .script(position)

@@ -1,14 +1,18 @@
 //! Workloads built node by node.
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload,
+};
 use sim::config::native;
 use sim::run::{BackendKind, Config, Source, Watch};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
-pub const WORK: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
+pub const WORK: Op =
+    Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
 
-/// A workload of a program for each rank, equal ones stored once, with groups 0 (everybody) and the given ones in every rank's slots.
+/// A workload of a program for each rank, equal ones stored once, with groups 0 (everybody) and the
+/// given ones in every rank's slots.
 pub fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
     let mut built = Workload::default();
     for nodes in programs {
@@ -27,16 +31,28 @@ pub fn workload(programs: &[&[(Op, &[u64])]], groups: &[&[u32]]) -> Workload {
     }
     built.slots = (0..=groups.len() as u32).collect();
     built.groups = vec![Group { name: "world".into(), members: Members::All }];
-    let named = |(i, ranks): (usize, &&[u32])| Group { name: format!("g{i}"), members: Members::List(ranks.to_vec()) };
+    let named = |(i, ranks): (usize, &&[u32])| Group {
+        name: format!("g{i}"),
+        members: Members::List(ranks.to_vec()),
+    };
     built.groups.extend(groups.iter().enumerate().map(named));
     built
 }
 
 /// A run of `workload` on the native platform that `text` describes.
 pub fn config(text: &str, workload: Workload, backend: BackendKind) -> Config {
-    let platform = native::from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
+    let platform = native::from_yaml(text, "p.yml", &[])
+        .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let workload = Source::Built(Box::new(workload));
-    Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0, watch: Watch::default() }
+    Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold: true,
+        seed: 0,
+        watch: Watch::default(),
+    }
 }
 
 pub fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {

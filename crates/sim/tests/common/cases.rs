@@ -1,9 +1,14 @@
-//! The recorded cases under `tests/golden/astra_sim`: parameters, workload and what ASTRA-sim printed.
+//! The recorded cases under `tests/golden/astra_sim`: parameters, workload and what ASTRA-sim
+//! printed.
 //!
-//! A case becomes the files a user of ASTRA-sim has (traces, system, network, memory, groups) and is read back from them.
+//! A case becomes the files a user of ASTRA-sim has (traces, system, network, memory, groups) and
+//! is read back from them.
 
 use crate::scratch::Scratch;
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach,
+    Workload,
+};
 use serde::Deserialize;
 use sim::config::astra_sim::{self, AstraSimArgs};
 use sim::error::Error;
@@ -13,7 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use units::{Bytes, Span};
 
-/// `[ranks in a row, finish in ns, exposed communication in ns]`; exposed is missing where it was not recorded.
+/// `[ranks in a row, finish in ns, exposed communication in ns]`; exposed is missing where it was
+/// not recorded.
 pub type Stretch = (u32, u64, Option<u64>);
 
 /// One case.
@@ -77,16 +83,28 @@ impl NodeSpec {
         match (self.op.as_str(), kind) {
             ("invalid", _) => Op::Invalid,
             ("metadata", _) => Op::Metadata,
-            ("load" | "store", _) => Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote },
-            ("compute", _) => {
-                Op::Compute { operations: self.ops, bytes: self.bytes.map(Bytes), cpu: self.cpu, kernel: Kernel::Other }
+            ("load" | "store", _) => {
+                Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote }
             }
+            ("compute", _) => Op::Compute {
+                operations: self.ops,
+                bytes: self.bytes.map(Bytes),
+                cpu: self.cpu,
+                kernel: Kernel::Other,
+            },
             ("send", _) => Op::Send { peer: self.peer, bytes, tag: self.tag },
             ("recv", _) => Op::Recv { peer: self.peer, bytes, tag: self.tag },
             (_, Some(kind)) => {
                 let bits = |dims: &Vec<u32>| dims.iter().fold(0, |bits, d| bits | 1 << d);
                 let dims = self.dims.as_ref().map_or(u32::MAX, bits);
-                Op::Collective { kind, bytes, slot: self.slot, priority: self.priority, dims, root: 0 }
+                Op::Collective {
+                    kind,
+                    bytes,
+                    slot: self.slot,
+                    priority: self.priority,
+                    dims,
+                    root: 0,
+                }
             }
             (other, None) => panic!("{other} is no operation of a golden case"),
         }
@@ -124,10 +142,16 @@ impl Case {
         let listed = self.groups.iter().map(|(name, ranks)| (name.clone(), ranks.clone()));
         let listed: Vec<(String, Vec<u32>)> = listed.chain(self.unlisted()).collect();
         let index = |name: &String| {
-            if name.is_empty() { 0 } else { 1 + listed.iter().position(|g| g.0 == *name).expect("listed") as u32 }
+            if name.is_empty() {
+                0
+            } else {
+                1 + listed.iter().position(|g| g.0 == *name).expect("listed") as u32
+            }
         };
-        let mut workload =
-            Workload { programs: self.programs.iter().map(|p| program(p)).collect(), ..Workload::default() };
+        let mut workload = Workload {
+            programs: self.programs.iter().map(|p| program(p)).collect(),
+            ..Workload::default()
+        };
         for (count, program, names) in &self.ranks {
             let binding = RankBinding { program: *program, slots: workload.slots.len() as u32 };
             let world = [String::new()];
@@ -135,15 +159,21 @@ impl Case {
             workload.slots.extend(names.iter().map(index));
             workload.ranks.extend((0..*count).map(|_| binding));
         }
-        let group =
-            |(name, ranks): &(String, Vec<u32>)| Group { name: name.clone(), members: Members::List(ranks.clone()) };
+        let group = |(name, ranks): &(String, Vec<u32>)| Group {
+            name: name.clone(),
+            members: Members::List(ranks.clone()),
+        };
         workload.groups = std::iter::once(everybody).chain(listed.iter().map(group)).collect();
         workload
     }
 
     /// Groups that a trace names and no file defines: they are written into the traces only.
     fn unlisted(&self) -> impl Iterator<Item = (String, Vec<u32>)> {
-        let names = self.ranks.iter().flat_map(|r| &r.2).filter(|n| !n.is_empty() && !self.groups.contains_key(*n));
+        let names = self
+            .ranks
+            .iter()
+            .flat_map(|r| &r.2)
+            .filter(|n| !n.is_empty() && !self.groups.contains_key(*n));
         names.map(|name| (name.clone(), Vec::new())).collect::<BTreeMap<_, _>>().into_iter()
     }
 
@@ -160,7 +190,10 @@ impl Case {
         folder.write("memory.json", self.memory.to_string());
         // ASTRA-sim's network files are YAML with one flow list a key.
         let lists = self.network.as_object().expect("a mapping").iter();
-        folder.write("network.yml", lists.map(|(key, list)| format!("{key}: {list}\n")).collect::<String>());
+        folder.write(
+            "network.yml",
+            lists.map(|(key, list)| format!("{key}: {list}\n")).collect::<String>(),
+        );
         if !self.groups.is_empty() {
             folder.write("comm_group.json", serde_json::json!(self.groups).to_string());
         }
@@ -172,7 +205,8 @@ impl Case {
     }
 }
 
-/// Reads a folder of ASTRA-sim's files by ASTRA-sim's own command line; with `one_file` all ranks run `trace.0.et`.
+/// Reads a folder of ASTRA-sim's files by ASTRA-sim's own command line; with `one_file` all ranks
+/// run `trace.0.et`.
 pub fn read_folder(folder: &Path, args: &[String], one_file: bool) -> Result<Config, Error> {
     let file = |name: &str| folder.join(name).display().to_string();
     let mut arguments = vec![
@@ -213,12 +247,16 @@ fn program(nodes: &[NodeSpec]) -> Arc<Program> {
 
 /// Finish and exposed communication of every rank in ns.
 pub fn times(outcome: &Outcome) -> Vec<(f64, f64)> {
-    (0..outcome.report.ranks as u32).map(|r| (outcome.finish(r).as_ns(), outcome.exposed(r).as_ns())).collect()
+    (0..outcome.report.ranks as u32)
+        .map(|r| (outcome.finish(r).as_ns(), outcome.exposed(r).as_ns()))
+        .collect()
 }
 
 /// The first rank whose times are not the expected ones, in words.
 pub fn difference(expected: &[Stretch], got: &[(f64, f64)]) -> Option<String> {
-    let wanted = expected.iter().flat_map(|&(count, finish, exposed)| (0..count).map(move |_| (finish, exposed)));
+    let wanted = expected
+        .iter()
+        .flat_map(|&(count, finish, exposed)| (0..count).map(move |_| (finish, exposed)));
     let wanted: Vec<_> = wanted.collect();
     if wanted.len() != got.len() {
         return Some(format!("{} ranks, expected {}", got.len(), wanted.len()));
@@ -229,5 +267,8 @@ pub fn difference(expected: &[Stretch], got: &[(f64, f64)]) -> Option<String> {
     let rank = wanted.iter().zip(got).position(differs)?;
     let ((finish, exposed), got) = (wanted[rank], got[rank]);
     let exposed = exposed.map_or("not recorded".to_string(), |e| e.to_string());
-    Some(format!("rank {rank}: finish {} and exposed {}, expected {finish} and {exposed}", got.0, got.1))
+    Some(format!(
+        "rank {rank}: finish {} and exposed {}, expected {finish} and {exposed}",
+        got.0, got.1
+    ))
 }

@@ -1,6 +1,8 @@
-//! A small reader of Perfetto traces: what a timeline's packets say, nothing checked beyond that they are well formed.
+//! A small reader of Perfetto traces: what a timeline's packets say, nothing checked beyond that
+//! they are well formed.
 //!
-//! Independent of the writer; numbers of fields are those of Perfetto's `trace_packet.proto` and what it includes.
+//! Independent of the writer; numbers of fields are those of Perfetto's `trace_packet.proto` and
+//! what it includes.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +71,9 @@ fn messages<'a>(fields: &[(u64, Field<'a>)], which: u64) -> Vec<&'a [u8]> {
 }
 
 fn text(fields: &[(u64, Field)], which: u64) -> String {
-    messages(fields, which).first().map_or(String::new(), |bytes| String::from_utf8_lossy(bytes).into_owned())
+    messages(fields, which)
+        .first()
+        .map_or(String::new(), |bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// A track and the one above it.
@@ -150,7 +154,8 @@ impl Timeline {
         let slice = match number(event, 9) {
             Some(1) => self.begin(ns, track, event),
             Some(2) => {
-                let slice = self.open.get_mut(&track).and_then(Vec::pop).expect("what ends has begun");
+                let slice =
+                    self.open.get_mut(&track).and_then(Vec::pop).expect("what ends has begun");
                 self.slices[slice].ns.1 = ns;
                 slice
             }
@@ -175,7 +180,13 @@ impl Timeline {
 
     fn begin(&mut self, ns: u64, track: u64, event: &[(u64, Field)]) -> usize {
         let named = |table, which| self.texts[&(table, number(event, which).unwrap_or(0))].clone();
-        let slice = Slice { track, category: named(1, 3), name: named(2, 10), ns: (ns, ns), ..Slice::default() };
+        let slice = Slice {
+            track,
+            category: named(1, 3),
+            name: named(2, 10),
+            ns: (ns, ns),
+            ..Slice::default()
+        };
         self.slices.push(slice);
         self.open.entry(track).or_default().push(self.slices.len() - 1);
         self.slices.len() - 1
@@ -187,7 +198,9 @@ impl Timeline {
             let key = self.texts[&(3, number(&argument, 1).unwrap_or(0))].clone();
             match (number(&argument, 3), number(&argument, 17)) {
                 (Some(value), _) => drop(self.slices[slice].numbers.insert(key, value)),
-                (_, Some(value)) => drop(self.slices[slice].texts.insert(key, self.texts[&(29, value)].clone())),
+                (_, Some(value)) => {
+                    drop(self.slices[slice].texts.insert(key, self.texts[&(29, value)].clone()))
+                }
                 _ => panic!("an argument without a value"),
             }
         }
@@ -195,7 +208,8 @@ impl Timeline {
 
     /// The tracks at the top, without that of the machine.
     pub fn groups(&self) -> Vec<u64> {
-        let top = self.tracks.iter().filter(|(_, track)| track.parent == 0 && track.name != "all NPUs");
+        let top =
+            self.tracks.iter().filter(|(_, track)| track.parent == 0 && track.name != "all NPUs");
         top.map(|(&number, _)| number).collect()
     }
 
@@ -214,14 +228,16 @@ impl Timeline {
     /// The counter of a name below a group, 0 before its first value.
     pub fn counter(&self, group: u64, name: &str) -> Option<&Vec<(u64, f64)>> {
         let of = |(_, track): &(&u64, &Track)| track.parent == group && track.name == name;
-        let track = self.tracks.iter().filter(of).find(|(number, _)| self.counters.contains_key(number))?;
+        let track =
+            self.tracks.iter().filter(of).find(|(number, _)| self.counters.contains_key(number))?;
         self.counters.get(track.0)
     }
 }
 
 /// Picoseconds in which at least one of the slices is under way.
 pub fn union(slices: &[&Slice]) -> u64 {
-    let mut spans: Vec<(u64, u64)> = slices.iter().map(|slice| (slice.start(), slice.end())).collect();
+    let mut spans: Vec<(u64, u64)> =
+        slices.iter().map(|slice| (slice.start(), slice.end())).collect();
     spans.sort_unstable();
     let (mut sum, mut until) = (0, 0);
     for (from, to) in spans {

@@ -1,10 +1,14 @@
 //! Random platforms and workloads: small, sound, and as often lopsided as even.
 //!
-//! A workload is a list of steps that all ranks take in the same order; within a step ranks may do different things (groups,
-//! stragglers, pipelines). A step waits for the one before it or runs beside it, from the same dependencies on: then every
-//! rank still issues its collectives in the same order, so that nothing can wait for ever.
+//! A workload is a list of steps that all ranks take in the same order; within a step ranks may do
+//! different things (groups, stragglers, pipelines). A step waits for the one before it or runs
+//! beside it, from the same dependencies on: then every rank still issues its collectives in the
+//! same order, so that nothing can wait for ever.
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach,
+    Workload,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Span};
@@ -27,9 +31,15 @@ fn dimension() -> impl Strategy<Value = (&'static str, u32, &'static str, u32)> 
 }
 
 fn scheduler() -> impl Strategy<Value = String> {
-    let policy =
-        prop_oneof![Just("fifo"), Just("lifo"), Just("explicit"), Just("all_to_all_first"), Just("smallest_first")];
-    let order = prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy")];
+    let policy = prop_oneof![
+        Just("fifo"),
+        Just("lifo"),
+        Just("explicit"),
+        Just("all_to_all_first"),
+        Just("smallest_first")
+    ];
+    let order =
+        prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy")];
     ((policy, order), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2)).prop_map(
         |((policy, order), chunks, active, queues, delay, streams, rendezvous)| {
             let streams = if streams == 0 { "unlimited".to_string() } else { streams.to_string() };
@@ -41,16 +51,20 @@ fn scheduler() -> impl Strategy<Value = String> {
     )
 }
 
-/// Hosts that launch at once, that take as long for every piece of work, and that take each piece's own time.
+/// Hosts that launch at once, that take as long for every piece of work, and that take each piece's
+/// own time.
 fn launch() -> impl Strategy<Value = String> {
     let time = || prop_oneof![2 => Just(0u32), 1 => 1u32..100, 1 => 100u32..3_000];
     let each = (time(), time(), time(), time()).prop_map(|(kernel, member, send, receive)| {
-        format!("{{kernel: {kernel} ns, member: {member} ns, send: {send} ns, receive: {receive} ns}}")
+        format!(
+            "{{kernel: {kernel} ns, member: {member} ns, send: {send} ns, receive: {receive} ns}}"
+        )
     });
     prop_oneof![time().prop_map(|all| format!("{all} ns")), each]
 }
 
-/// NPUs with and without memory that limits, hosts that take their time to launch, and kernels that communication slows.
+/// NPUs with and without memory that limits, hosts that take their time to launch, and kernels that
+/// communication slows.
 fn npu() -> impl Strategy<Value = String> {
     let memory = prop_oneof![Just(""), Just(", memory: {bandwidth: 100 GB/s}")];
     let beside = prop_oneof![2 => Just("1"), 1 => Just("0.8"), 1 => Just("0.37")];
@@ -109,9 +123,11 @@ pub enum Step {
     World { kind: CollectiveKind, bytes: u64, priority: i32, root: u32 },
     /// A collective in each line of a dimension.
     Lines { kind: CollectiveKind, bytes: u64, dim: u32 },
-    /// A collective of every `step`-th rank from `first`, in this or the opposite order; the others compute.
+    /// A collective of every `step`-th rank from `first`, in this or the opposite order; the others
+    /// compute.
     Odd { kind: CollectiveKind, bytes: u64, first: u32, step: u32, backward: bool },
-    /// Every rank sends to the rank `by` above it; the first receive from nobody, the last send to nobody.
+    /// Every rank sends to the rank `by` above it; the first receive from nobody, the last send to
+    /// nobody.
     Pipeline { by: u32, bytes: u64 },
     /// Every rank sends `by` further round the circle of all ranks.
     Shift { by: u32, bytes: u64 },
@@ -133,13 +149,13 @@ fn reach() -> impl Strategy<Value = Reach> {
 fn even_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0u64..5_000).prop_map(Step::Compute),
-        (any::<bool>(), bytes(), reach()).prop_map(|(store, bytes, reach)| Step::Memory { store, bytes, reach }),
-        (kind(), bytes(), -2i32..3, 0u32..64).prop_map(|(kind, bytes, priority, root)| Step::World {
-            kind,
+        (any::<bool>(), bytes(), reach()).prop_map(|(store, bytes, reach)| Step::Memory {
+            store,
             bytes,
-            priority,
-            root
+            reach
         }),
+        (kind(), bytes(), -2i32..3, 0u32..64)
+            .prop_map(|(kind, bytes, priority, root)| Step::World { kind, bytes, priority, root }),
         (kind(), bytes(), 0u32..3).prop_map(|(kind, bytes, dim)| Step::Lines { kind, bytes, dim }),
         (1u32..8, bytes()).prop_map(|(by, bytes)| Step::Shift { by, bytes }),
     ]
@@ -148,13 +164,9 @@ fn even_step() -> impl Strategy<Value = Step> {
 fn odd_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0u32..64, 1u64..5_000).prop_map(|(rank, ns)| Step::Straggler { rank, ns }),
-        (kind(), bytes(), 0u32..8, 1u32..4, any::<bool>()).prop_map(|(kind, bytes, first, step, backward)| Step::Odd {
-            kind,
-            bytes,
-            first,
-            step,
-            backward
-        }),
+        (kind(), bytes(), 0u32..8, 1u32..4, any::<bool>()).prop_map(
+            |(kind, bytes, first, step, backward)| Step::Odd { kind, bytes, first, step, backward }
+        ),
         (1u32..8, bytes()).prop_map(|(by, bytes)| Step::Pipeline { by, bytes }),
     ]
 }
@@ -218,11 +230,16 @@ impl Builder<'_> {
     /// What `rank` does in a step: operations and their recorded ns.
     fn ops(&mut self, rank: u32, tag: u32, step: &Step) -> Vec<(Op, u64)> {
         let n = self.npus;
-        let compute = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
+        let compute =
+            Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
         match *step {
             Step::Compute(ns) => vec![(compute, ns)],
-            Step::Straggler { rank: slow, ns } => vec![(compute, if rank == slow % n { ns } else { 10 })],
-            Step::Memory { store, bytes, reach } => vec![(Op::Memory { store, bytes: Bytes(bytes), reach }, 0)],
+            Step::Straggler { rank: slow, ns } => {
+                vec![(compute, if rank == slow % n { ns } else { 10 })]
+            }
+            Step::Memory { store, bytes, reach } => {
+                vec![(Op::Memory { store, bytes: Bytes(bytes), reach }, 0)]
+            }
             Step::World { kind, bytes, priority, root } => {
                 vec![(self.collective(rank, kind, bytes, Members::All, priority, root % n), 0)]
             }
@@ -230,7 +247,8 @@ impl Builder<'_> {
                 let dim = dim as usize % self.sizes.len();
                 let step: u32 = self.sizes[..dim].iter().product();
                 let count = self.sizes[dim];
-                let members = (0..count).map(|i| rank - rank / step % count * step + i * step).collect();
+                let members =
+                    (0..count).map(|i| rank - rank / step % count * step + i * step).collect();
                 vec![(self.collective(rank, kind, bytes, Members::from_list(members, n), 0, 0), 0)]
             }
             Step::Odd { kind, bytes, first, step, backward } => {
@@ -239,21 +257,36 @@ impl Builder<'_> {
                     members.reverse();
                 }
                 match members.contains(&rank) {
-                    true => vec![(self.collective(rank, kind, bytes, Members::from_list(members, n), 0, 0), 0)],
+                    true => vec![(
+                        self.collective(rank, kind, bytes, Members::from_list(members, n), 0, 0),
+                        0,
+                    )],
                     false => vec![(compute, 50)],
                 }
             }
             Step::Pipeline { by, bytes } => {
                 let by = 1 + by % (n - 1);
-                let receive = (rank >= by).then_some(Op::Recv { peer: -(by as i32), bytes: Bytes(bytes), tag });
-                let send = (rank + by < n).then_some(Op::Send { peer: by as i32, bytes: Bytes(bytes), tag });
+                let receive = (rank >= by).then_some(Op::Recv {
+                    peer: -(by as i32),
+                    bytes: Bytes(bytes),
+                    tag,
+                });
+                let send = (rank + by < n).then_some(Op::Send {
+                    peer: by as i32,
+                    bytes: Bytes(bytes),
+                    tag,
+                });
                 receive.into_iter().chain(send).map(|op| (op, 0)).collect()
             }
             Step::Shift { by, bytes } => {
                 let by = 1 + by % (n - 1);
                 let peer = |other: u32| other as i32 - rank as i32;
-                let receive = Op::Recv { peer: peer((rank + n - by) % n), bytes: Bytes(bytes), tag };
-                vec![(receive, 0), (Op::Send { peer: peer((rank + by) % n), bytes: Bytes(bytes), tag }, 0)]
+                let receive =
+                    Op::Recv { peer: peer((rank + n - by) % n), bytes: Bytes(bytes), tag };
+                vec![
+                    (receive, 0),
+                    (Op::Send { peer: peer((rank + by) % n), bytes: Bytes(bytes), tag }, 0),
+                ]
             }
         }
     }
@@ -290,7 +323,9 @@ impl Builder<'_> {
             if known.is_none() {
                 workload.programs.push(Arc::new(program));
             }
-            workload.ranks.push(RankBinding { program: index as u32, slots: workload.slots.len() as u32 });
+            workload
+                .ranks
+                .push(RankBinding { program: index as u32, slots: workload.slots.len() as u32 });
             workload.slots.extend(slots);
         }
         workload

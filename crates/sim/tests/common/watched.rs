@@ -14,10 +14,16 @@ pub fn close(a: f64, b: f64) -> bool {
 }
 
 /// The report, with its detail, of a random workload on a random platform.
-pub fn random_report(platform: &RandomPlatform, steps: &[(Step, bool)], backend: BackendKind, fold: bool) -> Report {
+pub fn random_report(
+    platform: &RandomPlatform,
+    steps: &[(Step, bool)],
+    backend: BackendKind,
+    fold: bool,
+) -> Report {
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
     let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
     let watch = Watch { detail: true, ..Watch::default() };
-    let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
+    let config =
+        Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }

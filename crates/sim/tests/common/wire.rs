@@ -1,4 +1,5 @@
-//! Traces byte by byte, for nodes no writer of ours would write: wrong types, negative sizes, equal ids.
+//! Traces byte by byte, for nodes no writer of ours would write: wrong types, negative sizes, equal
+//! ids.
 
 /// A field value of a message.
 pub enum Value<'a> {
@@ -42,7 +43,9 @@ pub const COLLECTIVE: u64 = 7;
 
 /// A node: id, type, ids it depends on, microseconds, attributes (all signed 64-bit).
 pub fn node(id: u64, kind: u64, deps: &[u64], us: u64, attributes: &[(&str, i64)]) -> Vec<u8> {
-    let attribute = |&(name, value): &(&str, i64)| message(&[(1, Bytes(name.as_bytes())), (9, Number(value as u64))]);
+    let attribute = |&(name, value): &(&str, i64)| {
+        message(&[(1, Bytes(name.as_bytes())), (9, Number(value as u64))])
+    };
     let attributes: Vec<Vec<u8>> = attributes.iter().map(attribute).collect();
     let mut fields = vec![(1, Number(id)), (2, Bytes(b"n")), (3, Number(kind)), (7, Number(us))];
     fields.extend(deps.iter().map(|&dep| (5, Number(dep))));

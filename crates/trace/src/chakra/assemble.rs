@@ -1,4 +1,5 @@
-//! Traces of all ranks into one workload: equal files decoded once, equal programs stored once, names bound to groups.
+//! Traces of all ranks into one workload: equal files decoded once, equal programs stored once,
+//! names bound to groups.
 
 use super::compact;
 use super::find::{Found, find, holes, may_be_trace, split};
@@ -15,10 +16,12 @@ use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes as many as there are traces.
+/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes as many as there
+/// are traces.
 ///
-/// `groups` are the communicator groups of a group file, by name; a trace may declare more. The name of everybody is "",
-/// "0" or none. One trace named by itself runs on every rank, if it sends no messages.
+/// `groups` are the communicator groups of a group file, by name; a trace may declare more. The
+/// name of everybody is "", "0" or none. One trace named by itself runs on every rank, if it sends
+/// no messages.
 ///
 /// # Errors
 /// Every problem found, not only the first.
@@ -91,7 +94,8 @@ impl<'o> Assembler<'o> {
         let allowed = format!("{want}, one for each NPU; --npus {have} resizes the platform");
         if have < want {
             let last = want - 1;
-            let missing = if have == last { format!("rank {last}") } else { format!("ranks {have}-{last}") };
+            let missing =
+                if have == last { format!("rank {last}") } else { format!("ranks {have}-{last}") };
             let message = format!("no trace for {missing}: there are {have} traces");
             self.problems.push(Problem::new(name, "", message).help(allowed));
         } else if have > want {
@@ -125,7 +129,8 @@ impl<'o> Assembler<'o> {
             return;
         }
         if self.by_content.is_empty() {
-            let message = "one trace can't run on several ranks: it names its peers by rank, or is too large";
+            let message =
+                "one trace can't run on several ranks: it names its peers by rank, or is too large";
             let help = "a trace for each rank, or one without sends and receives";
             self.problems.push(Problem::new(file.display().to_string(), "", message).help(help));
             return;
@@ -137,7 +142,10 @@ impl<'o> Assembler<'o> {
 
     /// Decodes one trace, of several if `many`, unless an equal one was.
     pub fn content(&mut self, rank: u32, name: &str, content: Content, many: bool) {
-        let key = content.rest.is_none().then(|| (content.head.len(), xxhash_rust::xxh3::xxh3_128(&content.head)));
+        let key = content
+            .rest
+            .is_none()
+            .then(|| (content.head.len(), xxhash_rust::xxh3::xxh3_128(&content.head)));
         if let Some(&template) = key.and_then(|key| self.by_content.get(&key)) {
             self.templates[template as usize].ranks += 1;
             self.ranks.push(template);
@@ -149,7 +157,8 @@ impl<'o> Assembler<'o> {
             self.scratch = content.head;
             return self.template(found, key, rank, name);
         }
-        let Outcome { decoded, bytes, marks } = decode_content(content, name, rank, self.options, many);
+        let Outcome { decoded, bytes, marks } =
+            decode_content(content, name, rank, self.options, many);
         self.scratch = bytes;
         match decoded {
             Err(problems) => self.problems.extend(problems),
@@ -173,7 +182,15 @@ impl<'o> Assembler<'o> {
             self.by_content.insert(key, index);
         }
         self.ranks.push(index);
-        self.templates.push(Template { program, slots, declared, notes, first_rank, file, ranks: 1 });
+        self.templates.push(Template {
+            program,
+            slots,
+            declared,
+            notes,
+            first_rank,
+            file,
+            ranks: 1,
+        });
     }
 
     /// The index of a program equal to `program`.
@@ -195,9 +212,10 @@ impl<'o> Assembler<'o> {
             Err(problem) => return self.problems.push(problem),
         };
         let numbered = members.len() > 1;
-        if let Some(problem) =
-            holes(&name, members.values().copied().collect::<std::collections::BTreeSet<_>>().into_iter())
-        {
+        if let Some(problem) = holes(
+            &name,
+            members.values().copied().collect::<std::collections::BTreeSet<_>>().into_iter(),
+        ) {
             return self.problems.push(problem);
         }
         let count = match (numbered, npus) {
@@ -260,7 +278,14 @@ impl<'o> Assembler<'o> {
         }
         let ranks = self.ranks.iter().map(|&template| bindings[template as usize]).collect();
         let notes = self.notes.into_sorted();
-        Ok(Workload { programs: self.programs, ranks, slots, groups: table.groups, notes, ..Workload::default() })
+        Ok(Workload {
+            programs: self.programs,
+            ranks,
+            slots,
+            groups: table.groups,
+            notes,
+            ..Workload::default()
+        })
     }
 }
 
@@ -282,7 +307,10 @@ impl<'a> GroupTable<'a> {
         };
         for (name, ranks) in given {
             let index = table.groups.len() as u32;
-            table.groups.push(Group { name: name.clone(), members: Members::from_list(ranks.clone(), world) });
+            table.groups.push(Group {
+                name: name.clone(),
+                members: Members::from_list(ranks.clone(), world),
+            });
             table.given.insert(name, index);
             table.declared.insert(Declared { name: name.clone(), ranks: ranks.clone() }, index);
         }
@@ -300,9 +328,11 @@ impl<'a> GroupTable<'a> {
         row
     }
 
-    /// What the rank itself declares comes before the group file, which comes before the names of everybody.
+    /// What the rank itself declares comes before the group file, which comes before the names of
+    /// everybody.
     fn group(&mut self, name: &str, declared: &[Declared]) -> Option<u32> {
-        let own = declared.iter().rev().find(|d| d.name == name || (name.is_empty() && d.name == "0"));
+        let own =
+            declared.iter().rev().find(|d| d.name == name || (name.is_empty() && d.name == "0"));
         if let Some(own) = own {
             if own.ranks.is_empty() {
                 return Some(0);
@@ -325,14 +355,20 @@ impl<'a> GroupTable<'a> {
         let more = known.len().saturating_sub(12);
         known.truncate(12);
         let mut help = match known.is_empty() {
-            true => "no group is defined: give a communicator group file, or leave pg_name out".to_string(),
+            true => "no group is defined: give a communicator group file, or leave pg_name out"
+                .to_string(),
             false => format!("\"\" or \"0\" for everybody, {}", known.join(", ")),
         };
         if more > 0 {
             help.push_str(&format!(" and {more} more"));
         }
         let place = format!("rank {} node {}", template.first_rank, slot.first_node);
-        Problem::new(&template.file, place, format!("pg_name \"{}\" names no communicator group", slot.name)).help(help)
+        Problem::new(
+            &template.file,
+            place,
+            format!("pg_name \"{}\" names no communicator group", slot.name),
+        )
+        .help(help)
     }
 }
 
@@ -384,7 +420,10 @@ fn member_ranks(archive: &Path) -> Result<BTreeMap<String, u32>, Problem> {
             Some(problem) => Err(problem),
             None => {
                 let shown = candidates.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
-                let message = format!("which rank each of {} members belongs to is unclear: {shown}", candidates.len());
+                let message = format!(
+                    "which rank each of {} members belongs to is unclear: {shown}",
+                    candidates.len()
+                );
                 Err(Problem::new(&name, "", message).help(help))
             }
         },
@@ -397,7 +436,13 @@ fn first_fault(archive: &Path, member: &str) -> Option<Problem> {
     let read = each_member(archive, |path, entry| {
         if path == member {
             let content = Content::from_reader(Box::new(entry), Vec::new())?;
-            let outcome = decode_content(content, &format!("{name}!{path}"), 0, &ReadOptions::default(), false);
+            let outcome = decode_content(
+                content,
+                &format!("{name}!{path}"),
+                0,
+                &ReadOptions::default(),
+                false,
+            );
             fault = outcome.decoded.err().and_then(|problems| problems.into_iter().next());
         }
         Ok(())

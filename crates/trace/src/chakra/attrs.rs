@@ -1,6 +1,7 @@
 //! The attributes of a Chakra node that mean something here, whichever schema wrote them.
 //!
-//! Any scalar type is taken where its value fits, as the feeders of Chakra do; a fraction is never cut to an integer.
+//! Any scalar type is taken where its value fits, as the feeders of Chakra do; a fraction is never
+//! cut to an integer.
 
 /// The attributes that are read. Everything else is counted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,8 @@ impl Key {
             }
             names
         };
-        // Two integers tell names of 4 to 16 bytes of one length apart, without a call for each comparison.
+        // Two integers tell names of 4 to 16 bytes of one length apart, without a call for each
+        // comparison.
         let words = words(name);
         let candidates: &[Key] = match name.len() {
             5 => &[Key::Layer],
@@ -116,7 +118,9 @@ const fn words(name: &[u8]) -> (u64, u64) {
         return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
     }
     match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
-        (Some(first), Some(last)) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
+        (Some(first), Some(last)) => {
+            (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64)
+        }
         _ => (0, 0),
     }
 }
@@ -232,9 +236,10 @@ impl<'a> Attrs<'a> {
     #[inline]
     pub fn small(&self, key: Key) -> Result<Option<u32>, BadAttr> {
         let Some(value) = self.unsigned(key)? else { return Ok(None) };
-        u32::try_from(value)
-            .map(Some)
-            .map_err(|_| BadAttr { message: format!("attribute {} is {value}", key.name()), help: "0 to 4294967295" })
+        u32::try_from(value).map(Some).map_err(|_| BadAttr {
+            message: format!("attribute {} is {value}", key.name()),
+            help: "0 to 4294967295",
+        })
     }
 
     /// A truth value, false when absent.
@@ -283,8 +288,11 @@ impl<'a> Attrs<'a> {
 #[cold]
 fn odd_unsigned(key: Key, value: Value) -> Result<u64, BadAttr> {
     match value {
-        // Generators that compute sizes in floating point write whole numbers; 2^53 keeps them exact.
-        Value::Real(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => Ok(v as u64),
+        // Generators that compute sizes in floating point write whole numbers; 2^53 keeps them
+        // exact.
+        Value::Real(v) if v.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&v) => {
+            Ok(v as u64)
+        }
         Value::Text(v) => {
             let number = std::str::from_utf8(v).ok().and_then(|s| s.trim().parse().ok());
             number.ok_or_else(|| not_a_count(key, value))
@@ -294,7 +302,10 @@ fn odd_unsigned(key: Key, value: Value) -> Result<u64, BadAttr> {
 }
 
 fn not_a_count(key: Key, value: Value) -> BadAttr {
-    BadAttr { message: format!("attribute {} is {value}", key.name()), help: "an integer of zero or more" }
+    BadAttr {
+        message: format!("attribute {} is {value}", key.name()),
+        help: "an integer of zero or more",
+    }
 }
 
 #[cfg(test)]
@@ -316,7 +327,13 @@ mod tests {
 
     #[test]
     fn no_other_value_is() {
-        for value in [Value::Negative(-5), Value::Real(1.5), Value::Real(f64::NAN), Value::Text(b"x"), Value::List] {
+        for value in [
+            Value::Negative(-5),
+            Value::Real(1.5),
+            Value::Real(f64::NAN),
+            Value::Text(b"x"),
+            Value::List,
+        ] {
             let error = with(Key::CommSize, value).required(Key::CommSize).unwrap_err();
             assert!(error.message.starts_with("attribute comm_size is "), "{error:?}");
         }
@@ -328,14 +345,25 @@ mod tests {
         for (i, key) in Key::ALL.into_iter().enumerate() {
             assert_eq!((Key::from_name(key.name().as_bytes()), key as usize), (Some(key), i));
         }
-        for name in [&b"op_type"[..], b"", b"comm_sizes", b"comm_siz", b"xomm_size", b"comm-size", b"involved_dims"] {
+        for name in [
+            &b"op_type"[..],
+            b"",
+            b"comm_sizes",
+            b"comm_siz",
+            b"xomm_size",
+            b"comm-size",
+            b"involved_dims",
+        ] {
             assert_eq!(Key::from_name(name), None);
         }
     }
 
     #[test]
     fn involved_dim_must_be_truth_values() {
-        assert_eq!(with(Key::InvolvedDim, Value::Flags { bits: 0b101, count: 3 }).dims(), Ok(0b101));
+        assert_eq!(
+            with(Key::InvolvedDim, Value::Flags { bits: 0b101, count: 3 }).dims(),
+            Ok(0b101)
+        );
         assert_eq!(Attrs::new().dims(), Ok(u32::MAX));
         assert!(with(Key::InvolvedDim, Value::List).dims().is_err());
         assert!(with(Key::InvolvedDim, Value::Flags { bits: 0, count: 33 }).dims().is_err());

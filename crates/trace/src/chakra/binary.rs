@@ -1,4 +1,5 @@
-//! The binary form: `varint length, message` again and again, read from blocks of bytes so that no file is held whole.
+//! The binary form: `varint length, message` again and again, read from blocks of bytes so that no
+//! file is held whole.
 
 use super::decode::Decoder;
 use super::marks::Marks;
@@ -39,7 +40,11 @@ pub(crate) enum Frame<'a> {
 pub(crate) fn frame(block: &[u8]) -> Frame<'_> {
     let mut cursor = Cursor::new(block);
     let Ok(length) = cursor.varint() else {
-        return if block.len() < 10 { Frame::Cut { need: block.len() as u64 + 1 } } else { Frame::Bad };
+        return if block.len() < 10 {
+            Frame::Cut { need: block.len() as u64 + 1 }
+        } else {
+            Frame::Bad
+        };
     };
     if length > LONGEST_MESSAGE {
         return Frame::Bad;
@@ -129,8 +134,15 @@ impl<'o> BinaryReader<'o> {
         if self.schema.is_none() {
             return self.not_a_trace("the first message is longer than the file");
         }
-        let message = format!("the file ends {} bytes before the end of the message that starts here", need - have);
-        self.decoder.problem(&format!("byte {}", self.offset), message, "a complete file: copy or write it again");
+        let message = format!(
+            "the file ends {} bytes before the end of the message that starts here",
+            need - have
+        );
+        self.decoder.problem(
+            &format!("byte {}", self.offset),
+            message,
+            "a complete file: copy or write it again",
+        );
         Err(Stop)
     }
 
@@ -138,9 +150,14 @@ impl<'o> BinaryReader<'o> {
     fn not_a_trace(&mut self, expected: &str) -> Result<usize, Stop> {
         let place = format!("byte {}", self.offset);
         if self.nodes == 0 {
-            self.decoder.problem(&place, format!("this is no Chakra trace: {expected}"), ANOTHER_FILE);
+            self.decoder.problem(
+                &place,
+                format!("this is no Chakra trace: {expected}"),
+                ANOTHER_FILE,
+            );
         } else {
-            let message = format!("the file is damaged: {expected}, after {} sound nodes", self.nodes);
+            let message =
+                format!("the file is damaged: {expected}, after {} sound nodes", self.nodes);
             self.decoder.problem(&place, message, "a complete file: copy or write it again");
         }
         Err(Stop)

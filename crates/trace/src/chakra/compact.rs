@@ -1,14 +1,19 @@
-//! A workload in one directory: `workload.json` with the rank map and the groups, and one Chakra file a *program*, not a rank.
+//! A workload in one directory: `workload.json` with the rank map and the groups, and one Chakra
+//! file a *program*, not a rank.
 //!
-//! A program's file is the trace of the first rank that runs it, with the group names of its slots. The rank map is a mesh
-//! ([`graph::Mesh`], in which they are the names of families) or a list of runs of ranks. So 100,000 ranks take a few kilobytes
-//! beside their programs. Here: both ways. Not here: one trace a rank (`write.rs`), which ASTRA-sim reads.
+//! A program's file is the trace of the first rank that runs it, with the group names of its slots.
+//! The rank map is a mesh ([`graph::Mesh`], in which they are the names of families) or a list of
+//! runs of ranks. So 100,000 ranks take a few kilobytes beside their programs. Here: both ways. Not
+//! here: one trace a rank (`write.rs`), which ASTRA-sim reads.
 
 use super::problems::Problems;
 use super::source::{Content, decode_content, io_problem};
 use super::write::write_program;
 use super::{ReadOptions, notes::Notes};
-use graph::{Declaration, Footprint, Group, Members, Mesh, NamedProgram, Problem, Program, RankBinding, Workload};
+use graph::{
+    Declaration, Footprint, Group, Members, Mesh, NamedProgram, Problem, Program, RankBinding,
+    Workload,
+};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -51,7 +56,8 @@ struct Entry {
 #[serde(deny_unknown_fields)]
 struct Listing {
     groups: Vec<NamedGroup>,
-    /// Ranks in order: how many run which program with which groups (indices into `groups`, one a slot).
+    /// Ranks in order: how many run which program with which groups (indices into `groups`, one a
+    /// slot).
     ranks: Vec<Run>,
 }
 
@@ -77,7 +83,8 @@ struct Run {
     count: u32,
 }
 
-/// The file behind `path`, if it names a workload of this form: the directory or its `workload.json`.
+/// The file behind `path`, if it names a workload of this form: the directory or its
+/// `workload.json`.
 pub(crate) fn find(path: &Path) -> Option<PathBuf> {
     let inside = path.join(NAME);
     let itself = || (path.file_name()? == NAME && path.is_file()).then(|| path.to_path_buf());
@@ -88,12 +95,20 @@ pub(crate) fn find(path: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Everything wrong with the file or one of its programs.
-pub(crate) fn read(file: &Path, npus: Option<u32>, options: &ReadOptions) -> Result<Workload, Vec<Problem>> {
+pub(crate) fn read(
+    file: &Path,
+    npus: Option<u32>,
+    options: &ReadOptions,
+) -> Result<Workload, Vec<Problem>> {
     let name = file.display().to_string();
     let head = head(file, &name).map_err(|problem| vec![problem])?;
     let firsts = head.firsts().map_err(|problem| vec![named(&name, problem)])?;
     if firsts.len() != head.programs.len() {
-        let message = format!("{} programs for the {} that the rank map names", head.programs.len(), firsts.len());
+        let message = format!(
+            "{} programs for the {} that the rank map names",
+            head.programs.len(),
+            firsts.len()
+        );
         return Err(vec![Problem::new(&name, "programs", message).help(firsts.len().to_string())]);
     }
     let folder = file.parent().unwrap_or(Path::new(""));
@@ -101,7 +116,10 @@ pub(crate) fn read(file: &Path, npus: Option<u32>, options: &ReadOptions) -> Res
     for (i, (entry, &rank)) in head.programs.iter().zip(&firsts).enumerate() {
         // A file named again is the same program, peers and all.
         let known = head.programs[..i].iter().position(|other| other.file == entry.file);
-        match known.map_or_else(|| program(folder, &name, &entry.file, rank, options), |k| Ok(decoded[k].clone())) {
+        match known.map_or_else(
+            || program(folder, &name, &entry.file, rank, options),
+            |k| Ok(decoded[k].clone()),
+        ) {
             Ok(program) => decoded.push(program),
             Err(list) => {
                 problems.extend(list);
@@ -126,10 +144,16 @@ fn head(file: &Path, name: &str) -> Result<Head, Problem> {
     let text = fs::read(file).map_err(|error| io_problem(name, &error))?;
     let head: Head = serde_json::from_slice(&text).map_err(|error| {
         let place = format!("line {} column {}", error.line(), error.column());
-        Problem::new(name, place, format!("is no workload: {error}")).help(format!("{FORMAT}, see docs/workloads.md"))
+        Problem::new(name, place, format!("is no workload: {error}"))
+            .help(format!("{FORMAT}, see docs/workloads.md"))
     })?;
     if head.format != FORMAT {
-        return Err(Problem::new(name, "format", format!("{:?} is not a known format", head.format)).help(FORMAT));
+        return Err(Problem::new(
+            name,
+            "format",
+            format!("{:?} is not a known format", head.format),
+        )
+        .help(FORMAT));
     }
     Ok(head)
 }
@@ -142,14 +166,23 @@ struct Shared {
     notes: Arc<Notes>,
 }
 
-fn program(folder: &Path, name: &str, file: &str, rank: u32, options: &ReadOptions) -> Result<Shared, Vec<Problem>> {
+fn program(
+    folder: &Path,
+    name: &str,
+    file: &str,
+    rank: u32,
+    options: &ReadOptions,
+) -> Result<Shared, Vec<Problem>> {
     if file.is_empty() || file.contains(['/', '\\']) {
         let message = format!("{file:?} is not a file of the same directory");
-        return Err(vec![Problem::new(name, "programs", message).help("a file name without a path")]);
+        return Err(vec![
+            Problem::new(name, "programs", message).help("a file name without a path"),
+        ]);
     }
     let path = folder.join(file);
     let shown = path.display().to_string();
-    let content = Content::open(&path, Vec::new()).map_err(|error| vec![io_problem(&shown, &error)])?;
+    let content =
+        Content::open(&path, Vec::new()).map_err(|error| vec![io_problem(&shown, &error)])?;
     let decoded = decode_content(content, &shown, rank, options, false).decoded?;
     let slots = decoded.slots.into_iter().map(|slot| slot.name).collect();
     Ok(Shared { program: Arc::new(decoded.program), slots, notes: Arc::new(decoded.notes) })
@@ -161,14 +194,18 @@ impl Head {
         match (&self.mesh, &self.list) {
             (Some(mesh), None) => mesh.representatives(),
             (None, Some(list)) => list.firsts(self.programs.len()),
-            _ => Err(Problem::new("", "", "exactly one rank map must be given").help("mesh or list")),
+            _ => {
+                Err(Problem::new("", "", "exactly one rank map must be given").help("mesh or list"))
+            }
         }
     }
 
     fn bind(self, shared: Vec<Shared>, npus: Option<u32>) -> Result<Workload, Problem> {
-        let footprints: Option<Vec<Footprint>> = self.programs.iter().map(|entry| entry.memory).collect();
+        let footprints: Option<Vec<Footprint>> =
+            self.programs.iter().map(|entry| entry.memory).collect();
         let mut notes = Notes::default();
-        let programs: Vec<NamedProgram> = shared.iter().map(|s| (s.program.clone(), s.slots.clone())).collect();
+        let programs: Vec<NamedProgram> =
+            shared.iter().map(|s| (s.program.clone(), s.slots.clone())).collect();
         let mut workload = match (&self.mesh, self.list) {
             (Some(mesh), _) => mesh.bind(&programs, footprints.unwrap_or_default())?,
             (None, Some(list)) => list.bind(programs, footprints.unwrap_or_default())?,
@@ -188,8 +225,12 @@ impl Head {
         }
         workload.notes = notes.into_sorted();
         let summary = self.summary.map(|text| text.get().to_string());
-        workload.declaration =
-            Some(Box::new(Declaration { name: self.name, mesh: self.mesh, summary, warnings: self.warnings }));
+        workload.declaration = Some(Box::new(Declaration {
+            name: self.name,
+            mesh: self.mesh,
+            summary,
+            warnings: self.warnings,
+        }));
         Ok(workload)
     }
 }
@@ -201,12 +242,14 @@ impl Listing {
             let place = format!("list.ranks[{i}]");
             let Some(first) = firsts.get_mut(run.program as usize) else {
                 let message = format!("there is no program {}", run.program);
-                return Err(Problem::new("", place, message).help(format!("0 to {}", programs.saturating_sub(1))));
+                return Err(Problem::new("", place, message)
+                    .help(format!("0 to {}", programs.saturating_sub(1))));
             };
             first.get_or_insert(rank as u32);
             rank += u64::from(run.count);
             if run.count == 0 || rank > MOST_RANKS {
-                return Err(Problem::new("", place, format!("{} ranks", run.count)).help("1 to 16,777,216 in all"));
+                return Err(Problem::new("", place, format!("{} ranks", run.count))
+                    .help("1 to 16,777,216 in all"));
             }
         }
         let unused = firsts.iter().position(Option::is_none);
@@ -216,7 +259,11 @@ impl Listing {
         Ok(firsts.into_iter().flatten().collect())
     }
 
-    fn bind(self, programs: Vec<NamedProgram>, footprints: Vec<Footprint>) -> Result<Workload, Problem> {
+    fn bind(
+        self,
+        programs: Vec<NamedProgram>,
+        footprints: Vec<Footprint>,
+    ) -> Result<Workload, Problem> {
         let world = self.ranks.iter().map(|run| run.count).sum();
         let mut workload = Workload { footprints, ..Workload::default() };
         for group in self.groups {
@@ -225,13 +272,20 @@ impl Listing {
         for (i, run) in self.ranks.iter().enumerate() {
             let binding = RankBinding { program: run.program, slots: workload.slots.len() as u32 };
             for name in &programs[run.program as usize].1 {
-                let group = run.group(name).filter(|&g| (g as usize) < workload.groups.len()).ok_or_else(|| {
-                    let message =
-                        format!("groups {:?} hold none for pg_name {name:?} of program {}", run.groups, run.program);
-                    let help =
-                        format!("slotN means entry N, a number from 0 to {}", workload.groups.len().saturating_sub(1));
-                    Problem::new("", format!("list.ranks[{i}]"), message).help(help)
-                })?;
+                let group = run
+                    .group(name)
+                    .filter(|&g| (g as usize) < workload.groups.len())
+                    .ok_or_else(|| {
+                        let message = format!(
+                            "groups {:?} hold none for pg_name {name:?} of program {}",
+                            run.groups, run.program
+                        );
+                        let help = format!(
+                            "slotN means entry N, a number from 0 to {}",
+                            workload.groups.len().saturating_sub(1)
+                        );
+                        Problem::new("", format!("list.ranks[{i}]"), message).help(help)
+                    })?;
                 workload.slots.push(group);
             }
             workload.ranks.extend(std::iter::repeat_n(binding, run.count as usize));
@@ -259,9 +313,10 @@ impl NamedGroup {
         };
         let last = match &members {
             Members::All => Some(0),
-            Members::Strided { first, count, step } if *count > 0 && *step > 0 => {
-                count.checked_sub(1).and_then(|n| n.checked_mul(*step)).and_then(|d| d.checked_add(*first))
-            }
+            Members::Strided { first, count, step } if *count > 0 && *step > 0 => count
+                .checked_sub(1)
+                .and_then(|n| n.checked_mul(*step))
+                .and_then(|d| d.checked_add(*first)),
             Members::Strided { .. } => None,
             Members::List(list) => list.iter().max().copied(),
         };
@@ -282,7 +337,8 @@ impl NamedGroup {
     }
 }
 
-/// Writes a workload into the directory `folder`, which must exist: `workload.json` last, so that there is none without its programs.
+/// Writes a workload into the directory `folder`, which must exist: `workload.json` last, so that
+/// there is none without its programs.
 ///
 /// # Errors
 /// What the file system reports, and `InvalidData` for a peer below rank 0.
@@ -310,8 +366,9 @@ pub fn write(workload: &Workload, folder: &Path) -> io::Result<()> {
 
 /// The programs of a mesh, one entry a point, each written once.
 fn write_points(workload: &Workload, mesh: &Mesh, folder: &Path) -> io::Result<Vec<Entry>> {
-    let firsts =
-        mesh.representatives().map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem.message))?;
+    let firsts = mesh
+        .representatives()
+        .map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem.message))?;
     let mut written = vec![false; workload.programs.len()];
     let mut entries = Vec::with_capacity(firsts.len());
     for rank in firsts {
@@ -334,9 +391,12 @@ fn write_points(workload: &Workload, mesh: &Mesh, folder: &Path) -> io::Result<V
 fn write_listed(workload: &Workload, folder: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::with_capacity(workload.programs.len());
     for number in 0..workload.programs.len() {
-        let rank = workload.ranks.iter().position(|rank| rank.program as usize == number).unwrap_or(0) as u32;
+        let rank =
+            workload.ranks.iter().position(|rank| rank.program as usize == number).unwrap_or(0)
+                as u32;
         // Names only keep the slots apart: the list says which groups they are.
-        let names: Vec<String> = (0..workload.programs[number].slots()).map(|slot| format!("{SLOT}{slot}")).collect();
+        let names: Vec<String> =
+            (0..workload.programs[number].slots()).map(|slot| format!("{SLOT}{slot}")).collect();
         write_file(workload, number, &names, rank, folder)?;
         entries.push(entry(workload, number));
     }
@@ -351,7 +411,13 @@ fn file_name(number: usize) -> String {
     format!("program.{number}.et")
 }
 
-fn write_file(workload: &Workload, number: usize, names: &[String], rank: u32, folder: &Path) -> io::Result<()> {
+fn write_file(
+    workload: &Workload,
+    number: usize,
+    names: &[String],
+    rank: u32,
+    folder: &Path,
+) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(folder.join(file_name(number)))?);
     write_program(&workload.programs[number], names, rank, &mut out)?;
     out.flush()
@@ -369,7 +435,10 @@ fn listing(workload: &Workload) -> Listing {
             _ => ranks.push(Run { program, groups, count: 1 }),
         }
     }
-    Listing { groups: workload.groups.iter().map(|group| NamedGroup::of(group, world)).collect(), ranks }
+    Listing {
+        groups: workload.groups.iter().map(|group| NamedGroup::of(group, world)).collect(),
+        ranks,
+    }
 }
 
 #[cfg(test)]

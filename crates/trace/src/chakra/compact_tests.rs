@@ -8,7 +8,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("armillary-compact-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("armillary-compact-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
@@ -29,7 +30,11 @@ fn program(slots: &[u32], peer: i32) -> Arc<Program> {
     };
     let message = Op::Send { peer, bytes: Bytes(3), tag: 1 };
     for (id, op) in slots.iter().map(collective).chain([message]).enumerate() {
-        builder.push(Node { id: id as u64, duration: Span(7), op }, "n", id.checked_sub(1).map(|d| d as u64));
+        builder.push(
+            Node { id: id as u64, duration: Span(7), op },
+            "n",
+            id.checked_sub(1).map(|d| d as u64),
+        );
     }
     Arc::new(builder.build().unwrap())
 }
@@ -55,7 +60,9 @@ fn meaning(workload: &Workload) -> Vec<Vec<String>> {
         }
         other => format!("{other:?}"),
     };
-    (0..world).map(|rank| workload.program(rank).nodes().iter().map(|n| node(rank, n)).collect()).collect()
+    (0..world)
+        .map(|rank| workload.program(rank).nodes().iter().map(|n| node(rank, n)).collect())
+        .collect()
 }
 
 fn round_trip(workload: &Workload, name: &str) -> Workload {
@@ -130,7 +137,8 @@ fn wrong_files_are_named() {
     let names = vec!["tp".to_string(), "dp".to_string()];
     let programs = [1, 1, 1, -1].map(|peer| (program(&[0, 1], 6 * peer), names.clone()));
     let mut workload = mesh().bind(&programs, Vec::new()).unwrap();
-    workload.declaration = Some(Box::new(Declaration { mesh: Some(mesh()), ..Declaration::default() }));
+    workload.declaration =
+        Some(Box::new(Declaration { mesh: Some(mesh()), ..Declaration::default() }));
     let folder = Folder::new("wrong");
     write(&workload, &folder.0).unwrap();
     let file = folder.0.join(NAME);

@@ -1,4 +1,5 @@
-//! Nodes of any schema become nodes of a program: peers relative, groups as slots, durations in picoseconds.
+//! Nodes of any schema become nodes of a program: peers relative, groups as slots, durations in
+//! picoseconds.
 
 use super::attrs::{BadAttr, Key, Value};
 use super::groups::{Declared, declared};
@@ -6,7 +7,9 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use super::{Decoded, ReadOptions, SlotName};
-use graph::{CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach};
+use graph::{
+    CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach,
+};
 use indexmap::IndexMap;
 use units::{Bytes, Span};
 
@@ -50,7 +53,11 @@ impl<'o> Decoder<'o> {
                 self.builder.hold(self.builder.len(), held);
                 match std::str::from_utf8(raw.name) {
                     Ok(name) => self.builder.push(node, name, deps.iter().copied()),
-                    Err(_) => self.builder.push(node, &String::from_utf8_lossy(raw.name), deps.iter().copied()),
+                    Err(_) => self.builder.push(
+                        node,
+                        &String::from_utf8_lossy(raw.name),
+                        deps.iter().copied(),
+                    ),
                 }
                 if let Some(layer) = raw.attrs.get(Key::Layer) {
                     self.layer(layer);
@@ -102,7 +109,10 @@ impl<'o> Decoder<'o> {
             Kind::Compute => compute(raw)?,
             Kind::Host => self.host("a storage, batch or checkpoint node runs as time on the host"),
             Kind::Unknown(number) => {
-                return Err(BadAttr { message: format!("node type {number} is unknown"), help: schema.kinds() });
+                return Err(BadAttr {
+                    message: format!("node type {number} is unknown"),
+                    help: schema.kinds(),
+                });
             }
             Kind::Send | Kind::Recv | Kind::Collective => self.communication(schema, raw)?,
         };
@@ -139,7 +149,9 @@ impl<'o> Decoder<'o> {
         };
         match lowered {
             Err(_) if self.options.replay => {
-                self.notes.count("a communication node without usable attributes is replayed by its duration");
+                self.notes.count(
+                    "a communication node without usable attributes is replayed by its duration",
+                );
                 Ok(Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other })
             }
             other => other,
@@ -163,7 +175,8 @@ impl<'o> Decoder<'o> {
         })
     }
 
-    /// The slot of the node's group: slots are numbered in the order in which groups are first used.
+    /// The slot of the node's group: slots are numbered in the order in which groups are first
+    /// used.
     #[inline]
     fn slot(&mut self, raw: &Raw) -> Result<u32, BadAttr> {
         let text;
@@ -176,7 +189,10 @@ impl<'o> Decoder<'o> {
                 text.as_bytes()
             }
             Some(other) => {
-                return Err(BadAttr { message: format!("attribute pg_name is {other}"), help: "a group's name" });
+                return Err(BadAttr {
+                    message: format!("attribute pg_name is {other}"),
+                    help: "a group's name",
+                });
             }
         };
         Ok(self.slot_named(name, raw.id))
@@ -185,9 +201,12 @@ impl<'o> Decoder<'o> {
     /// The slot of the group `name`, a new one where node `id` is the first to use it.
     #[inline]
     pub fn slot_named(&mut self, name: &[u8], id: u64) -> u32 {
-        // Few groups a rank: a scan beats a hash. Everybody, the most frequent one, is told by its length alone: comparing
-        // no bytes at all costs a fault in the processor where vector loads are masked.
-        let same = |slot: &SlotName| slot.name.len() == name.len() && (name.is_empty() || slot.name.as_bytes() == name);
+        // Few groups a rank: a scan beats a hash. Everybody, the most frequent one, is told by its
+        // length alone: comparing no bytes at all costs a fault in the processor where vector loads
+        // are masked.
+        let same = |slot: &SlotName| {
+            slot.name.len() == name.len() && (name.is_empty() || slot.name.as_bytes() == name)
+        };
         match self.slots.iter().position(same) {
             Some(slot) => slot as u32,
             None => {
@@ -201,11 +220,16 @@ impl<'o> Decoder<'o> {
     #[inline]
     fn message(&mut self, send: bool, raw: &Raw) -> Result<Op, BadAttr> {
         self.rank_free = false;
-        let (own_key, peer_key) = if send { (Key::CommSrc, Key::CommDst) } else { (Key::CommDst, Key::CommSrc) };
+        let (own_key, peer_key) =
+            if send { (Key::CommSrc, Key::CommDst) } else { (Key::CommDst, Key::CommSrc) };
         let own = raw.attrs.small(own_key)?.unwrap_or(self.rank);
         if own != self.rank {
             return Err(BadAttr {
-                message: format!("attribute {} is {own} in the trace of rank {}", own_key.name(), self.rank),
+                message: format!(
+                    "attribute {} is {own} in the trace of rank {}",
+                    own_key.name(),
+                    self.rank
+                ),
                 help: "the rank whose trace this is, or no such attribute",
             });
         }
@@ -216,7 +240,10 @@ impl<'o> Decoder<'o> {
         let tag = raw.attrs.small(Key::CommTag)?.unwrap_or(0);
         if other == self.rank {
             let verb = if send { "sends to" } else { "receives from" };
-            return Err(BadAttr { message: format!("rank {other} {verb} itself"), help: "another rank" });
+            return Err(BadAttr {
+                message: format!("rank {other} {verb} itself"),
+                help: "another rank",
+            });
         }
         let peer = i32::try_from(i64::from(other) - i64::from(self.rank)).map_err(|_| BadAttr {
             message: format!("attribute {} is {other}", peer_key.name()),
@@ -230,7 +257,8 @@ impl<'o> Decoder<'o> {
         if self.options.replay {
             let dropped = self.builder.drop_dangling();
             if dropped > 0 {
-                self.notes.add("a dependency on a node that the recording left out is dropped", dropped);
+                self.notes
+                    .add("a dependency on a node that the recording left out is dropped", dropped);
             }
         }
         let builder = std::mem::take(&mut self.builder);
@@ -255,16 +283,28 @@ impl<'o> Decoder<'o> {
         let mut missing: IndexMap<u64, (u64, u64)> = IndexMap::new();
         for fault in faults {
             match fault {
-                ProgramError::DanglingDependency { node, dep } => missing.entry(*dep).or_insert((*node, 0)).1 += 1,
+                ProgramError::DanglingDependency { node, dep } => {
+                    missing.entry(*dep).or_insert((*node, 0)).1 += 1
+                }
                 ProgramError::DuplicateId(id) => {
-                    self.problem(&format!("node {id}"), fault.to_string(), "one definition for each id");
+                    self.problem(
+                        &format!("node {id}"),
+                        fault.to_string(),
+                        "one definition for each id",
+                    );
                 }
                 ProgramError::TooLarge => self.problem("", fault.to_string(), "a smaller trace"),
             }
         }
         for (dep, (node, count)) in missing {
-            let others = if count > 1 { format!(", nor can {} other nodes", count - 1) } else { String::new() };
-            let message = format!("it depends on node {dep}, which is not in the trace, so it can never run{others}");
+            let others = if count > 1 {
+                format!(", nor can {} other nodes", count - 1)
+            } else {
+                String::new()
+            };
+            let message = format!(
+                "it depends on node {dep}, which is not in the trace, so it can never run{others}"
+            );
             self.problem(&format!("node {node}"), message, "ids of nodes in this trace");
         }
     }
@@ -277,12 +317,14 @@ fn collective_kind(schema: Schema, raw: &Raw) -> Result<CollectiveKind, BadAttr>
         return Ok(kind);
     }
     let number = raw.attrs.required(Key::CommType)?;
-    schema
-        .collective(number)
-        .ok_or_else(|| BadAttr { message: format!("attribute comm_type is {number}"), help: schema.collectives() })
+    schema.collective(number).ok_or_else(|| BadAttr {
+        message: format!("attribute comm_type is {number}"),
+        help: schema.collectives(),
+    })
 }
 
-/// `ALL_REDUCE`, `all_reduce`, `REDUCE_SCATTER_BLOCK`, ...: the enumeration's names, which JSON may carry.
+/// `ALL_REDUCE`, `all_reduce`, `REDUCE_SCATTER_BLOCK`, ...: the enumeration's names, which JSON may
+/// carry.
 fn named_collective(name: &[u8]) -> Option<CollectiveKind> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
     let name = if name == "reduce_scatter_block" { "reduce_scatter" } else { &name };
@@ -327,7 +369,8 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     })
 }
 
-/// What attribute `kernel` says: a kind, or the shape of a matrix multiplication, whose operations and bytes follow from it.
+/// What attribute `kernel` says: a kind, or the shape of a matrix multiplication, whose operations
+/// and bytes follow from it.
 enum Work {
     Counted(Kernel),
     Gemm(Gemm),

@@ -21,7 +21,8 @@ pub enum Found {
     Archive(PathBuf),
 }
 
-/// Finds the traces behind `path`: `prefix.{rank}.et`, `prefix.%d.et`, `prefix`, a directory, one file or an archive.
+/// Finds the traces behind `path`: `prefix.{rank}.et`, `prefix.%d.et`, `prefix`, a directory, one
+/// file or an archive.
 ///
 /// # Errors
 /// No trace there, more than one workload there, or ranks missing between 0 and the last.
@@ -29,7 +30,9 @@ pub fn find(path: &Path) -> Result<Found, Problem> {
     let name = path.display().to_string();
     for mark in ["{rank}", "%d"] {
         if let Some((before, after)) = name.split_once(mark) {
-            return ranked(&name, listing(Path::new(before), &name)?, |file| between(file, before, after));
+            return ranked(&name, listing(Path::new(before), &name)?, |file| {
+                between(file, before, after)
+            });
         }
     }
     if path.is_dir() {
@@ -38,7 +41,8 @@ pub fn find(path: &Path) -> Result<Found, Problem> {
     if path.is_file() {
         return single(path, &name);
     }
-    let ending = |file: &str| ENDINGS.iter().find_map(|ending| between(file, &format!("{name}."), ending));
+    let ending =
+        |file: &str| ENDINGS.iter().find_map(|ending| between(file, &format!("{name}."), ending));
     ranked(&name, listing(path, &name)?, ending)
 }
 
@@ -49,7 +53,11 @@ fn between(file: &str, before: &str, after: &str) -> Option<u32> {
 }
 
 fn digits(text: &str) -> Option<u32> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) { None } else { text.parse().ok() }
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        None
+    } else {
+        text.parse().ok()
+    }
 }
 
 /// The files beside `path`.
@@ -80,12 +88,17 @@ fn file_name(path: &Path) -> &str {
 }
 
 /// Sorts files by the rank in their names.
-fn ranked(name: &str, files: Vec<PathBuf>, rank: impl Fn(&str) -> Option<u32>) -> Result<Found, Problem> {
+fn ranked(
+    name: &str,
+    files: Vec<PathBuf>,
+    rank: impl Fn(&str) -> Option<u32>,
+) -> Result<Found, Problem> {
     let mut by_rank: BTreeMap<u32, PathBuf> = BTreeMap::new();
     for file in files {
         let Some(rank) = rank(file_name(&file)) else { continue };
         if let Some(other) = by_rank.insert(rank, file.clone()) {
-            let message = format!("rank {rank} has two traces, {} and {}", other.display(), file.display());
+            let message =
+                format!("rank {rank} has two traces, {} and {}", other.display(), file.display());
             return Err(Problem::new(name, "", message).help("one trace for each rank"));
         }
     }
@@ -116,8 +129,11 @@ pub(crate) fn holes(name: &str, ranks: impl Iterator<Item = u32>) -> Option<Prob
 
 /// `ranks 1, 4-6 and 3 more stretches`.
 fn span_list(spans: &[(u32, u32)]) -> String {
-    let shown: Vec<String> =
-        spans.iter().take(8).map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
+    let shown: Vec<String> = spans
+        .iter()
+        .take(8)
+        .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
+        .collect();
     let more = spans.len().saturating_sub(8);
     let tail = if more > 0 { format!(" and {more} more stretches") } else { String::new() };
     let noun = if spans.len() == 1 && spans[0].0 == spans[0].1 { "rank" } else { "ranks" };
@@ -132,20 +148,27 @@ fn in_directory(path: &Path, name: &str) -> Result<Found, Problem> {
         sets.entry((prefix.to_string(), ending)).or_default().push(file);
     }
     let Some(((prefix, ending), files)) = sets.pop_first() else {
-        return Err(Problem::new(name, "", "the directory holds no trace").help("files named PREFIX.<rank>.et"));
+        return Err(Problem::new(name, "", "the directory holds no trace")
+            .help("files named PREFIX.<rank>.et"));
     };
     if !sets.is_empty() {
         let mut all = vec![format!("{prefix}.*{ending} ({})", files.len())];
-        all.extend(sets.iter().map(|((prefix, ending), files)| format!("{prefix}.*{ending} ({})", files.len())));
-        let message = format!("the directory holds the traces of several workloads: {}", all.join(", "));
-        return Err(Problem::new(name, "", message).help(format!("one of them, such as {name}/{prefix}.%d{ending}")));
+        all.extend(
+            sets.iter()
+                .map(|((prefix, ending), files)| format!("{prefix}.*{ending} ({})", files.len())),
+        );
+        let message =
+            format!("the directory holds the traces of several workloads: {}", all.join(", "));
+        return Err(Problem::new(name, "", message)
+            .help(format!("one of them, such as {name}/{prefix}.%d{ending}")));
     }
     ranked(name, files, |file| split(file, b".").map(|(_, rank, _)| rank))
 }
 
 /// `prefix.<rank>.et` into its prefix, rank and ending, with any of `separators` before the rank.
 pub(crate) fn split<'a>(file: &'a str, separators: &[u8]) -> Option<(&'a str, u32, &'static str)> {
-    let (stem, ending) = ENDINGS.into_iter().rev().find_map(|end| Some((file.strip_suffix(end)?, end)))?;
+    let (stem, ending) =
+        ENDINGS.into_iter().rev().find_map(|end| Some((file.strip_suffix(end)?, end)))?;
     let start = stem.rfind(|c: char| !c.is_ascii_digit())?;
     let separator = *stem.as_bytes().get(start)?;
     let rank = separators.contains(&separator).then(|| digits(&stem[start + 1..]))??;
@@ -184,7 +207,15 @@ mod tests {
         assert_eq!(split("gpt.0.et.gz", b"."), Some(("gpt", 0, ".et.gz")));
         assert_eq!(split("a.b.3.json", b"."), Some(("a.b", 3, ".json")));
         assert_eq!(split("dlrm_eg_7.json", b"._-"), Some(("dlrm_eg", 7, ".json")));
-        for name in ["dlrm_eg_7.json", "gpt.et", "gpt.x.et", "gpt.1.txt", "0.et", "gpt..et", "gpt.99999999999.et"] {
+        for name in [
+            "dlrm_eg_7.json",
+            "gpt.et",
+            "gpt.x.et",
+            "gpt.1.txt",
+            "0.et",
+            "gpt..et",
+            "gpt.99999999999.et",
+        ] {
             assert_eq!(split(name, b"."), None, "{name}");
         }
     }

@@ -1,5 +1,6 @@
 //! Communicator groups that a trace declares itself: metadata nodes whose `inputs.values` hold
-//! `["[{\"pg_name\": \"1\", \"ranks\": [0, 1], ...}]"]`, as PyTorch's `## process_group:init ##` writes them.
+//! `["[{\"pg_name\": \"1\", \"ranks\": [0, 1], ...}]"]`, as PyTorch's `## process_group:init ##`
+//! writes them.
 
 use serde::Deserialize;
 
@@ -77,7 +78,10 @@ mod tests {
         let expected = vec![Declared { name: "1".into(), ranks: vec![0, 1, 2, 3] }];
         let escaped = br#"["[{\"pg_name\": \"1\", \"ranks\": [0,1,2,3]}]"]"#;
         assert_eq!(declared(escaped).as_ref(), Ok(&expected));
-        assert_eq!(declared(br#"[{"pg_name": 1, "ranks": {"3": 3, "0": 0, "1": 1, "2": 2}}]"#), Ok(expected));
+        assert_eq!(
+            declared(br#"[{"pg_name": 1, "ranks": {"3": 3, "0": 0, "1": 1, "2": 2}}]"#),
+            Ok(expected)
+        );
     }
 
     #[test]

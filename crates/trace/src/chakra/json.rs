@@ -1,7 +1,8 @@
 //! The JSON forms of a Chakra trace, read node by node without building a document.
 //!
-//! A file is a run of objects (or a list of them), each a `GlobalMetadata` or a `Node` in protobuf's JSON mapping with
-//! either spelling of its keys, or one object whose `workload_graph` lists nodes with plain keys.
+//! A file is a run of objects (or a list of them), each a `GlobalMetadata` or a `Node` in
+//! protobuf's JSON mapping with either spelling of its keys, or one object whose `workload_graph`
+//! lists nodes with plain keys.
 
 use super::Decoded;
 use super::attrs::{Key, Value};
@@ -17,7 +18,8 @@ pub(crate) fn decode(bytes: &[u8], decoder: Decoder) -> Result<Decoded, Vec<Prob
     let mut json = serde_json::Deserializer::from_slice(bytes);
     while !state.decoder.problems.is_full() {
         state.inside = false;
-        // Asking whether the end is reached would count the lines up to here each time, so the end shows as an error.
+        // Asking whether the end is reached would count the lines up to here each time, so the end
+        // shows as an error.
         if let Err(error) = (TopSeed { state: &mut state }).deserialize(&mut json) {
             if state.inside || !error.is_eof() {
                 state.fault(&error);
@@ -127,8 +129,13 @@ impl<'o> State<'o> {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text).to_string();
         let (message, help) = match error.is_eof() {
-            true => ("the file ends in the middle of its JSON".to_string(), "a complete file: copy or write it again"),
-            false => (message, "Chakra JSON: nodes with id, name, type, dependencies and attributes"),
+            true => (
+                "the file ends in the middle of its JSON".to_string(),
+                "a complete file: copy or write it again",
+            ),
+            false => {
+                (message, "Chakra JSON: nodes with id, name, type, dependencies and attributes")
+            }
         };
         self.decoder.problem(&place, message, help);
     }
@@ -350,12 +357,16 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
     }
 }
 
-fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &mut A) -> Result<(), A::Error> {
+fn node_field<'de, A: MapAccess<'de>>(
+    node: &mut JsonNode,
+    field: Field,
+    map: &mut A,
+) -> Result<(), A::Error> {
     match field {
         Field::Id => {
             node.is_node = true;
-            node.id =
-                whole(map.next_value_seed(ValueSeed::Number)?).ok_or_else(|| A::Error::custom("an id is no number"))?;
+            node.id = whole(map.next_value_seed(ValueSeed::Number)?)
+                .ok_or_else(|| A::Error::custom("an id is no number"))?;
         }
         Field::Name => {
             node.is_node = true;
@@ -365,7 +376,8 @@ fn node_field<'de, A: MapAccess<'de>>(node: &mut JsonNode, field: Field, map: &m
         }
         Field::Type => {
             node.is_node = true;
-            node.kind = Some(kind(map.next_value_seed(ValueSeed::Plain)?).map_err(A::Error::custom)?);
+            node.kind =
+                Some(kind(map.next_value_seed(ValueSeed::Plain)?).map_err(A::Error::custom)?);
         }
         Field::Deps => map.next_value_seed(DepsSeed { deps: &mut node.deps })?,
         Field::Duration => {
@@ -601,7 +613,8 @@ impl Visitor<'_> for AttrNameSeed {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<AttrName, E> {
-        Ok(Key::from_name(name.as_bytes()).map_or_else(|| AttrName::Other(name.to_string()), AttrName::Known))
+        Ok(Key::from_name(name.as_bytes())
+            .map_or_else(|| AttrName::Other(name.to_string()), AttrName::Known))
     }
 }
 
@@ -633,7 +646,9 @@ impl Visitor<'_> for AttrPartSeed {
         Ok(match key {
             "name" => AttrPart::Name,
             "docString" | "doc_string" | "type" => AttrPart::Passed,
-            "stringVal" | "string_val" | "bytesVal" | "bytes_val" | "value" => AttrPart::Value(ValueSeed::Plain),
+            "stringVal" | "string_val" | "bytesVal" | "bytes_val" | "value" => {
+                AttrPart::Value(ValueSeed::Plain)
+            }
             _ => AttrPart::Value(ValueSeed::Number),
         })
     }

@@ -1,8 +1,9 @@
 //! What a trace must remember of its bytes so that the next one can be read against it.
 //!
-//! Here: where each node starts, which nodes mean something else on another rank, and where in them the values stand that do
-//! (the holes): the group's name of a collective, the ranks of a message. Not here: the comparison (`pattern.rs`).
-//! Only schema `Typed` has holes; rank-dependent nodes of the others are opaque.
+//! Here: where each node starts, which nodes mean something else on another rank, and where in them
+//! the values stand that do (the holes): the group's name of a collective, the ranks of a message.
+//! Not here: the comparison (`pattern.rs`). Only schema `Typed` has holes; rank-dependent nodes of
+//! the others are opaque.
 
 use super::attrs::{Key, Value};
 use super::schema::{Kind, Raw, Schema};
@@ -16,7 +17,8 @@ pub(crate) struct Marks {
     pub schema: Option<Schema>,
     /// The offset of each node's message with its length.
     pub starts: Vec<u32>,
-    /// The nodes whose meaning depends on the rank or on the nodes before, in the order of the file.
+    /// The nodes whose meaning depends on the rank or on the nodes before, in the order of the
+    /// file.
     pub marks: Vec<Mark>,
 }
 
@@ -54,20 +56,35 @@ pub(crate) struct Hole {
 impl Marks {
     /// Takes up a node: its bytes are `message`, with their length `taken` bytes from `offset`.
     #[inline]
-    pub fn add(&mut self, offset: u64, schema: Schema, raw: &Raw, op: Op, message: &[u8], taken: usize) {
+    pub fn add(
+        &mut self,
+        offset: u64,
+        schema: Schema,
+        raw: &Raw,
+        op: Op,
+        message: &[u8],
+        taken: usize,
+    ) {
         self.schema = Some(schema);
         let index = self.starts.len() as u32;
         self.starts.push(offset as u32);
         if matches!(raw.kind, Kind::Send | Kind::Recv | Kind::Collective | Kind::Metadata) {
             let header = (taken - message.len()) as u32;
-            let (what, holes) = examine(schema, raw, op, message, header).unwrap_or((What::Opaque, [None; 2]));
+            let (what, holes) =
+                examine(schema, raw, op, message, header).unwrap_or((What::Opaque, [None; 2]));
             self.marks.push(Mark { index, what, holes });
         }
     }
 }
 
 /// The marked node's kind and holes, `None` where it has to stay opaque.
-fn examine(schema: Schema, raw: &Raw, op: Op, message: &[u8], header: u32) -> Option<(What, [Option<Hole>; 2])> {
+fn examine(
+    schema: Schema,
+    raw: &Raw,
+    op: Op,
+    message: &[u8],
+    header: u32,
+) -> Option<(What, [Option<Hole>; 2])> {
     let own = match op {
         _ if schema != Schema::Typed => return None,
         Op::Collective { slot, .. } => {
@@ -89,7 +106,8 @@ fn examine(schema: Schema, raw: &Raw, op: Op, message: &[u8], header: u32) -> Op
     Some((What::Message { peer }, ranks(message, own, header)?))
 }
 
-/// Where a message's ranks stand, `own` being the attribute of the rank itself; the other one must be there.
+/// Where a message's ranks stand, `own` being the attribute of the rank itself; the other one must
+/// be there.
 fn ranks(message: &[u8], own: Key, header: u32) -> Option<[Option<Hole>; 2]> {
     let mut holes: Vec<Hole> = Vec::with_capacity(2);
     let mut cursor = Cursor::new(message);
@@ -127,5 +145,7 @@ fn rank_value(attr: &[u8]) -> Result<Option<(Key, Span)>, Malformed> {
             _ => span = None,
         }
     }
-    Ok(Key::from_name(name).filter(|key| matches!(key, Key::CommSrc | Key::CommDst)).map(|key| (key, span)))
+    Ok(Key::from_name(name)
+        .filter(|key| matches!(key, Key::CommSrc | Key::CommDst))
+        .map(|key| (key, span)))
 }

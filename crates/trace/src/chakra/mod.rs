@@ -1,18 +1,21 @@
 //! Chakra execution traces: files to [`graph::Workload`] and back.
 //!
 //! Read, by content and not by file name:
-//! - protobuf (`GlobalMetadata` then `Node` messages, each behind its varint length) of every public schema: 0.0.4 with typed
-//!   attributes and its neighbours before and after (2023 to now), the attributes with type numbers before it (2023), and
-//!   the attribute-less "eg" and "et" schemas of 2022; `schema.rs` has the tables;
-//! - JSON: the messages as protobuf's JSON mapping prints them (the Chakra jsonizer), and `{"workload_graph": [...]}`
-//!   (Chakra's JSON feeder); fractions of microseconds are kept;
+//! - protobuf (`GlobalMetadata` then `Node` messages, each behind its varint length) of every
+//!   public schema: 0.0.4 with typed attributes and its neighbours before and after (2023 to now),
+//!   the attributes with type numbers before it (2023), and the attribute-less "eg" and "et"
+//!   schemas of 2022; `schema.rs` has the tables;
+//! - JSON: the messages as protobuf's JSON mapping prints them (the Chakra jsonizer), and
+//!   `{"workload_graph": [...]}` (Chakra's JSON feeder); fractions of microseconds are kept;
 //! - either of them gzipped, or in a tar archive, plain or gzipped.
 //!
-//! PyTorch host traces and Kineto profiles are recognised and refused by name: they hold no Chakra nodes yet.
+//! PyTorch host traces and Kineto profiles are recognised and refused by name: they hold no Chakra
+//! nodes yet.
 //!
-//! What a rank does is kept as seen from that rank: `peer = other - rank`, groups are slots numbered in the order of first
-//! use. Ranks that do the same then have equal programs, and equal programs are stored once.
-//! Not here: custom collectives (`crate::custom`), checks across ranks (`graph::check`).
+//! What a rank does is kept as seen from that rank: `peer = other - rank`, groups are slots
+//! numbered in the order of first use. Ranks that do the same then have equal programs, and equal
+//! programs are stored once. Not here: custom collectives (`crate::custom`), checks across ranks
+//! (`graph::check`).
 
 mod assemble;
 mod attrs;
@@ -45,8 +48,9 @@ use graph::{Problem, Program};
 /// How forgiving the reader is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Takes a recording as it is: communication nodes whose attributes are missing or unusable are replayed by their
-    /// recorded duration, and dependencies on nodes that were not recorded are dropped. Both are counted in the notes.
+    /// Takes a recording as it is: communication nodes whose attributes are missing or unusable are
+    /// replayed by their recorded duration, and dependencies on nodes that were not recorded are
+    /// dropped. Both are counted in the notes.
     pub replay: bool,
 }
 
@@ -76,7 +80,12 @@ pub struct Decoded {
 ///
 /// # Errors
 /// Everything that is wrong with it, `file` standing for its name.
-pub fn decode(bytes: &[u8], file: &str, rank: u32, options: &ReadOptions) -> Result<Decoded, Vec<Problem>> {
+pub fn decode(
+    bytes: &[u8],
+    file: &str,
+    rank: u32,
+    options: &ReadOptions,
+) -> Result<Decoded, Vec<Problem>> {
     let decoder = decode::Decoder::new(file, rank, options);
     match source::sniff(bytes) {
         source::Format::Json => json::decode(bytes, decoder),

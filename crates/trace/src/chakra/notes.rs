@@ -6,10 +6,20 @@ use std::collections::BTreeMap;
 /// Names counted apart; beyond them one count takes the rest.
 const MOST_NAMES: usize = 1000;
 
-/// What tools note down with a node and no run depends on: operands and where in a program the node is from.
-/// Source: what Chakra's converters for PyTorch and text write (mlcommons/chakra, `src/converter`).
-const DESCRIPTIONS: [&[u8]; 9] =
-    [b"inputs", b"outputs", b"op_type", b"op_schema", b"rf_id", b"fw_parent", b"seq_id", b"scope", b"fw_tid"];
+/// What tools note down with a node and no run depends on: operands and where in a program the node
+/// is from. Source: what Chakra's converters for PyTorch and text write (mlcommons/chakra,
+/// `src/converter`).
+const DESCRIPTIONS: [&[u8]; 9] = [
+    b"inputs",
+    b"outputs",
+    b"op_type",
+    b"op_schema",
+    b"rf_id",
+    b"fw_parent",
+    b"seq_id",
+    b"scope",
+    b"fw_tid",
+];
 
 /// What one file held that has no meaning here.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +67,8 @@ impl Notes {
         }
     }
 
-    /// True when every name so far has a count of its own, so that the order of the names changes nothing.
+    /// True when every name so far has a count of its own, so that the order of the names changes
+    /// nothing.
     pub fn is_exact(&self) -> bool {
         self.attributes.len() < MOST_NAMES
     }

@@ -1,10 +1,12 @@
 //! Reading a trace against one that was decoded before: same program, found without decoding.
 //!
-//! The traces of an SPMD run differ in little more than the ranks and groups they name. So the bytes of a few decoded
-//! traces (at most 16, together at most 32 MiB) are kept ([`Pattern`]), and the next trace walks along them: equal bytes
-//! are equal nodes, holes (`marks.rs`) are read and compared as seen from the rank, any other node is decoded on both
-//! sides and compared. The first real difference ends the walk, and the trace is decoded as if nothing had been tried.
-//! Contract: a match gives what the decoder would give, to the last note; no match says nothing, not even about faults.
+//! The traces of an SPMD run differ in little more than the ranks and groups they name. So the
+//! bytes of a few decoded traces (at most 16, together at most 32 MiB) are kept ([`Pattern`]), and
+//! the next trace walks along them: equal bytes are equal nodes, holes (`marks.rs`) are read and
+//! compared as seen from the rank, any other node is decoded on both sides and compared. The first
+//! real difference ends the walk, and the trace is decoded as if nothing had been tried. Contract:
+//! a match gives what the decoder would give, to the last note; no match says nothing, not even
+//! about faults.
 
 use super::attrs::{Key, Value};
 use super::binary::{Frame, Frames, frame};
@@ -65,7 +67,8 @@ impl<'o> Patterns<'o> {
             return None;
         }
         let schema = detect(Frames(bytes));
-        // What is tried in vain must cost little beside decoding: nodes decoded and bytes walked, over all patterns.
+        // What is tried in vain must cost little beside decoding: nodes decoded and bytes walked,
+        // over all patterns.
         let (mut budget, mut walked) = (8 + self.held[0].marks.starts.len() / 8, 0);
         for i in 0..self.held.len() {
             let pattern = &mut self.held[i];
@@ -95,7 +98,9 @@ impl<'o> Patterns<'o> {
         found: &Match,
         options: &'o ReadOptions,
     ) -> Vec<u8> {
-        let Some(schema) = marks.schema.filter(|_| bytes.capacity() <= MOST_BYTES && found.notes.is_exact()) else {
+        let Some(schema) =
+            marks.schema.filter(|_| bytes.capacity() <= MOST_BYTES && found.notes.is_exact())
+        else {
             return bytes;
         };
         let mut decoder = Decoder::new("", rank, options);
@@ -164,7 +169,10 @@ impl Pattern<'_> {
     fn marked(&mut self, mark: &Mark, walk: &mut Walk) -> Option<()> {
         let i = mark.index as usize;
         let node = &self.bytes[self.start(i)..self.start(i + 1)];
-        match walk.ahead(node.len()).filter(|ahead| mark.what != What::Opaque && equal_but(node, ahead, mark)) {
+        match walk
+            .ahead(node.len())
+            .filter(|ahead| mark.what != What::Opaque && equal_but(node, ahead, mark))
+        {
             Some(ahead) => {
                 walk.at += ahead.len();
                 self.holes(mark, ahead, &mut walk.decoder)
@@ -182,7 +190,8 @@ impl Pattern<'_> {
                     Some(hole) => &ahead[hole.start as usize..hole.end as usize],
                     None => self.decoder.slots[slot as usize].name.as_bytes(),
                 };
-                (decoder.slot_named(if name == b"0" { b"" } else { name }, id) == slot).then_some(())
+                (decoder.slot_named(if name == b"0" { b"" } else { name }, id) == slot)
+                    .then_some(())
             }
             What::Message { peer } => {
                 decoder.rank_free = false;
@@ -190,9 +199,11 @@ impl Pattern<'_> {
                     .iter()
                     .flatten()
                     .all(|hole| {
-                        let wanted = i64::from(decoder.rank) + if hole.own { 0 } else { i64::from(peer) };
+                        let wanted =
+                            i64::from(decoder.rank) + if hole.own { 0 } else { i64::from(peer) };
                         let mut value = Cursor::new(&ahead[hole.start as usize..hole.end as usize]);
-                        u32::try_from(wanted).is_ok_and(|rank| value.varint() == Ok(u64::from(rank)))
+                        u32::try_from(wanted)
+                            .is_ok_and(|rank| value.varint() == Ok(u64::from(rank)))
                             && value.is_at_end()
                     })
                     .then_some(())
@@ -244,7 +255,8 @@ fn equal_but(node: &[u8], other: &[u8], mark: &Mark) -> bool {
     node[from..] == other[from..]
 }
 
-/// A node by itself: what it is and holds, its name and layer, what it depends on, what it adds to the notes; `None` for a faulty one.
+/// A node by itself: what it is and holds, its name and layer, what it depends on, what it adds to
+/// the notes; `None` for a faulty one.
 fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Option<Meaning<'a>> {
     let (mut raw, mut deps) = (Raw::new(None), Vec::new());
     if message.is_empty() {

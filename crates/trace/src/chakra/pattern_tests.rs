@@ -86,7 +86,8 @@ fn bytes_of(rank: u32, spec: &Spec, groups: &[&str]) -> Vec<u8> {
             }
             Part::Declares => {
                 let mut io = Vec::new();
-                let text = format!(r#"["[{{\"pg_name\": \"17\", \"ranks\": [0, {}]}}]"]"#, rank + 1);
+                let text =
+                    format!(r#"["[{{\"pg_name\": \"17\", \"ranks\": [0, {}]}}]"]"#, rank + 1);
                 put_bytes(&mut io, 1, text.as_bytes());
                 put_bytes(&mut node, 8, &io);
                 continue;
@@ -146,16 +147,24 @@ fn part() -> impl Strategy<Value = Part> {
     let rank_key = select(vec!["comm_src", "comm_dst"]);
     let plain = select(vec![7u32, 9, 11, 13]);
     prop_oneof![
-        (rank_key.clone(), plain.clone(), -1i64..2).prop_map(|(key, field, by)| Part::Relative(key, field, by)),
-        (rank_key.clone(), plain, 0u64..4).prop_map(|(key, field, value)| Part::Number(key, field, value)),
+        (rank_key.clone(), plain.clone(), -1i64..2)
+            .prop_map(|(key, field, by)| Part::Relative(key, field, by)),
+        (rank_key.clone(), plain, 0u64..4)
+            .prop_map(|(key, field, value)| Part::Number(key, field, value)),
         rank_key.prop_map(Part::Odd),
         (0usize..3).prop_map(Part::Group),
         (0u64..3).prop_map(|value| Part::Number("pg_name", 13, value)),
         (0u64..3).prop_map(|value| Part::Number("comm_size", 13, value)),
         (0u64..12).prop_map(|value| Part::Number("comm_type", 9, value)),
         Just(Part::Number("is_cpu_op", 27, 1)),
-        select(vec![("color", "red"), ("op_type", "M"), ("pg_name", "\u{fffd}"), ("layer", "a"), ("layer", "b")])
-            .prop_map(|(k, v)| Part::Text(k, v)),
+        select(vec![
+            ("color", "red"),
+            ("op_type", "M"),
+            ("pg_name", "\u{fffd}"),
+            ("layer", "a"),
+            ("layer", "b")
+        ])
+        .prop_map(|(k, v)| Part::Text(k, v)),
         Just(Part::Start),
         Just(Part::Declares),
         (40u32..42).prop_map(Part::Field),
@@ -167,12 +176,17 @@ fn spec() -> impl Strategy<Value = (u64, Spec)> {
     let size = Part::Number("comm_size", 13, 64);
     let message = move |send: bool, by: i64, field: u32, own: bool| {
         let (mine, other) = if send { ("comm_src", "comm_dst") } else { ("comm_dst", "comm_src") };
-        let mut parts = vec![Part::Relative(other, field, by), size.clone(), Part::Number("comm_tag", 7, 3)];
+        let mut parts =
+            vec![Part::Relative(other, field, by), size.clone(), Part::Number("comm_tag", 7, 3)];
         parts.extend(own.then_some(Part::Relative(mine, field, 0)));
         (if send { 5 } else { 6 }, parts)
     };
     let collective = |group: usize| {
-        let parts = vec![Part::Number("comm_type", 9, 0), Part::Group(group), Part::Number("comm_size", 13, 64)];
+        let parts = vec![
+            Part::Number("comm_type", 9, 0),
+            Part::Group(group),
+            Part::Number("comm_size", 13, 64),
+        ];
         (7, parts)
     };
     let body = prop_oneof![
@@ -196,7 +210,8 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
         list.into_iter()
             .map(|(step, mut spec)| {
                 spec.id = ids.last().map_or(100, |last| last + step);
-                // A dependency counts nodes backwards; what would stand before the first falls away.
+                // A dependency counts nodes backwards; what would stand before the first falls
+                // away.
                 let known = |back: &u64| ids.len().checked_sub(*back as usize).map(|i| ids[i]);
                 spec.deps = spec.deps.iter().filter_map(known).collect();
                 ids.push(spec.id);
@@ -221,20 +236,31 @@ fn options() -> impl Strategy<Value = ReadOptions> {
     any::<bool>().prop_map(|replay| ReadOptions { replay })
 }
 
-fn assembled(base: u32, files: &[Vec<u8>], options: &ReadOptions, patterns: usize) -> Result<Workload, Vec<Problem>> {
+fn assembled(
+    base: u32,
+    files: &[Vec<u8>],
+    options: &ReadOptions,
+    patterns: usize,
+) -> Result<Workload, Vec<Problem>> {
     let mut assembler = Assembler::new(options, patterns);
     for (rank, bytes) in (base..).zip(files) {
         let content = Content { head: bytes.clone(), rest: None };
         assembler.content(rank, &format!("t.{rank}.et"), content, true);
     }
-    let groups: Vec<(String, Vec<u32>)> = NAMES[2..].iter().map(|name| (name.to_string(), vec![0, 1, 2])).collect();
+    let groups: Vec<(String, Vec<u32>)> =
+        NAMES[2..].iter().map(|name| (name.to_string(), vec![0, 1, 2])).collect();
     assembler.finish(&groups)
 }
 
 /// Keeps the decoded trace `first` and reads `second` against it.
-fn against<'o>(first: (u32, &[u8]), second: (u32, &[u8]), options: &'o ReadOptions) -> Option<Match> {
+fn against<'o>(
+    first: (u32, &[u8]),
+    second: (u32, &[u8]),
+    options: &'o ReadOptions,
+) -> Option<Match> {
     let content = Content { head: first.1.to_vec(), rest: None };
-    let Outcome { decoded, bytes, marks } = decode_content(content, "first", first.0, options, true);
+    let Outcome { decoded, bytes, marks } =
+        decode_content(content, "first", first.0, options, true);
     let Decoded { slots, declared, notes, rank_free, .. } = decoded.ok()?;
     let mut patterns: Patterns<'o> = Patterns::new(1);
     let found = Match { program: 0, notes: Arc::new(notes), rank_free, slots, declared };
@@ -303,12 +329,17 @@ fn send(by: i64) -> Spec {
 }
 
 fn collective(id: u64, group: usize) -> Spec {
-    sound(7, id, &[Part::Number("comm_type", 9, 0), Part::Number("comm_size", 13, 8), Part::Group(group)])
+    sound(
+        7,
+        id,
+        &[Part::Number("comm_type", 9, 0), Part::Number("comm_size", 13, 8), Part::Group(group)],
+    )
 }
 
 fn matches(specs: &[Spec], groups: &[&str], ranks: (u32, u32), quirks: &[Quirk]) -> bool {
     let options = ReadOptions::default();
-    let (known, bytes) = (file_of(ranks.0, specs, groups, &[]), file_of(ranks.1, specs, groups, quirks));
+    let (known, bytes) =
+        (file_of(ranks.0, specs, groups, &[]), file_of(ranks.1, specs, groups, quirks));
     against((ranks.0, &known), (ranks.1, &bytes), &options).is_some()
 }
 
@@ -327,14 +358,21 @@ fn ranks_that_do_something_else_do_not() {
     let specs = [send(1), collective(2, 0), collective(3, 1)];
     let with = |part| [Quirk::Part(0, part)];
     assert!(!matches(&specs, &["17", "18", "18"], (0, 1), &[]), "two groups become one");
-    assert!(!matches(&specs, &["17"], (0, 1), &with(Part::Number("comm_dst", 7, 3))), "another peer");
+    assert!(
+        !matches(&specs, &["17"], (0, 1), &with(Part::Number("comm_dst", 7, 3))),
+        "another peer"
+    );
     assert!(!matches(&specs, &["17"], (0, 1), &with(Part::Text("color", "red"))), "another note");
     assert!(!matches(&specs, &["17"], (0, 1), &[Quirk::Twice(0)]), "one node more");
     assert!(!matches(&specs, &["17"], (0, 1), &[Quirk::Without(0)]), "one node less");
     let absolute = [sound(
         5,
         1,
-        &[Part::Number("comm_dst", 7, 3), Part::Number("comm_size", 13, 8), Part::Number("comm_tag", 7, 1)],
+        &[
+            Part::Number("comm_dst", 7, 3),
+            Part::Number("comm_size", 13, 8),
+            Part::Number("comm_tag", 7, 1),
+        ],
     )];
     assert!(matches(&absolute, &[""], (1, 1), &[]));
     assert!(!matches(&absolute, &[""], (1, 2), &[]), "equal bytes, but another relative peer");
@@ -342,7 +380,11 @@ fn ranks_that_do_something_else_do_not() {
 
 #[test]
 fn a_rank_must_fill_its_place() {
-    let parts = [Part::Relative("comm_dst", 7, 1), Part::Number("comm_size", 13, 8), Part::Number("comm_tag", 7, 1)];
+    let parts = [
+        Part::Relative("comm_dst", 7, 1),
+        Part::Number("comm_size", 13, 8),
+        Part::Number("comm_tag", 7, 1),
+    ];
     let known = file_of(200, &[sound(5, 1, &parts)], &[""], &[]);
     let place = known.windows(2).position(|bytes| bytes == [201, 1]).unwrap();
     let with = |value: [u8; 2]| {
@@ -352,5 +394,8 @@ fn a_rank_must_fill_its_place() {
     };
     let options = ReadOptions::default();
     assert!(against((200, &known), (4, &with([0x85, 0])), &options).is_some(), "5, in two bytes");
-    assert!(against((200, &known), (4, &with([5, 0x20])), &options).is_none(), "5, and half a field");
+    assert!(
+        against((200, &known), (4, &with([5, 0x20])), &options).is_none(),
+        "5, and half a field"
+    );
 }

@@ -40,7 +40,11 @@ impl Problems {
     /// The problems, the last one counting those left out.
     pub fn into_list(mut self) -> Vec<Problem> {
         if self.more > 0 {
-            self.list.push(Problem::new("", "", format!("{} further problems are not listed", self.more)));
+            self.list.push(Problem::new(
+                "",
+                "",
+                format!("{} further problems are not listed", self.more),
+            ));
         }
         self.list
     }

@@ -6,9 +6,10 @@
 //! | `Tagged` (2023) | `GlobalMetadata`, `Node`... | id 1, name 2, type 3, parent 4, inputs and outputs 5 to 10 as text, attribute 11 | name 1, type 2, values 4 to 13; `runtime` in microseconds |
 //! | `Plain` (2022, "eg" and first "et") | `Node`... | id 1, name 2, node_type 3, parent 4, tensor_loc 5, tensor_size 6, simulated_run_time 7 in nanoseconds, 8 to 11 tensors, num_ops 12, comm_type 13, involved_dim 14, communicator_id 15, comm_src 16, comm_dst 17, comm_size 18, comm_tag 19, comm_priority 20 | none |
 //!
-//! The enumerations differ too (a collective's number, a node type's). Versions inside `Typed` (with or without `version`
-//! in the metadata, `any_val`, `storage`) need no distinction: unknown fields are counted and passed over.
-//! Source: the history of `et_def.proto` and `eg_def.proto` in mlcommons/chakra.
+//! The enumerations differ too (a collective's number, a node type's). Versions inside `Typed`
+//! (with or without `version` in the metadata, `any_val`, `storage`) need no distinction: unknown
+//! fields are counted and passed over. Source: the history of `et_def.proto` and `eg_def.proto` in
+//! mlcommons/chakra.
 
 use super::attrs::{Attrs, Key, Value};
 use super::notes::Notes;
@@ -98,12 +99,20 @@ impl Schema {
             Kind::Host,
             Kind::Host,
         ];
-        const EG: [Kind; 7] =
-            [Kind::Invalid, Kind::Load, Kind::Store, Kind::Compute, Kind::Send, Kind::Recv, Kind::Collective];
+        const EG: [Kind; 7] = [
+            Kind::Invalid,
+            Kind::Load,
+            Kind::Store,
+            Kind::Compute,
+            Kind::Send,
+            Kind::Recv,
+            Kind::Collective,
+        ];
         const ET: [Kind; 8] = [
             Kind::Invalid,
             Kind::Load,
-            // A load and a computation in one node: no later schema has it and nothing says how its time divides.
+            // A load and a computation in one node: no later schema has it and nothing says how its
+            // time divides.
             Kind::Unknown(2),
             Kind::Store,
             Kind::Compute,
@@ -117,15 +126,30 @@ impl Schema {
             Schema::PlainEg => &EG,
             Schema::PlainEt => &ET,
         };
-        usize::try_from(number).ok().and_then(|n| table.get(n)).copied().unwrap_or(Kind::Unknown(number))
+        usize::try_from(number)
+            .ok()
+            .and_then(|n| table.get(n))
+            .copied()
+            .unwrap_or(Kind::Unknown(number))
     }
 
     /// The collective behind its number.
     pub fn collective(self, number: u64) -> Option<CollectiveKind> {
         use CollectiveKind::*;
-        const TYPED: [CollectiveKind; 10] =
-            [AllReduce, Reduce, AllGather, Gather, Scatter, Broadcast, AllToAll, ReduceScatter, ReduceScatter, Barrier];
-        const TAGGED: [CollectiveKind; 5] = [AllReduce, AllToAll, AllGather, ReduceScatter, Broadcast];
+        const TYPED: [CollectiveKind; 10] = [
+            AllReduce,
+            Reduce,
+            AllGather,
+            Gather,
+            Scatter,
+            Broadcast,
+            AllToAll,
+            ReduceScatter,
+            ReduceScatter,
+            Barrier,
+        ];
+        const TAGGED: [CollectiveKind; 5] =
+            [AllReduce, AllToAll, AllGather, ReduceScatter, Broadcast];
         let table: &[CollectiveKind] = match self {
             Schema::Typed => &TYPED,
             Schema::Tagged => &TAGGED,
@@ -144,7 +168,9 @@ impl Schema {
                 "0 all-reduce, 1 reduce, 2 all-gather, 3 gather, 4 scatter, 5 broadcast, 6 all-to-all, \
                  7 or 8 reduce-scatter, 9 barrier"
             }
-            Schema::Tagged => "0 all-reduce, 1 all-to-all, 2 all-gather, 3 reduce-scatter, 4 broadcast",
+            Schema::Tagged => {
+                "0 all-reduce, 1 all-to-all, 2 all-gather, 3 reduce-scatter, 4 broadcast"
+            }
             _ => "1 all-reduce, 2 all-to-all, 3 all-gather, 4 reduce-scatter",
         }
     }
@@ -156,9 +182,15 @@ impl Schema {
                 "0 invalid, 1 metadata, 2 load, 3 store, 4 compute, 5 send, 6 receive, 7 collective, 8 storage, \
                  9 batch, 10 checkpoint"
             }
-            Schema::Tagged => "0 invalid, 1 metadata, 2 load, 3 store, 4 compute, 5 send, 6 receive, 7 collective",
-            Schema::PlainEg => "0 invalid, 1 load, 2 store, 3 compute, 4 send, 5 receive, 6 collective",
-            Schema::PlainEt => "0 invalid, 1 load, 3 store, 4 compute, 5 send, 6 receive, 7 collective",
+            Schema::Tagged => {
+                "0 invalid, 1 metadata, 2 load, 3 store, 4 compute, 5 send, 6 receive, 7 collective"
+            }
+            Schema::PlainEg => {
+                "0 invalid, 1 load, 2 store, 3 compute, 4 send, 5 receive, 6 collective"
+            }
+            Schema::PlainEt => {
+                "0 invalid, 1 load, 3 store, 4 compute, 5 send, 6 receive, 7 collective"
+            }
         }
     }
 
@@ -285,7 +317,11 @@ fn unpack(packed: &[u8], deps: &mut Vec<u64>) -> Result<(), Malformed> {
 }
 
 #[inline]
-fn typed_attr<'a>(attr: &'a [u8], attrs: &mut Attrs<'a>, notes: &mut Notes) -> Result<(), Malformed> {
+fn typed_attr<'a>(
+    attr: &'a [u8],
+    attrs: &mut Attrs<'a>,
+    notes: &mut Notes,
+) -> Result<(), Malformed> {
     let (mut name, mut value): (&[u8], Option<Value>) = (b"", None);
     let mut cursor = Cursor::new(attr);
     while let Some((number, wire)) = cursor.field()? {
@@ -297,7 +333,8 @@ fn typed_attr<'a>(attr: &'a [u8], attrs: &mut Attrs<'a>, notes: &mut Notes) -> R
     }
     match (Key::from_name(name), value) {
         (Some(key), Some(value)) => attrs.set(key, value),
-        // A value of the type's default (0, false, "") is still written inside a oneof, so none means none.
+        // A value of the type's default (0, false, "") is still written inside a oneof, so none
+        // means none.
         (Some(_), None) => {}
         (None, _) => notes.attribute(name),
     }
@@ -328,7 +365,11 @@ fn typed_value(number: u32, wire: Wire) -> Result<Value, Malformed> {
     })
 }
 
-fn tagged_attr<'a>(attr: &'a [u8], attrs: &mut Attrs<'a>, notes: &mut Notes) -> Result<(), Malformed> {
+fn tagged_attr<'a>(
+    attr: &'a [u8],
+    attrs: &mut Attrs<'a>,
+    notes: &mut Notes,
+) -> Result<(), Malformed> {
     let (mut name, mut value): (&[u8], Option<Value>) = (b"", None);
     let (mut bits, mut count) = (0, 0);
     let mut cursor = Cursor::new(attr);
@@ -394,7 +435,8 @@ fn io_values(inputs: &[u8]) -> &[u8] {
     b""
 }
 
-/// True when `message` can be the `GlobalMetadata` that files of all but the `Plain` schemas start with.
+/// True when `message` can be the `GlobalMetadata` that files of all but the `Plain` schemas start
+/// with.
 ///
 /// It holds only length-delimited fields 1 and 2, and a node holds at least a number.
 pub(crate) fn is_metadata(message: &[u8]) -> bool {
@@ -408,7 +450,8 @@ pub(crate) fn is_metadata(message: &[u8]) -> bool {
     }
 }
 
-/// Tells the schemas apart by the first messages of a file, which `messages` yields without their length.
+/// Tells the schemas apart by the first messages of a file, which `messages` yields without their
+/// length.
 pub(crate) fn detect<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Schema {
     let mut evidence = Evidence::default();
     for (i, message) in messages.take(4096).enumerate() {
@@ -445,10 +488,13 @@ impl Evidence {
                 (3, Wire::Varint(v)) => kind = v,
                 (7, Wire::Varint(_)) => has_time = true,
                 (10, Wire::Bytes(attr)) => self.typed += u32::from(attr.first() == Some(&0x0a)),
-                // `storage` of the current schema sits at 11 too, but starts with a number or a message.
+                // `storage` of the current schema sits at 11 too, but starts with a number or a
+                // message.
                 (11, Wire::Bytes(attr)) => self.tagged += u32::from(attr.first() == Some(&0x0a)),
                 (12, Wire::Varint(_)) => (self.plain, has_time) = (self.plain + 1, true),
-                (13, Wire::Varint(v)) => (self.plain, has_comm_type) = (self.plain + 1, has_comm_type || v > 0),
+                (13, Wire::Varint(v)) => {
+                    (self.plain, has_comm_type) = (self.plain + 1, has_comm_type || v > 0)
+                }
                 (16 | 17, Wire::Varint(_)) => (self.plain, has_peer) = (self.plain + 1, true),
                 (14..=22, Wire::Varint(_)) => self.plain += 1,
                 _ => {}

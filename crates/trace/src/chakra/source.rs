@@ -1,4 +1,5 @@
-//! Bytes from files: plain or gzipped, small files whole and large ones in blocks, archives member by member.
+//! Bytes from files: plain or gzipped, small files whole and large ones in blocks, archives member
+//! by member.
 
 use super::{Decoded, Decoder, ReadOptions, binary::BinaryReader, json, marks::Marks};
 use flate2::read::MultiGzDecoder;
@@ -33,9 +34,12 @@ pub(crate) fn sniff(head: &[u8]) -> Format {
     if head.get(257..262) == Some(b"ustar") {
         return Format::Tar;
     }
-    for (magic, name) in
-        [(&b"\x28\xb5\x2f\xfd"[..], "zstd"), (b"PK\x03\x04", "zip"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2")]
-    {
+    for (magic, name) in [
+        (&b"\x28\xb5\x2f\xfd"[..], "zstd"),
+        (b"PK\x03\x04", "zip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"BZh", "bzip2"),
+    ] {
         if head.starts_with(magic) {
             return Format::Compressed(name);
         }
@@ -46,7 +50,9 @@ pub(crate) fn sniff(head: &[u8]) -> Format {
     }
     match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{' | b'[') => Format::Json,
-        _ => Format::Text(String::from_utf8_lossy(start).lines().next().unwrap_or("").chars().take(60).collect()),
+        _ => Format::Text(
+            String::from_utf8_lossy(start).lines().next().unwrap_or("").chars().take(60).collect(),
+        ),
     }
 }
 
@@ -54,14 +60,23 @@ pub(crate) fn sniff(head: &[u8]) -> Format {
 pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
     let (message, help) = match format {
         Format::Empty => ("the file is empty".to_string(), "a Chakra execution trace"),
-        Format::Tar => ("an archive stands where a trace should".to_string(), "a trace, or the archive by itself"),
-        Format::Compressed(name) => (format!("the file is compressed with {name}"), "plain, gzip or tar"),
+        Format::Tar => (
+            "an archive stands where a trace should".to_string(),
+            "a trace, or the archive by itself",
+        ),
+        Format::Compressed(name) => {
+            (format!("the file is compressed with {name}"), "plain, gzip or tar")
+        }
         Format::Text(line) if line.ends_with(".et") && !line.contains(' ') => (
-            format!("the file holds only the name of another, \"{line}\": a symbolic link that was copied as text"),
+            format!(
+                "the file holds only the name of another, \"{line}\": a symbolic link that was copied as text"
+            ),
             "the file it names",
         ),
         // What it says is not repeated: a path in somebody else's input may lead anywhere.
-        Format::Text(_) => ("this is no Chakra trace but text".to_string(), "protobuf or Chakra JSON"),
+        Format::Text(_) => {
+            ("this is no Chakra trace but text".to_string(), "protobuf or Chakra JSON")
+        }
         Format::Json | Format::Binary => (String::new(), ""),
     };
     Problem::new(file, format!("rank {rank}"), message).help(help)
@@ -103,7 +118,10 @@ impl<'a> Content<'a> {
     }
 
     /// Reads up to [`WHOLE`] bytes of `reader`, unpacking gzip.
-    pub fn from_reader(mut reader: Box<dyn Read + 'a>, mut head: Vec<u8>) -> io::Result<Content<'a>> {
+    pub fn from_reader(
+        mut reader: Box<dyn Read + 'a>,
+        mut head: Vec<u8>,
+    ) -> io::Result<Content<'a>> {
         head.clear();
         (&mut reader).take(2).read_to_end(&mut head)?;
         if head == [0x1f, 0x8b] {
@@ -126,13 +144,23 @@ pub(crate) struct Outcome {
 }
 
 /// Decodes one trace out of `content`, with marks if they are asked for and can be had.
-pub(crate) fn decode_content(content: Content, file: &str, rank: u32, options: &ReadOptions, mark: bool) -> Outcome {
+pub(crate) fn decode_content(
+    content: Content,
+    file: &str,
+    rank: u32,
+    options: &ReadOptions,
+    mark: bool,
+) -> Outcome {
     let Content { mut head, rest } = content;
     let decoder = Decoder::new(file, rank, options);
     match (sniff(&head), rest) {
         (Format::Json, rest) => {
             if let Some(error) = rest.and_then(|mut rest| rest.read_to_end(&mut head).err()) {
-                return Outcome { decoded: Err(vec![io_problem(file, &error)]), bytes: head, marks: None };
+                return Outcome {
+                    decoded: Err(vec![io_problem(file, &error)]),
+                    bytes: head,
+                    marks: None,
+                };
             }
             Outcome { decoded: json::decode(&head, decoder), bytes: head, marks: None }
         }
@@ -144,12 +172,18 @@ pub(crate) fn decode_content(content: Content, file: &str, rank: u32, options: &
             }
             Outcome { decoded: reader.decoder.finish(), bytes: head, marks: reader.marks }
         }
-        (other, _) => Outcome { decoded: Err(vec![refuse(other, file, rank)]), bytes: head, marks: None },
+        (other, _) => {
+            Outcome { decoded: Err(vec![refuse(other, file, rank)]), bytes: head, marks: None }
+        }
     }
 }
 
 /// Feeds the reader the head and then the rest in blocks.
-fn binary<'a>(reader: &mut BinaryReader, head: &mut Vec<u8>, rest: Option<Box<dyn Read + 'a>>) -> io::Result<()> {
+fn binary<'a>(
+    reader: &mut BinaryReader,
+    head: &mut Vec<u8>,
+    rest: Option<Box<dyn Read + 'a>>,
+) -> io::Result<()> {
     let Some(mut rest) = rest else {
         // A fault is in the decoder's problems already.
         let _ = reader.block(head, true);

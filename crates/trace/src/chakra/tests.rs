@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload};
+use graph::{
+    CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload,
+};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("armillary-trace-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("armillary-trace-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -45,14 +48,25 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         Just(Op::Metadata),
         Just(Op::Invalid),
-        (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>(), proptest::sample::select(Kernel::ALL.to_vec()))
+        (
+            any::<Option<u64>>(),
+            any::<Option<u64>>(),
+            any::<bool>(),
+            proptest::sample::select(Kernel::ALL.to_vec())
+        )
             .prop_map(|(operations, bytes, cpu, kernel)| Op::Compute {
                 operations,
                 bytes: bytes.map(Bytes),
                 cpu,
                 kernel
             }),
-        (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Gemm(Gemm { batch, m, n, k, width })),
+        (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Gemm(Gemm {
+            batch,
+            m,
+            n,
+            k,
+            width
+        })),
         (any::<[u32; 4]>(), any::<u8>()).prop_map(|([batch, m, n, k], width)| Op::Grouped(Gemm {
             batch,
             m,
@@ -62,15 +76,24 @@ fn op() -> impl Strategy<Value = Op> {
         })),
         (any::<bool>(), any::<u64>(), proptest::sample::select(graph::Reach::ALL.to_vec()))
             .prop_map(|(store, bytes, reach)| Op::Memory { store, bytes: Bytes(bytes), reach }),
-        (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send { peer, bytes: Bytes(b), tag }),
-        (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv { peer, bytes: Bytes(b), tag }),
+        (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send {
+            peer,
+            bytes: Bytes(b),
+            tag
+        }),
+        (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv {
+            peer,
+            bytes: Bytes(b),
+            tag
+        }),
         (kind, any::<u64>(), 0u32..3, any::<i32>(), any::<u32>(), 0u32..2).prop_map(
             |(kind, bytes, slot, priority, dims, root)| Op::Collective {
                 kind,
                 bytes: Bytes(bytes),
                 slot,
                 priority,
-                // No dimension at all is not a thing a list of flags can say apart from dimension 0 left out.
+                // No dimension at all is not a thing a list of flags can say apart from dimension 0
+                // left out.
                 dims: dims.max(1),
                 root,
             }
@@ -78,10 +101,16 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A program whose slots are numbered in the order of first use, as every program read from a file has them.
+/// A program whose slots are numbered in the order of first use, as every program read from a file
+/// has them.
 fn program() -> impl Strategy<Value = Program> {
-    let node =
-        (op(), any::<u32>(), ("[a-z_@.]{0,12}", "[a-c.]{0,2}"), 1u64..4, proptest::collection::vec(0usize..20, 0..4));
+    let node = (
+        op(),
+        any::<u32>(),
+        ("[a-z_@.]{0,12}", "[a-c.]{0,2}"),
+        1u64..4,
+        proptest::collection::vec(0usize..20, 0..4),
+    );
     proptest::collection::vec(node, 1..20).prop_map(|nodes| {
         let (mut ids, mut id, mut order) = (Vec::new(), 0, Vec::new());
         let mut builder = ProgramBuilder::default();
@@ -97,7 +126,8 @@ fn program() -> impl Strategy<Value = Program> {
             let deps: Vec<u64> = deps.into_iter().filter(|&d| d < i).map(|d| ids[d]).collect();
             builder.push(Node { id, duration: Span(u64::from(picos)), op }, &name, deps);
             builder.label(&layer);
-            let (allocates, frees) = (Bytes(u64::from(picos % 3)), Bytes(u64::from(picos % 7 / 5) << 40));
+            let (allocates, frees) =
+                (Bytes(u64::from(picos % 3)), Bytes(u64::from(picos % 7 / 5) << 40));
             builder.hold(i, graph::Held { allocates, frees });
             ids.push(id);
         }
@@ -125,7 +155,13 @@ fn workload(program: Program) -> Workload {
 fn names(workload: &Workload, rank: u32) -> Vec<String> {
     let slots = workload.program(rank).slots();
     let group = |slot| &workload.groups[workload.group_of(rank, slot) as usize];
-    (0..slots).map(|s| if group(s).members == Members::All { String::new() } else { group(s).name.clone() }).collect()
+    (0..slots)
+        .map(
+            |s| {
+                if group(s).members == Members::All { String::new() } else { group(s).name.clone() }
+            },
+        )
+        .collect()
 }
 
 proptest! {
@@ -227,7 +263,15 @@ fn fault(bytes: &[u8], rank: u32) -> String {
 #[test]
 fn every_fault_of_a_node_names_file_rank_node_value_and_what_is_allowed() {
     let send = |src, dst, size| {
-        trace(5, &[("comm_src", 7, src), ("comm_dst", 7, dst), ("comm_tag", 7, 1), ("comm_size", 9, size)])
+        trace(
+            5,
+            &[
+                ("comm_src", 7, src),
+                ("comm_dst", 7, dst),
+                ("comm_tag", 7, 1),
+                ("comm_size", 9, size),
+            ],
+        )
     };
     let cases = [
         (send(3, 3, 8), "rank 3 sends to itself", "another rank"),
@@ -260,7 +304,10 @@ fn all_faults_are_listed() {
 fn cut_empty_and_foreign_files_say_what_they_are() {
     let whole = trace(4, &[]);
     let text = fault(&whole[..whole.len() - 1], 0);
-    assert!(text.contains("rank 0 byte 6") && text.contains("ends 1 bytes before the end"), "{text}");
+    assert!(
+        text.contains("rank 0 byte 6") && text.contains("ends 1 bytes before the end"),
+        "{text}"
+    );
     assert!(fault(b"", 0).contains("the file is empty"));
     assert!(fault(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 0).contains("no Chakra trace"));
     assert!(fault(&[0; 100], 0).contains("a node should stand here"));
@@ -294,12 +341,33 @@ fn the_plain_schemas_read() {
     for (compute, collective, send) in [(3, 6, 4), (4, 7, 5)] {
         let mut file = message(&[(1, 1), (3, compute), (7, 1500)]);
         // comm_type 2 is all-to-all, communicator 4, dimensions 0 and 2 of 3.
-        file.extend(message(&[(1, 2), (3, collective), (4, 1), (13, 2), (14, 1), (14, 0), (14, 1), (15, 4), (18, 64)]));
-        file.extend(message(&[(1, 3), (3, send), (4, 2), (4, 1), (16, 5), (17, 6), (18, 32), (19, 9)]));
+        file.extend(message(&[
+            (1, 2),
+            (3, collective),
+            (4, 1),
+            (13, 2),
+            (14, 1),
+            (14, 0),
+            (14, 1),
+            (15, 4),
+            (18, 64),
+        ]));
+        file.extend(message(&[
+            (1, 3),
+            (3, send),
+            (4, 2),
+            (4, 1),
+            (16, 5),
+            (17, 6),
+            (18, 32),
+            (19, 9),
+        ]));
         let decoded = decode(&file, "t.eg", 5, &ReadOptions::default()).unwrap();
         let nodes = decoded.program.nodes();
         assert_eq!(nodes[0].duration, Span(1_500_000), "nanoseconds");
-        let Op::Collective { kind, bytes, dims, .. } = nodes[1].op else { panic!("{:?}", nodes[1]) };
+        let Op::Collective { kind, bytes, dims, .. } = nodes[1].op else {
+            panic!("{:?}", nodes[1])
+        };
         assert_eq!((kind, bytes, dims), (CollectiveKind::AllToAll, Bytes(64), 0b101));
         assert_eq!(decoded.slots[0].name, "4");
         assert_eq!(nodes[2].op, Op::Send { peer: 1, bytes: Bytes(32), tag: 9 });
@@ -355,8 +423,14 @@ fn the_feeder_s_json_reads_with_fractions_of_a_microsecond() {
     let decoded = decode(json, "t.json", 0, &ReadOptions::default()).unwrap();
     assert_eq!(decoded.program.nodes()[0].duration, Span(1_250_000));
     assert_eq!(decoded.program.deps(1), [0]);
-    assert!(matches!(decoded.program.nodes()[1].op, Op::Collective { kind: CollectiveKind::AllGather, .. }));
-    assert_eq!(decoded.notes.into_sorted(), [("trace attribute `color` is not used".to_string(), 1)]);
+    assert!(matches!(
+        decoded.program.nodes()[1].op,
+        Op::Collective { kind: CollectiveKind::AllGather, .. }
+    ));
+    assert_eq!(
+        decoded.notes.into_sorted(),
+        [("trace attribute `color` is not used".to_string(), 1)]
+    );
 }
 
 fn collective_program(bytes: u64) -> Program {
@@ -387,9 +461,18 @@ fn equal_files_share_a_program_and_every_path_form_finds_them() {
     let bytes = file_of(collective_program(64), 0);
     (0..4).for_each(|rank| drop(scratch.write(&format!("t.{rank}.et"), &bytes)));
     let root = scratch.0.display().to_string();
-    for form in [format!("{root}/t"), format!("{root}/t.%d.et"), format!("{root}/t.{{rank}}.et"), root.clone()] {
+    for form in [
+        format!("{root}/t"),
+        format!("{root}/t.%d.et"),
+        format!("{root}/t.{{rank}}.et"),
+        root.clone(),
+    ] {
         let workload = read(Path::new(&form), None, &[], &ReadOptions::default()).unwrap();
-        assert_eq!((workload.ranks.len(), workload.programs.len(), workload.slots.len()), (4, 1, 1), "{form}");
+        assert_eq!(
+            (workload.ranks.len(), workload.programs.len(), workload.slots.len()),
+            (4, 1, 1),
+            "{form}"
+        );
         assert_eq!(workload.origin, form);
         assert_eq!(workload.groups[workload.group_of(3, 0) as usize].members, Members::All);
     }
@@ -420,15 +503,23 @@ fn missing_and_superfluous_ranks_are_named() {
 #[test]
 fn groups_are_bound_by_name_and_unknown_ones_named() {
     let scratch = Scratch::new("groups");
-    (0..4).for_each(|rank| drop(scratch.write(&format!("t.{rank}.et"), &file_of(collective_program(64), 1))));
+    (0..4).for_each(|rank| {
+        drop(scratch.write(&format!("t.{rank}.et"), &file_of(collective_program(64), 1)))
+    });
     let prefix = scratch.0.join("t");
     let groups = [("1".to_string(), vec![3, 1, 0, 2]), ("7".to_string(), vec![0, 1, 2, 3])];
     let workload = read(&prefix, Some(4), &groups, &ReadOptions::default()).unwrap();
-    assert_eq!(workload.groups[workload.group_of(2, 0) as usize].members, Members::List(vec![3, 1, 0, 2]));
+    assert_eq!(
+        workload.groups[workload.group_of(2, 0) as usize].members,
+        Members::List(vec![3, 1, 0, 2])
+    );
     let problems = read(&prefix, Some(4), &groups[1..], &ReadOptions::default()).unwrap_err();
     assert_eq!(problems.len(), 1, "one problem for ranks that share a trace: {problems:?}");
     let text = problems[0].to_string();
-    assert!(text.contains("rank 0 node 1") && text.contains("pg_name \"1\"") && text.contains(", 7"), "{text}");
+    assert!(
+        text.contains("rank 0 node 1") && text.contains("pg_name \"1\"") && text.contains(", 7"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -444,7 +535,9 @@ fn archives_and_gzip_read() {
     scratch.write("g.1.et.gz", &gzip(&large));
     let from_gzip = read(&scratch.0.join("g"), Some(2), &[], &ReadOptions::default()).unwrap();
     let mut tar = tar::Builder::new(Vec::new());
-    for (name, bytes) in [("w/g.1.et", &large), ("w/g.0.et", &small), ("w/README", &b"text".to_vec())] {
+    for (name, bytes) in
+        [("w/g.1.et", &large), ("w/g.0.et", &small), ("w/README", &b"text".to_vec())]
+    {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
@@ -452,7 +545,8 @@ fn archives_and_gzip_read() {
     }
     let tar = tar.into_inner().unwrap();
     for (name, bytes) in [("a.tar", tar.clone()), ("a.tgz", gzip(&tar))] {
-        let workload = read(&scratch.write(name, &bytes), None, &[], &ReadOptions::default()).unwrap();
+        let workload =
+            read(&scratch.write(name, &bytes), None, &[], &ReadOptions::default()).unwrap();
         for rank in 0..2 {
             assert_eq!(workload.program(rank), from_gzip.program(rank), "{name}");
         }
@@ -487,7 +581,10 @@ fn a_trace_may_declare_its_groups() {
     (0..3).for_each(|rank| drop(scratch.write(&format!("t.{rank}.et"), &file)));
     let workload = read(&scratch.0, None, &[], &ReadOptions::default()).unwrap();
     assert_eq!(workload.groups.len(), 2);
-    assert_eq!(workload.groups[workload.group_of(0, 0) as usize].members, Members::List(vec![1, 0]));
+    assert_eq!(
+        workload.groups[workload.group_of(0, 0) as usize].members,
+        Members::List(vec![1, 0])
+    );
 }
 
 #[test]
@@ -501,10 +598,14 @@ fn recorded_traces_of_the_conformance_corpus_read() {
         if case.ends_with("N_Ring4_pg_unknown") {
             assert!(outcome.unwrap_err()[0].message.contains("pg_name"));
         } else {
-            let workload = outcome.unwrap_or_else(|problems| panic!("{}: {}", case.display(), problems[0]));
+            let workload =
+                outcome.unwrap_or_else(|problems| panic!("{}: {}", case.display(), problems[0]));
             let problems = graph::check(&workload, workload.ranks.len() as u32);
-            // The peer aborts on the one and stalls on the other; it finishes all the rest or stops for the platform's sake.
-            let wrong = ["N_Ring8_grp_nonmember", "N_Ring4_size_mismatch"].iter().any(|name| case.ends_with(name));
+            // The peer aborts on the one and stalls on the other; it finishes all the rest or stops
+            // for the platform's sake.
+            let wrong = ["N_Ring8_grp_nonmember", "N_Ring4_size_mismatch"]
+                .iter()
+                .any(|name| case.ends_with(name));
             assert_eq!(!problems.is_empty(), wrong, "{}: {problems:?}", case.display());
         }
         read_cases += 1;
@@ -514,7 +615,8 @@ fn recorded_traces_of_the_conformance_corpus_read() {
 
 fn group_file(path: &Path) -> Vec<(String, Vec<u32>)> {
     let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
-    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
+    let object: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&bytes).unwrap();
     object.into_iter().map(|(name, ranks)| (name, serde_json::from_value(ranks).unwrap())).collect()
 }
 
@@ -534,11 +636,15 @@ fn recorded_public_traces_read_or_say_why_not() {
     let groups = group_file(&root.join("stg/g64/comm_group.json"));
     for file in files {
         let name = file.strip_prefix(&root).unwrap().display().to_string();
-        let rank = find::split(file.file_name().unwrap().to_str().unwrap(), b".").map_or(0, |s| s.1);
+        let rank =
+            find::split(file.file_name().unwrap().to_str().unwrap(), b".").map_or(0, |s| s.1);
         let bytes = std::fs::read(&file).unwrap();
         let outcome = match name.ends_with(".et") {
-            true => decode(&bytes, &name, rank, &ReadOptions::default()).map(|d| d.program.nodes().len()),
-            false => read(&file, None, &groups, &ReadOptions::default()).map(|w| w.operations() as usize),
+            true => decode(&bytes, &name, rank, &ReadOptions::default())
+                .map(|d| d.program.nodes().len()),
+            false => {
+                read(&file, None, &groups, &ReadOptions::default()).map(|w| w.operations() as usize)
+            }
         };
         match outcome {
             Ok(nodes) => {
@@ -547,23 +653,39 @@ fn recorded_public_traces_read_or_say_why_not() {
             }
             Err(problems) => {
                 println!("{name}: {} ({} problems)", problems[0], problems.len());
-                assert!(!name.ends_with(".et") || name.contains("/trace."), "{name}: {}", problems[0]);
+                assert!(
+                    !name.ends_with(".et") || name.contains("/trace."),
+                    "{name}: {}",
+                    problems[0]
+                );
                 assert!(!problems[0].message.is_empty());
             }
         }
     }
     let replay = ReadOptions { replay: true };
-    let recorded = read(&root.join("mlcommons+chakra/tests/data/feeder_tests_trace.tar.gz"), None, &[], &replay);
+    let recorded = read(
+        &root.join("mlcommons+chakra/tests/data/feeder_tests_trace.tar.gz"),
+        None,
+        &[],
+        &replay,
+    );
     let recorded = recorded.unwrap_or_else(|problems| panic!("{}", problems[0]));
     println!("feeder_tests_trace replayed: {} nodes, {:?}", recorded.operations(), recorded.notes);
     assert!(recorded.operations() > 1000);
-    let workload = read(&root.join("stg/g64/workload"), Some(64), &groups, &ReadOptions::default()).unwrap();
-    println!("stg/g64: {} ranks, {} programs, {} groups", 64, workload.programs.len(), workload.groups.len());
+    let workload =
+        read(&root.join("stg/g64/workload"), Some(64), &groups, &ReadOptions::default()).unwrap();
+    println!(
+        "stg/g64: {} ranks, {} programs, {} groups",
+        64,
+        workload.programs.len(),
+        workload.groups.len()
+    );
     assert_eq!(workload.programs.len(), 2, "two pipeline stages, each the same on 32 ranks");
     assert_eq!(graph::check(&workload, 64), []);
 }
 
-/// Each broken input of the corpus whose fault is in its traces: rank, and a part of what must be said.
+/// Each broken input of the corpus whose fault is in its traces: rank, and a part of what must be
+/// said.
 #[test]
 fn broken_traces_of_the_conformance_corpus_are_explained() {
     let Some(bad) = shared("conformance/bad") else { return };
@@ -583,7 +705,16 @@ fn broken_traces_of_the_conformance_corpus_are_explained() {
     ];
     for (case, message) in cases {
         let npus = std::fs::read_to_string(bad.join(case).join("network.yml")).unwrap();
-        let npus = npus.split("npus_count:").nth(1).unwrap().split(['[', ']']).nth(1).unwrap().trim().parse().unwrap();
+        let npus = npus
+            .split("npus_count:")
+            .nth(1)
+            .unwrap()
+            .split(['[', ']'])
+            .nth(1)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         let path = bad.join(case).join("trace");
         let problems = match read(&path, Some(npus), &[], &ReadOptions::default()) {
             Ok(workload) => graph::check(&workload, npus),

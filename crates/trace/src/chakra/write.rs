@@ -1,13 +1,17 @@
-//! Writers: current-schema protobuf that ASTRA-sim reads, and protobuf's JSON mapping, one message a line.
+//! Writers: current-schema protobuf that ASTRA-sim reads, and protobuf's JSON mapping, one message
+//! a line.
 //!
-//! Peers become ranks again and slots become group names. Durations are microseconds in the schema; one that is no whole
-//! number of them is rounded up there and kept exactly in the attribute `duration_picos`, which other readers pass over.
-//! The kind of a kernel is the attribute `kernel`: `attention`, or `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
-//! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply outside the NPU says so in
-//! `memory_reach`: `local` or `in_switch`. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent.
-//! What a node changes in the memory of its NPU are `memory_allocates` (at its start) and `memory_frees` (at its end), in bytes.
-//! The layer of a node is the attribute `layer`, where the name doesn't begin with it.
-//! Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't read them from a trace.
+//! Peers become ranks again and slots become group names. Durations are microseconds in the schema;
+//! one that is no whole number of them is rounded up there and kept exactly in the attribute
+//! `duration_picos`, which other readers pass over. The kind of a kernel is the attribute `kernel`:
+//! `attention`, or `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
+//! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply
+//! outside the NPU says so in `memory_reach`: `local` or `in_switch`. The root of a rooted
+//! collective is the attribute `comm_root`, its position in the group, 0 when absent. What a node
+//! changes in the memory of its NPU are `memory_allocates` (at its start) and `memory_frees` (at
+//! its end), in bytes. The layer of a node is the attribute `layer`, where the name doesn't begin
+//! with it. Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't
+//! read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
 use graph::{CollectiveKind, Gemm, Held, Kernel, Members, Op, Program, Reach, Workload};
@@ -58,7 +62,12 @@ fn comm_type(kind: CollectiveKind) -> i64 {
 }
 
 /// The attributes of node `i`; `groups` are the names behind the program's slots.
-fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::Result<Vec<(&'static str, Attr)>> {
+fn attributes(
+    groups: &[String],
+    rank: u32,
+    program: &Program,
+    i: usize,
+) -> io::Result<Vec<(&'static str, Attr)>> {
     let (mut attrs, node) = (Vec::new(), &program.nodes()[i]);
     match node.op {
         Op::Metadata | Op::Invalid => {}
@@ -66,24 +75,35 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
             attrs.push(("is_cpu_op", Attr::Bool(cpu)));
             attrs.extend(operations.map(|n| ("num_ops", Attr::Uint64(n))));
             attrs.extend(bytes.map(|b| ("tensor_size", Attr::Uint64(b.0))));
-            attrs.extend((kernel != Kernel::Other).then(|| ("kernel", Attr::Text(kernel.name().into()))));
+            attrs.extend(
+                (kernel != Kernel::Other).then(|| ("kernel", Attr::Text(kernel.name().into()))),
+            );
         }
         Op::Gemm(gemm) | Op::Grouped(gemm) => {
             let kind = if matches!(node.op, Op::Gemm(_)) { Kernel::Gemm } else { Kernel::Grouped };
             let Gemm { batch, m, n, k, width } = gemm;
             attrs.push(("is_cpu_op", Attr::Bool(false)));
             // Other readers know these two, in 64 bits; the shape gives them back.
-            attrs.push(("num_ops", Attr::Uint64(u64::try_from(gemm.operations()).unwrap_or(u64::MAX))));
+            attrs.push((
+                "num_ops",
+                Attr::Uint64(u64::try_from(gemm.operations()).unwrap_or(u64::MAX)),
+            ));
             attrs.push(("tensor_size", Attr::Uint64(gemm.bytes().0)));
-            attrs.push(("kernel", Attr::Text(format!("{}({batch},{m},{n},{k},{width})", kind.name()))));
+            attrs.push((
+                "kernel",
+                Attr::Text(format!("{}({batch},{m},{n},{k},{width})", kind.name())),
+            ));
         }
         Op::Memory { bytes, reach, .. } => {
             attrs.push(("tensor_size", Attr::Uint64(bytes.0)));
-            attrs.extend((reach != Reach::Remote).then(|| ("memory_reach", Attr::Text(reach.name().into()))));
+            attrs.extend(
+                (reach != Reach::Remote).then(|| ("memory_reach", Attr::Text(reach.name().into()))),
+            );
         }
         Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
             let other = absolute(rank, peer)?;
-            let (src, dst) = if matches!(node.op, Op::Send { .. }) { (rank, other) } else { (other, rank) };
+            let (src, dst) =
+                if matches!(node.op, Op::Send { .. }) { (rank, other) } else { (other, rank) };
             attrs.push(("is_cpu_op", Attr::Bool(false)));
             attrs.push(("comm_src", Attr::Uint32(src)));
             attrs.push(("comm_dst", Attr::Uint32(dst)));
@@ -107,13 +127,18 @@ fn attributes(groups: &[String], rank: u32, program: &Program, i: usize) -> io::
     attrs.extend(program.label(i).map(|layer| ("layer", Attr::Text(layer.into()))));
     let Held { allocates, frees } = program.held(i).unwrap_or_default();
     let sizes = [("memory_allocates", allocates.0), ("memory_frees", frees.0)];
-    attrs.extend(sizes.into_iter().filter(|size| size.1 > 0).map(|(name, size)| (name, Attr::Uint64(size))));
+    attrs.extend(
+        sizes.into_iter().filter(|size| size.1 > 0).map(|(name, size)| (name, Attr::Uint64(size))),
+    );
     Ok(attrs)
 }
 
 fn absolute(rank: u32, peer: i32) -> io::Result<u32> {
     u32::try_from(i64::from(rank) + i64::from(peer)).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("rank {rank} has a peer at {peer}, which is no rank"))
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("rank {rank} has a peer at {peer}, which is no rank"),
+        )
     })
 }
 
@@ -144,7 +169,12 @@ pub fn write_protobuf(workload: &Workload, rank: u32, out: &mut impl Write) -> i
 }
 
 /// Writes a program as `rank` runs it, `groups` naming the groups behind its slots.
-pub(super) fn write_program(program: &Program, groups: &[String], rank: u32, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_program(
+    program: &Program,
+    groups: &[String],
+    rank: u32,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let (mut message, mut framed) = (Vec::new(), Vec::new());
     put_bytes(&mut message, 1, VERSION.as_bytes());
     frame(&message, &mut framed);
@@ -165,7 +195,13 @@ fn frame(message: &[u8], framed: &mut Vec<u8>) {
     framed.extend_from_slice(message);
 }
 
-fn encode_node(groups: &[String], rank: u32, program: &Program, i: usize, out: &mut Vec<u8>) -> io::Result<()> {
+fn encode_node(
+    groups: &[String],
+    rank: u32,
+    program: &Program,
+    i: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     let node = &program.nodes()[i];
     // Zeros are written too: an all-zero node would be an empty message.
     put_number(out, 1, node.id);
@@ -215,8 +251,10 @@ pub fn write_json(workload: &Workload, rank: u32, out: &mut impl Write) -> io::R
     writeln!(out, "{}", serde_json::json!({ "version": VERSION }))?;
     let (program, groups) = (workload.program(rank), group_names(workload, rank));
     for (i, node) in program.nodes().iter().enumerate() {
-        let attrs: Vec<serde_json::Value> =
-            attributes(&groups, rank, program, i)?.iter().map(|(name, value)| json_attr(name, value)).collect();
+        let attrs: Vec<serde_json::Value> = attributes(&groups, rank, program, i)?
+            .iter()
+            .map(|(name, value)| json_attr(name, value))
+            .collect();
         let line = serde_json::json!({
             "id": node.id.to_string(),
             "name": program.name(i),
@@ -246,7 +284,8 @@ fn json_attr(name: &str, value: &Attr) -> serde_json::Value {
     }
 }
 
-/// Writes the groups that are not everybody as ASTRA-sim's communicator group file: `{"name": [ranks]}`.
+/// Writes the groups that are not everybody as ASTRA-sim's communicator group file: `{"name":
+/// [ranks]}`.
 ///
 /// # Errors
 /// What `out` reports.
@@ -254,14 +293,15 @@ pub fn write_groups(workload: &Workload, out: &mut impl Write) -> io::Result<()>
     let world = workload.ranks.len() as u32;
     let mut object = serde_json::Map::new();
     for group in workload.groups.iter().filter(|group| group.members != Members::All) {
-        let ranks: Vec<u32> = (0..group.members.len(world)).map(|p| group.members.rank(p)).collect();
+        let ranks: Vec<u32> =
+            (0..group.members.len(world)).map(|p| group.members.rank(p)).collect();
         object.insert(group.name.clone(), ranks.into());
     }
     writeln!(out, "{}", serde_json::Value::Object(object))
 }
 
-/// Writes one trace a rank, `trace.<rank>.et`, into the directory `folder`, which must exist, and `comm_group.json` beside them.
-/// Groups are numbered, for ASTRA-sim takes no other names.
+/// Writes one trace a rank, `trace.<rank>.et`, into the directory `folder`, which must exist, and
+/// `comm_group.json` beside them. Groups are numbered, for ASTRA-sim takes no other names.
 ///
 /// # Errors
 /// What the file system reports, and `InvalidData` for a peer below rank 0.

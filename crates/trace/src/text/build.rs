@@ -1,8 +1,10 @@
 //! Layers to a workload: the loop as one program, groups by rank arithmetic.
 //!
-//! With `n` NPUs innermost (the first dimension, or `model_parallel_NPU_group`), rank `r` is in the inner group `r / n` of consecutive
-//! ranks and in the outer group `r % n` of the ranks `n` apart. That is ASTRA-sim 1.0's choice of dimensions: the first ones up to a product of `n`,
-//! and the rest; it splits a dimension where no product fits. A group of one NPU communicates nothing, nor does its update time pass.
+//! With `n` NPUs innermost (the first dimension, or `model_parallel_NPU_group`), rank `r` is in the
+//! inner group `r / n` of consecutive ranks and in the outer group `r % n` of the ranks `n` apart.
+//! That is ASTRA-sim 1.0's choice of dimensions: the first ones up to a product of `n`, and the
+//! rest; it splits a dimension where no product fits. A group of one NPU communicates nothing, nor
+//! does its update time pass.
 
 use super::layers::{Layers, Parallelism, Scope};
 use super::loops;
@@ -11,34 +13,50 @@ use std::sync::Arc;
 
 /// Layers times passes that are laid out.
 pub const MOST_LAYERS: u64 = 1 << 20;
-/// ns in all that the passes may compute and update: more than fifty days, far from where times end inside.
+/// ns in all that the passes may compute and update: more than fifty days, far from where times end
+/// inside.
 pub const MOST_TIME: u64 = (1 << 62) / 1000;
 
 impl Layers {
-    /// The workload of `passes` passes on a machine whose dimensions have `sizes`, innermost first; without sizes on as few ranks as can
-    /// run it: one, or one model-parallel group.
+    /// The workload of `passes` passes on a machine whose dimensions have `sizes`, innermost first;
+    /// without sizes on as few ranks as can run it: one, or one model-parallel group.
     ///
     /// # Errors
-    /// A machine that doesn't fit, layers the first line names and there are not, too much to lay out. `file` stands for the text's name.
-    pub fn workload(&self, passes: u32, sizes: Option<&[u32]>, file: &str) -> Result<Workload, Vec<Problem>> {
+    /// A machine that doesn't fit, layers the first line names and there are not, too much to lay
+    /// out. `file` stands for the text's name.
+    pub fn workload(
+        &self,
+        passes: u32,
+        sizes: Option<&[u32]>,
+        file: &str,
+    ) -> Result<Workload, Vec<Problem>> {
         let smallest = [self.model_group().unwrap_or(1)];
         let sizes = sizes.unwrap_or(&smallest);
-        let npus = sizes.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
-        let machine = Machine { npus, inner: self.model_group().or(sizes.first().copied()).unwrap_or(1) };
+        let npus =
+            sizes.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
+        let machine =
+            Machine { npus, inner: self.model_group().or(sizes.first().copied()).unwrap_or(1) };
         let faults = self.faults(passes, machine);
         if !faults.is_empty() {
-            let problem =
-                |(place, message, help): (&str, String, String)| Problem::new(file, place, message).help(help);
+            let problem = |(place, message, help): (&str, String, String)| {
+                Problem::new(file, place, message).help(help)
+            };
             return Err(faults.into_iter().map(problem).collect());
         }
         let mut slots: Vec<Scope> = Vec::new();
-        let (program, started) = loops::run(self, passes, &mut |scope| machine.slot(scope, &mut slots));
+        let (program, started) =
+            loops::run(self, passes, &mut |scope| machine.slot(scope, &mut slots));
         // Ids count up and dependencies point back, so only its size can be wrong.
-        let program = program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
-        let mut workload =
-            self.bind(machine, program, &slots).map_err(|problem| vec![Problem { file: file.into(), ..problem }])?;
+        let program =
+            program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
+        let mut workload = self
+            .bind(machine, program, &slots)
+            .map_err(|problem| vec![Problem { file: file.into(), ..problem }])?;
         if let left_out @ 1.. = loops::left_out(self, &started) {
-            workload.notes.push(("a collective of the text is not part of its training loop".into(), left_out));
+            workload.notes.push((
+                "a collective of the text is not part of its training loop".into(),
+                left_out,
+            ));
         }
         Ok(workload)
     }
@@ -52,17 +70,21 @@ impl Layers {
 
     /// Place, message and what is allowed.
     fn faults(&self, passes: u32, machine: Machine) -> Vec<(&'static str, String, String)> {
-        let mut faults: Vec<_> = self.header_faults().into_iter().map(|(m, help)| ("line 1", m, help)).collect();
+        let mut faults: Vec<_> =
+            self.header_faults().into_iter().map(|(m, help)| ("line 1", m, help)).collect();
         let layers = self.layers.len() as u64;
         if layers == 0 {
             faults.push(("line 2", "there are no layers".into(), format!("1 to {MOST_LAYERS}")));
         } else if !(1..=MOST_LAYERS / layers).contains(&u64::from(passes)) {
-            let help = format!("1 to {}: {MOST_LAYERS} layers over all passes", MOST_LAYERS / layers);
+            let help =
+                format!("1 to {}: {MOST_LAYERS} layers over all passes", MOST_LAYERS / layers);
             faults.push(("", format!("{passes} passes of {layers} layers"), help));
         }
         let Machine { npus, inner } = machine;
         if npus == 0 || inner == 0 || !npus.is_multiple_of(inner) {
-            let message = format!("model_parallel_NPU_group {inner} doesn't divide the platform's {npus} NPUs");
+            let message = format!(
+                "model_parallel_NPU_group {inner} doesn't divide the platform's {npus} NPUs"
+            );
             faults.push(("line 1", message, nearest_divisors(npus, inner)));
         }
         let total = self.time() * u128::from(passes);
@@ -87,7 +109,12 @@ impl Layers {
     }
 
     /// The program on every rank of the machine, `slots` being whom its collectives are with.
-    fn bind(&self, machine: Machine, program: Program, slots: &[Scope]) -> Result<Workload, Problem> {
+    fn bind(
+        &self,
+        machine: Machine,
+        program: Program,
+        slots: &[Scope],
+    ) -> Result<Workload, Problem> {
         let names = self.group_names();
         let axis = |name: &str, size| Axis { name: name.into(), size };
         let family = |name: &str| Family { name: name.into(), axes: vec![name.into()] };
@@ -101,9 +128,11 @@ impl Layers {
             Scope::Inner => names[0].to_string(),
             Scope::Outer => names[1].to_string(),
         };
-        let mut workload = mesh.bind(&[(Arc::new(program), slots.iter().map(name).collect())], Vec::new())?;
+        let mut workload =
+            mesh.bind(&[(Arc::new(program), slots.iter().map(name).collect())], Vec::new())?;
         let name = self.parallelism.word().to_string();
-        workload.declaration = Some(Box::new(Declaration { name, mesh: Some(mesh), ..Declaration::default() }));
+        workload.declaration =
+            Some(Box::new(Declaration { name, mesh: Some(mesh), ..Declaration::default() }));
         Ok(workload)
     }
 

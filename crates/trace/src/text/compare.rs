@@ -1,6 +1,7 @@
 //! Whether a workload is a training loop: the loop is run and compared with it, node by node.
 //!
-//! Not here: which loops come into question (`found.rs`), what a node says by itself (`recover.rs`).
+//! Not here: which loops come into question (`found.rs`), what a node says by itself
+//! (`recover.rs`).
 
 use super::found::Found;
 use super::layers::{Layers, Pass};
@@ -19,7 +20,8 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The layers and passes that make it, else where the nearest differ. All gradients are there as a rule, so that is tried first.
+    /// The layers and passes that make it, else where the nearest differ. All gradients are there
+    /// as a rule, so that is tried first.
     pub fn layers(&self) -> Result<(Layers, u32), Option<Problem>> {
         let mut nearest: Option<(usize, Problem)> = None;
         let all = Found::all(self.steps, self.program);
@@ -29,7 +31,9 @@ impl Target<'_> {
                     match self.differs(&layers, found.passes, inner, gaps) {
                         None => return Ok((layers, found.passes)),
                         // Of equally near ones the first, which is the commonest.
-                        Some(fault) if nearest.as_ref().is_none_or(|(at, _)| fault.0 > *at) => nearest = Some(fault),
+                        Some(fault) if nearest.as_ref().is_none_or(|(at, _)| fault.0 > *at) => {
+                            nearest = Some(fault)
+                        }
                         Some(_) => {}
                     }
                 }
@@ -38,8 +42,15 @@ impl Target<'_> {
         Err(nearest.map(|(_, problem)| problem))
     }
 
-    /// Where `layers` make another program: the first node's index, and how it differs. With `gaps` a gradient of 0 ns may be missing.
-    fn differs(&self, layers: &Layers, passes: u32, inner: u32, gaps: bool) -> Option<(usize, Problem)> {
+    /// Where `layers` make another program: the first node's index, and how it differs. With `gaps`
+    /// a gradient of 0 ns may be missing.
+    fn differs(
+        &self,
+        layers: &Layers,
+        passes: u32,
+        inner: u32,
+        gaps: bool,
+    ) -> Option<(usize, Problem)> {
         let sizes = self.sizes.map_or(vec![inner, self.npus / inner], <[u32]>::to_vec);
         let made = match layers.workload(passes, Some(&sizes), "") {
             Ok(made) => made,
@@ -53,12 +64,20 @@ impl Target<'_> {
     }
 
     /// Compares with the nodes `other`, which do `again`, of the loop `word`.
-    fn first_difference(&self, other: &Program, again: &[Step], word: &str, gaps: bool) -> Option<(usize, Problem)> {
-        // For each of the loop's nodes what stands for it here: one node, or what a missing one would wait for.
+    fn first_difference(
+        &self,
+        other: &Program,
+        again: &[Step],
+        word: &str,
+        gaps: bool,
+    ) -> Option<(usize, Problem)> {
+        // For each of the loop's nodes what stands for it here: one node, or what a missing one
+        // would wait for.
         let mut stands: Vec<Vec<u32>> = Vec::with_capacity(again.len());
         let mut at = 0;
         for (i, its) in again.iter().enumerate() {
-            let mut theirs: Vec<u32> = other.deps(i).iter().flat_map(|&dep| stands[dep as usize].clone()).collect();
+            let mut theirs: Vec<u32> =
+                other.deps(i).iter().flat_map(|&dep| stands[dep as usize].clone()).collect();
             theirs.sort_unstable();
             theirs.dedup();
             match self.steps.get(at) {
@@ -69,14 +88,18 @@ impl Target<'_> {
                     stands.push(vec![at as u32]);
                     at += 1;
                 }
-                _ if gaps && its.what == What::Compute(0) && its.pass != Pass::Forward => stands.push(theirs),
+                _ if gaps && its.what == What::Compute(0) && its.pass != Pass::Forward => {
+                    stands.push(theirs)
+                }
                 mine => return Some(self.fault(at, elsewhere(mine, its, other.name(i), word))),
             }
         }
-        (at < self.steps.len()).then(|| self.fault(at, format!("the {word} loop ends before this node")))
+        (at < self.steps.len())
+            .then(|| self.fault(at, format!("the {word} loop ends before this node")))
     }
 
-    /// What differs though node `at` does what `its` does in the loop: what it waits for, or how a collective runs.
+    /// What differs though node `at` does what `its` does in the loop: what it waits for, or how a
+    /// collective runs.
     fn unlike(&self, at: usize, theirs: &[u32], its: &Node, word: &str) -> Option<String> {
         let mine = waits(self.program, at);
         if mine != theirs {
@@ -87,7 +110,9 @@ impl Target<'_> {
             (Op::Collective { dims, .. }, Op::Collective { dims: all, .. }) if dims != all => {
                 Some("this runs over some dimensions only, and a text can't say which".into())
             }
-            (Op::Collective { priority, .. }, Op::Collective { priority: its, .. }) if priority != its => {
+            (Op::Collective { priority, .. }, Op::Collective { priority: its, .. })
+                if priority != its =>
+            {
                 Some(format!("this has priority {priority}; in the {word} loop {its}"))
             }
             _ => None,

@@ -1,8 +1,8 @@
 //! A program with one computation for each layer and pass, where it has several.
 //!
-//! Model: `<layer>.<pass>`, followed at once by `<layer>.<pass>.<more>` that waits for it alone and alone waits for it, is one
-//! computation that takes both times. A text has no smaller parts of a pass.
-//! Not here: which loop the computations make (`recover.rs`).
+//! Model: `<layer>.<pass>`, followed at once by `<layer>.<pass>.<more>` that waits for it alone and
+//! alone waits for it, is one computation that takes both times. A text has no smaller parts of a
+//! pass. Not here: which loop the computations make (`recover.rs`).
 
 use super::layers::Pass;
 use graph::{Node, Op, Problem, Program, ProgramBuilder};
@@ -42,7 +42,8 @@ fn computes(node: &Node) -> bool {
 /// True when node `i` goes on with the computation that begins at `head` and ends at `i - 1`.
 fn continues(program: &Program, head: usize, i: usize) -> bool {
     let alone = *program.deps(i) == [i as u32 - 1] && *program.children(i - 1) == [i as u32];
-    let more = |name: &str| program.name(i).strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let more =
+        |name: &str| program.name(i).strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     alone
         && computes(&program.nodes()[head])
         && computes(&program.nodes()[i])
@@ -53,6 +54,7 @@ fn continues(program: &Program, head: usize, i: usize) -> bool {
 
 /// `<layer>.<pass>` apart.
 pub(super) fn layer_and_pass(name: &str) -> Option<(&str, Pass)> {
-    let of = |pass: Pass| name.strip_suffix(pass.name())?.strip_suffix('.').map(|layer| (layer, pass));
+    let of =
+        |pass: Pass| name.strip_suffix(pass.name())?.strip_suffix('.').map(|layer| (layer, pass));
     Pass::ALL.into_iter().find_map(of)
 }

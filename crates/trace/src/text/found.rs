@@ -22,8 +22,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What the nodes may be. The first pass forward shows the layers, but where the last layer starts a recomputation the way back
-    /// begins with forward computations too; then the number of weight gradients and the names tell them apart.
+    /// What the nodes may be. The first pass forward shows the layers, but where the last layer
+    /// starts a recomputation the way back begins with forward computations too; then the number of
+    /// weight gradients and the names tell them apart.
     pub fn all(steps: &[Step], program: &Program) -> Vec<Found> {
         let Some(first) = steps.first() else { return Vec::new() };
         let is_compute = |step: &&Step| matches!(step.what, What::Compute(_));
@@ -32,34 +33,50 @@ impl Found {
         if names.is_empty() {
             return vec![Found::micro(first.layer, steps)];
         }
-        let gradients = steps.iter().filter(is_compute).filter(|step| step.pass == Pass::WeightGradient).count();
+        let gradients = steps
+            .iter()
+            .filter(is_compute)
+            .filter(|step| step.pass == Pass::WeightGradient)
+            .count();
         let all = names.len();
         let fits = |&count: &usize| {
             let again = all - count;
             let from = (count - 1).checked_sub(again);
-            gradients.is_multiple_of(count) && from.is_some_and(|from| names[count..] == names[from..count - 1])
+            gradients.is_multiple_of(count)
+                && from.is_some_and(|from| names[count..] == names[from..count - 1])
         };
         let fewer = (all.div_ceil(2)..all).rev().filter(fits);
         let counts = std::iter::once(all).chain(fewer);
-        let forwards = steps.iter().filter(is_compute).filter(|step| step.pass == Pass::Forward).count();
+        let forwards =
+            steps.iter().filter(is_compute).filter(|step| step.pass == Pass::Forward).count();
         // Each layer has a weight gradient a pass; where some have none, a forward computation.
         let guesses = |count: usize| {
             let by = [gradients, forwards].map(|nodes| (nodes / count).max(1));
-            by.into_iter().take(if by[0] == by[1] { 1 } else { 2 }).map(move |passes| (count, passes))
+            by.into_iter()
+                .take(if by[0] == by[1] { 1 } else { 2 })
+                .map(move |passes| (count, passes))
         };
-        counts.flat_map(guesses).map(|(count, passes)| Found::new(steps, program, count, passes)).collect()
+        counts
+            .flat_map(guesses)
+            .map(|(count, passes)| Found::new(steps, program, count, passes))
+            .collect()
     }
 
     /// With `count` layers.
     fn new(steps: &[Step], program: &Program, count: usize, passes: usize) -> Found {
         // Passes are alike.
         let steps = &steps[..steps.len() / passes];
-        let is_forward = |i: &usize| steps[*i].pass == Pass::Forward && matches!(steps[*i].what, What::Compute(_));
-        let mut found = Found { passes: u32::try_from(passes).unwrap_or(u32::MAX), ..Found::default() };
-        let sweep = (0..steps.len()).take_while(|&i| steps[i].pass == Pass::Forward).filter(is_forward);
+        let is_forward = |i: &usize| {
+            steps[*i].pass == Pass::Forward && matches!(steps[*i].what, What::Compute(_))
+        };
+        let mut found =
+            Found { passes: u32::try_from(passes).unwrap_or(u32::MAX), ..Found::default() };
+        let sweep =
+            (0..steps.len()).take_while(|&i| steps[i].pass == Pass::Forward).filter(is_forward);
         found.joins = sweep.take(count).position(|i| program.deps(i).len() > 1);
         let next = (0..steps.len()).filter(is_forward).nth(count).unwrap_or(steps.len());
-        let backward = steps.iter().position(|step| step.pass != Pass::Forward).unwrap_or(steps.len());
+        let backward =
+            steps.iter().position(|step| step.pass != Pass::Forward).unwrap_or(steps.len());
         let (forward, rest) = steps.split_at(next.min(backward));
         found.forward(forward);
         found.backward(rest);
@@ -94,14 +111,19 @@ impl Found {
 
     /// Nothing but collectives, all of one layer.
     fn micro(name: &str, steps: &[Step]) -> Found {
-        let collectives = steps.iter().filter(|step| matches!(step.what, What::Collective(..))).count();
-        let mut found = Found { passes: u32::try_from(collectives.max(1)).unwrap_or(u32::MAX), ..Found::default() };
+        let collectives =
+            steps.iter().filter(|step| matches!(step.what, What::Collective(..))).count();
+        let mut found = Found {
+            passes: u32::try_from(collectives.max(1)).unwrap_or(u32::MAX),
+            ..Found::default()
+        };
         found.add(name);
         steps.iter().take(2).for_each(|step| found.set(0, step));
         found
     }
 
-    /// The first pass backwards: each input or weight gradient is that of the next layer of its name.
+    /// The first pass backwards: each input or weight gradient is that of the next layer of its
+    /// name.
     fn backward(&mut self, steps: &[Step]) {
         // The layers not yet reached by each pass, and how many were computed forward once more.
         let (mut below, mut again) = ([self.layers.len(); 3], None);
@@ -114,7 +136,8 @@ impl Found {
             }
             let below = &mut below[step.pass as usize];
             if is_compute {
-                let named = self.layers[..*below].iter().rposition(|layer| layer.name == step.layer);
+                let named =
+                    self.layers[..*below].iter().rposition(|layer| layer.name == step.layer);
                 // No layer of that name is left: it is no loop from here on.
                 let Some(named) = named else { return };
                 *below = named;
@@ -124,7 +147,8 @@ impl Found {
                 continue;
             }
             self.set(layer, step);
-            if let (Some(count), true) = (again.take_if(|_| is_compute), step.pass == Pass::InputGradient)
+            if let (Some(count), true) =
+                (again.take_if(|_| is_compute), step.pass == Pass::InputGradient)
                 && let Some(from) = layer.checked_sub(count)
             {
                 self.recompute.checkpoints.push(from as u32);
@@ -150,13 +174,15 @@ impl Found {
         }
     }
 
-    /// Texts that may be the workload, and the size of the inner groups for each; the commonest first.
+    /// Texts that may be the workload, and the size of the inner groups for each; the commonest
+    /// first.
     pub fn candidates(&self, npus: u32, inner: Option<u32>) -> Vec<(Layers, u32)> {
         let mut all = vec![(self.layers(Parallelism::Data), 1)];
         let sizes = inner.map_or(vec![npus, 1], |inner| vec![inner]);
         let recompute = (!self.recompute.starts.is_empty()).then(|| self.recompute.clone());
         for &size in &sizes {
-            let transformer = Parallelism::Transformer { model_group: size, recompute: recompute.clone() };
+            let transformer =
+                Parallelism::Transformer { model_group: size, recompute: recompute.clone() };
             all.push((self.layers(transformer), size));
         }
         all.push((self.layers(Parallelism::Model), 1));
@@ -165,7 +191,9 @@ impl Found {
             all.push((self.layers(Parallelism::HybridModelData), size));
             all.push((self.customized(), size));
         }
-        all.extend([false, true].into_iter().filter_map(|enhanced| Some((self.dlrm(enhanced)?, 1))));
+        all.extend(
+            [false, true].into_iter().filter_map(|enhanced| Some((self.dlrm(enhanced)?, 1))),
+        );
         all.push((self.layers(Parallelism::DistributedInference), 1));
         all.push((self.layers(Parallelism::Micro), 1));
         all
@@ -176,7 +204,10 @@ impl Found {
             let update = updates.iter().flatten().next().copied().unwrap_or(0);
             Layer { update, ..layer.clone() }
         };
-        Layers { parallelism, layers: self.layers.iter().zip(&self.updates).map(with_update).collect() }
+        Layers {
+            parallelism,
+            layers: self.layers.iter().zip(&self.updates).map(with_update).collect(),
+        }
     }
 
     fn customized(&self) -> Layers {
@@ -185,15 +216,20 @@ impl Found {
             let activations = scopes[0].or(scopes[1]);
             layer.own = Some(match (activations, scopes[2]) {
                 (Some(Scope::Everybody), _) => LayerParallelism::Model,
-                (Some(Scope::Inner), _) | (None, Some(Scope::Outer)) => LayerParallelism::HybridDataModel,
-                (Some(Scope::Outer), _) | (None, Some(Scope::Inner)) => LayerParallelism::HybridModelData,
+                (Some(Scope::Inner), _) | (None, Some(Scope::Outer)) => {
+                    LayerParallelism::HybridDataModel
+                }
+                (Some(Scope::Outer), _) | (None, Some(Scope::Inner)) => {
+                    LayerParallelism::HybridModelData
+                }
                 (None, Some(Scope::Everybody) | None) => LayerParallelism::Data,
             });
         }
         layers
     }
 
-    /// The embedding's gradients are exchanged after the input gradient of the layer above the bottom MLP, where `backward` put them.
+    /// The embedding's gradients are exchanged after the input gradient of the layer above the
+    /// bottom MLP, where `backward` put them.
     fn dlrm(&self, enhanced: bool) -> Option<Layers> {
         let above = self.layers.iter().rposition(|layer| layer.input_gradient.collective.is_some());
         let top = above.or(self.joins)?;
@@ -201,9 +237,17 @@ impl Found {
         if above.is_none() {
             return Some(self.layers(parallelism));
         }
-        let mut moved = Found { layers: self.layers.clone(), updates: self.updates.clone(), ..Found::default() };
-        let (compute, pass) = (moved.layers[top].input_gradient.compute, Pass::InputGradient as usize);
-        let exchange = std::mem::replace(&mut moved.layers[top].input_gradient, Part { compute, ..Part::default() });
+        let mut moved = Found {
+            layers: self.layers.clone(),
+            updates: self.updates.clone(),
+            ..Found::default()
+        };
+        let (compute, pass) =
+            (moved.layers[top].input_gradient.compute, Pass::InputGradient as usize);
+        let exchange = std::mem::replace(
+            &mut moved.layers[top].input_gradient,
+            Part { compute, ..Part::default() },
+        );
         moved.layers[0].input_gradient = Part { compute: 0, ..exchange };
         moved.updates[0][pass] = moved.updates[top][pass].take();
         Some(moved.layers(parallelism))

@@ -1,8 +1,9 @@
 //! What a text workload holds, and how it is printed.
 //!
-//! A layer's columns: name, a reserved number, then for forward, input gradient and weight gradient each compute time, collective
-//! and bytes, then the update time; HYBRID_CUSTOMIZED adds the layer's own parallelisation. Times are cycles of 1 ns (ASTRA-sim 1.0's
-//! clock), bytes those of one NPU's buffer: its contribution for ALLGATHER, its input otherwise.
+//! A layer's columns: name, a reserved number, then for forward, input gradient and weight gradient
+//! each compute time, collective and bytes, then the update time; HYBRID_CUSTOMIZED adds the
+//! layer's own parallelisation. Times are cycles of 1 ns (ASTRA-sim 1.0's clock), bytes those of
+//! one NPU's buffer: its contribution for ALLGATHER, its input otherwise.
 
 use graph::CollectiveKind;
 use std::fmt;
@@ -23,9 +24,11 @@ pub enum Parallelism {
     Data,
     /// MODEL
     Model,
-    /// HYBRID_DATA_MODEL: model-parallel along the innermost dimension, data-parallel along the others.
+    /// HYBRID_DATA_MODEL: model-parallel along the innermost dimension, data-parallel along the
+    /// others.
     HybridDataModel,
-    /// HYBRID_MODEL_DATA: data-parallel along the innermost dimension, model-parallel along the others.
+    /// HYBRID_MODEL_DATA: data-parallel along the innermost dimension, model-parallel along the
+    /// others.
     HybridModelData,
     /// HYBRID_CUSTOMIZED: every layer names its own.
     HybridCustomized,
@@ -49,8 +52,8 @@ pub enum Parallelism {
     DistributedInference,
 }
 
-/// Which layers are computed again. Before the input gradient of a layer in `starts`, the layers from the last checkpoint below it
-/// up to it run forward once more.
+/// Which layers are computed again. Before the input gradient of a layer in `starts`, the layers
+/// from the last checkpoint below it up to it run forward once more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Recompute {
     /// Layers whose activations were kept.
@@ -122,7 +125,8 @@ impl Pass {
     }
 }
 
-/// Who takes part in a collective: everybody, consecutive ranks, or the ranks at the same position among those.
+/// Who takes part in a collective: everybody, consecutive ranks, or the ranks at the same position
+/// among those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     Everybody,
@@ -188,7 +192,9 @@ impl Parallelism {
             Parallelism::HybridModelData => "HYBRID_MODEL_DATA",
             Parallelism::HybridCustomized => "HYBRID_CUSTOMIZED",
             Parallelism::Transformer { recompute: None, .. } => "HYBRID_TRANSFORMER",
-            Parallelism::Transformer { recompute: Some(_), .. } => "HYBRID_TRANSFORMER_FWD_IN_BCKWD",
+            Parallelism::Transformer { recompute: Some(_), .. } => {
+                "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+            }
             Parallelism::Dlrm { enhanced: false, .. } => "HYBRID_DLRM",
             Parallelism::Dlrm { enhanced: true, .. } => "HYBRID_DLRM_ENHANCED",
             Parallelism::Micro => "MICRO",
@@ -212,10 +218,18 @@ impl Layers {
     /// Who takes part in the collective of layer `index` in `pass`; `None` when nobody does.
     pub(super) fn scope(&self, index: usize, pass: Pass) -> Option<Scope> {
         let (activations, weights) = match &self.parallelism {
-            Parallelism::HybridCustomized => self.layers[index].own.map_or((None, None), LayerParallelism::scopes),
-            Parallelism::Dlrm { .. } if index == 0 => (Some(Scope::Everybody), Some(Scope::Everybody)),
-            Parallelism::Data | Parallelism::Dlrm { .. } | Parallelism::Micro => LayerParallelism::Data.scopes(),
-            Parallelism::Model | Parallelism::DistributedInference => LayerParallelism::Model.scopes(),
+            Parallelism::HybridCustomized => {
+                self.layers[index].own.map_or((None, None), LayerParallelism::scopes)
+            }
+            Parallelism::Dlrm { .. } if index == 0 => {
+                (Some(Scope::Everybody), Some(Scope::Everybody))
+            }
+            Parallelism::Data | Parallelism::Dlrm { .. } | Parallelism::Micro => {
+                LayerParallelism::Data.scopes()
+            }
+            Parallelism::Model | Parallelism::DistributedInference => {
+                LayerParallelism::Model.scopes()
+            }
             Parallelism::HybridModelData => LayerParallelism::HybridModelData.scopes(),
             Parallelism::HybridDataModel | Parallelism::Transformer { .. } => {
                 LayerParallelism::HybridDataModel.scopes()
@@ -260,7 +274,10 @@ impl fmt::Display for Layer {
         write!(f, "{}\t{}", self.name, self.reserved)?;
         for part in [&self.forward, &self.input_gradient, &self.weight_gradient] {
             // Only the kinds of the table can be printed; `recover` lets no other through.
-            let kind = KINDS.iter().find(|(_, kind)| *kind == part.collective).map_or("NONE", |(word, _)| word);
+            let kind = KINDS
+                .iter()
+                .find(|(_, kind)| *kind == part.collective)
+                .map_or("NONE", |(word, _)| word);
             write!(f, "\t{}\t{kind}\t{}", part.compute, part.bytes)?;
         }
         write!(f, "\t{}", self.update)?;

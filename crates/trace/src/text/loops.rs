@@ -1,11 +1,12 @@
 //! The training loops of ASTRA-sim 1.0 as operation graphs.
 //!
-//! Its state machine does one thing after another and looks at collectives where the loop says so. Here "one after another" is a chain
-//! of compute nodes, a collective hangs on the computation before it, and where the loop waits the next computation depends on the
-//! collective too. After each collective the layer's update time passes on the host: the NPU goes on computing.
-//! Left out: the single cycle that each change of state costs there.
-//! Not here: who takes part in a collective (`layers.rs`, `build.rs`). docs/text-workloads.md has each loop in words.
-//! Source: the workload layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
+//! Its state machine does one thing after another and looks at collectives where the loop says so.
+//! Here "one after another" is a chain of compute nodes, a collective hangs on the computation
+//! before it, and where the loop waits the next computation depends on the collective too. After
+//! each collective the layer's update time passes on the host: the NPU goes on computing. Left out:
+//! the single cycle that each change of state costs there. Not here: who takes part in a collective
+//! (`layers.rs`, `build.rs`). docs/text-workloads.md has each loop in words. Source: the workload
+//! layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
 
 use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder};
@@ -14,7 +15,8 @@ use units::{Bytes, Span};
 /// Of the collectives in the file, which a loop has started.
 pub(super) type Started = Vec<[bool; 3]>;
 
-/// The nodes of `passes` passes. `slot` gives the group slot of a scope, `None` where it has a single member: nothing is run then.
+/// The nodes of `passes` passes. `slot` gives the group slot of a scope, `None` where it has a
+/// single member: nothing is run then.
 pub(super) fn run(
     layers: &Layers,
     passes: u32,
@@ -74,7 +76,9 @@ impl Loop<'_> {
             | Parallelism::HybridModelData
             | Parallelism::HybridCustomized => self.hybrid(),
             Parallelism::Transformer { .. } => self.transformer(),
-            Parallelism::Dlrm { last_bottom, enhanced } => self.dlrm(last_bottom as usize, enhanced),
+            Parallelism::Dlrm { last_bottom, enhanced } => {
+                self.dlrm(last_bottom as usize, enhanced)
+            }
             Parallelism::Micro => drop(self.collective(0, Pass::WeightGradient)),
             Parallelism::DistributedInference => self.forward_all(),
         }
@@ -84,7 +88,8 @@ impl Loop<'_> {
         (0..self.layers.layers.len()).rev()
     }
 
-    /// Weight gradients are reduced beside everything that follows, until the layer's next forward pass.
+    /// Weight gradients are reduced beside everything that follows, until the layer's next forward
+    /// pass.
     fn data(&mut self) {
         for layer in 0..self.layers.layers.len() {
             self.forward(layer);
@@ -97,18 +102,21 @@ impl Loop<'_> {
         }
     }
 
-    /// Outputs are exchanged before the next layer; input gradients beside the layer's own weight gradients.
+    /// Outputs are exchanged before the next layer; input gradients beside the layer's own weight
+    /// gradients.
     fn hybrid(&mut self) {
         self.forward_all();
         for layer in self.backwards() {
             self.compute(layer, Pass::InputGradient, None);
-            let exchanged = if layer > 0 { self.collective(layer, Pass::InputGradient) } else { None };
+            let exchanged =
+                if layer > 0 { self.collective(layer, Pass::InputGradient) } else { None };
             self.weight_gradient(layer);
             self.after.extend(exchanged);
         }
     }
 
-    /// As hybrid, but input gradients are exchanged before anything else is computed, even those of the first layer.
+    /// As hybrid, but input gradients are exchanged before anything else is computed, even those of
+    /// the first layer.
     fn transformer(&mut self) {
         self.forward_all();
         for layer in self.backwards() {
@@ -122,7 +130,8 @@ impl Loop<'_> {
         }
     }
 
-    /// The embedding's all-to-all runs beside the bottom MLP; its gradients' beside the bottom MLP's back-propagation.
+    /// The embedding's all-to-all runs beside the bottom MLP; its gradients' beside the bottom
+    /// MLP's back-propagation.
     fn dlrm(&mut self, last_bottom: usize, enhanced: bool) {
         let all_to_all = self.layers.layers[0].forward.collective == Some(CollectiveKind::AllToAll);
         let (mut embedded, mut returned) = (None, None);
@@ -181,7 +190,8 @@ impl Loop<'_> {
         self.after = vec![id];
     }
 
-    /// Starts the layer's collective, if it has one and there is somebody to run it with; the node at whose end it is over.
+    /// Starts the layer's collective, if it has one and there is somebody to run it with; the node
+    /// at whose end it is over.
     fn collective(&mut self, layer: usize, pass: Pass) -> Option<u64> {
         let line = &self.layers.layers[layer];
         let part = line.part(pass);
@@ -189,20 +199,36 @@ impl Loop<'_> {
         let scope = self.layers.scope(layer, pass)?;
         self.started[layer][pass as usize] = true;
         let slot = (self.slot)(scope)?;
-        let urgent = matches!(self.layers.parallelism, Parallelism::Dlrm { .. }) && pass != Pass::WeightGradient;
+        let urgent = matches!(self.layers.parallelism, Parallelism::Dlrm { .. })
+            && pass != Pass::WeightGradient;
         let priority = i32::from(urgent);
-        let op = Op::Collective { kind, bytes: Bytes(part.bytes), slot, priority, dims: u32::MAX, root: 0 };
+        let op = Op::Collective {
+            kind,
+            bytes: Bytes(part.bytes),
+            slot,
+            priority,
+            dims: u32::MAX,
+            root: 0,
+        };
         let name = format!("{}.{}", line.name, pass.name());
         let computed = self.after.clone();
         let id = self.push(layer, op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
         if line.update == 0 {
             return Some(id);
         }
-        let wait = Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
+        let wait =
+            Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
         Some(self.push(layer, wait, span(line.update), &format!("{name}.update"), [id]))
     }
 
-    fn push(&mut self, layer: usize, op: Op, duration: Span, name: &str, deps: impl IntoIterator<Item = u64>) -> u64 {
+    fn push(
+        &mut self,
+        layer: usize,
+        op: Op,
+        duration: Span,
+        name: &str,
+        deps: impl IntoIterator<Item = u64>,
+    ) -> u64 {
         let id = self.program.len() as u64;
         self.program.push(Node { id, duration, op }, name, deps);
         self.program.label(&self.layers.layers[layer].name);
@@ -214,7 +240,9 @@ impl Loop<'_> {
 pub(super) fn left_out(layers: &Layers, started: &Started) -> u64 {
     let named = |layer: usize, pass: Pass| layers.layers[layer].part(pass).collective.is_some();
     let idle = |layer: usize, pass: &Pass| named(layer, *pass) && !started[layer][*pass as usize];
-    (0..layers.layers.len()).map(|layer| Pass::ALL.iter().filter(|pass| idle(layer, pass)).count() as u64).sum()
+    (0..layers.layers.len())
+        .map(|layer| Pass::ALL.iter().filter(|pass| idle(layer, pass)).count() as u64)
+        .sum()
 }
 
 /// True for a kind that the text has a word for.

@@ -1,7 +1,7 @@
 //! Text workloads of ASTRA-sim 1.0: layers, the training loop they run in, and back.
 //!
-//! The first line names the parallelisation, the second counts the layers, every further line is one layer (`layers.rs` has the
-//! columns):
+//! The first line names the parallelisation, the second counts the layers, every further line is
+//! one layer (`layers.rs` has the columns):
 //!
 //! ```text
 //! DATA
@@ -10,12 +10,13 @@
 //! fc    -1 16416 NONE 0 27708 NONE 0  9220 ALLREDUCE 8192000 922
 //! ```
 //!
-//! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`), layers to a [`graph::Workload`]
-//! (`build.rs`) and back ([`recover`]). The text holds no number of NPUs, of dimensions or of passes: the caller gives them.
-//! Not here: what the workload takes on a platform (`sim`).
-//! Model: a rank computes one thing after another; collectives run beside it, and the loop says what waits for which.
-//! Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, section IV and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of
-//! the workload inputs and the behaviour of the workload layer of ASTRA-sim 1.0.
+//! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`),
+//! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover`]). The text holds no number of
+//! NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on a
+//! platform (`sim`). Model: a rank computes one thing after another; collectives run beside it, and
+//! the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, section IV
+//! and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload inputs and the
+//! behaviour of the workload layer of ASTRA-sim 1.0.
 
 mod build;
 mod compare;
@@ -38,8 +39,8 @@ use graph::{Problem, Workload};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads the text workload `path`, plain or gzipped, to run `passes` times on a machine whose dimensions have `sizes`, innermost
-/// first; without sizes it gets as few ranks as it can run on.
+/// Reads the text workload `path`, plain or gzipped, to run `passes` times on a machine whose
+/// dimensions have `sizes`, innermost first; without sizes it gets as few ranks as it can run on.
 ///
 /// # Errors
 /// Every problem found: of the file, by line and column, or of the machine it can't run on.
@@ -54,7 +55,8 @@ pub fn read(path: &Path, passes: u32, sizes: Option<&[u32]>) -> Result<Workload,
     parse(&content.head, &name)?.workload(passes, sizes, &name)
 }
 
-/// True when the file `path` looks like a text workload: its first word is a parallelisation, or its second line a number.
+/// True when the file `path` looks like a text workload: its first word is a parallelisation, or
+/// its second line a number.
 ///
 /// # Errors
 /// What opening and reading it reports.
@@ -83,5 +85,6 @@ fn looks_like_text(head: &[u8]) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().and_then(|line| line.split_whitespace().next()).unwrap_or_default();
     let second = lines.next().unwrap_or_default().trim();
-    Parallelism::WORDS.contains(&first) || (!second.is_empty() && second.bytes().all(|byte| byte.is_ascii_digit()))
+    Parallelism::WORDS.contains(&first)
+        || (!second.is_empty() && second.bytes().all(|byte| byte.is_ascii_digit()))
 }

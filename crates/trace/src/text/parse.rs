@@ -54,10 +54,17 @@ impl Parser<'_> {
     }
 
     fn file(&mut self, text: &str) -> Option<Layers> {
-        let lines = text.lines().zip(1usize..).map(|(line, number)| (number, line.split_whitespace().collect()));
+        let lines = text
+            .lines()
+            .zip(1usize..)
+            .map(|(line, number)| (number, line.split_whitespace().collect()));
         let mut lines = lines.filter(|(_, words): &Line| !words.is_empty());
         let Some(first) = lines.next() else {
-            return self.refuse(String::new(), "the file is empty".into(), "a text workload of ASTRA-sim 1.0");
+            return self.refuse(
+                String::new(),
+                "the file is empty".into(),
+                "a text workload of ASTRA-sim 1.0",
+            );
         };
         let parallelism = self.parallelism(&first);
         let count = lines.next().and_then(|line| self.count(&line, first.0));
@@ -83,11 +90,20 @@ impl Parser<'_> {
     fn compare_counts(&mut self, count: Option<(usize, u64)>, described: u64) {
         match count {
             None if self.problems.is_empty() => {
-                self.refuse::<()>("line 2".into(), "the number of layers is missing".into(), "a number");
+                self.refuse::<()>(
+                    "line 2".into(),
+                    "the number of layers is missing".into(),
+                    "a number",
+                );
             }
             Some((line, count)) if count != described => {
-                let message = format!("the number of layers is {count}, and {described} layers follow");
-                self.refuse::<()>(format!("line {line}"), message, format!("{described}, or {count} layers"));
+                let message =
+                    format!("the number of layers is {count}, and {described} layers follow");
+                self.refuse::<()>(
+                    format!("line {line}"),
+                    message,
+                    format!("{described}, or {count} layers"),
+                );
             }
             _ => {}
         }
@@ -102,7 +118,11 @@ impl Parser<'_> {
         };
         match word.parse::<u64>() {
             Ok(count) if (1..=MOST_LAYERS).contains(&count) => Some((*line, count)),
-            _ => self.refuse(format!("line {line}"), format!("the number of layers is \"{}\"", short(word)), allowed),
+            _ => self.refuse(
+                format!("line {line}"),
+                format!("the number of layers is \"{}\"", short(word)),
+                allowed,
+            ),
         }
     }
 
@@ -116,7 +136,9 @@ impl Parser<'_> {
             "HYBRID_CUSTOMIZED" => Parallelism::HybridCustomized,
             "MICRO" => Parallelism::Micro,
             "DISTRIBUTED_INFERENCE" => Parallelism::DistributedInference,
-            "HYBRID_TRANSFORMER" => Parallelism::Transformer { model_group: self.group(&mut header)?, recompute: None },
+            "HYBRID_TRANSFORMER" => {
+                Parallelism::Transformer { model_group: self.group(&mut header)?, recompute: None }
+            }
             "HYBRID_TRANSFORMER_FWD_IN_BCKWD" => Parallelism::Transformer {
                 model_group: self.group(&mut header)?,
                 recompute: Some(Recompute {
@@ -125,7 +147,8 @@ impl Parser<'_> {
                 }),
             },
             "HYBRID_DLRM" | "HYBRID_DLRM_ENHANCED" => Parallelism::Dlrm {
-                last_bottom: self.number(&mut header, "the index of the last layer of the bottom MLP")?,
+                last_bottom: self
+                    .number(&mut header, "the index of the last layer of the bottom MLP")?,
                 enhanced: header.word == "HYBRID_DLRM_ENHANCED",
             },
             other => {
@@ -137,7 +160,11 @@ impl Parser<'_> {
             None => Some(parallelism),
             Some(word) => {
                 let message = format!("\"{}\" follows {}", short(word), header.word);
-                self.refuse(format!("line {line}"), message, format!("{}; {NO_SIMAI}", form(header.word)))
+                self.refuse(
+                    format!("line {line}"),
+                    message,
+                    format!("{}; {NO_SIMAI}", form(header.word)),
+                )
             }
         }
     }
@@ -145,7 +172,11 @@ impl Parser<'_> {
     fn group(&mut self, header: &mut Header) -> Option<u32> {
         self.key(header, "model_parallel_NPU_group:")?;
         match self.number(header, "model_parallel_NPU_group:")? {
-            0 => self.refuse(header.place(), "model_parallel_NPU_group is 0".into(), "1 or more NPUs"),
+            0 => self.refuse(
+                header.place(),
+                "model_parallel_NPU_group is 0".into(),
+                "1 or more NPUs",
+            ),
             group => Some(group),
         }
     }
@@ -157,7 +188,8 @@ impl Parser<'_> {
                 Some(())
             }
             found => {
-                let found = found.map_or("nothing".into(), |(word, _)| format!("\"{}\"", short(word)));
+                let found =
+                    found.map_or("nothing".into(), |(word, _)| format!("\"{}\"", short(word)));
                 let message = format!("{found} stands where {key} should");
                 self.refuse(header.place(), message, format!("{}; {NO_SIMAI}", form(header.word)))
             }
@@ -258,7 +290,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The layers that the first line names must be there, and a recomputation must find its checkpoint.
+    /// The layers that the first line names must be there, and a recomputation must find its
+    /// checkpoint.
     fn layers_of_header(&mut self, layers: &Layers, line: usize) {
         let place = format!("line {line}");
         for fault in layers.header_faults() {
@@ -275,10 +308,14 @@ impl Layers {
             Parallelism::Dlrm { last_bottom, .. }
                 if !(1..layers.saturating_sub(1)).contains(&(*last_bottom as usize)) =>
             {
-                let message = format!("the last layer of the bottom MLP is {last_bottom} of {layers} layers");
+                let message =
+                    format!("the last layer of the bottom MLP is {last_bottom} of {layers} layers");
                 let help = match layers {
                     0..3 => "at least an embedding, a bottom and a top layer".into(),
-                    _ => format!("1 to {}, counting from 0: layer 0 is the embedding, the top MLP follows", layers - 2),
+                    _ => format!(
+                        "1 to {}, counting from 0: layer 0 is the embedding, the top MLP follows",
+                        layers - 2
+                    ),
                 };
                 vec![(message, help)]
             }
@@ -294,15 +331,20 @@ impl Recompute {
         let named = named.chain(self.starts.iter().map(|layer| ("checkpoint_initiates", *layer)));
         let mut faults = Vec::new();
         for (key, layer) in named.filter(|(_, layer)| *layer as usize >= layers) {
-            faults.push((format!("{key} names layer {layer} of {layers}"), format!("0 to {}", layers - 1)));
+            faults.push((
+                format!("{key} names layer {layer} of {layers}"),
+                format!("0 to {}", layers - 1),
+            ));
         }
         let starts = sorted(&self.starts);
         for (start, from) in self.ranges() {
             // ASTRA-sim 1.0 runs off its layers, or forgets the ones between, where this isn't so.
-            let next = from.and_then(|from| starts.get(starts.partition_point(|&other| other <= from)));
+            let next =
+                from.and_then(|from| starts.get(starts.partition_point(|&other| other <= from)));
             if next != Some(&start) {
-                let message =
-                    format!("layer {start} initiates a recomputation without a checkpoint of its own below it");
+                let message = format!(
+                    "layer {start} initiates a recomputation without a checkpoint of its own below it"
+                );
                 let help = "a checkpoint below each layer that initiates, and above the next lower one that does";
                 faults.push((message, help.into()));
             }
@@ -315,7 +357,8 @@ impl Recompute {
         let checkpoints = sorted(&self.checkpoints);
         let begin = |start: u32| {
             let last = checkpoints.partition_point(|&layer| layer <= start).checked_sub(1)?;
-            // A layer that is a checkpoint itself would begin at itself and never reach its own input gradient.
+            // A layer that is a checkpoint itself would begin at itself and never reach its own
+            // input gradient.
             Some(checkpoints[last]).filter(|&layer| layer < start)
         };
         sorted(&self.starts).into_iter().map(|start| (start, begin(start))).collect()
@@ -354,7 +397,9 @@ fn form(word: &str) -> String {
     match word {
         "HYBRID_TRANSFORMER" => format!("{word} model_parallel_NPU_group: 8"),
         "HYBRID_TRANSFORMER_FWD_IN_BCKWD" => {
-            format!("{word} model_parallel_NPU_group: 8 checkpoints: 2 2 11 checkpoint_initiates: 2 19 10")
+            format!(
+                "{word} model_parallel_NPU_group: 8 checkpoints: 2 2 11 checkpoint_initiates: 2 19 10"
+            )
         }
         "HYBRID_DLRM" | "HYBRID_DLRM_ENHANCED" => format!("{word} 4"),
         _ => format!("{word} alone"),

@@ -1,12 +1,15 @@
 //! A workload back to layers, where it has that form.
 //!
-//! Nodes are named `<layer>.<pass>` (computation), `<layer>.<pass>.<collective>` and `<layer>.<pass>.update`, the passes being `forward`,
-//! `input_gradient` and `weight_gradient`. Names and groups suggest layers and a training loop; whether that loop is the
-//! workload is then seen by running it and comparing node by node. So what is recovered reads back to the same workload, and what
-//! isn't is refused at the first node that differs. Two things may differ, because they change no time: a pass of a layer in several
-//! computations is one (`fold.rs`), and a gradient that nobody computes is one of 0 ns.
-//! Here: what the nodes say, one by one. Not here: which layers and loops they suggest (`found.rs`), whether they are one (`compare.rs`).
-//! Not recovered: what no loop uses (the input gradient of the first layer under DATA, say), the reserved column.
+//! Nodes are named `<layer>.<pass>` (computation), `<layer>.<pass>.<collective>` and
+//! `<layer>.<pass>.update`, the passes being `forward`, `input_gradient` and `weight_gradient`.
+//! Names and groups suggest layers and a training loop; whether that loop is the workload is then
+//! seen by running it and comparing node by node. So what is recovered reads back to the same
+//! workload, and what isn't is refused at the first node that differs. Two things may differ,
+//! because they change no time: a pass of a layer in several computations is one (`fold.rs`), and a
+//! gradient that nobody computes is one of 0 ns. Here: what the nodes say, one by one. Not here:
+//! which layers and loops they suggest (`found.rs`), whether they are one (`compare.rs`). Not
+//! recovered: what no loop uses (the input gradient of the first layer under DATA, say), the
+//! reserved column.
 
 use super::compare::Target;
 use super::fold::{fold, layer_and_pass};
@@ -17,13 +20,14 @@ use units::Span;
 
 /// The layers of `workload` and the number of passes; `time` gives what each computation takes.
 ///
-/// A recorded time is `node.duration`; for operations counted in FLOPs it is what the platform says. Parts of a nanosecond are rounded up:
-/// the text has none. `sizes` are those of the machine it is to run on again, as for [`Layers::workload`]; without them any
-/// that has the workload's groups.
+/// A recorded time is `node.duration`; for operations counted in FLOPs it is what the platform
+/// says. Parts of a nanosecond are rounded up: the text has none. `sizes` are those of the machine
+/// it is to run on again, as for [`Layers::workload`]; without them any that has the workload's
+/// groups.
 ///
 /// # Errors
-/// Why the workload is no layers in a training loop of ASTRA-sim 1.0: the first node that can't be one of a layer's, or that
-/// stands elsewhere in the nearest loop.
+/// Why the workload is no layers in a training loop of ASTRA-sim 1.0: the first node that can't be
+/// one of a layer's, or that stands elsewhere in the nearest loop.
 pub fn recover(
     workload: &Workload,
     sizes: Option<&[u32]>,
@@ -40,7 +44,13 @@ pub fn recover(
     let (scopes, inner) = scopes(workload, &workload.programs[0])?;
     let program = fold(&workload.programs[0], time).map_err(|problem| vec![problem])?;
     let steps = steps(&program, &scopes)?;
-    let target = Target { program: &program, steps: &steps, inner, npus: workload.ranks.len() as u32, sizes };
+    let target = Target {
+        program: &program,
+        steps: &steps,
+        inner,
+        npus: workload.ranks.len() as u32,
+        sizes,
+    };
     target.layers().map_err(|nearest| match nearest {
         Some(problem) => vec![problem],
         None => refuse("there is no layer".into(), NAMES),
@@ -63,9 +73,13 @@ pub(super) struct Step<'p> {
 }
 
 /// What stands behind each slot on every rank, and the size of the inner groups if there are any.
-pub(super) fn scopes(workload: &Workload, program: &Program) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
+pub(super) fn scopes(
+    workload: &Workload,
+    program: &Program,
+) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
     let npus = workload.ranks.len() as u32;
-    let members: Vec<Members> = workload.groups.iter().map(|group| plain(&group.members, npus)).collect();
+    let members: Vec<Members> =
+        workload.groups.iter().map(|group| plain(&group.members, npus)).collect();
     let group = |rank: u32, slot: u32| &members[workload.group_of(rank, slot) as usize];
     let (mut scopes, mut inner) = (Vec::new(), None);
     for slot in 0..program.slots() {
@@ -79,7 +93,9 @@ pub(super) fn scopes(workload: &Workload, program: &Program) -> Result<(Vec<Scop
         if scope != Scope::Everybody && *inner.get_or_insert(size) != size {
             return Err(vec![odd_group(workload, 0, slot)]);
         }
-        if let Some(rank) = (0..npus).find(|&rank| *group(rank, slot) != expected(scope, size, rank, npus)) {
+        if let Some(rank) =
+            (0..npus).find(|&rank| *group(rank, slot) != expected(scope, size, rank, npus))
+        {
             return Err(vec![odd_group(workload, rank, slot)]);
         }
         scopes.push(scope);
@@ -90,7 +106,10 @@ pub(super) fn scopes(workload: &Workload, program: &Program) -> Result<(Vec<Scop
 fn plain(members: &Members, npus: u32) -> Members {
     match members {
         Members::All => Members::All,
-        other => Members::from_list((0..other.len(npus)).map(|position| other.rank(position)).collect(), npus),
+        other => Members::from_list(
+            (0..other.len(npus)).map(|position| other.rank(position)).collect(),
+            npus,
+        ),
     }
 }
 
@@ -104,18 +123,31 @@ fn expected(scope: Scope, inner: u32, rank: u32, npus: u32) -> Members {
 
 fn odd_group(workload: &Workload, rank: u32, slot: u32) -> Problem {
     let name = &workload.groups[workload.group_of(rank, slot) as usize].name;
-    let help = "everybody, n consecutive ranks, or all ranks n apart, with one n for every rank and group";
-    Problem::new("", format!("rank {rank}"), format!("group {name} is none that a text workload can have")).help(help)
+    let help =
+        "everybody, n consecutive ranks, or all ranks n apart, with one n for every rank and group";
+    Problem::new(
+        "",
+        format!("rank {rank}"),
+        format!("group {name} is none that a text workload can have"),
+    )
+    .help(help)
 }
 
-pub(super) fn steps<'p>(program: &'p Program, scopes: &[Scope]) -> Result<Vec<Step<'p>>, Vec<Problem>> {
+pub(super) fn steps<'p>(
+    program: &'p Program,
+    scopes: &[Scope],
+) -> Result<Vec<Step<'p>>, Vec<Problem>> {
     let mut steps = Vec::with_capacity(program.nodes().len());
-    // A foreign program is wrong nearly everywhere: of each kind of fault the first node, and how many more.
+    // A foreign program is wrong nearly everywhere: of each kind of fault the first node, and how
+    // many more.
     let mut faults: Vec<(Problem, usize)> = Vec::new();
     for (i, node) in program.nodes().iter().enumerate() {
         match step(program.name(i), node, scopes) {
             Ok(step) => steps.push(step),
-            Err((message, help)) => match faults.iter_mut().find(|(problem, _)| problem.help == help) {
+            Err((message, help)) => match faults
+                .iter_mut()
+                .find(|(problem, _)| problem.help == help)
+            {
                 Some((_, more)) => *more += 1,
                 None => faults.push((Problem::new("", place(program, i), message).help(help), 0)),
             },
@@ -123,7 +155,10 @@ pub(super) fn steps<'p>(program: &'p Program, scopes: &[Scope]) -> Result<Vec<St
     }
     let counted = |(problem, more): (Problem, usize)| match more {
         0 => problem,
-        _ => Problem { message: format!("{}, and so at {more} further nodes", problem.message), ..problem },
+        _ => Problem {
+            message: format!("{}, and so at {more} further nodes", problem.message),
+            ..problem
+        },
     };
     if faults.is_empty() { Ok(steps) } else { Err(faults.into_iter().map(counted).collect()) }
 }
@@ -135,10 +170,18 @@ pub(super) fn place(program: &Program, i: usize) -> String {
 const NAMES: &str = "<layer>.<pass> for a computation, <layer>.<pass>.<collective> for a collective, <layer>.<pass>.update for time on \
                      the host after it; the passes are forward, input_gradient and weight_gradient";
 
-fn step<'p>(name: &'p str, node: &Node, scopes: &[Scope]) -> Result<Step<'p>, (String, &'static str)> {
+fn step<'p>(
+    name: &'p str,
+    node: &Node,
+    scopes: &[Scope],
+) -> Result<Step<'p>, (String, &'static str)> {
     let (what, stem) = match node.op {
-        Op::Compute { cpu: true, .. } => (What::Update(whole_ns(node.duration)), name.strip_suffix(".update")),
-        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => (What::Compute(whole_ns(node.duration)), Some(name)),
+        Op::Compute { cpu: true, .. } => {
+            (What::Update(whole_ns(node.duration)), name.strip_suffix(".update"))
+        }
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => {
+            (What::Compute(whole_ns(node.duration)), Some(name))
+        }
         Op::Collective { kind, bytes, slot, .. } if has_word(kind) => {
             let stem = name.strip_suffix(kind.name()).and_then(|stem| stem.strip_suffix('.'));
             (What::Collective(kind, bytes.0, scopes[slot as usize]), stem)
@@ -149,7 +192,12 @@ fn step<'p>(name: &'p str, node: &Node, scopes: &[Scope]) -> Result<Step<'p>, (S
                 "all_reduce, all_gather, reduce_scatter, all_to_all",
             ));
         }
-        _ => return Err(("this is neither computation nor collective".into(), "a text workload has only these")),
+        _ => {
+            return Err((
+                "this is neither computation nor collective".into(),
+                "a text workload has only these",
+            ));
+        }
     };
     let Some((layer, pass)) = stem.and_then(layer_and_pass) else {
         return Err(("the name doesn't say which layer and pass this is".into(), NAMES));

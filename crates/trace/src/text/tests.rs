@@ -6,25 +6,30 @@ use proptest::prelude::*;
 use units::Span;
 
 /// Two layers in ASTRA-sim 1.0's columns, every time and size different.
-const BODY: &str =
-    "2\na -1 1 ALLGATHER 10 2 REDUCESCATTER 20 3 ALLREDUCE 30 4\nb -1 5 ALLTOALL 50 6 ALLGATHER 60 7 ALLREDUCE 70 0\n";
+const BODY: &str = "2\na -1 1 ALLGATHER 10 2 REDUCESCATTER 20 3 ALLREDUCE 30 4\nb -1 5 ALLTOALL 50 6 ALLGATHER 60 7 ALLREDUCE 70 0\n";
 
 fn text(first: &str, body: &str) -> Layers {
-    parse(format!("{first}\n{body}").as_bytes(), "t.txt").unwrap_or_else(|problems| panic!("{problems:#?}"))
+    parse(format!("{first}\n{body}").as_bytes(), "t.txt")
+        .unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 fn workload(first: &str, body: &str, passes: u32, sizes: &[u32]) -> Workload {
-    text(first, body).workload(passes, Some(sizes), "t.txt").unwrap_or_else(|problems| panic!("{problems:#?}"))
+    text(first, body)
+        .workload(passes, Some(sizes), "t.txt")
+        .unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-/// Each node of rank 0 as `name duration <- what it waits for`, `@` and the group's ranks behind a collective.
+/// Each node of rank 0 as `name duration <- what it waits for`, `@` and the group's ranks behind a
+/// collective.
 fn shown(workload: &Workload) -> Vec<String> {
     let program = workload.program(0);
     let line = |(i, node): (usize, &Node)| {
         let what = match node.op {
             Op::Collective { bytes, slot, .. } => {
                 let members = &workload.groups[workload.group_of(0, slot) as usize].members;
-                let ranks: Vec<u32> = (0..members.len(workload.ranks.len() as u32)).map(|p| members.rank(p)).collect();
+                let ranks: Vec<u32> = (0..members.len(workload.ranks.len() as u32))
+                    .map(|p| members.rank(p))
+                    .collect();
                 format!("{}@{ranks:?}", bytes.0)
             }
             _ => format!("{}", node.duration.as_ns()),
@@ -123,10 +128,10 @@ fn the_transformer_loop_waits_for_input_gradients() {
 fn recomputation_goes_from_the_checkpoint_to_the_layer_that_starts_it() {
     let line = |name: &str| format!("{name} -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n");
     let body = format!("5\n{}", ["a", "b", "c", "d", "e"].map(line).concat());
-    let first =
-        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 checkpoints: 2 0 2 checkpoint_initiates: 2 4 1";
+    let first = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 checkpoints: 2 0 2 checkpoint_initiates: 2 4 1";
     let names: Vec<String> = shown(&workload(first, &body, 1, &[1]));
-    let order: String = names.iter().map(|line| format!("{}{} ", &line[..1], &line[2..3])).collect();
+    let order: String =
+        names.iter().map(|line| format!("{}{} ", &line[..1], &line[2..3])).collect();
     assert_eq!(order, "af bf cf df ef cf df ei ew di dw ci cw af bi bw ai aw ");
 }
 
@@ -172,33 +177,57 @@ fn inference_and_micro() {
     assert_eq!(inference[..5], expected);
     assert_eq!(inference[5], "a.forward 1 <- b.forward b.forward.all_to_all");
     let micro = shown(&workload("MICRO", BODY, 2, &[2]));
-    let pass =
-        ["a.weight_gradient.all_reduce 30@[0, 1] <- ", "a.weight_gradient.update 4 <- a.weight_gradient.all_reduce"];
+    let pass = [
+        "a.weight_gradient.all_reduce 30@[0, 1] <- ",
+        "a.weight_gradient.update 4 <- a.weight_gradient.all_reduce",
+    ];
     assert_eq!(micro, [pass, pass].concat());
 }
 
 #[test]
 fn layers_choose_their_own_parallelisation() {
-    let line = |name: &str, own: &str| format!("{name} -1 1 ALLGATHER 10 2 REDUCESCATTER 20 3 ALLREDUCE 30 0 {own}\n");
-    let kinds = [("d", "DATA"), ("m", "MODEL"), ("x", "HYBRID_DATA_MODEL"), ("y", "HYBRID_MODEL_DATA")];
+    let line = |name: &str, own: &str| {
+        format!("{name} -1 1 ALLGATHER 10 2 REDUCESCATTER 20 3 ALLREDUCE 30 0 {own}\n")
+    };
+    let kinds =
+        [("d", "DATA"), ("m", "MODEL"), ("x", "HYBRID_DATA_MODEL"), ("y", "HYBRID_MODEL_DATA")];
     let body = format!("4\n{}", kinds.map(|(name, own)| line(name, own)).concat());
     let workload = workload("HYBRID_CUSTOMIZED", &body, 1, &[2, 2]);
-    let collectives: Vec<String> = shown(&workload).into_iter().filter(|line| line.contains('@')).collect();
-    let of = |name: &str| collectives.iter().filter(|line| line.starts_with(name)).cloned().collect::<Vec<_>>();
+    let collectives: Vec<String> =
+        shown(&workload).into_iter().filter(|line| line.contains('@')).collect();
+    let of = |name: &str| {
+        collectives.iter().filter(|line| line.starts_with(name)).cloned().collect::<Vec<_>>()
+    };
     assert_eq!(of("d"), ["d.weight_gradient.all_reduce 30@[0, 1, 2, 3] <- d.weight_gradient"]);
     assert_eq!(of("m").len(), 2);
     assert!(of("m").iter().all(|line| line.contains("@[0, 1, 2, 3]")), "{:?}", of("m"));
-    assert!(of("x")[0].contains("forward.all_gather 10@[0, 1]") && of("x")[2].contains("30@[0, 2]"), "{:?}", of("x"));
-    assert!(of("y")[0].contains("forward.all_gather 10@[0, 2]") && of("y")[2].contains("30@[0, 1]"), "{:?}", of("y"));
+    assert!(
+        of("x")[0].contains("forward.all_gather 10@[0, 1]") && of("x")[2].contains("30@[0, 2]"),
+        "{:?}",
+        of("x")
+    );
+    assert!(
+        of("y")[0].contains("forward.all_gather 10@[0, 2]") && of("y")[2].contains("30@[0, 1]"),
+        "{:?}",
+        of("y")
+    );
 }
 
 #[test]
 fn ranks_sit_in_consecutive_model_and_strided_data_groups() {
     let workload = workload("HYBRID_TRANSFORMER model_parallel_NPU_group: 4", BODY, 1, &[2, 6]);
-    let groups = |rank: u32| [0, 1].map(|slot| workload.groups[workload.group_of(rank, slot) as usize].clone());
+    let groups = |rank: u32| {
+        [0, 1].map(|slot| workload.groups[workload.group_of(rank, slot) as usize].clone())
+    };
     let [model, data] = groups(6);
-    assert_eq!((model.name.as_str(), model.members), ("model.1", Members::Strided { first: 4, count: 4, step: 1 }));
-    assert_eq!((data.name.as_str(), data.members), ("data.2", Members::Strided { first: 2, count: 3, step: 4 }));
+    assert_eq!(
+        (model.name.as_str(), model.members),
+        ("model.1", Members::Strided { first: 4, count: 4, step: 1 })
+    );
+    assert_eq!(
+        (data.name.as_str(), data.members),
+        ("data.2", Members::Strided { first: 2, count: 3, step: 4 })
+    );
     assert!(graph::check(&workload, 12).is_empty());
 }
 
@@ -213,7 +242,11 @@ fn without_a_machine_there_are_as_few_ranks_as_can_be() {
 #[test]
 fn every_fault_is_named() {
     let problems = |text: &str| -> Vec<String> {
-        parse(text.as_bytes(), "t.txt").expect_err("it is wrong").iter().map(ToString::to_string).collect()
+        parse(text.as_bytes(), "t.txt")
+            .expect_err("it is wrong")
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     };
     let good = "a -1 1 NONE 0 2 NONE 0 3 ALLREDUCE 30 4";
     let found = problems(
@@ -237,15 +270,27 @@ fn every_fault_is_named() {
         (String::new(), "the file is empty"),
         ("DATA".into(), "line 2: the number of layers is missing"),
         (format!("DATA\n{good}\n"), "line 2: 12 words where the number of layers should be"),
-        (format!("PIPELINE\n1\n{good}"), "line 1: the parallelisation is \"PIPELINE\" (allowed: DATA, MODEL,"),
+        (
+            format!("PIPELINE\n1\n{good}"),
+            "line 1: the parallelisation is \"PIPELINE\" (allowed: DATA, MODEL,",
+        ),
         (format!("DATA 3\n1\n{good}"), "line 1: \"3\" follows DATA (allowed: DATA alone"),
-        (format!("HYBRID_TRANSFORMER\n1\n{good}"), "line 1: nothing stands where model_parallel_NPU_group: should"),
-        (format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 0\n1\n{good}"), "line 1: model_parallel_NPU_group is 0"),
+        (
+            format!("HYBRID_TRANSFORMER\n1\n{good}"),
+            "line 1: nothing stands where model_parallel_NPU_group: should",
+        ),
+        (
+            format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 0\n1\n{good}"),
+            "line 1: model_parallel_NPU_group is 0",
+        ),
         (
             format!("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1\n1\n{good}"),
             "line 1: \"ep:\" stands where checkpoints: should",
         ),
-        (format!("HYBRID_DLRM 5\n1\n{good}"), "line 1: the last layer of the bottom MLP is 5 of 1 layers"),
+        (
+            format!("HYBRID_DLRM 5\n1\n{good}"),
+            "line 1: the last layer of the bottom MLP is 5 of 1 layers",
+        ),
         (
             format!(
                 "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 checkpoints: 1 0 checkpoint_initiates: 1 0\n1\n{good}"
@@ -259,7 +304,10 @@ fn every_fault_is_named() {
         ),
     ] {
         let found = problems(&wrong);
-        assert!(found.len() == 1 && found[0].starts_with(&format!("t.txt: {message}")), "{wrong}\n{found:#?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("t.txt: {message}")),
+            "{wrong}\n{found:#?}"
+        );
     }
     let found = parse(b"DATA\n1\n\xff", "t.txt").expect_err("no text");
     assert_eq!(found[0].to_string(), "t.txt: byte 7: this is no text (allowed: UTF-8)");
@@ -271,10 +319,13 @@ fn a_machine_that_does_not_fit_is_refused() {
     let said = |passes, sizes: &[u32]| {
         layers.workload(passes, Some(sizes), "t.txt").expect_err("it doesn't fit")[0].to_string()
     };
-    let expected =
-        "t.txt: line 1: model_parallel_NPU_group 6 doesn't divide the platform's 64 NPUs (allowed: 4 or 8 on 64 NPUs)";
+    let expected = "t.txt: line 1: model_parallel_NPU_group 6 doesn't divide the platform's 64 NPUs (allowed: 4 or 8 on 64 NPUs)";
     assert_eq!(said(1, &[8, 8]), expected);
-    assert!(said(0, &[6]).starts_with("t.txt: 0 passes of 2 layers (allowed: 1 to 524288"), "{}", said(0, &[6]));
+    assert!(
+        said(0, &[6]).starts_with("t.txt: 0 passes of 2 layers (allowed: 1 to 524288"),
+        "{}",
+        said(0, &[6])
+    );
     let slow = text("DATA", "1\na -1 4611686018427387 NONE 0 1 NONE 0 1 NONE 0 0");
     let said = slow.workload(1, None, "t.txt").expect_err("too long")[0].to_string();
     assert!(said.contains("ns of compute and update"), "{said}");
@@ -286,7 +337,8 @@ fn a_foreign_program_is_refused_where_it_differs() {
     let mut workload = workload("DATA", BODY, 1, &[4]);
     assert!(recovered(&workload).is_ok());
     let rebuilt = |rename: &dyn Fn(&str) -> String, drop: usize| {
-        let (program, mut builder) = (workload.program(0).clone(), graph::ProgramBuilder::default());
+        let (program, mut builder) =
+            (workload.program(0).clone(), graph::ProgramBuilder::default());
         for (i, node) in program.nodes().iter().enumerate() {
             let deps = program.deps(i).iter().map(|&dep| u64::from(dep)).filter(|_| i != drop);
             builder.push(*node, &rename(program.name(i)), deps);
@@ -299,7 +351,8 @@ fn a_foreign_program_is_refused_where_it_differs() {
     workload.programs = renamed;
     let problems = recovered(&workload).expect_err("no such pass");
     let said = problems[0].to_string();
-    let expected = "node 4 (b.x_gradient): the name doesn't say which layer and pass this is (allowed";
+    let expected =
+        "node 4 (b.x_gradient): the name doesn't say which layer and pass this is (allowed";
     assert!(problems.len() == 1 && said.starts_with(expected), "{said}");
     workload.programs = nameless;
     let said = recovered(&workload).expect_err("no such passes")[0].to_string();
@@ -316,14 +369,22 @@ fn a_foreign_program_is_refused_where_it_differs() {
 fn times_come_from_the_caller_and_are_rounded_up() {
     let workload = workload("DATA", BODY, 3, &[4]);
     let (layers, passes) = recover(&workload, None, &|_| Span(1_500)).expect("a DATA loop");
-    assert_eq!((passes, layers.layers[1].forward.compute, layers.layers[0].weight_gradient.compute), (3, 2, 2));
+    assert_eq!(
+        (passes, layers.layers[1].forward.compute, layers.layers[0].weight_gradient.compute),
+        (3, 2, 2)
+    );
 }
 
 /// A program of computations on the NPU, by name, ps and what they wait for.
 fn computations(nodes: &[(&str, u64, &[u64])]) -> Workload {
     let mut builder = graph::ProgramBuilder::default();
     for (id, (name, duration, deps)) in nodes.iter().enumerate() {
-        let op = graph::Op::Compute { operations: None, bytes: None, cpu: false, kernel: graph::Kernel::Other };
+        let op = graph::Op::Compute {
+            operations: None,
+            bytes: None,
+            cpu: false,
+            kernel: graph::Kernel::Other,
+        };
         let node = graph::Node { id: id as u64, duration: Span(*duration), op };
         builder.push(node, name, deps.iter().copied());
     }
@@ -339,17 +400,21 @@ const IN_PARTS: [(&str, u64, &[u64]); 6] = [
     ("a.weight_gradient", 3_000, &[4]),
 ];
 
-/// Parts add up before they are rounded: 1.2 + 0.3 + 0.6 ns; the input gradient of b, which nobody computes, is one of 0 ns.
+/// Parts add up before they are rounded: 1.2 + 0.3 + 0.6 ns; the input gradient of b, which nobody
+/// computes, is one of 0 ns.
 #[test]
 fn parts_of_a_pass_are_one_and_a_missing_gradient_takes_no_time() {
-    let (layers, passes) = recover(&computations(&IN_PARTS), None, &|node| node.duration).expect("a DATA loop");
-    let expected =
-        "DATA\n2\na\t-1\t3\tNONE\t0\t0\tNONE\t0\t3\tNONE\t0\t0\nb\t-1\t1\tNONE\t0\t0\tNONE\t0\t2\tNONE\t0\t0\n";
+    let (layers, passes) =
+        recover(&computations(&IN_PARTS), None, &|node| node.duration).expect("a DATA loop");
+    let expected = "DATA\n2\na\t-1\t3\tNONE\t0\t0\tNONE\t0\t3\tNONE\t0\t0\nb\t-1\t1\tNONE\t0\t0\tNONE\t0\t2\tNONE\t0\t0\n";
     assert_eq!((layers.to_string().as_str(), passes), (expected, 1));
     let mut twice = IN_PARTS.to_vec();
     let again: Vec<Vec<u64>> = (5..11).map(|dep| vec![dep]).collect();
-    twice.extend(IN_PARTS.iter().zip(&again).map(|((name, time, _), deps)| (*name, *time, deps.as_slice())));
-    let found = recover(&computations(&twice), None, &|node| node.duration).expect("a DATA loop of two passes");
+    twice.extend(
+        IN_PARTS.iter().zip(&again).map(|((name, time, _), deps)| (*name, *time, deps.as_slice())),
+    );
+    let found = recover(&computations(&twice), None, &|node| node.duration)
+        .expect("a DATA loop of two passes");
     assert_eq!(found, (layers, 2));
 }
 
@@ -357,16 +422,22 @@ fn parts_of_a_pass_are_one_and_a_missing_gradient_takes_no_time() {
 fn a_part_that_something_else_waits_for_is_refused() {
     let mut nodes = IN_PARTS;
     nodes[3].2 = &[1, 2];
-    let problems =
-        recover(&computations(&nodes), None, &|node| node.duration).expect_err("b starts beside a part of a");
-    assert!(problems[0].to_string().starts_with("node 2 (a.forward.elementwise): the name"), "{problems:?}");
+    let problems = recover(&computations(&nodes), None, &|node| node.duration)
+        .expect_err("b starts beside a part of a");
+    assert!(
+        problems[0].to_string().starts_with("node 2 (a.forward.elementwise): the name"),
+        "{problems:?}"
+    );
 }
 
 #[test]
 fn groups_of_another_size_than_the_first_dimension_are_refused() {
     let workload = workload("HYBRID_DATA_MODEL", BODY, 1, &[4, 3]);
     let onto = |sizes: &[u32]| recover(&workload, Some(sizes), &|node| node.duration);
-    assert_eq!(onto(&[4, 3]).expect("the same machine").0.parallelism, Parallelism::HybridDataModel);
+    assert_eq!(
+        onto(&[4, 3]).expect("the same machine").0.parallelism,
+        Parallelism::HybridDataModel
+    );
     let said = onto(&[6, 2]).expect_err("another machine")[0].to_string();
     assert!(said.contains("of ranks by 4") && said.contains("which is 6 here"), "{said}");
     // A text that says its groups itself runs on both.
@@ -379,14 +450,18 @@ fn groups_of_another_size_than_the_first_dimension_are_refused() {
 fn a_collective_that_runs_otherwise_is_refused() {
     let changed = |change: &dyn Fn(&mut graph::Op)| {
         let mut workload = workload("DATA", BODY, 1, &[4]);
-        let (program, mut builder) = (workload.program(0).clone(), graph::ProgramBuilder::default());
+        let (program, mut builder) =
+            (workload.program(0).clone(), graph::ProgramBuilder::default());
         for (i, node) in program.nodes().iter().enumerate() {
             let mut node = *node;
             change(&mut node.op);
             builder.push(node, program.name(i), program.deps(i).iter().map(|&dep| u64::from(dep)));
         }
-        workload.programs = vec![std::sync::Arc::new(builder.build().expect("the ids are the same"))];
-        recover(&workload, None, &|node| node.duration).expect_err("no text says that")[0].message.clone()
+        workload.programs =
+            vec![std::sync::Arc::new(builder.build().expect("the ids are the same"))];
+        recover(&workload, None, &|node| node.duration).expect_err("no text says that")[0]
+            .message
+            .clone()
     };
     let urgent = |op: &mut graph::Op| {
         if let graph::Op::Collective { priority, .. } = op {
@@ -404,8 +479,18 @@ fn a_collective_that_runs_otherwise_is_refused() {
 
 fn part() -> impl Strategy<Value = Part> {
     use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
-    let kind = prop::sample::select(vec![None, Some(AllReduce), Some(AllGather), Some(ReduceScatter), Some(AllToAll)]);
-    (0u64..1000, kind, 0u64..1 << 40).prop_map(|(compute, collective, bytes)| Part { compute, collective, bytes })
+    let kind = prop::sample::select(vec![
+        None,
+        Some(AllReduce),
+        Some(AllGather),
+        Some(ReduceScatter),
+        Some(AllToAll),
+    ]);
+    (0u64..1000, kind, 0u64..1 << 40).prop_map(|(compute, collective, bytes)| Part {
+        compute,
+        collective,
+        bytes,
+    })
 }
 
 fn layer() -> impl Strategy<Value = Layer> {
@@ -435,19 +520,26 @@ fn parallelism() -> impl Strategy<Value = Parallelism> {
             Parallelism::Micro,
             Parallelism::DistributedInference,
         ]),
-        (prop::sample::select(vec![1u32, 2, 3, 6, 12]), prop::option::of(recompute))
-            .prop_map(|(model_group, recompute)| Parallelism::Transformer { model_group, recompute }),
-        (1u32..5, any::<bool>()).prop_map(|(last_bottom, enhanced)| Parallelism::Dlrm { last_bottom, enhanced }),
+        (prop::sample::select(vec![1u32, 2, 3, 6, 12]), prop::option::of(recompute)).prop_map(
+            |(model_group, recompute)| Parallelism::Transformer { model_group, recompute }
+        ),
+        (1u32..5, any::<bool>())
+            .prop_map(|(last_bottom, enhanced)| Parallelism::Dlrm { last_bottom, enhanced }),
     ]
 }
 
 fn layers() -> impl Strategy<Value = Layers> {
     let own = prop::sample::select(LayerParallelism::ALL.map(|(_, own)| own).to_vec());
-    (parallelism(), prop::collection::vec((layer(), own), 1..7)).prop_map(|(parallelism, layers)| {
-        let own = parallelism == Parallelism::HybridCustomized;
-        let layers = layers.into_iter().map(|(layer, kind)| Layer { own: own.then_some(kind), ..layer }).collect();
-        Layers { parallelism, layers }
-    })
+    (parallelism(), prop::collection::vec((layer(), own), 1..7)).prop_map(
+        |(parallelism, layers)| {
+            let own = parallelism == Parallelism::HybridCustomized;
+            let layers = layers
+                .into_iter()
+                .map(|(layer, kind)| Layer { own: own.then_some(kind), ..layer })
+                .collect();
+            Layers { parallelism, layers }
+        },
+    )
 }
 
 proptest! {
@@ -473,7 +565,8 @@ proptest! {
         let (back, passes) = recovered.unwrap_or_else(|problems| panic!("{layers}\n{problems:#?}"));
         let text = back.to_string();
         let again = parse(text.as_bytes(), "").unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
-        // Inner groups may be as large as the first dimension was, whatever the layers are called now.
+        // Inner groups may be as large as the first dimension was, whatever the layers are called
+        // now.
         let inner = workload.groups.iter().find_map(|group| match group.members {
             Members::Strided { first: 0, count, step: 1 } => Some(count),
             Members::Strided { first: 0, step, .. } => Some(step),

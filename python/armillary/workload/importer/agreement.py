@@ -1,10 +1,9 @@
 """Whether the recorded ranks' collectives meet, and what sizes they agree on.
 
-Here: the k-th call on a group on one rank is the k-th on every other. Kinds and counts must agree; sizes may differ
-where a collective is uneven (an all-to-all by splits): then each member gets the mean, which keeps the total (of a
-rooted one the largest, for only the root may have data). A size
-that only some ranks know holds for all. Not here: ranks that were not recorded (`spread.py`).
-"""
+Here: the k-th call on a group on one rank is the k-th on every other. Kinds and counts must agree;
+sizes may differ where a collective is uneven (an all-to-all by splits): then each member gets the
+mean, which keeps the total (of a rooted one the largest, for only the root may have data). A size
+that only some ranks know holds for all. Not here: ranks that were not recorded (`spread.py`)."""
 
 from __future__ import annotations
 
@@ -45,7 +44,8 @@ class Agreed:
 
 
 def agree(calls: dict[int, list[Placed]], files: dict[int, str]) -> Agreed:
-    """Settles sizes in `calls` (by rank) in place. Raises `InputError` naming the first disagreement of each group."""
+    """Settles sizes in `calls` (by rank) in place. Raises `InputError` naming the first
+    disagreement of each group."""
     groups: dict[Members, dict[int, list[Placed]]] = {}
     for rank, placed in calls.items():
         for entry in placed:
@@ -65,8 +65,14 @@ def agree(calls: dict[int, list[Placed]], files: dict[int, str]) -> Agreed:
     return agreed
 
 
-def _disagreement(members: Members, present: dict[int, list[Placed]], files: dict[int, str]) -> Problem | None:
-    group = f"group of {len(members)} ({members[0]}..{members[-1]})" if len(members) > 8 else f"group {list(members)}"
+def _disagreement(
+    members: Members, present: dict[int, list[Placed]], files: dict[int, str]
+) -> Problem | None:
+    group = (
+        f"group of {len(members)} ({members[0]}..{members[-1]})"
+        if len(members) > 8
+        else f"group {list(members)}"
+    )
     first, *others = present
     help_ = "traces of one run and one step; --step N for another step"
     for rank in others:

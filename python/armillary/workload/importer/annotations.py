@@ -1,10 +1,9 @@
 """Which part of the model a moment of the host belongs to: the outermost annotation around it.
 
-Here: annotations that people and optimizers put into a run (`record_function`). Not here: steps, and messages, which
-PyTorch marks by annotations too (`steps.py`, `communication.py`).
-Model: an annotation on the thread itself counts before one on another: PyTorch's backward thread works while the thread
-that called it stands inside its annotation.
-"""
+Here: annotations that people and optimizers put into a run (`record_function`). Not here: steps,
+and messages, which PyTorch marks by annotations too (`steps.py`, `communication.py`). Model: an
+annotation on the thread itself counts before one on another: PyTorch's backward thread works while
+the thread that called it stands inside its annotation."""
 
 from __future__ import annotations
 
@@ -46,5 +45,7 @@ class _Outermost:
     def at(self, moment: int) -> str:
         place = bisect_right(self.starts, moment) - 1
         # Of two that overlap the earlier one is the outer.
-        around = [op for op in self.ops[max(place - 1, 0) : place + 1] if op.start <= moment < op.end]
+        around = [
+            op for op in self.ops[max(place - 1, 0) : place + 1] if op.start <= moment < op.end
+        ]
         return around[0].name if around else ""

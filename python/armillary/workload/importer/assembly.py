@@ -1,8 +1,8 @@
 """Programs for every rank, and the workload.
 
-Here: ranks that were all recorded are listed one by one, with their groups as recorded. Ranks that repeat others are a
-mesh: one axis between any two strides or ends of groups, one for the copies of the run; so 100,000 ranks cost as much
-as those recorded. Not here: who is in a group (`spread.py`).
+Here: ranks that were all recorded are listed one by one, with their groups as recorded. Ranks that
+repeat others are a mesh: one axis between any two strides or ends of groups, one for the copies of
+the run; so 100,000 ranks cost as much as those recorded. Not here: who is in a group (`spread.py`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,17 @@ Summarise = Callable[[list[Program]], Summary]
 _COPY = "copy"
 
 
-def assemble(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
-    """The workload of `plan`, whose runs show `warnings`. Raises `InputError` for groups that can't be continued."""
+def assemble(
+    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+) -> Workload:
+    """The workload of `plan`, whose runs show `warnings`. Raises `InputError` for groups that can't
+    be continued."""
     whole = len(plan.recorded) == plan.world and not plan.grows
-    return _listed(plan, sources, summary, warnings) if whole else _mesh(plan, sources, summary, warnings)
+    return (
+        _listed(plan, sources, summary, warnings)
+        if whole
+        else _mesh(plan, sources, summary, warnings)
+    )
 
 
 def _keys(source: Source) -> list[Key]:
@@ -39,30 +46,47 @@ def _keys(source: Source) -> list[Key]:
     return list(dict.fromkeys((entry.members, entry.call.kind) for entry in entries))
 
 
-def _listed(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
+def _listed(
+    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+) -> Workload:
     """Every rank was recorded."""
     keys = [_keys(source) for source in sources]
     names = groups.distinct({members for row in keys for members, _ in row}, plan.world)
-    tables: list[Named] = [{(m, kind): (names[m], len(m), len(m)) for m, kind in row} for row in keys]
-    programs = [_program(plan, source, table) for source, table in zip(sources, tables, strict=True)]
+    tables: list[Named] = [
+        {(m, kind): (names[m], len(m), len(m)) for m, kind in row} for row in keys
+    ]
+    programs = [
+        _program(plan, source, table) for source, table in zip(sources, tables, strict=True)
+    ]
     members = {name: list(group) for group, name in names.items() if name and len(group) > 1}
-    return Workload.listed("recorded", programs, list(range(plan.world)), members, summary(programs), warnings)
+    return Workload.listed(
+        "recorded", programs, list(range(plan.world)), members, summary(programs), warnings
+    )
 
 
-def _mesh(plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]) -> Workload:
+def _mesh(
+    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+) -> Workload:
     """Recorded ranks stand for others, too."""
-    extents = {source.rank: {key: plan.extent(source.rank, *key) for key in _keys(source)} for source in sources}
+    extents = {
+        source.rank: {key: plan.extent(source.rank, *key) for key in _keys(source)}
+        for source in sources
+    }
     used = {extent for row in extents.values() for extent in row.values()}
     bounds = _bounds(plan, used)
     local = [(f"d{low}", high // low) for low, high in itertools.pairwise(bounds)] or [("d1", 1)]
     axes = [*local, (_COPY, plan.copies)]
     built = {
-        source.rank: _program(plan, source, {key: _named(plan, e) for key, e in extents[source.rank].items()})
+        source.rank: _program(
+            plan, source, {key: _named(plan, e) for key, e in extents[source.rank].items()}
+        )
         for source in sources
     }
     programs = [built[plan.source(rank)] for rank in range(plan.world)]
     families = {
-        _named(plan, extent)[0]: list(_along(bounds, extent)) for extent in used if extent.size > 1 or extent.grown
+        _named(plan, extent)[0]: list(_along(bounds, extent))
+        for extent in used
+        if extent.size > 1 or extent.grown
     }
     families.pop("", None)
     distinct = list(built.values())
@@ -71,12 +95,15 @@ def _mesh(plan: Spread, sources: list[Source], summary: Summarise, warnings: Seq
 
 
 def _bounds(plan: Spread, used: set[Extent]) -> list[int]:
-    """Strides and ends of all groups, each dividing the next. Raises `InputError` where they do not."""
+    """Strides and ends of all groups, each dividing the next. Raises `InputError` where they do
+    not."""
     bounds = sorted({1, plan.world, *(e.stride for e in used), *(e.end for e in used)})
     for low, high in itertools.pairwise(bounds):
         if high % low:
             told = " ".join(map(str, bounds))
-            message = f"groups of strides and lengths {told} are no mesh: {high} is no multiple of {low}"
+            message = (
+                f"groups of strides and lengths {told} are no mesh: {high} is no multiple of {low}"
+            )
             help_ = "traces of every rank, and no --ranks; groups along the axes of a mesh can be continued"
             raise InputError([Problem("", "--ranks", message, help_)])
     return bounds

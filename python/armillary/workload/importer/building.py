@@ -1,9 +1,9 @@
 """One recorded rank's timeline as a `Program`.
 
-Here: items to nodes in their order, calls to collectives and messages, kernel kinds. Not here: what the timeline is
-(`timeline.py`), whose groups are whose (`spread.py`). Recorded durations stand in every node, so that a platform with
-`scheduler.replay_only` replays the recording; a collective's is only used there, otherwise the network decides.
-"""
+Here: items to nodes in their order, calls to collectives and messages, kernel kinds. Not here: what
+the timeline is (`timeline.py`), whose groups are whose (`spread.py`). Recorded durations stand in
+every node, so that a platform with `scheduler.replay_only` replays the recording; a collective's is
+only used there, otherwise the network decides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _NAME = 200
 _ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 
 Groups = Callable[[Members, str], tuple[str, int, int]]
-"""Members and kind -> name of the group for the rank at hand, its size, its size in the recording."""
+"""Members and kind -> name of the group for the rank at hand, its size, its size in the
+recording."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Source:
-    """What a program is made of: items, and the calls and matrix products that some of them are, by item."""
+    """What a program is made of: items, and the calls and matrix products that some of them are, by
+    item."""
 
     rank: int
     items: list[Item]
@@ -49,11 +51,14 @@ class Source:
 
 
 def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int], int]) -> Program:
-    """The program of a rank that does what `source` did, in groups named by `groups`; `shard` rescales sizes."""
+    """The program of a rank that does what `source` did, in groups named by `groups`; `shard`
+    rescales sizes."""
     result = Program()
     last: list[int] = []
     begin = (
-        [result.compute("starts later than other ranks", [], duration_ps=source.skew, host=True)] if source.skew else []
+        [result.compute("starts later than other ranks", [], duration_ps=source.skew, host=True)]
+        if source.skew
+        else []
     )
     for number, item in enumerate(source.items):
         result.label = item.layer[:_NAME]
@@ -61,14 +66,20 @@ def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int]
         placed = source.calls.get(number)
         name = item.name[:_NAME]
         if placed is not None:
-            last.append(_communicate(result, source, placed, name, deps, item.duration, groups, shard))
+            last.append(
+                _communicate(result, source, placed, name, deps, item.duration, groups, shard)
+            )
         elif shape := source.products.get(number):
             m, n, k, batch = shape.m, shape.n, shape.k, shape.batch
             last.append(result.gemm(name, deps, m=m, n=n, k=k, batch=batch, width=shape.width))
         elif item.op < 0:
             last.append(result.compute(name, deps, duration_ps=item.duration, host=True))
         else:
-            last.append(result.compute(name, deps, duration_ps=item.duration, kernel=kernels.kind(item.name)))
+            last.append(
+                result.compute(
+                    name, deps, duration_ps=item.duration, kernel=kernels.kind(item.name)
+                )
+            )
     result.label = ""
     return result
 
@@ -83,7 +94,8 @@ def _communicate(
     groups: Groups,
     shard: Callable[[str, int, int, int], int],
 ) -> int:
-    """The calls of one kernel, side by side; a node that stands for their end when there are several."""
+    """The calls of one kernel, side by side; a node that stands for their end when there are
+    several."""
     nodes = []
     for entry in placed:
         call = entry.call
@@ -96,12 +108,15 @@ def _communicate(
             kind, amount = effective(call)
             amount = shard(kind, amount, before, size)
             root = call.root if kind in _ROOTED else 0
-            nodes.append(result.collective(name, deps, kind, amount, group, root=root, duration_ps=duration))
+            nodes.append(
+                result.collective(name, deps, kind, amount, group, root=root, duration_ps=duration)
+            )
     return nodes[0] if len(nodes) == 1 else result.metadata(name, nodes)
 
 
 def effective(call: Call) -> tuple[str, int]:
-    """Kind and bytes of the node: a call of unknown kind or size is a barrier: ranks wait, nothing moves."""
+    """Kind and bytes of the node: a call of unknown kind or size is a barrier: ranks wait, nothing
+    moves."""
     unknown = call.bytes < 0 or call.kind in ("unknown", "send_recv", "send", "recv")
     return ("barrier", 0) if unknown or call.kind == "barrier" else (call.kind, call.bytes)
 

@@ -1,9 +1,9 @@
 """Which collective a kernel or host operator is, of what size, in which group.
 
-Here: names, element types and the three places where a trace tells: the NCCL metadata that Kineto puts on kernels and
-`record_param_comms`, the inputs of those operators in an execution trace, the shapes of `nccl:*` annotations. Not here:
-membership of groups (`groups.py`). Bytes are those of the operator's input on one rank, as PyTorch counts elements.
-"""
+Here: names, element types and the three places where a trace tells: the NCCL metadata that Kineto
+puts on kernels and `record_param_comms`, the inputs of those operators in an execution trace, the
+shapes of `nccl:*` annotations. Not here: membership of groups (`groups.py`). Bytes are those of the
+operator's input on one rank, as PyTorch counts elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .reading import LONGEST_NAME
 
 Args = dict[str, Any]
 
-KERNEL = re.compile(r"nccl(Dev)?Kernel|rccl|oneccl|hccl|deep_?ep::|dpsk::ep::(inter|intra)node|nvshmem", re.IGNORECASE)
+KERNEL = re.compile(
+    r"nccl(Dev)?Kernel|rccl|oneccl|hccl|deep_?ep::|dpsk::ep::(inter|intra)node|nvshmem",
+    re.IGNORECASE,
+)
 """Names of kernels that move bytes between ranks."""
 
 _KINDS = (
@@ -46,7 +49,8 @@ WIDTHS = {name: width for width, names in _WIDTHS.items() for name in names.spli
 
 @dataclass(frozen=True)
 class GroupRef:
-    """A process group as one rank's trace names it; `ranks` empty and `size` 0 where it does not say."""
+    """A process group as one rank's trace names it; `ranks` empty and `size` 0 where it does not
+    say."""
 
     name: str = ""
     ranks: tuple[int, ...] = ()
@@ -55,7 +59,8 @@ class GroupRef:
 
 @dataclass(frozen=True)
 class Call:
-    """A collective or message. `bytes` -1 where the trace does not say; `peer` and `root` likewise."""
+    """A collective or message. `bytes` -1 where the trace does not say; `peer` and `root`
+    likewise."""
 
     kind: str
     bytes: int
@@ -73,13 +78,15 @@ def kind_of(name: str) -> str:
 
 
 def width_of(dtype: str) -> int:
-    """Bytes of an element, 0 for a type not known. Takes `Float`, `c10::BFloat16`, `long int`, `Tensor(float)`."""
+    """Bytes of an element, 0 for a type not known. Takes `Float`, `c10::BFloat16`, `long int`,
+    `Tensor(float)`."""
     bare = dtype.rsplit("(", maxsplit=1)[-1].rstrip(")").split("::")[-1].replace(" ", "").lower()
     return WIDTHS.get(bare, 0)
 
 
 def from_metadata(arguments: Args) -> Call | None:
-    """From `Collective name`, `In msg nelems`, `dtype`, ... of a kernel or of `record_param_comms`."""
+    """From `Collective name`, `In msg nelems`, `dtype`, ... of a kernel or of
+    `record_param_comms`."""
     name = str(arguments.get("Collective name", ""))
     kind = kind_of(name)
     if not kind or name == "wait":
@@ -92,7 +99,14 @@ def from_metadata(arguments: Args) -> Call | None:
     peer = arguments.get("Dst Rank" if kind == "send" else "Src Rank", -1)
     group = _metadata_group(arguments)
     return Call(
-        kind, size, dtype, group, "NCCL metadata", len(set(splits)) > 1, 0, peer if isinstance(peer, int) else -1
+        kind,
+        size,
+        dtype,
+        group,
+        "NCCL metadata",
+        len(set(splits)) > 1,
+        0,
+        peer if isinstance(peer, int) else -1,
     )
 
 
@@ -117,7 +131,8 @@ def _integers(value: object) -> tuple[int, ...]:
 
 
 def from_host_node(node: HostNode) -> Call | None:
-    """From `record_param_comms` of an execution trace: tensors, sequence, group, rank, name, splits, ..."""
+    """From `record_param_comms` of an execution trace: tensors, sequence, group, rank, name,
+    splits, ..."""
     name = next((v for v in node.inputs if isinstance(v, str) and kind_of(v)), "")
     if not name or name == "wait":
         return None
@@ -136,16 +151,22 @@ def _element_type(text: str) -> str:
 
 
 def _node_group(node: HostNode) -> GroupRef:
-    """The group among the inputs: a pair of name and description, or (until 1.0.2) an opaque number."""
+    """The group among the inputs: a pair of name and description, or (until 1.0.2) an opaque
+    number."""
     for value in node.inputs[1:4]:
-        if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        if (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(isinstance(part, str) for part in value)
+        ):
             return GroupRef(value[0])
     opaque = node.inputs[2] if len(node.inputs) > 2 and isinstance(node.inputs[2], int) else 0
     return GroupRef(str(opaque)) if opaque else GroupRef()
 
 
 def from_shapes(name: str, arguments: Args, told_by: str) -> Call | None:
-    """From an operator's name, `Input Dims` and `Input type`: the first input of `nccl:*`, the last of `c10d::*`."""
+    """From an operator's name, `Input Dims` and `Input type`: the first input of `nccl:*`, the last
+    of `c10d::*`."""
     kind = kind_of(name)
     if not kind:
         return None
@@ -168,7 +189,8 @@ def _elements(shape: list[Any]) -> int:
 
 
 def from_annotation(name: str, arguments: Args) -> Call | None:
-    """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are positions in the group."""
+    """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are
+    positions in the group."""
     found = re.fullmatch(r"nccl:(send|recv) (\d+)(?:->|<-)(\d+)", name)
     shaped = from_shapes(name, arguments, "annotation") if found else None
     return replace(shaped, kind=found[1], peer=int(found[3])) if found and shaped else None

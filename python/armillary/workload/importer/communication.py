@@ -1,9 +1,9 @@
 """The collectives and messages behind each communication kernel of one rank.
 
-Here: asking the places that may tell, the surest first: the kernel's own NCCL metadata, the operators around its launch
-(their metadata, their execution-trace nodes, the shapes of their inputs), at last the kernel's name, which has no size.
-Not here: how those are read (`collectives.py`), group membership (`groups.py`).
-"""
+Here: asking the places that may tell, the surest first: the kernel's own NCCL metadata, the
+operators around its launch (their metadata, their execution-trace nodes, the shapes of their
+inputs), at last the kernel's name, which has no size. Not here: how those are read
+(`collectives.py`), group membership (`groups.py`)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,38 @@ _NAMED = re.compile(r"^(record_param_comms|nccl:|c10d::|gloo:)|_c10d_functional"
 
 @dataclass
 class Communication:
-    """Calls by device operation (messages may share a kernel); operators without a kernel are in `hosted`."""
+    """Calls by device operation (messages may share a kernel); operators without a kernel are in
+    `hosted`."""
 
     calls: dict[int, list[Call]] = field(default_factory=dict)
     hosted: list[tuple[int, Call]] = field(default_factory=list)
-    """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device, say)."""
+    """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device,
+    say)."""
     told_by: Counter[str] = field(default_factory=Counter)
 
 
 def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
     """Every communication kernel's call, and operators that have none."""
-    kernels = [i for i, op in enumerate(trace.device) if op.kind == "kernel" and collectives.KERNEL.search(op.name)]
+    kernels = [
+        i
+        for i, op in enumerate(trace.device)
+        if op.kind == "kernel" and collectives.KERNEL.search(op.name)
+    ]
     found, explained = Communication(), set[int]()
     nesting = Nesting(trace.ops) if kernels else None
     messages = _Messages(trace) if kernels else None
-    for index in sorted(kernels, key=lambda i: trace.calls[links.call[i]].start if links.call[i] >= 0 else 0):
+    for index in sorted(
+        kernels, key=lambda i: trace.calls[links.call[i]].start if links.call[i] >= 0 else 0
+    ):
         launch = links.call[index]
         around: list[int] = []
         if launch >= 0 and nesting is not None:
             call = trace.calls[launch]
-            around = [i for i in nesting.enclosing(call.thread, call.start) if _NAMED.search(trace.ops[i].name)]
+            around = [
+                i
+                for i in nesting.enclosing(call.thread, call.start)
+                if _NAMED.search(trace.ops[i].name)
+            ]
         explained.update(around)
         told = [_kernel(trace, index, around, host.node)]
         batch = messages.before(trace.calls[launch]) if messages is not None and launch >= 0 else []
@@ -57,12 +69,17 @@ def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
 
 
 class _Messages:
-    """Sends and receives by thread, for the kernel that carries a batch and is launched after the last of them."""
+    """Sends and receives by thread, for the kernel that carries a batch and is launched after the
+    last of them."""
 
     def __init__(self, trace: Trace) -> None:
         self._waiting: dict[Thread, list[tuple[int, Call]]] = {}
         for op in reversed(trace.ops):
-            call = collectives.from_annotation(op.name, op.event.arguments()) if op.name.startswith("nccl:") else None
+            call = (
+                collectives.from_annotation(op.name, op.event.arguments())
+                if op.name.startswith("nccl:")
+                else None
+            )
             if call is not None:
                 self._waiting.setdefault(op.thread, []).append((op.start, call))
 
@@ -92,22 +109,29 @@ def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | No
         told = collectives.from_metadata(op.event.arguments())
         node = nodes.get(index)
         return told or (collectives.from_host_node(node) if node is not None else None)
-    if op.name.startswith("nccl:") and (message := collectives.from_annotation(op.name, op.event.arguments())):
+    if op.name.startswith("nccl:") and (
+        message := collectives.from_annotation(op.name, op.event.arguments())
+    ):
         return message
     return collectives.from_shapes(op.name, op.event.arguments(), "shapes of host operators")
 
 
 def _best(candidates: Iterable[Call | None]) -> Call | None:
-    """The first that knows a size, else the first; with the group of whoever knows one, uneven if anybody says so."""
+    """The first that knows a size, else the first; with the group of whoever knows one, uneven if
+    anybody says so."""
     known = [call for call in candidates if call is not None and call.kind]
     if not known:
         return None
     best = next((call for call in known if call.bytes >= 0), known[0])
     group = next((call.group for call in known if call.group.ranks), None)
-    group = group or next((call.group for call in known if call.group.name or call.group.size), best.group)
+    group = group or next(
+        (call.group for call in known if call.group.name or call.group.size), best.group
+    )
     peer = next((call.peer for call in known if call.peer >= 0), -1)
     message = next((call.kind for call in known if call.kind in ("send", "recv")), best.kind)
-    return replace(best, kind=message, group=group, peer=peer, uneven=any(call.uneven for call in known))
+    return replace(
+        best, kind=message, group=group, peer=peer, uneven=any(call.uneven for call in known)
+    )
 
 
 def _root(trace: Trace, index: int, nodes: dict[int, HostNode]) -> int:
@@ -119,8 +143,11 @@ def _root(trace: Trace, index: int, nodes: dict[int, HostNode]) -> int:
     return int(value) if value.isdigit() else 0
 
 
-def _hosted(trace: Trace, nodes: dict[int, HostNode], explained: set[int]) -> list[tuple[int, Call]]:
-    """Communication of a trace without device operations: one a call, the outermost operator that knows a size."""
+def _hosted(
+    trace: Trace, nodes: dict[int, HostNode], explained: set[int]
+) -> list[tuple[int, Call]]:
+    """Communication of a trace without device operations: one a call, the outermost operator that
+    knows a size."""
     found: list[tuple[int, Call]] = []
     until: dict[tuple[str, str], int] = {}
     for index, op in enumerate(trace.ops):

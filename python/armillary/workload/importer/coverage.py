@@ -1,8 +1,9 @@
-"""What of a recording stands in the programs, and what does not, with the reason. Data only; picoseconds.
+"""What of a recording stands in the programs, and what does not, with the reason. Data only;
+picoseconds.
 
-Here: the counts of one rank and their sum. A share is of device time (kernels, copies, fills) or of counts; explained
-means placed in the program with a known launch, for collectives placed with a known size. Nothing is left out silently.
-"""
+Here: the counts of one rank and their sum. A share is of device time (kernels, copies, fills) or of
+counts; explained means placed in the program with a known launch, for collectives placed with a
+known size. Nothing is left out silently."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Omission:
 
 @dataclass(frozen=True)
 class Coverage:
-    """One rank. Device operations are kernels, copies and fills; `step_*` are those of the imported step."""
+    """One rank. Device operations are kernels, copies and fills; `step_*` are those of the imported
+    step."""
 
     rank: int
     file: str
@@ -35,7 +37,8 @@ class Coverage:
     skew_ps: int
     """How much later than the first rank's this rank's step began."""
     replayed_ps: int
-    """The step time of the program with every duration as recorded, -1 where that was not simulated."""
+    """The step time of the program with every duration as recorded, -1 where that was not
+    simulated."""
     lag_before_ps: int
     lag_after_ps: int
     operations: int
@@ -66,8 +69,13 @@ class Coverage:
 
     @property
     def deviation(self) -> float:
-        """How far the replayed step is from the recorded one, as a share of it; 0 where it was not simulated."""
-        return self.replayed_ps / self.recorded_ps - 1 if self.replayed_ps >= 0 and self.recorded_ps else 0.0
+        """How far the replayed step is from the recorded one, as a share of it; 0 where it was not
+        simulated."""
+        return (
+            self.replayed_ps / self.recorded_ps - 1
+            if self.replayed_ps >= 0 and self.recorded_ps
+            else 0.0
+        )
 
     @property
     def device_share(self) -> float:
@@ -86,7 +94,11 @@ class Coverage:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data with the shares, for JSON."""
-        shares = {"device": self.device_share, "launches": self.launch_share, "collectives": self.sized_share}
+        shares = {
+            "device": self.device_share,
+            "launches": self.launch_share,
+            "collectives": self.sized_share,
+        }
         return {**asdict(self), "deviation": self.deviation, "shares": shares}
 
 

@@ -1,9 +1,8 @@
 """Process groups: who is in the group that a rank's trace names.
 
-Here: membership from kernel metadata, from `distributedInfo`'s `pg_config`, from an execution trace's declaration,
-from a file; what is assumed where none says. A group is known by its members, not by its name: ranks may name one
-differently, or two alike. Not here: the calls themselves.
-"""
+Here: membership from kernel metadata, from `distributedInfo`'s `pg_config`, from an execution
+trace's declaration, from a file; what is assumed where none says. A group is known by its members,
+not by its name: ranks may name one differently, or two alike. Not here: the calls themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ Members = tuple[int, ...]
 
 @dataclass
 class Declared:
-    """What one rank's traces declare, by name. `sizes` has groups whose members were not written down."""
+    """What one rank's traces declare, by name. `sizes` has groups whose members were not written
+    down."""
 
     members: dict[str, Members] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,8 @@ def _entries(value: object) -> list[Mapping[str, Any]]:
 
 @dataclass
 class Resolver:
-    """Resolves references of one rank. `assumed` counts calls by the name of a group taken to be everybody."""
+    """Resolves references of one rank. `assumed` counts calls by the name of a group taken to be
+    everybody."""
 
     file: str
     rank: int
@@ -57,11 +58,14 @@ class Resolver:
     assumed: dict[str, int] = field(default_factory=dict)
 
     def members(self, ref: GroupRef) -> Members:
-        """The group's members in ring order. Raises `InputError` when the rank is not one of them."""
+        """The group's members in ring order. Raises `InputError` when the rank is not one of
+        them."""
         found = self._find(ref)
         if self.rank not in found:
             message = f"group {ref.name!r} is {list(found)}, without the rank that calls it"
-            raise InputError([Problem(self.file, f"rank {self.rank}", message, "ranks and groups of one run")])
+            raise InputError(
+                [Problem(self.file, f"rank {self.rank}", message, "ranks and groups of one run")]
+            )
         return found
 
     def _find(self, ref: GroupRef) -> Members:
@@ -76,15 +80,24 @@ class Resolver:
             return everybody
         told = f"group {ref.name!r} has {size} of {self.world} members, and the trace does not say which"
         file = '--groups FILE with {"' + ref.name + '": [' + str(self.rank) + ", ...]}"
-        raise InputError([Problem(self.file, f"rank {self.rank}", told, f"{file}, or a trace with NCCL metadata")])
+        raise InputError(
+            [
+                Problem(
+                    self.file, f"rank {self.rank}", told, f"{file}, or a trace with NCCL metadata"
+                )
+            ]
+        )
 
 
 def check_assumptions(resolver: Resolver) -> list[Problem]:
-    """Several groups of unknown membership can't all be everybody: a problem that names them with their calls."""
+    """Several groups of unknown membership can't all be everybody: a problem that names them with
+    their calls."""
     names = resolver.assumed
     if len(names) <= 1:
         return []
-    told = ", ".join(f"{name or 'no name'} ({count} calls)" for name, count in sorted(names.items()))
+    told = ", ".join(
+        f"{name or 'no name'} ({count} calls)" for name, count in sorted(names.items())
+    )
     message = f"{len(names)} process groups and no word on who is in them: {told}"
     help_ = '--groups FILE, {"name": [ranks], ...}, or traces with NCCL metadata (PyTorch 2.3 and later)'
     return [Problem(resolver.file, f"rank {resolver.rank}", message, help_)]
@@ -95,7 +108,9 @@ def name_of(members: Members, world: int) -> str:
     if members == tuple(range(world)):
         return ""
     return (
-        "-".join(map(str, members)) if len(members) <= 8 else f"{members[0]}-{members[1]}..{members[-1]}x{len(members)}"
+        "-".join(map(str, members))
+        if len(members) <= 8
+        else f"{members[0]}-{members[1]}..{members[-1]}x{len(members)}"
     )
 
 

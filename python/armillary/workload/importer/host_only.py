@@ -1,10 +1,10 @@
 """A PyTorch execution trace without a Kineto trace: structure and sizes, no durations.
 
-Here: collectives with sizes and groups, matrix products and convolutions with shapes, in the order of the host; a
-collective hangs on the arithmetic before it, arithmetic on the collectives whose `wait` came before it. Not here:
-durations; a platform computes them (`npu.peak`, roofline or systolic), and element-wise kernels take no time.
-A convolution is the product of its unrolled input: m = images x output points, k = channels x window, n = filters.
-"""
+Here: collectives with sizes and groups, matrix products and convolutions with shapes, in the order
+of the host; a collective hangs on the arithmetic before it, arithmetic on the collectives whose
+`wait` came before it. Not here: durations; a platform computes them (`npu.peak`, roofline or
+systolic), and element-wise kernels take no time. A convolution is the product of its unrolled
+input: m = images x output points, k = channels x window, n = filters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Skeleton:
 
 def skeleton(trace: HostTrace, step: int | None) -> Skeleton:
     """Products and collectives in the order of the host, of one step or (None) of everything."""
-    first, last_id = host_trace.steps(trace)[step] if step is not None else (0, trace.nodes[-1].id + 1)
+    first, last_id = (
+        host_trace.steps(trace)[step] if step is not None else (0, trace.nodes[-1].id + 1)
+    )
     nodes = [node for node in trace.nodes if first <= node.id < last_id]
     result = Skeleton(operators=len(nodes), cycles=cycle(trace))
     by_sequence: dict[int, int] = {}
@@ -94,7 +96,9 @@ def products(node: HostNode) -> list[Product]:
 
 
 def _is_shape(value: Any) -> bool:  # noqa: ANN401
-    return isinstance(value, list) and bool(value) and all(isinstance(length, int) for length in value)
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(length, int) for length in value)
+    )
 
 
 def _product(left: list[int], right: list[int], width: int) -> list[Product]:
@@ -140,25 +144,40 @@ class Outlined:
 
 
 def choose(run: Run, wanted: int | None) -> int | None:
-    """The step to take: the wanted one, else the middle of those on every rank that hold work, without
-    the first; None for everything.
+    """The step to take: the wanted one, else the middle of those on every rank that hold work,
+    without the first; None for everything.
 
     Raises `InputError` when the wanted one is not on every rank.
     """
     steps = [host_trace.steps(entry.host) for entry in run.ranks if entry.host is not None]
     common = sorted(set.intersection(*map(set, steps)))
     if wanted is not None and wanted not in common:
-        works = "steps on every rank: " + (" ".join(map(str, common)) or "none; leave --step out for everything")
-        raise InputError([Problem(run.ranks[0].file, f"step {wanted}", f"no annotation ProfilerStep#{wanted}", works)])
+        works = "steps on every rank: " + (
+            " ".join(map(str, common)) or "none; leave --step out for everything"
+        )
+        raise InputError(
+            [
+                Problem(
+                    run.ranks[0].file,
+                    f"step {wanted}",
+                    f"no annotation ProfilerStep#{wanted}",
+                    works,
+                )
+            ]
+        )
     if wanted is not None:
         return wanted
     hosts = [entry.host for entry in run.ranks if entry.host is not None]
-    full = [number for number in common if any(skeleton(host, number).work for host in hosts)] or common
+    full = [
+        number for number in common if any(skeleton(host, number).work for host in hosts)
+    ] or common
     candidates = full[1:] or full
     return candidates[len(candidates) // 2] if candidates else None
 
 
-def analyse(run: Run, given: Mapping[str, Members], step: int | None) -> tuple[list[Outlined], list[Problem]]:
+def analyse(
+    run: Run, given: Mapping[str, Members], step: int | None
+) -> tuple[list[Outlined], list[Problem]]:
     """Every rank's skeleton, and everything that is wrong with them."""
     found, problems = [], list[Problem]()
     for entry in run.ranks:
@@ -168,7 +187,11 @@ def analyse(run: Run, given: Mapping[str, Members], step: int | None) -> tuple[l
         declared = groups.declared({}, host_trace.process_groups(entry.host))
         resolver = Resolver(entry.file, entry.rank, run.world, declared, given)
         try:
-            calls = [(number, work.call) for number, work in enumerate(outline.work) if work.call is not None]
+            calls = [
+                (number, work.call)
+                for number, work in enumerate(outline.work)
+                if work.call is not None
+            ]
             placed = [Placed(call, resolver.members(call.group), number) for number, call in calls]
             found.append(Outlined(entry.rank, outline, placed))
             problems += groups.check_assumptions(resolver)
@@ -182,10 +205,10 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
         message = "parents run in a circle: " + " -> ".join(outline.cycles[:8])
         return [Problem(trace.file, "ctrl_deps", message, "a tree of operators")]
     if not outline.work:
-        message = (
-            f"{outline.operators} operators without collective or matrix product: nothing has a size or a duration"
-        )
-        return [Problem(trace.file, "nodes", message, "the Kineto trace recorded with it, beside it")]
+        message = f"{outline.operators} operators without collective or matrix product: nothing has a size or a duration"
+        return [
+            Problem(trace.file, "nodes", message, "the Kineto trace recorded with it, beside it")
+        ]
     return []
 
 
@@ -193,7 +216,11 @@ def source(rank: Outlined) -> Source:
     """What the rank's program is made of."""
     items = [Item(work.name, 0, 0, 0, -1, work.deps) for work in rank.skeleton.work]
     calls = {entry.item: [entry] for entry in rank.placed}
-    shapes = {number: work.product for number, work in enumerate(rank.skeleton.work) if work.product is not None}
+    shapes = {
+        number: work.product
+        for number, work in enumerate(rank.skeleton.work)
+        if work.product is not None
+    }
     return Source(rank.rank, items, calls, shapes)
 
 

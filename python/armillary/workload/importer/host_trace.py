@@ -1,10 +1,10 @@
-"""PyTorch execution traces: host operators with tensors and process groups, in every schema version alike.
+"""PyTorch execution traces: host operators with tensors and process groups, in every schema version
+alike.
 
-Here: nodes of schema 1.0.1 (fields on the node) and of 1.0.2 to 1.1.1 (`attrs`, `ctrl_deps`, values under `inputs`)
-as one type. Not here: which Kineto operator a node is (`linking.py`). A tensor is `[id, storage, offset, elements,
-width, device]`.
-Source: the execution trace observer of PyTorch (`execution_trace_observer.cpp`), one file a process.
-"""
+Here: nodes of schema 1.0.1 (fields on the node) and of 1.0.2 to 1.1.1 (`attrs`, `ctrl_deps`, values
+under `inputs`) as one type. Not here: which Kineto operator a node is (`linking.py`). A tensor is
+`[id, storage, offset, elements, width, device]`. Source: the execution trace observer of PyTorch
+(`execution_trace_observer.cpp`), one file a process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from .reading import LONGEST_NAME, HostDocument, Recording
 
 STEP = "ProfilerStep#"
 VERSIONS = ("1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
-"""Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter here."""
+"""Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter
+here."""
 
 
 @dataclass(slots=True)
 class HostNode:
-    """One operator. `rf_id` is PyTorch's record-function id, -1 where there is none; `parent` an id."""
+    """One operator. `rf_id` is PyTorch's record-function id, -1 where there is none; `parent` an
+    id."""
 
     id: int
     name: str
@@ -55,18 +57,31 @@ class HostTrace:
 
 
 def host_trace(recording: Recording) -> HostTrace:
-    """The nodes of a document. Raises `InputError` for an empty one and for nodes without id or name."""
+    """The nodes of a document. Raises `InputError` for an empty one and for nodes without id or
+    name."""
     document = recording.document
     assert isinstance(document, HostDocument)
-    wrong = [index for index, node in enumerate(document.nodes) if not ("id" in node and "name" in node)]
+    wrong = [
+        index for index, node in enumerate(document.nodes) if not ("id" in node and "name" in node)
+    ]
     if wrong or not document.nodes:
-        message = f"{len(wrong)} of {len(document.nodes)} nodes have no id or no name" if wrong else "no nodes"
+        message = (
+            f"{len(wrong)} of {len(document.nodes)} nodes have no id or no name"
+            if wrong
+            else "no nodes"
+        )
         place = f"nodes[{wrong[0]}]" if wrong else "nodes"
         raise InputError([Problem(recording.file, place, message, f"schema {' '.join(VERSIONS)}")])
     nodes = sorted(_nodes(recording.file, document), key=lambda node: node.id)
     twice = [node.id for node, after in itertools.pairwise(nodes) if node.id == after.id]
     if twice:
-        raise InputError([Problem(recording.file, f"node {twice[0]}", f"{len(twice)} ids come twice", "unique ids")])
+        raise InputError(
+            [
+                Problem(
+                    recording.file, f"node {twice[0]}", f"{len(twice)} ids come twice", "unique ids"
+                )
+            ]
+        )
     return HostTrace(recording.file, document.schema, str(document.pid), nodes)
 
 
@@ -78,7 +93,9 @@ def _nodes(file: str, document: HostDocument) -> list[HostNode]:
             nodes.append(_node(raw))
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             known = f"nodes as in schema {' '.join(VERSIONS)}"
-            problems.append(Problem(file, f"nodes[{index}]", f"a field is of the wrong kind: {error}", known))
+            problems.append(
+                Problem(file, f"nodes[{index}]", f"a field is of the wrong kind: {error}", known)
+            )
     if problems:
         raise InputError(problems)
     return nodes
@@ -89,7 +106,11 @@ def _node(raw: dict[str, Any]) -> HostNode:
     if isinstance(inputs, dict):
         attributes = {entry.get("name"): entry.get("value") for entry in raw.get("attrs", [])}
     else:
-        inputs = {"values": inputs, "types": raw.get("input_types", []), "shapes": raw.get("input_shapes", [])}
+        inputs = {
+            "values": inputs,
+            "types": raw.get("input_types", []),
+            "shapes": raw.get("input_shapes", []),
+        }
         outputs = {"values": outputs, "shapes": raw.get("output_shapes", [])}
         attributes = raw
     rf_id = attributes.get("rf_id")
@@ -110,7 +131,11 @@ def _node(raw: dict[str, Any]) -> HostNode:
 def tensors(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
     """Every tensor in a value, however deep in lists."""
     if isinstance(value, list):
-        if len(value) >= 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5]):
+        if (
+            len(value) >= 6
+            and isinstance(value[5], str)
+            and all(isinstance(v, int) for v in value[:5])
+        ):
             yield value
         else:
             for inner in value:
@@ -125,19 +150,33 @@ def process_groups(trace: HostTrace) -> list[dict[str, Any]]:
                 found = json.loads(str(node.inputs[0]))
             except (ValueError, RecursionError):
                 return []
-            return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+            return (
+                [entry for entry in found if isinstance(entry, dict)]
+                if isinstance(found, list)
+                else []
+            )
     return []
 
 
 def steps(trace: HostTrace) -> dict[int, tuple[int, int]]:
-    """`ProfilerStep#n` annotations as ranges of ids (ids count operators of all threads by start)."""
-    marks = [(node.id, node.name.removeprefix(STEP)) for node in trace.nodes if node.name.startswith(STEP)]
+    """`ProfilerStep#n` annotations as ranges of ids (ids count operators of all threads by
+    start)."""
+    marks = [
+        (node.id, node.name.removeprefix(STEP))
+        for node in trace.nodes
+        if node.name.startswith(STEP)
+    ]
     ends = [*(identity for identity, _ in marks[1:]), trace.nodes[-1].id + 1]
-    return {int(number): (start, end) for (start, number), end in zip(marks, ends, strict=False) if number.isdigit()}
+    return {
+        int(number): (start, end)
+        for (start, number), end in zip(marks, ends, strict=False)
+        if number.isdigit()
+    }
 
 
 def threads(trace: HostTrace) -> dict[int, list[HostNode]]:
-    """Operators by thread in the order of their start, without the nodes that stand for process and thread."""
+    """Operators by thread in the order of their start, without the nodes that stand for process and
+    thread."""
     found: dict[int, list[HostNode]] = {}
     for node in trace.nodes:
         if not node.name.startswith("[pytorch|profiler|"):

@@ -1,8 +1,7 @@
 """What kind of kernel a name belongs to, as far as names tell: platforms give efficiencies by kind.
 
-Here: patterns for the names that cuBLAS, cuDNN, CUTLASS, MIOpen, Triton, FBGEMM and PyTorch give their kernels. First
-match wins; a name that matches nothing is `other`.
-"""
+Here: patterns for the names that cuBLAS, cuDNN, CUTLASS, MIOpen, Triton, FBGEMM and PyTorch give
+their kernels. First match wins; a name that matches nothing is `other`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,10 @@ _KINDS = (
     ("convolution", r"conv|cudnn_infer|winograd|implicit_gemm|miopen|wgrad|dgrad|im2col"),
     ("gemm", r"gemm|gemv|cutlass|cublas|Cijk_|nvjet|splitKreduce|dot_kernel|matmul"),
     ("normalization", r"norm|softmax|log_?soft_?max|welford"),
-    ("elementwise", r"elementwise|pointwise|triton_poi|copy_kernel|fill|CUDAFunctor|memset|memcpy|reduce_kernel"),
+    (
+        "elementwise",
+        r"elementwise|pointwise|triton_poi|copy_kernel|fill|CUDAFunctor|memset|memcpy|reduce_kernel",
+    ),
 )
 _PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _KINDS)
 

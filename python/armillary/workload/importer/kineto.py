@@ -1,9 +1,9 @@
 """Kineto events to host calls, device operations and annotations of one rank.
 
-Here: what each category of event is and its exact times. Not here: who caused what (`linking.py`), which collective a
-kernel is (`collectives.py`). All times are integer picoseconds on the trace's own clock.
-Source: the categories that libkineto writes (`cpu_op`, `cuda_runtime`, `kernel`, ...), ROCm's and CUDA's alike.
-"""
+Here: what each category of event is and its exact times. Not here: who caused what (`linking.py`),
+which collective a kernel is (`collectives.py`). All times are integer picoseconds on the trace's
+own clock. Source: the categories that libkineto writes (`cpu_op`, `cuda_runtime`, `kernel`, ...),
+ROCm's and CUDA's alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .reading import LONGEST_NAME, Event, KinetoDocument, Recording
 Thread = tuple[str, str]
 Args = dict[str, Any]
 
-_CALLS = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime", "privateuse1_runtime"})
+_CALLS = frozenset(
+    {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime", "privateuse1_runtime"}
+)
 _DEVICE = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "copy", "Memcpy": "copy"}
 _DEVICE |= {"gpu_memset": "set", "Memset": "set"}
 _HOST = frozenset({"cpu_op", "Operator"})
@@ -27,13 +29,15 @@ _LONGEST = 86_400_000_000
 _LATEST = 10**17
 """Microseconds (3,000 years) beyond which a time is."""
 _APART = 100 * 86_400 * 10**12
-"""Picoseconds (100 days) between events of one run at most; the simulator's times end at 213 days."""
+"""Picoseconds (100 days) between events of one run at most; the simulator's times end at 213
+days."""
 _UNUSED_PHASES = frozenset({"M", "i", "I", "C"})
 
 
 @dataclass(slots=True)
 class HostOp:
-    """An operator or annotation on a host thread. `number` counts them in the order of their start on the thread."""
+    """An operator or annotation on a host thread. `number` counts them in the order of their start
+    on the thread."""
 
     name: str
     thread: Thread
@@ -71,7 +75,8 @@ class DeviceOp:
 
 @dataclass(slots=True)
 class SyncRecord:
-    """What Kineto says a synchronisation waited for; streams are "" and correlations 0 where it does not say."""
+    """What Kineto says a synchronisation waited for; streams are "" and correlations 0 where it
+    does not say."""
 
     kind: str
     correlation: int
@@ -107,7 +112,9 @@ class Trace:
     def device_name(self) -> str:
         """What the trace calls its accelerator, empty if it does not."""
         used = {op.device for op in self.device}
-        named = [str(d.get("name", "")) for d in self.devices if not used or str(d.get("id")) in used]
+        named = [
+            str(d.get("name", "")) for d in self.devices if not used or str(d.get("id")) in used
+        ]
         return (named or [str(d.get("name", "")) for d in self.devices] or [""])[0]
 
 
@@ -121,13 +128,24 @@ def trace(recording: Recording) -> Trace:
     document = recording.document
     assert isinstance(document, KinetoDocument)
     result = Trace(
-        recording.file, document.distributedInfo or {}, document.deviceProperties or [], document.baseTimeNanoseconds
+        recording.file,
+        document.distributedInfo or {},
+        document.deviceProperties or [],
+        document.baseTimeNanoseconds,
     )
     for event in document.traceEvents:
         _sort(result, event)
     if not result.ops and not result.device:
         categories = ", ".join(sorted(result.unread)) or "nothing"
-        raise InputError([Problem(recording.file, "traceEvents", f"no host operation and no kernel in {categories}")])
+        raise InputError(
+            [
+                Problem(
+                    recording.file,
+                    "traceEvents",
+                    f"no host operation and no kernel in {categories}",
+                )
+            ]
+        )
     result.ops.sort(key=lambda op: (op.start, -op.end))
     result.calls.sort(key=lambda call: (call.start, call.end))
     result.device.sort(key=lambda op: (op.start, op.end))
@@ -137,13 +155,20 @@ def trace(recording: Recording) -> Trace:
 
 def _require_one_run(found: Trace) -> None:
     """Raises `InputError` where a time is so far from the others that it is damage."""
-    timed: list[HostOp | Call | DeviceOp] = [*found.ops[:1], *found.ops[-1:], *found.calls[:1], *found.calls[-1:]]
+    timed: list[HostOp | Call | DeviceOp] = [
+        *found.ops[:1],
+        *found.ops[-1:],
+        *found.calls[:1],
+        *found.calls[-1:],
+    ]
     timed += [*found.device[:1], *found.device[-1:]]
     first, last = min(timed, key=lambda each: each.start), max(timed, key=lambda each: each.start)
     if last.start - first.start > _APART:
         days = (last.start - first.start) / 86_400e12
         message = f"{first.name[:80]!r} begins {days:,.0f} days before {last.name[:80]!r}"
-        raise InputError([Problem(found.file, "traceEvents", message, f"at most {_APART / 86_400e12:.0f} days")])
+        raise InputError(
+            [Problem(found.file, "traceEvents", message, f"at most {_APART / 86_400e12:.0f} days")]
+        )
 
 
 def _sort(into: Trace, event: Event) -> None:
@@ -159,7 +184,9 @@ def _sort(into: Trace, event: Event) -> None:
         thread = (str(event.pid), str(event.tid))
         into.pids[thread[0]] += 1
         end = start + picoseconds(event.dur or 0)
-        into.ops.append(HostOp(event.name, thread, start, end, event, category == "user_annotation"))
+        into.ops.append(
+            HostOp(event.name, thread, start, end, event, category == "user_annotation")
+        )
     elif category in _CALLS:
         into.calls.append(_call(event))
     elif category in _DEVICE:

@@ -1,9 +1,9 @@
-"""Who caused what: device operations to launching calls, calls to host operators, operators to execution-trace nodes.
+"""Who caused what: device operations to launching calls, calls to host operators, operators to
+execution-trace nodes.
 
-Here: correlation ids (whatever the call's name, so new launch functions need no list), nesting in time on a thread, and
-three ways to match an execution trace: record-function ids, else the same sequence of names, else an alignment.
-Not here: dependencies (`timeline.py`).
-"""
+Here: correlation ids (whatever the call's name, so new launch functions need no list), nesting in
+time on a thread, and three ways to match an execution trace: record-function ids, else the same
+sequence of names, else an alignment. Not here: dependencies (`timeline.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .kineto import Call, DeviceOp, HostOp, Thread, Trace
 
 @dataclass
 class Launches:
-    """Calls that launched something. `call[i]` launched `trace.device[i]`; -1 where nobody is known to have."""
+    """Calls that launched something. `call[i]` launched `trace.device[i]`; -1 where nobody is known
+    to have."""
 
     call: list[int]
     launched: dict[int, list[int]]
@@ -29,7 +30,8 @@ class Launches:
 
 
 def launches(trace: Trace) -> Launches:
-    """Links by correlation id. Operations with id 0, or of a call not recorded, stay unlinked and are counted."""
+    """Links by correlation id. Operations with id 0, or of a call not recorded, stay unlinked and
+    are counted."""
     by_id: dict[int, int] = {}
     for index, call in enumerate(trace.calls):
         if call.correlation:
@@ -45,9 +47,14 @@ def launches(trace: Trace) -> Launches:
 
 
 def _pair_by_order(trace: Trace, result: Launches) -> None:
-    """Kernels with id 0 (ROCm before 6.3 wrote it for communication) and launches that have none, if as many."""
+    """Kernels with id 0 (ROCm before 6.3 wrote it for communication) and launches that have none,
+    if as many."""
     kernels = [i for i, op in enumerate(trace.device) if not op.correlation and op.kind == "kernel"]
-    idle = [i for i, call in enumerate(trace.calls) if "Launch" in call.name and i not in result.launched]
+    idle = [
+        i
+        for i, call in enumerate(trace.calls)
+        if "Launch" in call.name and i not in result.launched
+    ]
     if len(kernels) != len(idle):
         return
     pairs = list(zip(kernels, idle, strict=True))
@@ -102,11 +109,14 @@ class HostLinks:
 
 
 def host_links(trace: Trace, host: HostTrace) -> HostLinks:
-    """Matches two recordings of one host, by the first way that explains nine operators of ten, else the best."""
+    """Matches two recordings of one host, by the first way that explains nine operators of ten,
+    else the best."""
     nodes = [node for thread in host_trace.threads(host).values() for node in thread]
     tried = [HostLinks(_by_id(trace, nodes), "record-function ids", len(nodes))]
     if tried[0].share < 0.9:
-        tried.append(HostLinks(_by_sequence(trace, host), "the order of names on each thread", len(nodes)))
+        tried.append(
+            HostLinks(_by_sequence(trace, host), "the order of names on each thread", len(nodes))
+        )
     return max(tried, key=lambda links: len(links.node))
 
 
@@ -131,7 +141,9 @@ def _by_sequence(trace: Trace, host: HostTrace) -> dict[int, HostNode]:
     for nodes in sorted(host_trace.threads(host).values(), key=len, reverse=True):
         names = Counter(node.name for node in nodes)
         best = max(
-            free, key=lambda t: sum((names & Counter(trace.ops[i].name for i in free[t])).values()), default=None
+            free,
+            key=lambda t: sum((names & Counter(trace.ops[i].name for i in free[t])).values()),
+            default=None,
         )
         if best is not None:
             linked.update(_align(trace.ops, free.pop(best), nodes))

@@ -1,7 +1,8 @@
-"""What a user must know about an import, as sentences with numbers. They stand in the workload's summary.
+"""What a user must know about an import, as sentences with numbers. They stand in the workload's
+summary.
 
-Here: what was assumed, inferred, left out; bounds of an extrapolation. Not here: the counts (`coverage.py`).
-"""
+Here: what was assumed, inferred, left out; bounds of an extrapolation. Not here: the counts
+(`coverage.py`)."""
 
 from __future__ import annotations
 
@@ -17,12 +18,18 @@ from .spread import Spread
 _BESIDE = 0.05
 
 
-def recorded_notes(run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]) -> list[str]:
+def recorded_notes(
+    run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]
+) -> list[str]:
     """About the recorded ranks."""
-    notes = [f"{rank.trace.file.rpartition('/')[2]}: {text}" for rank in ranks for text in _about(rank)]
+    notes = [
+        f"{rank.trace.file.rpartition('/')[2]}: {text}" for rank in ranks for text in _about(rank)
+    ]
     assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
     if assumed and run.world > 1:
-        notes.append(f"{assumed} calls in groups without recorded members are taken to be of all {run.world} ranks")
+        notes.append(
+            f"{assumed} calls in groups without recorded members are taken to be of all {run.world} ranks"
+        )
     if agreed.uneven:
         worst = max(agreed.uneven, key=lambda entry: entry.most / max(1, entry.least))
         notes.append(
@@ -30,24 +37,38 @@ def recorded_notes(run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered:
             f"(widest: {worst.kind}, {worst.least:,} to {worst.most:,} bytes, mean {worst.mean:,})"
         )
     if agreed.borrowed:
-        notes.append(f"{agreed.borrowed} calls without a size take that of another rank's same call")
+        notes.append(
+            f"{agreed.borrowed} calls without a size take that of another rank's same call"
+        )
     unsized = sum(entry.collectives - entry.sized for entry in covered)
     if unsized:
-        time = sum(p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("communication"))
+        time = sum(
+            p.time_ps
+            for entry in covered
+            for p in entry.omissions
+            if p.what.startswith("communication")
+        )
         notes.append(
             f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels ({time / 1e9:,.3f} ms) "
             "have no recorded size: barriers that move nothing; only a replay (scheduler.replay_only) times them"
         )
-    idle = sum(p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling"))
+    idle = sum(
+        p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling")
+    )
     whole = sum(entry.recorded_ps for entry in covered)
     if whole and idle / whole > _BESIDE:
         notes.append(
             f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; it stays in the "
             "durations of what came after, so what-ifs are that much less certain"
         )
-    beside, kernels = sum(entry.beside_ps for entry in covered), sum(rank.line.kernels for rank in ranks)
+    beside, kernels = (
+        sum(entry.beside_ps for entry in covered),
+        sum(rank.line.kernels for rank in ranks),
+    )
     if kernels and beside / kernels > _BESIDE:
-        notes.append(f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is counted once")
+        notes.append(
+            f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is counted once"
+        )
     return notes
 
 
@@ -57,9 +78,13 @@ def _about(rank: Analysed) -> list[str]:
     if window.step.number < 0:
         notes.append("no ProfilerStep annotation: the whole trace is one step")
     if not rank.trace.device:
-        notes.append("no device operations: host time and collectives only, the device takes no time")
+        notes.append(
+            "no device operations: host time and collectives only, the device takes no time"
+        )
     if rank.host.nodes and rank.host.share < 0.5:
-        notes.append(f"only {rank.host.share:.1%} of the execution trace's operators were found in the Kineto trace")
+        notes.append(
+            f"only {rank.host.share:.1%} of the execution trace's operators were found in the Kineto trace"
+        )
     if line.dropped:
         notes.append(
             f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: {line.dropped[0]}"
@@ -77,11 +102,15 @@ def _about(rank: Analysed) -> list[str]:
         )
     devices = {op.device for op in rank.trace.device}
     if len(devices) > 1:
-        notes.append(f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken as one NPU")
+        notes.append(
+            f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken as one NPU"
+        )
     return notes
 
 
-def spread_notes(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]) -> list[str]:
+def spread_notes(
+    plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]
+) -> list[str]:
     """About ranks that were not recorded."""
     notes = []
     if len(plan.recorded) < plan.world:
@@ -94,7 +123,9 @@ def spread_notes(plan: Spread, placed: dict[int, list[Placed]], covered: Sequenc
     return notes
 
 
-def _growth(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]) -> list[str]:
+def _growth(
+    plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Coverage]
+) -> list[str]:
     found = {
         (entry.members, entry.call.kind): plan.extent(rank, entry.members, entry.call.kind)
         for rank, calls in placed.items()
@@ -107,7 +138,9 @@ def _growth(plan: Spread, placed: dict[int, list[Placed]], covered: Sequence[Cov
         f"{len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a rank stay (weak scaling)"
     ]
     if not grown:
-        notes.append("no group grows: the copies do not communicate, and the step can only be as long as theirs")
+        notes.append(
+            "no group grows: the copies do not communicate, and the step can only be as long as theirs"
+        )
     if any(kind == "all_to_all" for _, kind in grown):
         notes.append(
             "all-to-alls go to all ranks with a rank's bytes unchanged: tables or experts spread over all ranks"

@@ -1,7 +1,7 @@
 """Everything that is done to one recorded rank: link, choose, order, count.
 
-Here: the order of the stages and the counting. Not here: what needs several ranks (`agreement.py`, `spread.py`).
-"""
+Here: the order of the stages and the counting. Not here: what needs several ranks (`agreement.py`,
+`spread.py`)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ class Analysed:
     placed: list[Placed]
 
 
-def analyse(recorded: Recorded, links: Launches, step: Step, world: int, given: Mapping[str, Members]) -> Analysed:
-    """Links and orders a rank with a Kineto trace. Raises `InputError` for groups that can't be known."""
+def analyse(
+    recorded: Recorded, links: Launches, step: Step, world: int, given: Mapping[str, Members]
+) -> Analysed:
+    """Links and orders a rank with a Kineto trace. Raises `InputError` for groups that can't be
+    known."""
     trace = recorded.trace
     assert trace is not None
     host = linking.host_links(trace, recorded.host) if recorded.host else HostLinks()
@@ -46,9 +49,13 @@ def analyse(recorded: Recorded, links: Launches, step: Step, world: int, given: 
     window = steps.window(trace, links, step)
     found = waits.find(trace, links)
     line = timeline.build(trace, links, found, window, [op for op, _ in communicated.hosted])
-    declared = groups.declared(trace.distributed, host_trace.process_groups(recorded.host) if recorded.host else [])
+    declared = groups.declared(
+        trace.distributed, host_trace.process_groups(recorded.host) if recorded.host else []
+    )
     resolver = Resolver(recorded.file, recorded.rank, world, declared, given)
-    result = Analysed(recorded.rank, trace, links, host, communicated, window, found, line, resolver, [])
+    result = Analysed(
+        recorded.rank, trace, links, host, communicated, window, found, line, resolver, []
+    )
     result.placed = _place(result)
     return result
 
@@ -72,7 +79,12 @@ def overlap(rank: Analysed) -> float:
         spans = threads.setdefault(op.thread, [])
         if not spans or op.start >= spans[-1][1]:
             spans.append((op.start, op.end))
-    edges = sorted(edge for spans in threads.values() for start, end in spans for edge in ((start, 1), (end, -1)))
+    edges = sorted(
+        edge
+        for spans in threads.values()
+        for start, end in spans
+        for edge in ((start, 1), (end, -1))
+    )
     some = several = depth = before = 0
     for moment, change in edges:
         some += (moment - before) * (depth > 0)

@@ -1,8 +1,8 @@
 """Which file is which rank's, and whether all of them are of one run.
 
-Here: ranks from `distributedInfo`, from file names, from process ids; what doesn't fit together, with its numbers. Not
-here: which step (`steps.py`), whether the ranks' collectives meet (`agreement.py`).
-"""
+Here: ranks from `distributedInfo`, from file names, from process ids; what doesn't fit together,
+with its numbers. Not here: which step (`steps.py`), whether the ranks' collectives meet
+(`agreement.py`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ from .reading import Kind, Recording
 
 T = TypeVar("T")
 
-_SURE = (re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"worker[-_ ]?(\d+)", re.IGNORECASE))
-_LOOSE = re.compile(r"[-_.](\d{1,6})(?:[._](?:et|eg|kineto|trace|pt))*\.json(?:\.gz)?$", re.IGNORECASE)
+_SURE = (
+    re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE),
+    re.compile(r"worker[-_ ]?(\d+)", re.IGNORECASE),
+)
+_LOOSE = re.compile(
+    r"[-_.](\d{1,6})(?:[._](?:et|eg|kineto|trace|pt))*\.json(?:\.gz)?$", re.IGNORECASE
+)
 _DIGITS = 9
 MOST = 16_777_216
 """Ranks of a machine."""
@@ -53,7 +58,8 @@ class Run:
 
 
 def rank_in_name(file: str, loose: bool = True) -> int | None:
-    """The rank in a file's name: `rank-3`, `worker3_...` and, if `loose`, `kineto_3.json`; None if there is none."""
+    """The rank in a file's name: `rank-3`, `worker3_...` and, if `loose`, `kineto_3.json`; None if
+    there is none."""
     name = re.split(r"[/\\]|: ", file)[-1]
     patterns = (*_SURE, _LOOSE) if loose else _SURE
     found = next((match for pattern in patterns if (match := pattern.search(name))), None)
@@ -83,10 +89,14 @@ def _versions(hosts: Sequence[HostTrace]) -> list[Problem]:
     """Schemas nobody has tried, and several in one run."""
     found = Counter(host.version for host in hosts)
     if len(found) > 1:
-        told = ", ".join(f"{version or 'none'} in {count} files" for version, count in sorted(found.items()))
+        told = ", ".join(
+            f"{version or 'none'} in {count} files" for version, count in sorted(found.items())
+        )
         first = {host.version: host.file for host in reversed(hosts)}
         message = f"execution traces of different schema versions: {told} (such as {', '.join(first.values())})"
-        return [Problem("", "schema", message, "traces of one run, recorded by one version of PyTorch")]
+        return [
+            Problem("", "schema", message, "traces of one run, recorded by one version of PyTorch")
+        ]
     known = f"schema {' '.join(VERSIONS)}"
     return [Problem(h.file, "schema", f"{h.schema or 'none'} is not a known schema version", known)
             for h in hosts if h.version not in VERSIONS]  # fmt: skip
@@ -100,7 +110,9 @@ def _worlds(traces: Sequence[Trace]) -> list[Problem]:
             found.setdefault(size, []).append(trace.file)
     if len(found) < 2:
         return []
-    told = ", ".join(f"{size} in {len(files)} (such as {files[0]})" for size, files in found.items())
+    told = ", ".join(
+        f"{size} in {len(files)} (such as {files[0]})" for size, files in found.items()
+    )
     message = f"traces of different runs: distributedInfo.world_size is {told}"
     return [Problem("", "world_size", message, "the traces of one run")]
 
@@ -108,16 +120,23 @@ def _worlds(traces: Sequence[Trace]) -> list[Problem]:
 def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
     notes: list[str] = []
     several = len(traces) > 1
-    ranked = _number(traces, [_rank_of(trace, several) for trace in traces], [trace.file for trace in traces])
+    ranked = _number(
+        traces, [_rank_of(trace, several) for trace in traces], [trace.file for trace in traces]
+    )
     free = list(hosts)
-    ranks = [Recorded(rank, trace, _host_of(rank, trace, free, notes)) for rank, trace in sorted(ranked.items())]
+    ranks = [
+        Recorded(rank, trace, _host_of(rank, trace, free, notes))
+        for rank, trace in sorted(ranked.items())
+    ]
     if free and not ranks:
         numbers = [rank_in_name(host.file, len(free) > 1) for host in free]
         alone = _number(free, numbers, [host.file for host in free])
         ranks = [Recorded(rank, None, host) for rank, host in sorted(alone.items())]
     elif free:
         pids = " ".join(host.pid for host in free[:8])
-        notes.append(f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): not used")
+        notes.append(
+            f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): not used"
+        )
     world = max([*map(_world, ranks), ranks[-1].rank + 1, len(ranks)])
     problems = _apart(ranks) + _too_many(world)
     if problems:
@@ -126,7 +145,8 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
 
 
 def _world(entry: Recorded) -> int:
-    """How many ranks the run had, as far as this rank's files tell: from the job's size, else from its groups."""
+    """How many ranks the run had, as far as this rank's files tell: from the job's size, else from
+    its groups."""
     sizes = []
     if entry.trace is not None:
         stated = entry.trace.distributed.get("world_size")
@@ -141,7 +161,11 @@ def _world(entry: Recorded) -> int:
 
 
 def _largest(entries: object, key: str) -> int:
-    found = [entry.get(key) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    found = (
+        [entry.get(key) for entry in entries if isinstance(entry, dict)]
+        if isinstance(entries, list)
+        else []
+    )
     return max([1, *(size for size in found if isinstance(size, int))])
 
 
@@ -152,11 +176,17 @@ def _rank_of(trace: Trace, several: bool) -> int | None:
 
 
 def _number(items: Sequence[T], ranks: Sequence[int | None], files: Sequence[str]) -> dict[int, T]:
-    """Items by rank. A single one without rank is rank 0; raises `InputError` for ranks missing or twice."""
+    """Items by rank. A single one without rank is rank 0; raises `InputError` for ranks missing or
+    twice."""
     if len(items) == 1:
         return {ranks[0] or 0: items[0]}
     unknown = [
-        Problem(file, "rank", "neither distributedInfo nor the file's name tells the rank", "names such as rank3.json")
+        Problem(
+            file,
+            "rank",
+            "neither distributedInfo nor the file's name tells the rank",
+            "names such as rank3.json",
+        )
         for file, rank in zip(files, ranks, strict=True)
         if rank is None
     ]
@@ -164,7 +194,12 @@ def _number(items: Sequence[T], ranks: Sequence[int | None], files: Sequence[str
     for rank in sorted(twice):
         both = ", ".join(file for file, other in zip(files, ranks, strict=True) if other == rank)
         unknown.append(
-            Problem("", f"rank {rank}", f"is in several files: {both}", "one Kineto trace a rank of one run")
+            Problem(
+                "",
+                f"rank {rank}",
+                f"is in several files: {both}",
+                "one Kineto trace a rank of one run",
+            )
         )
     if unknown:
         raise InputError(unknown)
@@ -204,4 +239,6 @@ def _apart(ranks: Sequence[Recorded]) -> list[Problem]:
         return []
     seconds = (last[0] - first[0]) / 1e12
     message = f"ranks of different runs: {first[1]} begins {seconds:,.0f} s before {last[1]}"
-    return [Problem("", "time", message, "traces of one run, which begin within 60 s of each other")]
+    return [
+        Problem("", "time", message, "traces of one run, which begin within 60 s of each other")
+    ]

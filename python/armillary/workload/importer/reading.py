@@ -1,8 +1,8 @@
 """Files to documents: JSON, gzip, tar; told apart by content, never by the name's ending.
 
-Here: unpacking, and which kind of recording a document is. Not here: what is in it (`kineto.py`, `host_trace.py`).
-Times stay exact: JSON numbers become `Decimal`, for a double holds microseconds since 1970 only to a quarter of one.
-"""
+Here: unpacking, and which kind of recording a document is. Not here: what is in it (`kineto.py`,
+`host_trace.py`). Times stay exact: JSON numbers become `Decimal`, for a double holds microseconds
+since 1970 only to a quarter of one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _MOST_RATIO = 200
 _ALWAYS = 64 * 2**20
 """Bytes that any file may unpack to."""
 _DECODED = 3
-"""Bytes that a byte of a document takes at most once it is decoded, which is beside it for a while."""
+"""Bytes that a byte of a document takes at most once it is decoded, which is beside it for a
+while."""
 _KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
@@ -96,7 +97,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Recording:
-    """One document: its name (inside an archive: `archive: member`), bytes unpacked, and content."""
+    """One document: its name (inside an archive: `archive: member`), bytes unpacked, and
+    content."""
 
     file: str
     size: int
@@ -110,7 +112,8 @@ class Recording:
 
 @dataclass
 class _Room:
-    """What a file may still unpack to, bytes: no more than memory holds, nor than recordings shrink."""
+    """What a file may still unpack to, bytes: no more than memory holds, nor than recordings
+    shrink."""
 
     name: str
     left: float
@@ -118,16 +121,20 @@ class _Room:
 
     @classmethod
     def of(cls, name: str, packed: int) -> _Room:
-        """The room of a file of `packed` bytes; a user who says how much memory there is has said it all."""
+        """The room of a file of `packed` bytes; a user who says how much memory there is has said
+        it all."""
         free = machine.available()
         memory = math.inf if free is None else free / _DECODED
         ratio = math.inf if machine.is_given() else max(_ALWAYS, packed * _MOST_RATIO)
         if ratio < memory:
             return cls(name, ratio, f"{_MOST_RATIO} times its size, more than any recording")
-        return cls(name, memory, f"{memory / 2**30:,.1f} GiB, more than this machine's memory can hold")
+        return cls(
+            name, memory, f"{memory / 2**30:,.1f} GiB, more than this machine's memory can hold"
+        )
 
     def take(self, stream: BinaryIO) -> bytes:
-        """All that a stream holds. Raises `InputError` where that is more than there is room for."""
+        """All that a stream holds. Raises `InputError` where that is more than there is room
+        for."""
         data = documents.read_stream(stream, int(min(self.left, sys.maxsize - 1)) + 1)
         if len(data) > self.left:
             allowed = f"a recording, or {machine.VARIABLE} set to the memory it may take"
@@ -148,12 +155,23 @@ def unpack(path: Path) -> Iterator[tuple[str, bytes]]:
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError([Problem(name, "", f"can't be read: {error}", "a whole file: JSON, gzip, tar")]) from None
+        raise InputError(
+            [Problem(name, "", f"can't be read: {error}", "a whole file: JSON, gzip, tar")]
+        ) from None
 
 
 def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[str, bytes]]:
     if depth > _MOST_PACKED:
-        raise InputError([Problem(name, "", "is packed too many times", f"at most {_MOST_PACKED} archives in another")])
+        raise InputError(
+            [
+                Problem(
+                    name,
+                    "",
+                    "is packed too many times",
+                    f"at most {_MOST_PACKED} archives in another",
+                )
+            ]
+        )
     if data[:2] == b"\x1f\x8b":
         with gzip.open(io.BytesIO(data)) as stream:
             inner = room.take(cast(BinaryIO, stream))
@@ -164,7 +182,9 @@ def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[
             for member in archive:
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and not _is_clutter(member.name):
-                    yield from _members(f"{name}: {member.name}", room.take(cast(BinaryIO, file)), room, depth + 1)
+                    yield from _members(
+                        f"{name}: {member.name}", room.take(cast(BinaryIO, file)), room, depth + 1
+                    )
     else:
         yield name, data
 
@@ -175,7 +195,8 @@ def _is_clutter(name: str) -> bool:
 
 
 def expand(paths: list[Path]) -> list[Path]:
-    """Directories replaced by their files. Raises `InputError` naming every path that is not there."""
+    """Directories replaced by their files. Raises `InputError` naming every path that is not
+    there."""
     there = [os.path.exists(path) for path in paths]  # noqa: PTH110 - as documents.is_file
     absent = [path for path, found in zip(paths, there, strict=True) if not found]
     missing = [Problem(str(path), "", "no such file or directory") for path in absent]
@@ -184,13 +205,16 @@ def expand(paths: list[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         inside = sorted(path.iterdir()) if documents.is_folder(path) else []
-        inside = [file for file in inside if documents.is_file(file) and not file.name.startswith(".")]
+        inside = [
+            file for file in inside if documents.is_file(file) and not file.name.startswith(".")
+        ]
         files += inside or [path]
     return files
 
 
 def read(path: Path) -> list[Recording]:
-    """Every recording in `path`. Raises `InputError` with the precise reason for each document that is none."""
+    """Every recording in `path`. Raises `InputError` with the precise reason for each document that
+    is none."""
     recordings, problems = [], []
     for name, data in unpack(path):
         try:
@@ -198,7 +222,9 @@ def read(path: Path) -> list[Recording]:
         except InputError as error:
             problems += error.problems
     if problems or not recordings:
-        raise InputError(problems or [Problem(str(path), "", "holds no JSON file", "Kineto or PyTorch traces")])
+        raise InputError(
+            problems or [Problem(str(path), "", "holds no JSON file", "Kineto or PyTorch traces")]
+        )
     return recordings
 
 
@@ -207,7 +233,9 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
     head = data[:4096].lstrip()
     if b'"traceEvents"' not in data and b'"nodes"' not in data:
         raise InputError([_foreign(name, data, head)])
-    wanted: type[KinetoDocument | HostDocument] = KinetoDocument if b'"traceEvents"' in data else HostDocument
+    wanted: type[KinetoDocument | HostDocument] = (
+        KinetoDocument if b'"traceEvents"' in data else HostDocument
+    )
     try:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
@@ -217,7 +245,8 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
 def _decode_leniently(
     name: str, data: bytes, wanted: type[KinetoDocument | HostDocument], fault: str
 ) -> KinetoDocument | HostDocument:
-    """Again with the standard library, which takes NaN, control characters in strings and broken UTF-8."""
+    """Again with the standard library, which takes NaN, control characters in strings and broken
+    UTF-8."""
     try:
         text = _ESCAPE.sub(_whole, data.decode("utf-8", "replace"))
         value = json.loads(text, parse_float=_decimal, strict=False)
@@ -225,7 +254,9 @@ def _decode_leniently(
             event["args"] = msgspec.Raw(msgspec.json.encode(event.get("args") or {}))
         return msgspec.convert(value, wanted, strict=False)
     except RecursionError:
-        raise InputError([Problem(name, "", "is no trace: it is nested too deeply", _KNOWN)]) from None
+        raise InputError(
+            [Problem(name, "", "is no trace: it is nested too deeply", _KNOWN)]
+        ) from None
     except (ValueError, ArithmeticError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         told = fault if "JSON" in fault else documents.reason(error)
         raise InputError([Problem(name, "", f"is no trace: {told[:200]}", _KNOWN)]) from None
@@ -250,11 +281,20 @@ def _foreign(name: str, data: bytes, head: bytes) -> Problem:
     if not data.strip():
         return Problem(name, "", "is empty", wanted)
     if b'"workload_graph"' in data or _is_protobuf(head):
-        return Problem(name, "", "is a Chakra trace, linked and converted already", "armillary run reads it as it is")
+        return Problem(
+            name,
+            "",
+            "is a Chakra trace, linked and converted already",
+            "armillary run reads it as it is",
+        )
     if b"NPKIT_EVENT" in head:
-        return Problem(name, "", "is a summary of NPKit events inside NCCL kernels, no run of a model", wanted)
+        return Problem(
+            name, "", "is a summary of NPKit events inside NCCL kernels, no run of a model", wanted
+        )
     if head[:1] == b"[":
-        return Problem(name, "", "is a list: a memory timeline holds bytes over time, no operations", wanted)
+        return Problem(
+            name, "", "is a list: a memory timeline holds bytes over time, no operations", wanted
+        )
     if head[:1] != b"{":
         what = "a table of comma-separated values" if _is_table(head) else "no JSON"
         return Problem(name, "", f"is {what}", wanted)
@@ -262,8 +302,13 @@ def _foreign(name: str, data: bytes, head: bytes) -> Problem:
 
 
 def _is_protobuf(head: bytes) -> bool:
-    """Whether a file begins as Chakra's binary traces do: a short message, with a version or the word schema first."""
-    return head[:1] not in b"[{" and (head[1:2] == b"\n" or b"schema" in head[:64]) and min(head[:16], default=9) < 9
+    """Whether a file begins as Chakra's binary traces do: a short message, with a version or the
+    word schema first."""
+    return (
+        head[:1] not in b"[{"
+        and (head[1:2] == b"\n" or b"schema" in head[:64])
+        and min(head[:16], default=9) < 9
+    )
 
 
 def _is_table(head: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Recordings in, a workload and what it covers out: the main path of the importer.
 
-read -> ranks -> step -> each rank: link, order -> agree on collectives -> spread over all ranks -> programs -> workload
-"""
+read -> ranks -> step -> each rank: link, order -> agree on collectives -> spread over all ranks ->
+programs -> workload"""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ from pathlib import Path
 from ...errors import InputError, Problem
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
-from . import agreement, assembly, groups, host_only, linking, one_rank, ranks, reading, replay, spread, steps
+from . import (
+    agreement,
+    assembly,
+    groups,
+    host_only,
+    linking,
+    one_rank,
+    ranks,
+    reading,
+    replay,
+    spread,
+    steps,
+)
 from .agreement import Placed
 from .building import Source
 from .coverage import Coverage
@@ -51,23 +63,27 @@ def import_traces(
     groups: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Reads PyTorch execution traces and Kineto traces of one run: files, directories, gzip, tar, in any order.
+    """Reads PyTorch execution traces and Kineto traces of one run: files, directories, gzip, tar,
+    in any order.
 
-    `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the whole trace. `ranks`
-    makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or `refuse` (`docs/import.md`). With `skew`
-    ranks start as far apart as they were recorded, else together. `groups` gives the members of process groups by the
-    name in the traces. `progress` is called with the finished share and a word.
-    Raises `InputError` listing every problem.
-    """
+    `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
+    whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
+    `refuse` (`docs/import.md`). With `skew` ranks start as far apart as they were recorded, else
+    together. `groups` gives the members of process groups by the name in the traces. `progress` is
+    called with the finished share and a word. Raises `InputError` listing every problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
         raise InputError([Problem("", "ranks", f"{ranks} is no number of ranks", f"1 to {MOST:,}")])
     told = progress or (lambda _share, _word: None)
     given = {name: tuple(members) for name, members in (groups or {}).items()}
     try:
-        return _imported([Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), told)
+        return _imported(
+            [Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), told
+        )
     except RecursionError:
         where = ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
-        raise InputError([Problem(where, "", "is nested too deeply", "a few levels, as PyTorch writes")]) from None
+        raise InputError(
+            [Problem(where, "", "is nested too deeply", "a few levels, as PyTorch writes")]
+        ) from None
 
 
 def _imported(paths: list[Path], options: Options, told: Progress) -> Imported:
@@ -117,7 +133,10 @@ def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
     begins = [step.start + trace.epoch for trace, step in zip(traces, chosen, strict=True)]
     late = {entry.rank: begin - min(begins) for entry, begin in zip(run.ranks, begins, strict=True)}
     sources = [_source(rank, late[rank.rank] if options.skew else 0) for rank in analysed]
-    covered = [replace(one_rank.report(rank, len(rank.line.items)), skew_ps=late[rank.rank]) for rank in analysed]
+    covered = [
+        replace(one_rank.report(rank, len(rank.line.items)), skew_ps=late[rank.rank])
+        for rank in analysed
+    ]
     notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))
     result = _finish(run, options, sources, tuple(covered), notes)
     told(0.95, "replaying")
@@ -141,24 +160,35 @@ def _without_durations(run: Run, options: Options) -> Imported:
     found, problems = host_only.analyse(run, options.groups, step)
     if problems:
         raise InputError(problems)
-    agreement.agree({rank.rank: rank.placed for rank in found}, {entry.rank: entry.file for entry in run.ranks})
+    agreement.agree(
+        {rank.rank: rank.placed for rank in found}, {entry.rank: entry.file for entry in run.ranks}
+    )
     sources = [host_only.source(rank) for rank in found]
     return _finish(run, options, sources, (), (*run.notes, host_only.note(found, step)))
 
 
 def _finish(
-    run: Run, options: Options, sources: list[Source], covered: tuple[Coverage, ...], told: tuple[str, ...]
+    run: Run,
+    options: Options,
+    sources: list[Source],
+    covered: tuple[Coverage, ...],
+    told: tuple[str, ...],
 ) -> Imported:
     """Programs for all ranks, recorded or not."""
     wanted = run.world if options.ranks is None else options.ranks
-    placed = {source.rank: [entry for entries in source.calls.values() for entry in entries] for source in sources}
+    placed = {
+        source.rank: [entry for entries in source.calls.values() for entry in entries]
+        for source in sources
+    }
     kinds = [(entry.call.kind, entry.members) for entry in next(iter(placed.values()))]
     spread.check(run.world, wanted, len(sources), kinds, options.all_to_all)
     plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
     spread_over = spread_notes(plan, placed, covered)
     notes = (*told, *spread_over)
     warnings = [*_reminder(told), *spread_over]
-    workload = assembly.assemble(plan, sources, lambda programs: _summary(run, plan, programs, notes), warnings)
+    workload = assembly.assemble(
+        plan, sources, lambda programs: _summary(run, plan, programs, notes), warnings
+    )
     return Imported(workload, covered, notes)
 
 
@@ -167,7 +197,9 @@ def _reminder(notes: tuple[str, ...]) -> list[str]:
     if not notes:
         return []
     one = "a note" if len(notes) == 1 else f"{len(notes)} notes"
-    return [f"the recording was imported with {one}: armillary import printed them, and workload.json has them"]
+    return [
+        f"the recording was imported with {one}: armillary import printed them, and workload.json has them"
+    ]
 
 
 def _summary(run: Run, plan: Spread, programs: list[Program], notes: tuple[str, ...]) -> Summary:

@@ -1,11 +1,11 @@
-"""From the recorded ranks to all ranks: those that were not recorded, and more of them than there were.
+"""From the recorded ranks to all ranks: those that were not recorded, and more of them than there
+were.
 
-Here: whose program a rank runs, who its groups' members are, how sizes change. Model: N ranks are N / W blocks of the
-W of the run; rank r does what rank r mod W did. A group of everybody grows to everybody; so does a group along the
-outermost stride that reduces or gathers (data parallelism); every other group repeats in each block. With g members
-grown to h, an all-gather's contribution is a shard and shrinks by g / h; what all-reduce and reduce-scatter hand in
-stays.
-"""
+Here: whose program a rank runs, who its groups' members are, how sizes change. Model: N ranks are N
+/ W blocks of the W of the run; rank r does what rank r mod W did. A group of everybody grows to
+everybody; so does a group along the outermost stride that reduces or gathers (data parallelism);
+every other group repeats in each block. With g members grown to h, an all-gather's contribution is
+a shard and shrinks by g / h; what all-reduce and reduce-scatter hand in stays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from ...errors import InputError, Problem
 from .groups import Members
 
-_GROW = frozenset({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier", "unknown"})
+_GROW = frozenset(
+    {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier", "unknown"}
+)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Groups of every `stride`-th rank within each `end` ranks; `grown` goes on over all copies of the run."""
+    """Groups of every `stride`-th rank within each `end` ranks; `grown` goes on over all copies of
+    the run."""
 
     stride: int
     end: int
@@ -58,7 +61,8 @@ class Spread:
         return self.ranks // self.world
 
     def extent(self, source: int, group: Members, kind: str) -> Extent:
-        """Along which stretch of ranks the group of recorded rank `source` lies, and whether it grows.
+        """Along which stretch of ranks the group of recorded rank `source` lies, and whether it
+        grows.
 
         Raises `InputError` for a group without a pattern.
         """
@@ -79,7 +83,9 @@ class Spread:
         steps = {after - before for before, after in itertools.pairwise(group)} or {1}
         stride = min(steps)
         block = stride * len(group)
-        regular = len(steps) == 1 and stride > 0 and group[0] == source - source % block + source % stride
+        regular = (
+            len(steps) == 1 and stride > 0 and group[0] == source - source % block + source % stride
+        )
         if not regular or self.world % block:
             message = f"group {list(group)} of rank {source} has no pattern to continue"
             help_ = "traces of every rank, and no --ranks; groups of equal stride that tile the ranks can be continued"
@@ -91,16 +97,33 @@ class Spread:
         return -(-size * before // after) if kind == "all_gather" else size
 
 
-def check(world: int, ranks: int, recorded: int, kinds: Sequence[tuple[str, Members]], all_to_all: str) -> None:
+def check(
+    world: int, ranks: int, recorded: int, kinds: Sequence[tuple[str, Members]], all_to_all: str
+) -> None:
     """Raises `InputError` when `ranks` can't be made of `world`."""
     if ranks % world or ranks < world:
         below, above = max(world, ranks - ranks % world), ranks - ranks % world + world
         near = f"{below} or {above}, multiples of {world}"
-        raise InputError([Problem("", "--ranks", f"{ranks} ranks are no multiple of the {world} of the run", near)])
+        raise InputError(
+            [
+                Problem(
+                    "", "--ranks", f"{ranks} ranks are no multiple of the {world} of the run", near
+                )
+            ]
+        )
     messages = sum(kind in ("send", "recv") for kind, _ in kinds)
     if messages and recorded < world:
         message = f"{messages} sends and receives on one rank, and {recorded} of {world} ranks were recorded"
-        raise InputError([Problem("", "ranks", message, "traces of every rank: who does not send can't be repeated")])
+        raise InputError(
+            [
+                Problem(
+                    "",
+                    "ranks",
+                    message,
+                    "traces of every rank: who does not send can't be repeated",
+                )
+            ]
+        )
     everybody = tuple(range(world))
     hit = sum(kind == "all_to_all" and members == everybody for kind, members in kinds)
     if ranks > world and hit and all_to_all == "refuse":

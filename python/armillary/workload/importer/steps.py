@@ -1,11 +1,10 @@
 """Which part of a trace is one training step.
 
-Here: `ProfilerStep#n` annotations, a steady one among them, the operations that belong to it. Not here: dependencies.
-A device may lag behind its host: work of the step before still runs when the annotation begins, its own after it
-ends. The host is ahead by what is common to both (its head start), and a step that leaves more behind than it found
-took longer:
-step time = span of the annotation + lag at its end - head start, head start = min(lag at its start, lag at its end).
-"""
+Here: `ProfilerStep#n` annotations, a steady one among them, the operations that belong to it. Not
+here: dependencies. A device may lag behind its host: work of the step before still runs when the
+annotation begins, its own after it ends. The host is ahead by what is common to both (its head
+start), and a step that leaves more behind than it found took longer: step time = span of the
+annotation + lag at its end - head start, head start = min(lag at its start, lag at its end)."""
 
 from __future__ import annotations
 
@@ -47,21 +46,32 @@ def annotated(trace: Trace) -> dict[int, Step]:
 def whole(trace: Trace) -> Step:
     """Everything from the first event to the last."""
     starts = [found[0].start for found in (trace.ops, trace.calls, trace.device) if found]
-    ends = [op.end for op in trace.ops] + [call.end for call in trace.calls] or [op.end for op in trace.device]
+    ends = [op.end for op in trace.ops] + [call.end for call in trace.calls] or [
+        op.end for op in trace.device
+    ]
     step = Step(-1, min(starts), max(ends))
     if step.span > _LONGEST:
         message = f"its events are spread over {step.span / 1e12:,.0f} s"
-        raise InputError([Problem(trace.file, "ts", message, "times of one clock, a day at most from first to last")])
+        raise InputError(
+            [
+                Problem(
+                    trace.file,
+                    "ts",
+                    message,
+                    "times of one clock, a day at most from first to last",
+                )
+            ]
+        )
     return step
 
 
 def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | None) -> list[Step]:
     """One step a rank, the same number on all: the wanted one, else a steady one, else everything.
 
-    Steady: of the steps on every rank with device work, without the first when there are others, the one whose devices
-    lag at its end as they did at its start (to a twentieth of its length), and of those the one of median length.
-    Raises `InputError` when the wanted step is not on every rank, naming those that are.
-    """
+    Steady: of the steps on every rank with device work, without the first when there are others,
+    the one whose devices lag at its end as they did at its start (to a twentieth of its length),
+    and of those the one of median length. Raises `InputError` when the wanted step is not on every
+    rank, naming those that are."""
     steps = [annotated(trace) for trace in traces]
     common = sorted(set.intersection(*map(set, steps))) if steps else []
     if wanted is not None and wanted not in common:
@@ -82,11 +92,16 @@ def _has_device_work(trace: Trace, link: Launches, step: Step) -> bool:
     return bool(window(trace, link, step).device)
 
 
-def _steady(traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[Step]]) -> list[Step]:
+def _steady(
+    traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[Step]]
+) -> list[Step]:
     lengths = [sum(step.span for step in row) for row in rows]
     median = sorted(lengths)[len(lengths) // 2]
     drifts = [
-        sum(window(trace, link, step).drift for trace, link, step in zip(traces, links, row, strict=True))
+        sum(
+            window(trace, link, step).drift
+            for trace, link, step in zip(traces, links, row, strict=True)
+        )
         for row in (rows if len(rows) > 1 else [])
     ]
     ranked = [
@@ -96,17 +111,28 @@ def _steady(traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[
     return rows[min(ranked)[2] if ranked else 0]
 
 
-def _missing(traces: Sequence[Trace], steps: list[dict[int, Step]], wanted: int, common: list[int]) -> list[Problem]:
-    works = "steps on every rank: " + (" ".join(map(str, common)) or "none; leave --step out for the whole trace")
+def _missing(
+    traces: Sequence[Trace], steps: list[dict[int, Step]], wanted: int, common: list[int]
+) -> list[Problem]:
+    works = "steps on every rank: " + (
+        " ".join(map(str, common)) or "none; leave --step out for the whole trace"
+    )
     return [
-        Problem(trace.file, f"step {wanted}", f"no annotation {PREFIX}{wanted}; it has {_numbers(found)}", works)
+        Problem(
+            trace.file,
+            f"step {wanted}",
+            f"no annotation {PREFIX}{wanted}; it has {_numbers(found)}",
+            works,
+        )
         for trace, found in zip(traces, steps, strict=True)
         if wanted not in found
     ]
 
 
 def _mixed(traces: Sequence[Trace], steps: list[dict[int, Step]], without: int) -> Problem:
-    told = "; ".join(f"{t.file}: {_numbers(found)}" for t, found in list(zip(traces, steps, strict=True))[:4])
+    told = "; ".join(
+        f"{t.file}: {_numbers(found)}" for t, found in list(zip(traces, steps, strict=True))[:4]
+    )
     message = f"no step is on all {len(traces)} ranks ({without} have none at all): {told}"
     return Problem("", "ranks", message, "traces of the same run, recorded over the same steps")
 
@@ -117,7 +143,8 @@ def _numbers(found: dict[int, Step]) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """A step with its device work. `before` is the end of the device work that was launched earlier, 0 without any."""
+    """A step with its device work. `before` is the end of the device work that was launched
+    earlier, 0 without any."""
 
     step: Step
     device: tuple[int, ...]
@@ -138,7 +165,8 @@ class Window:
 
     @property
     def drift(self) -> int:
-        """By how much the device's lag at the end differs from that at the start; about zero for a steady step."""
+        """By how much the device's lag at the end differs from that at the start; about zero for a
+        steady step."""
         return abs(self.lag_after - self.lag_before)
 
     @property
@@ -153,7 +181,8 @@ class Window:
 
 
 def window(trace: Trace, links: Launches, step: Step) -> Window:
-    """The device operations that `step` launched, and those without a known launch that ran among them."""
+    """The device operations that `step` launched, and those without a known launch that ran among
+    them."""
     own, earlier, unknown = [], [0], []
     for index, op in enumerate(trace.device):
         call = links.call[index]

@@ -1,15 +1,14 @@
 """One rank's step as a graph: host work, kernels and communication with everything they wait for.
 
-Here: the chain of host work between launches and synchronisations, order on streams, launches, waits; durations; the
-check for cycles. Not here: programs (`building.py`), waits themselves (`waits.py`).
-Model: PyTorch's threads of a rank take turns (the thread that calls backward waits for autograd's, the interpreter
-has one lock), so the moments at which they launch or finish waiting form ONE chain; host time between two moments is
-a node, less what the host spent waiting for the device. That keeps launch-bound steps and hand-overs between threads
-exactly.
-A kernel that found its stream idle hangs on the host at its own start, which keeps the launch latency; a kernel that
-queued hangs on the return of its launch call. Where kernels ran side by side each carries the time in which no kernel
-started earlier was running, because an NPU runs one compute node at a time.
-"""
+Here: the chain of host work between launches and synchronisations, order on streams, launches,
+waits; durations; the check for cycles. Not here: programs (`building.py`), waits themselves
+(`waits.py`). Model: PyTorch's threads of a rank take turns (the thread that calls backward waits
+for autograd's, the interpreter has one lock), so the moments at which they launch or finish waiting
+form ONE chain; host time between two moments is a node, less what the host spent waiting for the
+device. That keeps launch-bound steps and hand-overs between threads exactly. A kernel that found
+its stream idle hangs on the host at its own start, which keeps the launch latency; a kernel that
+queued hangs on the return of its launch call. Where kernels ran side by side each carries the time
+in which no kernel started earlier was running, because an NPU runs one compute node at a time."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ _LATE = 5_000_000
 class Item:
     """A node to be. Times are those recorded.
 
-    `op` is an index into `Trace.device`, -1 for host work, -2 - k for the k-th call of the host without a kernel.
-    """
+    `op` is an index into `Trace.device`, -1 for host work, -2 - k for the k-th call of the host
+    without a kernel."""
 
     name: str
     start: int
@@ -59,7 +58,8 @@ class Timeline:
     waited: int = 0
     """Host time spent waiting for this step's device work."""
     waited_before: int = 0
-    """Host time spent waiting for the work of the step before; kept as host work: nothing in this step explains it."""
+    """Host time spent waiting for the work of the step before; kept as host work: nothing in this
+    step explains it."""
     late: int = 0
     """Time the device idled before operations for no recorded reason; kept in their durations."""
     beside: int = 0
@@ -73,7 +73,8 @@ class Timeline:
     dropped: list[str] = field(default_factory=list)
     """Dependencies that contradict the recorded order, as `waiting <- awaited`."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How many operations or calls the times `waited_before`, `late`, `beside` and `blocked` come from."""
+    """How many operations or calls the times `waited_before`, `late`, `beside` and `blocked` come
+    from."""
 
     def tally(self, what: str, time: int) -> None:
         """Adds to one of those times."""
@@ -85,16 +86,23 @@ _Row = tuple[tuple[int, int], Item, tuple[str, int], list[tuple[str, int]]]
 """Place in time, item, identity, identities it depends on."""
 
 
-def build(trace: Trace, links: Launches, waits: Waits, window: Window, hosted: Sequence[int] = ()) -> Timeline:
-    """The graph of the step in `window`; `hosted` are indices of operators that communicate without a kernel."""
+def build(
+    trace: Trace, links: Launches, waits: Waits, window: Window, hosted: Sequence[int] = ()
+) -> Timeline:
+    """The graph of the step in `window`; `hosted` are indices of operators that communicate without
+    a kernel."""
     return _Builder(trace, links, waits, window, hosted).run()
 
 
 class _Builder:
-    def __init__(self, trace: Trace, links: Launches, waits: Waits, window: Window, hosted: Sequence[int]) -> None:
+    def __init__(
+        self, trace: Trace, links: Launches, waits: Waits, window: Window, hosted: Sequence[int]
+    ) -> None:
         self.trace, self.links, self.waits, self.window = trace, links, waits, window
         step = window.step
-        self.hosted = [(k, i) for k, i in enumerate(hosted) if step.start <= trace.ops[i].start < step.end]
+        self.hosted = [
+            (k, i) for k, i in enumerate(hosted) if step.start <= trace.ops[i].start < step.end
+        ]
         self.line = Timeline([], window, inferred=waits.inferred)
         self.members = set(window.device)
         self.cut: dict[int, int] = {}
@@ -126,17 +134,27 @@ class _Builder:
                 continue
             launch, first = self.trace.calls[call], self.links.launched[call][0]
             cut = self.cut.get(first) if index != first else None
-            self.cut[index] = cut if cut is not None else self._cut(launch, self.trace.device[index])
-            self.line.tally("blocked", max(0, launch.end - launch.start - LONG_LAUNCH) if index == first else 0)
+            self.cut[index] = (
+                cut if cut is not None else self._cut(launch, self.trace.device[index])
+            )
+            self.line.tally(
+                "blocked", max(0, launch.end - launch.start - LONG_LAUNCH) if index == first else 0
+            )
 
     def _cut_unlaunched(self, index: int) -> None:
-        """The first operation of a stream hangs on the host at its own start, if nobody knows who launched it."""
+        """The first operation of a stream hangs on the host at its own start, if nobody knows who
+        launched it."""
         start, step = self.trace.device[index].start, self.window.step
-        if self.previous[index] < 0 and step.start < start < step.end and not self.window.lag_before:
+        if (
+            self.previous[index] < 0
+            and step.start < start < step.end
+            and not self.window.lag_before
+        ):
             self.cut[index] = start
 
     def _cut(self, launch: Call, op: DeviceOp) -> int:
-        """When the host had done its part. A call that waits for its own copy had done it soon after it began."""
+        """When the host had done its part. A call that waits for its own copy had done it soon
+        after it began."""
         if is_blocking_copy(launch, op):
             return min(op.start, launch.start + _COPY)
         at_start = op.start <= max(launch.end, launch.start + _LATENCY)
@@ -148,7 +166,10 @@ class _Builder:
         points: list[tuple[int, int, str, tuple[int, ...]]] = [(step.end, 2, "end of step", ())]
         starts = {self.cut[i]: i for i in self.window.device if i in self.cut}
         points += [(moment, 1, self._launching(i), ()) for moment, i in starts.items()]
-        points += [(self.trace.ops[i].start, 1, f"host until {self.trace.ops[i].name}", ()) for _, i in self.hosted]
+        points += [
+            (self.trace.ops[i].start, 1, f"host until {self.trace.ops[i].name}", ())
+            for _, i in self.hosted
+        ]
         for call, awaited in self.waits.host:
             if step.start <= call.start and call.end <= step.end:
                 points.append((call.end, 0, call.name, awaited))
@@ -167,13 +188,21 @@ class _Builder:
         return _merge(rows)
 
     def _calls(self) -> list[_Row]:
-        """Communication of which only the host's side was recorded: after the host's work until then, in its order."""
+        """Communication of which only the host's side was recorded: after the host's work until
+        then, in its order."""
         rows: list[_Row] = []
         for place, (k, index) in enumerate(self.hosted):
             op = self.trace.ops[index]
             deps = [("host", op.start)] + ([("call", self.hosted[place - 1][0])] if place else [])
             layer = self.annotations.at(op.thread, op.start)
-            rows.append(((op.start, 1), Item(op.name, op.start, op.end, 0, -2 - k, [], layer), ("call", k), deps))
+            rows.append(
+                (
+                    (op.start, 1),
+                    Item(op.name, op.start, op.end, 0, -2 - k, [], layer),
+                    ("call", k),
+                    deps,
+                )
+            )
         return rows
 
     def _layer(self, op: int) -> str:
@@ -183,10 +212,13 @@ class _Builder:
 
     def _launching(self, op: int) -> str:
         call = self.links.call[op]
-        return f"host until {self.trace.calls[call].name if call >= 0 else self.trace.device[op].name}"
+        return (
+            f"host until {self.trace.calls[call].name if call >= 0 else self.trace.device[op].name}"
+        )
 
     def _after_wait(self, now: int, moment: int, awaited: tuple[int, ...]) -> int:
-        """Where host work begins again, at most `moment`: after the wait for this step's device work, if any."""
+        """Where host work begins again, at most `moment`: after the wait for this step's device
+        work, if any."""
         ended = max((self.trace.device[i].end for i in awaited if i in self.members), default=0)
         begin = min(max(now, ended), moment)
         self.line.waited += max(0, begin - now)
@@ -197,13 +229,17 @@ class _Builder:
     def _device(self) -> list[_Row]:
         neighbours = Neighbours(self.trace, self.window.device)
         rows: list[_Row] = []
-        # Until then the device worked for steps before: that explains any start, and holds what ran beside it.
+        # Until then the device worked for steps before: that explains any start, and holds what ran
+        # beside it.
         busy = self.window.before
         for index in self.window.device:
             op = self.trace.device[index]
             deps = self._deps(index)
             ready = self._ready(index, deps)
-            if op.start - ready > _LATE and (cause := neighbours.cause(index, self.cut.get(index, 0), ready)) >= 0:
+            if (
+                op.start - ready > _LATE
+                and (cause := neighbours.cause(index, self.cut.get(index, 0), ready)) >= 0
+            ):
                 deps.append(("op", cause))
                 self.line.inferred += 1
                 ready = max(ready, self.trace.device[cause].end)
@@ -231,10 +267,13 @@ class _Builder:
     def _deps(self, index: int) -> list[tuple[str, int]]:
         deps = [("host", self.cut[index])] if index in self.cut else []
         deps += [("op", self.previous[index])] if self.previous[index] >= 0 else []
-        return deps + [("op", i) for i in sorted(self.waits.streams.get(index, ())) if i in self.members]
+        return deps + [
+            ("op", i) for i in sorted(self.waits.streams.get(index, ())) if i in self.members
+        ]
 
     def _ready(self, index: int, deps: list[tuple[str, int]]) -> int:
-        """When everything known had happened; 0 where the stream still worked for the step before."""
+        """When everything known had happened; 0 where the stream still worked for the step
+        before."""
         ends = [self.trace.device[i].end for kind, i in deps if kind == "op"]
         if not ends and self.window.before > self.trace.device[index].start - _LATENCY:
             return 0
@@ -247,7 +286,9 @@ class _Builder:
         for number, (_, item, _, deps) in enumerate(rows):
             wanted = sorted({place[dep] for dep in deps})
             item.deps = [dep for dep in wanted if dep < number]
-            self.line.dropped += [f"{item.name} <- {rows[dep][1].name}" for dep in wanted if dep > number]
+            self.line.dropped += [
+                f"{item.name} <- {rows[dep][1].name}" for dep in wanted if dep > number
+            ]
             self.line.items.append(item)
 
 

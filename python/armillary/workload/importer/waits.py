@@ -1,12 +1,14 @@
-"""Who waits for whom: events between streams, host synchronisations; recorded where Kineto says it, else inferred.
+"""Who waits for whom: events between streams, host synchronisations; recorded where Kineto says it,
+else inferred.
 
-Here: for each device operation the operations of other streams it waited for, for each synchronising call those the
-host waited for. Not here: order on one stream and launches (`timeline.py`).
-Recorded: Kineto's `cuda_sync` events name waiting stream, awaited stream and the event's record call. An event stands
-for what was launched on ITS stream before it was recorded, whatever was launched elsewhere in between.
-Inferred otherwise: the next launch of a thread after its `StreamWaitEvent` waits for the latest operation of another
-stream that was launched before that call and had ended; an operation that starts late for no other reason waits for
-one that ended within 10 us before it; a stream synchronisation waits for the last operation that ended during it.
+Here: for each device operation the operations of other streams it waited for, for each
+synchronising call those the host waited for. Not here: order on one stream and launches
+(`timeline.py`). Recorded: Kineto's `cuda_sync` events name waiting stream, awaited stream and the
+event's record call. An event stands for what was launched on ITS stream before it was recorded,
+whatever was launched elsewhere in between. Inferred otherwise: the next launch of a thread after
+its `StreamWaitEvent` waits for the latest operation of another stream that was launched before that
+call and had ended; an operation that starts late for no other reason waits for one that ended
+within 10 us before it; a stream synchronisation waits for the last operation that ended during it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _NEAR = 10_000_000
 LONG_LAUNCH = 100_000_000
 """Picoseconds from which a launch call is taken to have waited for something."""
 _SLACK = 1_000_000
-"""Picoseconds by which clocks of host and device may disagree (Kineto before 2024 cuts to microseconds)."""
+"""Picoseconds by which clocks of host and device may disagree (Kineto before 2024 cuts to
+microseconds)."""
 
 
 @dataclass
@@ -61,7 +64,11 @@ class _Finder:
     def __init__(self, trace: Trace, links: Launches) -> None:
         self.trace, self.links, self.found = trace, links, Waits()
         self.streams: dict[str, _Stream] = {}
-        order = [(trace.calls[call].start, trace.device[i].start, i) for i, call in enumerate(links.call) if call >= 0]
+        order = [
+            (trace.calls[call].start, trace.device[i].start, i)
+            for i, call in enumerate(links.call)
+            if call >= 0
+        ]
         for launched, _, index in sorted(order):
             stream = self.streams.setdefault(trace.device[index].stream, _Stream())
             stream.launched.append(launched)
@@ -102,9 +109,13 @@ class _Finder:
             self.found.host.append((call, (ops[0],)))
 
     def _full_queue(self, call: Call, stream: str) -> None:
-        """A launch that had to wait for room: until the operation ended that ended last during the call."""
+        """A launch that had to wait for room: until the operation ended that ended last during the
+        call."""
         launched = self.streams[stream]
-        low, high = bisect_right(self.ends[stream], call.start), bisect_right(self.ends[stream], call.end)
+        low, high = (
+            bisect_right(self.ends[stream], call.start),
+            bisect_right(self.ends[stream], call.end),
+        )
         if high > low:
             self.found.host.append((call, (launched.by_end[high - 1],)))
             self.found.full_queue += call.end - call.start
@@ -130,7 +141,8 @@ class _Finder:
         return stream.before(recorded.start if recorded else otherwise) if stream else -1
 
     def _infer(self, call: Call, waiting: int, moment: int) -> None:
-        """An unnamed event: what had been launched before, elsewhere, and had ended when this one started."""
+        """An unnamed event: what had been launched before, elsewhere, and had ended when this one
+        started."""
         op = self.trace.device[waiting]
         source = self.last.get(call.thread, "") if collectives.KERNEL.search(op.name) else ""
         best = -1
@@ -138,7 +150,9 @@ class _Finder:
             if name == op.stream or (source and source not in (op.stream, name)):
                 continue
             awaited = self._ended(stream, moment, op.start)
-            if awaited >= 0 and (best < 0 or self.trace.device[awaited].end > self.trace.device[best].end):
+            if awaited >= 0 and (
+                best < 0 or self.trace.device[awaited].end > self.trace.device[best].end
+            ):
                 best = awaited
         self.found.inferred += 1
         self._add(waiting, best)
@@ -146,7 +160,9 @@ class _Finder:
     def _ended(self, stream: _Stream, launched_before: int, ended_by: int) -> int:
         at = bisect_left(stream.launched, launched_before)
         tried = stream.ops[max(0, at - 64) : at]
-        return next((i for i in reversed(tried) if self.trace.device[i].end <= ended_by + _SLACK), -1)
+        return next(
+            (i for i in reversed(tried) if self.trace.device[i].end <= ended_by + _SLACK), -1
+        )
 
     def _host_wait(self, call: Call, kind: str) -> None:
         record = self.records.get(call.correlation)
@@ -164,7 +180,8 @@ class _Finder:
         self.found.host.append((call, tuple(awaited)))
 
     def _likely(self, call: Call) -> int:
-        """Of the last operations on each stream that had ended by the end of the call, the one that ended last."""
+        """Of the last operations on each stream that had ended by the end of the call, the one that
+        ended last."""
         ended = [self._ended(stream, call.start, call.end) for stream in self.streams.values()]
         during = [i for i in ended if i >= 0 and self.trace.device[i].end >= call.start]
         own = self.streams.get(self.last.get(call.thread, ""), _Stream()).before(call.start)
@@ -173,7 +190,8 @@ class _Finder:
 
 
 def _sync_kind(name: str) -> str:
-    """`device`, `stream` or `event` for calls in which the host waits, whoever's runtime it is; else empty."""
+    """`device`, `stream` or `event` for calls in which the host waits, whoever's runtime it is;
+    else empty."""
     if not name.endswith(("Synchronize", "Synchronize_v2", "Synchronize_spt")):
         return ""
     return (
@@ -184,7 +202,8 @@ def _sync_kind(name: str) -> str:
 
 
 def _may_block(call: str, copy: str) -> bool:
-    """Copies from and to pageable memory and those not called asynchronous keep the host until they are done."""
+    """Copies from and to pageable memory and those not called asynchronous keep the host until they
+    are done."""
     return "Async" not in call or "Pageable" in copy or "DtoH" in copy
 
 
@@ -202,7 +221,8 @@ class Neighbours:
         self._ends = [trace.device[i].end for i in self._by_end]
 
     def cause(self, waiting: int, launched: int, ready: int) -> int:
-        """An operation that ended within 10 us before `waiting` started, after it was otherwise ready; -1 if none."""
+        """An operation that ended within 10 us before `waiting` started, after it was otherwise
+        ready; -1 if none."""
         op = self._trace.device[waiting]
         for candidate in self._ending(max(op.start - _NEAR, ready), op.start):
             other = self._trace.device[candidate]

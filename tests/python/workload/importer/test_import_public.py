@@ -1,4 +1,5 @@
-"""Recordings that others published: each imports or is refused with its reason; replays against recorded step times.
+"""Recordings that others published: each imports or is refused with its reason; replays against
+recorded step times.
 
 They are not part of the repository; without them these tests are skipped.
 """
@@ -19,7 +20,9 @@ LENS = "AMD-AGI+TraceLens/tests/traces/"
 TRIO = "sarchlab+triosim/"
 NPKIT = "spcl+atlahs/goal_gen/ai/nccl_goal_generator/npkit_benchmark_results/"
 
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not at hand (../shared/traces)")
+pytestmark = pytest.mark.skipif(
+    not TRACES.is_dir(), reason="the public traces are not at hand (../shared/traces)"
+)
 
 REPLAYED = [
     LENS + "b200/eager_trace.json.gz",
@@ -100,7 +103,8 @@ def test_refused_with_its_reason(name: str) -> None:
 
 
 def test_a_replay_beyond_the_bound_says_so() -> None:
-    """A step that began with 52 ms of lag and ended with none waited for the step before: the notes tell."""
+    """A step that began with 52 ms of lag and ended with none waited for the step before: the notes
+    tell."""
     result = imported(HTA + "trace_diff/test/test.json.gz", step=1011)
     assert abs(result.ranks[0].deviation) > 0.05
     assert any("of the recorded" in note for note in result.notes)
@@ -126,13 +130,17 @@ def test_dlrm_is_covered(dlrm: Imported) -> None:
 
 
 def test_dlrm_collectives(dlrm: Imported) -> None:
-    """Five all-to-alls and three all-reduces a rank; the largest all-reduce is of 394,241 floats."""
+    """Five all-to-alls and three all-reduces a rank; the largest all-reduce is of 394,241
+    floats."""
     summary = dlrm.workload.summary
     assert summary is not None
     volumes = {volume.kind: volume for volume in summary.classes[0].volumes}
     assert volumes["all_to_all"].count == 5
     assert volumes["all_to_all"].bytes == 6144 * 4 * 2 + 24 * 8 + 384 * 4 + 3392 * 4
-    assert (volumes["all_reduce"].count, volumes["all_reduce"].bytes) == (3, 4 * (394_241 + 112 + 226_960))
+    assert (volumes["all_reduce"].count, volumes["all_reduce"].bytes) == (
+        3,
+        4 * (394_241 + 112 + 226_960),
+    )
 
 
 def test_dlrm_replays(dlrm: Imported) -> None:
@@ -141,7 +149,8 @@ def test_dlrm_replays(dlrm: Imported) -> None:
 
 
 def test_dlrm_simulated_on_its_machine(dlrm: Imported) -> None:
-    """Every collective simulated on a DGX-1: the waiting of up to 7.6 ms comes from when ranks arrive."""
+    """Every collective simulated on a DGX-1: the waiting of up to 7.6 ms comes from when ranks
+    arrive."""
     result = arm.simulate(dlrm.workload, arm.Platform.load("dgx1-v100"))
     finish = [ns * 1e3 for ns in result.ranks()["finish_ns"].to_list()]
     for row in dlrm.ranks:
@@ -153,7 +162,9 @@ def test_dlrm_hardly_gains_from_a_faster_network() -> None:
     workload = imported(PARAM + "dlrm_kineto.tar.gz").workload
     pod = ["FullyConnected(8)"]
     times = [
-        arm.simulate(workload, arm.Platform(pod[0], bandwidth=width, latency="1 us", per="npu")).step_time_ns
+        arm.simulate(
+            workload, arm.Platform(pod[0], bandwidth=width, latency="1 us", per="npu")
+        ).step_time_ns
         for width in ("1 GB/s", "150 GB/s", "450 GB/s")
     ]
     assert times[0] > 1.1 * times[1]

@@ -1,4 +1,5 @@
-"""Ranks, groups, sizes; more ranks than recorded; what doesn't fit together, each with its numbers."""
+"""Ranks, groups, sizes; more ranks than recorded; what doesn't fit together, each with its
+numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def volumes(imported: Imported, program: int = 0) -> tuple[Volume, ...]:
 
 
 def run(
-    tmp_path: Path, calls: list[list[tuple[str, int, list[int]]]], world: int = 0, dtype: str = "Float"
+    tmp_path: Path,
+    calls: list[list[tuple[str, int, list[int]]]],
+    world: int = 0,
+    dtype: str = "Float",
 ) -> list[Path]:
     """One trace a rank: each of its calls is a kernel of 50 us every 100 us."""
     paths = []
@@ -33,7 +37,9 @@ def run(
         trace.step(1, 0, 100.0 * (len(row) + 1))
         for k, (name, elements, group) in enumerate(row):
             meta = nccl(name, elements, group, dtype)
-            trace.kernel("ncclDevKernel_Generic", 100 * k + 10, 100 * k + 20, 100 * k + 70, stream=20, **meta)
+            trace.kernel(
+                "ncclDevKernel_Generic", 100 * k + 10, 100 * k + 20, 100 * k + 70, stream=20, **meta
+            )
         paths.append(trace.write(tmp_path / f"rank{rank}.json.gz"))
     return paths
 
@@ -53,21 +59,36 @@ def test_kinds_sizes_and_types(tmp_path: Path) -> None:
            ("all_to_allv", 512, ALL), ("broadcast", 64, ALL)]  # fmt: skip
     result = import_traces(run(tmp_path, [row] * 4, dtype="BFloat16"))
     found = {(volume.kind, volume.bytes) for volume in volumes(result)}
-    expected = {("all_reduce", 2000), ("all_gather", 500), ("reduce_scatter", 8000), ("all_to_all", 1024)}
+    expected = {
+        ("all_reduce", 2000),
+        ("all_gather", 500),
+        ("reduce_scatter", 8000),
+        ("all_to_all", 1024),
+    }
     assert found == expected | {("broadcast", 128)}
     assert result.ranks[0].sized == 5
 
 
 @pytest.mark.parametrize(
     ("name", "width"),
-    [("Float", 4), ("c10::BFloat16", 2), ("long int", 8), ("Tensor(float)", 4), ("unsigned char", 1), ("?", 0)],
+    [
+        ("Float", 4),
+        ("c10::BFloat16", 2),
+        ("long int", 8),
+        ("Tensor(float)", 4),
+        ("unsigned char", 1),
+        ("?", 0),
+    ],
 )
 def test_widths(name: str, width: int) -> None:
     assert collectives.width_of(name) == width
 
 
 def test_subgroups_keep_their_members(tmp_path: Path) -> None:
-    rows = [[("allreduce", 100, [0, 2] if rank % 2 == 0 else [1, 3]), ("allreduce", 10, ALL)] for rank in range(4)]
+    rows = [
+        [("allreduce", 100, [0, 2] if rank % 2 == 0 else [1, 3]), ("allreduce", 10, ALL)]
+        for rank in range(4)
+    ]
     result = import_traces(run(tmp_path, rows))
     assert [volume.group for volume in volumes(result)] == ["", "0-2"]
     assert step_us(result, replay=False) > 0
@@ -81,7 +102,8 @@ def test_uneven_all_to_all_keeps_the_total(tmp_path: Path) -> None:
 
 
 def test_messages_meet(tmp_path: Path) -> None:
-    """One rank sends 4 MB to the next: two links of 1 us and 40 us at 100 GB/s, after 20 us of host work."""
+    """One rank sends 4 MB to the next: two links of 1 us and 40 us at 100 GB/s, after 20 us of host
+    work."""
     paths = []
     for rank, name in enumerate(["nccl:send 0->1", "nccl:recv 1<-0"]):
         trace = Recording(rank, 2)
@@ -104,7 +126,8 @@ def test_unrecorded_ranks_repeat_the_recorded(tmp_path: Path) -> None:
 
 
 def test_more_ranks(tmp_path: Path) -> None:
-    """8 ranks of tp 2 and dp 4 as 32: tp groups repeat, dp groups grow to 16, an all-gather's shard is a quarter."""
+    """8 ranks of tp 2 and dp 4 as 32: tp groups repeat, dp groups grow to 16, an all-gather's shard
+    is a quarter."""
     rows = [
         [
             ("allreduce", 100, [rank - rank % 2, rank - rank % 2 + 1]),
@@ -134,12 +157,18 @@ def test_growth_is_consistent(inner: int, outer: int, copies: int) -> None:
         return tuple(range(source - source % inner, source - source % inner + inner))
 
     for rank in range(plan.ranks):
-        for group, kind, size in ((data, "all_reduce", outer * copies), (model, "all_to_all", inner)):
+        for group, kind, size in (
+            (data, "all_reduce", outer * copies),
+            (model, "all_to_all", inner),
+        ):
             extent = plan.extent(plan.source(rank), group(plan.source(rank)), kind)
             members = plan.members(rank, extent)
             assert rank in members
             assert all(plan.members(other, extent) == members for other in members)
-            assert all(plan.extent(plan.source(other), group(plan.source(other)), kind) == extent for other in members)
+            assert all(
+                plan.extent(plan.source(other), group(plan.source(other)), kind) == extent
+                for other in members
+            )
             if 1 < inner < world:
                 assert len(set(members)) == size
 
@@ -160,7 +189,12 @@ def test_ranks_that_do_not_divide(tmp_path: Path) -> None:
 
 
 def test_an_irregular_group_is_refused(tmp_path: Path) -> None:
-    rows = [[("allreduce", 100, [0, 1, 3])], [("allreduce", 100, [0, 1, 3])], [], [("allreduce", 100, [0, 1, 3])]]
+    rows = [
+        [("allreduce", 100, [0, 1, 3])],
+        [("allreduce", 100, [0, 1, 3])],
+        [],
+        [("allreduce", 100, [0, 1, 3])],
+    ]
     paths = run(tmp_path, rows)
     assert import_traces(paths).workload.ranks == 4
     assert "[0, 1, 3]" in problems(paths, ranks=8)[0]
@@ -181,7 +215,9 @@ def test_groups_without_members(tmp_path: Path) -> None:
         trace.step(1, 0, 300)
         for k, name in enumerate(["a", "b"]):
             meta = {**nccl("allreduce", 10, []), "Group size": 0, "Process Group Name": name}
-            trace.kernel("ncclKernel_AllReduce", 100 * k + 10, 100 * k + 20, 100 * k + 40, stream=20, **meta)
+            trace.kernel(
+                "ncclKernel_AllReduce", 100 * k + 10, 100 * k + 20, 100 * k + 40, stream=20, **meta
+            )
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     told = problems(paths)
     assert "2 process groups and no word on who is in them: a (1 calls), b (1 calls)" in told[0]
@@ -205,7 +241,10 @@ def test_unknown_sizes_are_never_a_silent_zero(tmp_path: Path) -> None:
     trace.kernel("ncclKernel_AllReduce_RING", 10, 20, 70, stream=20)
     result = import_traces([trace.write(tmp_path / "rank0.json")])
     assert (result.ranks[0].collectives, result.ranks[0].sized) == (1, 0)
-    assert any("1 of 1 communication kernels (0.050 ms) have no recorded size" in note for note in result.notes)
+    assert any(
+        "1 of 1 communication kernels (0.050 ms) have no recorded size" in note
+        for note in result.notes
+    )
 
 
 def test_what_does_not_belong_together(tmp_path: Path) -> None:
@@ -221,7 +260,9 @@ def test_what_does_not_belong_together(tmp_path: Path) -> None:
     assert "is in several files" in problems([paths[0], again.write(tmp_path / "again.json")])[0]
     steps = Recording(1, 2)
     steps.step(7, 0, 100)
-    assert "no step is on all 2 ranks" in problems([paths[0], steps.write(tmp_path / "steps.json")])[0]
+    assert (
+        "no step is on all 2 ranks" in problems([paths[0], steps.write(tmp_path / "steps.json")])[0]
+    )
     assert "it has 1" in problems(paths, step=3)[0]
 
 
@@ -250,7 +291,11 @@ def test_a_circle_of_parents_is_named(tmp_path: Path) -> None:
 def test_an_execution_trace_alone(tmp_path: Path) -> None:
     """A product, a collective whose wait comes before the next product."""
     tensor = [1, 2, 0, 1024, 4, "cuda:0"]
-    product = {"inputs": [tensor, tensor], "input_shapes": [[8, 128], [128, 16]], "input_types": ["Tensor(float)"] * 2}
+    product = {
+        "inputs": [tensor, tensor],
+        "input_shapes": [[8, 128], [128, 16]],
+        "input_types": ["Tensor(float)"] * 2,
+    }
     nodes: list[dict[str, object]] = [
         {"id": 3, "name": "aten::mm", "parent": 2, **product},
         {"id": 4, "name": "record_param_comms", "parent": 2, "inputs": [[tensor], 9, 77, 0, "allreduce", [], []],
@@ -265,10 +310,16 @@ def test_an_execution_trace_alone(tmp_path: Path) -> None:
     assert volumes(result) == (Volume("", "all_reduce", 1, 4096),)
     assert summary.classes[0].operations == 2 * (2 * 8 * 128 * 16)
     assert any("no durations" in note for note in result.notes)
-    marks: list[dict[str, object]] = [{"id": k, "name": f"ProfilerStep#{k}", "parent": 1} for k in (2, 5)]
-    stepped = host_trace(tmp_path / "steps.json", "1.0.1", [*marks, *(node for node in nodes if node["id"] != 5)])
+    marks: list[dict[str, object]] = [
+        {"id": k, "name": f"ProfilerStep#{k}", "parent": 1} for k in (2, 5)
+    ]
+    stepped = host_trace(
+        tmp_path / "steps.json", "1.0.1", [*marks, *(node for node in nodes if node["id"] != 5)]
+    )
     assert import_traces([stepped]).workload.operations == 1  # step 5: the product with id 6
     assert import_traces([stepped], step=2).workload.operations == 2
     assert "steps on every rank: 2 5" in problems([stepped], step=3)[0]
-    empty = host_trace(tmp_path / "alone.json", "1.0.1", [{"id": 3, "name": "aten::add", "parent": 2}])
+    empty = host_trace(
+        tmp_path / "alone.json", "1.0.1", [{"id": 3, "name": "aten::add", "parent": 2}]
+    )
     assert "nothing has a size or a duration" in problems([empty])[0]

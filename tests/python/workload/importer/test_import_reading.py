@@ -1,4 +1,5 @@
-"""Files of every kind: unpacked, told apart, refused with their reason; damaged ones never with a traceback."""
+"""Files of every kind: unpacked, told apart, refused with their reason; damaged ones never with a
+traceback."""
 
 from __future__ import annotations
 
@@ -47,13 +48,18 @@ def small(rank: int, world: int) -> Recording:
     trace = Recording(rank, world)
     trace.step(1, 0, 100)
     members = list(range(world))
-    trace.kernel("ncclDevKernel_AllReduce", 10, 20, 30, stream=20, **nccl("allreduce", 100, members))
+    trace.kernel(
+        "ncclDevKernel_AllReduce", 10, 20, 30, stream=20, **nccl("allreduce", 100, members)
+    )
     return trace
 
 
 def test_archives_and_directories(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    files = [small(rank, 2).write(tmp_path / "run" / f"rank{rank}.json{'.gz' * rank}") for rank in range(2)]
+    files = [
+        small(rank, 2).write(tmp_path / "run" / f"rank{rank}.json{'.gz' * rank}")
+        for rank in range(2)
+    ]
     archive = tmp_path / "run.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         for file in files:
@@ -75,19 +81,38 @@ def test_every_problem_is_listed(tmp_path: Path) -> None:
 def test_lenient_where_it_is_harmless(tmp_path: Path) -> None:
     """NaN and control characters, as some exporters write them."""
     path = small(0, 1).write(tmp_path / "t.json")
-    text = path.read_text(encoding="utf-8").replace('"stream": 20', '"stream": 20, "occupancy": NaN, "note": "a\tb"')
+    text = path.read_text(encoding="utf-8").replace(
+        '"stream": 20', '"stream": 20, "occupancy": NaN, "note": "a\tb"'
+    )
     path.write_text(text, encoding="utf-8")
     assert import_traces([path]).ranks[0].kernels == 1
 
 
-JUNK: list[object] = [None, -1, 0, 2**70, 1e300, "", "x", [], {}, [1], {"a": 1}, True, "[0, 1, ...]", 1e-20]
+JUNK: list[object] = [
+    None,
+    -1,
+    0,
+    2**70,
+    1e300,
+    "",
+    "x",
+    [],
+    {},
+    [1],
+    {"a": 1},
+    True,
+    "[0, 1, ...]",
+    1e-20,
+]
 
 
 def damaged(value: object, chance: random.Random) -> object:
     if chance.random() < 0.01:
         return chance.choice(JUNK)
     if isinstance(value, dict):
-        return {key: damaged(inner, chance) for key, inner in value.items() if chance.random() > 0.005}
+        return {
+            key: damaged(inner, chance) for key, inner in value.items() if chance.random() > 0.005
+        }
     return [damaged(inner, chance) for inner in value] if isinstance(value, list) else value
 
 
@@ -108,9 +133,7 @@ def test_damage_is_imported_or_refused(tmp_path: Path, seed: int) -> None:
         assert error.problems
 
 
-KERNEL = (
-    '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":1,"tid":1,"args":{"stream":7,"device":0,"correlation":1}}'
-)
+KERNEL = '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":1,"tid":1,"args":{"stream":7,"device":0,"correlation":1}}'
 
 
 def document(*events: str) -> bytes:
@@ -148,7 +171,9 @@ NESTED = b'{"traceEvents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         (document(KERNEL, KERNEL.replace('"ts":1', '"ts":1e16')), "days before"),
     ],
 )
-def test_what_nothing_can_be_made_of_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_what_nothing_can_be_made_of_is_refused(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=reason):
@@ -170,7 +195,9 @@ def test_archives_in_one_another_end(tmp_path: Path) -> None:
         import_traces([tmp_path / "t.json.gz"])
 
 
-def test_bombs_are_refused_before_they_are_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bombs_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(b" " * (80 * 2**20), 9))
     with pytest.raises(InputError, match="holds more than 200 times its size"):

@@ -9,7 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded import Recording, nccl, step_us
 
-from armillary.workload.importer import Imported, import_traces, kineto, linking, ranks, reading, steps, timeline, waits
+from armillary.workload.importer import (
+    Imported,
+    import_traces,
+    kineto,
+    linking,
+    ranks,
+    reading,
+    steps,
+    timeline,
+    waits,
+)
 
 
 def imported(recording: Recording, tmp_path: Path, **options: object) -> Imported:
@@ -43,7 +53,8 @@ def test_a_launch_bound_step_lasts_as_long_as_its_host(tmp_path: Path) -> None:
 
 
 def test_host_waiting_for_the_device_is_no_host_work(tmp_path: Path) -> None:
-    """Host: 100 us, then a wait for a kernel of 800 us until 915, then 80 us. A device twice as fast saves 400 us."""
+    """Host: 100 us, then a wait for a kernel of 800 us until 915, then 80 us. A device twice as
+    fast saves 400 us."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("long", 100, 110, 910)
@@ -56,24 +67,34 @@ def test_host_waiting_for_the_device_is_no_host_work(tmp_path: Path) -> None:
 
 
 def test_a_blocking_copy_is_a_wait(tmp_path: Path) -> None:
-    """A copy to pageable memory keeps the host from 200 to 705; only 20 us of that are the host's own."""
+    """A copy to pageable memory keeps the host from 200 to 705; only 20 us of that are the host's
+    own."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("long", 100, 110, 690)
-    trace.device(trace.call("cudaMemcpyAsync", 200, 705), "Memcpy DtoH (Device -> Pageable)", 691, 700)
+    trace.device(
+        trace.call("cudaMemcpyAsync", 200, 705), "Memcpy DtoH (Device -> Pageable)", 691, 700
+    )
     row = imported(trace, tmp_path).ranks[0]
     assert row.host_ps == (210 + 5 + 295) * 1_000_000
 
 
 def test_an_event_stands_for_its_stream_and_not_for_the_last_launch(tmp_path: Path) -> None:
-    """Recorded on stream 20 while the latest launch went to 28: stream 24 waits for the kernel on 20."""
+    """Recorded on stream 20 while the latest launch went to 28: stream 24 waits for the kernel on
+    20."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("on 20", 10, 20, 300, stream=20)
     trace.kernel("on 28", 30, 40, 600, stream=28)
     record = trace.call("cudaEventRecord", 50, 52)
     wait = trace.call("cudaStreamWaitEvent", 60, 62)
-    trace.sync_record("Stream Wait Event", wait, stream=24, wait_on_stream=20, wait_on_cuda_event_record_corr_id=record)
+    trace.sync_record(
+        "Stream Wait Event",
+        wait,
+        stream=24,
+        wait_on_stream=20,
+        wait_on_cuda_event_record_corr_id=record,
+    )
     trace.kernel("on 24", 70, 310, 400, stream=24)
     line = lines(trace, tmp_path)
     assert awaited(line, "on 24") == {"on 20"}
@@ -91,7 +112,8 @@ def test_an_unnamed_wait_is_inferred_and_counted(tmp_path: Path) -> None:
 
 
 def test_two_host_threads_take_turns(tmp_path: Path) -> None:
-    """Thread 1 hands over to thread 2 (backward) and goes on when it is done: one chain, the step as recorded."""
+    """Thread 1 hands over to thread 2 (backward) and goes on when it is done: one chain, the step
+    as recorded."""
     trace = Recording()
     trace.step(1, 0, 600)
     trace.kernel("forward", 90, 100, 120, tid=1)
@@ -104,7 +126,8 @@ def test_two_host_threads_take_turns(tmp_path: Path) -> None:
 
 
 def test_kernels_side_by_side_keep_the_busy_time(tmp_path: Path) -> None:
-    """100..500 and 300..600 on two streams: one at a time is busy for 500, not for 700; again from 700 on."""
+    """100..500 and 300..600 on two streams: one at a time is busy for 500, not for 700; again from
+    700 on."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("a", 90, 100, 500, stream=7)
@@ -119,7 +142,8 @@ def test_kernels_side_by_side_keep_the_busy_time(tmp_path: Path) -> None:
 
 
 def test_a_lagging_device_bounds_the_step(tmp_path: Path) -> None:
-    """Steps of 100 us on the host, 300 us on the device, which falls behind by 200 us a step: the step takes 300 us."""
+    """Steps of 100 us on the host, 300 us on the device, which falls behind by 200 us a step: the
+    step takes 300 us."""
     trace = Recording()
     for step in range(4):
         trace.step(step, 100 * step, 100 * (step + 1))
@@ -131,7 +155,8 @@ def test_a_lagging_device_bounds_the_step(tmp_path: Path) -> None:
 
 
 def test_work_of_the_step_before_is_no_idling(tmp_path: Path) -> None:
-    """A copy on another stream waits, for a reason nobody recorded, until the device has done the step before."""
+    """A copy on another stream waits, for a reason nobody recorded, until the device has done the
+    step before."""
     trace = Recording()
     for step in range(3):
         trace.step(step, 100 * step, 100 * (step + 1))
@@ -143,7 +168,8 @@ def test_work_of_the_step_before_is_no_idling(tmp_path: Path) -> None:
 
 
 def test_a_steady_step_is_chosen(tmp_path: Path) -> None:
-    """Of steps of 100 us, one that leaves the lag it found: the device falls behind in 2 and catches up in 4."""
+    """Of steps of 100 us, one that leaves the lag it found: the device falls behind in 2 and
+    catches up in 4."""
     trace = Recording()
     ends = {0: 90, 1: 190, 2: 350, 3: 450, 4: 490}
     for step, end in ends.items():
@@ -164,7 +190,8 @@ def test_graph_launches_hang_on_one_call(tmp_path: Path) -> None:
 
 
 def test_missing_correlation_ids_are_counted(tmp_path: Path) -> None:
-    """One kernel with id 0 (as ROCm wrote for communication) and one whose call was not recorded stay, unlaunched."""
+    """One kernel with id 0 (as ROCm wrote for communication) and one whose call was not recorded
+    stay, unlaunched."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("first", 10, 20, 100)
@@ -174,12 +201,15 @@ def test_missing_correlation_ids_are_counted(tmp_path: Path) -> None:
     result = imported(trace, tmp_path)
     row = result.ranks[0]
     assert (row.step_ops, row.launched_ops) == (4, 2)
-    assert row.device_share == pytest.approx(179 / 377)  # 20..100 and 301..400 of those and 101..200, 201..300
+    assert row.device_share == pytest.approx(
+        179 / 377
+    )  # 20..100 and 301..400 of those and 101..200, 201..300
     assert "device operations without a known launch" in {entry.what for entry in row.omissions}
 
 
 def test_a_trace_without_any_call(tmp_path: Path) -> None:
-    """Kernels alone, with gaps: order and gaps are kept, the first hangs on the host; nothing counts as launched."""
+    """Kernels alone, with gaps: order and gaps are kept, the first hangs on the host; nothing
+    counts as launched."""
     trace = Recording()
     trace.step(1, 0, 500)
     for k in range(4):
@@ -191,13 +221,20 @@ def test_a_trace_without_any_call(tmp_path: Path) -> None:
 
 
 def test_contradictory_dependencies_are_dropped_and_named(tmp_path: Path) -> None:
-    """An event of a kernel that starts after the one said to wait for it: a circle, if it were kept."""
+    """An event of a kernel that starts after the one said to wait for it: a circle, if it were
+    kept."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("late", 10, 500, 600, stream=20)
     record = trace.call("cudaEventRecord", 20, 22)
     wait = trace.call("cudaStreamWaitEvent", 30, 32)
-    trace.sync_record("Stream Wait Event", wait, stream=7, wait_on_stream=20, wait_on_cuda_event_record_corr_id=record)
+    trace.sync_record(
+        "Stream Wait Event",
+        wait,
+        stream=7,
+        wait_on_stream=20,
+        wait_on_cuda_event_record_corr_id=record,
+    )
     trace.kernel("early", 40, 50, 60, stream=7)
     result = imported(trace, tmp_path)
     assert result.ranks[0].dropped == 1
@@ -205,12 +242,20 @@ def test_contradictory_dependencies_are_dropped_and_named(tmp_path: Path) -> Non
 
 
 def test_communication_overlaps_and_its_wait_comes_from_the_simulation(tmp_path: Path) -> None:
-    """Replayed the all-reduce takes its recorded 400 us; simulated, 2 ranks at 100 GB/s with 4 MB take about 42 us."""
+    """Replayed the all-reduce takes its recorded 400 us; simulated, 2 ranks at 100 GB/s with 4 MB
+    take about 42 us."""
     paths = []
     for rank in range(2):
         trace = Recording(rank, 2)
         trace.step(1, 0, 700)
-        trace.kernel("ncclDevKernel_AllReduce", 90, 100, 500, stream=20, **nccl("allreduce", 1_000_000, [0, 1]))
+        trace.kernel(
+            "ncclDevKernel_AllReduce",
+            90,
+            100,
+            500,
+            stream=20,
+            **nccl("allreduce", 1_000_000, [0, 1]),
+        )
         trace.call("cudaStreamSynchronize", 110, 505)
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     result = import_traces(paths)
@@ -226,10 +271,15 @@ gaps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(gaps)
-def test_random_runs_replay_as_recorded(tmp_path: Path, work: list[tuple[int, int, int, bool]]) -> None:
-    """A host and a device with two streams that take turns, as a CUDA run would record them; waits now and then."""
+def test_random_runs_replay_as_recorded(
+    tmp_path: Path, work: list[tuple[int, int, int, bool]]
+) -> None:
+    """A host and a device with two streams that take turns, as a CUDA run would record them; waits
+    now and then."""
     trace, host, device = Recording(), 0.0, 0.0
     for k, (gap, length, stream, wait) in enumerate(work):
         launch = host + gap

@@ -66,7 +66,8 @@ const FLAGS: [&str; 13] = [
 const OURS: [&str; 3] = ["backend", "json", "no-fold"];
 
 impl AstraSimArgs {
-    /// Reads `--flag=value` and `--flag value`; the four files are required, a flag without meaning is refused.
+    /// Reads `--flag=value` and `--flag value`; the four files are required, a flag without meaning
+    /// is refused.
     ///
     /// # Errors
     /// Every fault of the command line.
@@ -82,13 +83,20 @@ impl AstraSimArgs {
             let name = flag.strip_prefix("--").filter(|name| FLAGS.contains(name));
             let Some(name) = name else {
                 problems.push(unknown(flag));
-                words.next_if(|next| given.is_none() && flag.starts_with("--") && !next.starts_with("--"));
+                words.next_if(|next| {
+                    given.is_none() && flag.starts_with("--") && !next.starts_with("--")
+                });
                 continue;
             };
-            let value = given.or_else(|| words.next_if(|next| !next.starts_with("--")).map(str::to_string));
+            let value =
+                given.or_else(|| words.next_if(|next| !next.starts_with("--")).map(str::to_string));
             match value.or_else(|| (name == "rendezvous-protocol").then(|| "true".to_string())) {
-                Some(value) => args.set(name, value).unwrap_or_else(|problem| problems.push(problem)),
-                None => problems.push(Problem::new("", flag, "the flag has no value").help(format!("{flag}=VALUE"))),
+                Some(value) => {
+                    args.set(name, value).unwrap_or_else(|problem| problems.push(problem))
+                }
+                None => problems.push(
+                    Problem::new("", flag, "the flag has no value").help(format!("{flag}=VALUE")),
+                ),
             }
         }
         args.required(&mut problems);
@@ -99,8 +107,10 @@ impl AstraSimArgs {
         let files = [&self.workload, &self.system, &self.network, &self.memory];
         for (flag, file) in FLAGS.iter().zip(files) {
             if file.is_empty() {
-                problems
-                    .push(Problem::new("", format!("--{flag}"), "the flag is missing").help(format!("--{flag}=PATH")));
+                problems.push(
+                    Problem::new("", format!("--{flag}"), "the flag is missing")
+                        .help(format!("--{flag}=PATH")),
+                );
             }
         }
     }
@@ -115,14 +125,17 @@ impl AstraSimArgs {
             "logical-topology-configuration" => self.logical_topology = Some(value),
             "num-queues-per-dim" => {
                 let parsed = value.parse().ok().filter(|&n| n > 0);
-                self.num_queues_per_dim = parsed.ok_or_else(|| refused(name, &value, "a whole number from 1"))?;
+                self.num_queues_per_dim =
+                    parsed.ok_or_else(|| refused(name, &value, "a whole number from 1"))?;
             }
             "rendezvous-protocol" => {
-                self.rendezvous = truth(&value).ok_or_else(|| refused(name, &value, "true, false"))?;
+                self.rendezvous =
+                    truth(&value).ok_or_else(|| refused(name, &value, "true, false"))?;
             }
             "injection-scale" => {
                 let parsed = value.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
-                self.injection_scale = parsed.ok_or_else(|| refused(name, &value, "a number from 0"))?;
+                self.injection_scale =
+                    parsed.ok_or_else(|| refused(name, &value, "a number from 0"))?;
             }
             _ => self.without_effect.push(format!("--{name}")),
         }

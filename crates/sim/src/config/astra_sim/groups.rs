@@ -1,11 +1,13 @@
-//! Communicator groups, `{"1": [0, 1], ...}` in ring order, and the logical topology, `{"logical-dims": ["8", "4"]}`.
+//! Communicator groups, `{"1": [0, 1], ...}` in ring order, and the logical topology,
+//! `{"logical-dims": ["8", "4"]}`.
 
 use super::{Syntax, mapping};
 use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 
-/// Groups by ascending id; none when there is no file or its path contains `empty`, which is how the peer says none.
+/// Groups by ascending id; none when there is no file or its path contains `empty`, which is how
+/// the peer says none.
 pub(super) fn read(
     path: Option<&str>,
     npus: Option<u32>,
@@ -20,7 +22,11 @@ pub(super) fn read(
     groups.filter(|_| fine)
 }
 
-fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<Vec<(String, Vec<u32>)>> {
+fn parse(
+    npus: Option<u32>,
+    load: &Load<'_>,
+    findings: &mut Findings,
+) -> Option<Vec<(String, Vec<u32>)>> {
     let tree = mapping("communicator group file", Syntax::Json, &[], load, findings)?;
     let mut groups = Vec::new();
     for (key, at) in At::root(&tree).entries() {
@@ -43,12 +49,17 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
 
 fn ranks(at: &At<'_>, npus: Option<u32>, findings: &mut Findings) -> Option<Vec<u32>> {
     if !matches!(&at.tree.value, Value::List(items) if !items.is_empty()) {
-        findings.refuse(at, format!("{} is not allowed", at.tree.show()), "a list of one or more ranks");
+        findings.refuse(
+            at,
+            format!("{} is not allowed", at.tree.show()),
+            "a list of one or more ranks",
+        );
         return None;
     }
     let before = findings.problems.len();
     let most = npus.map_or(u32::MAX, |n| n - 1);
-    let ranks: Vec<u32> = at.items().iter().filter_map(|item| findings.whole(item, 0, most)).collect();
+    let ranks: Vec<u32> =
+        at.items().iter().filter_map(|item| findings.whole(item, 0, most)).collect();
     let mut sorted: Vec<(u32, usize)> = ranks.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
     if let Some(pair) = sorted.windows(2).find(|w| w[0].0 == w[1].0) {
@@ -87,7 +98,10 @@ fn parse_logical(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) ->
     let product = sizes.iter().try_fold(1u32, |a, &b| a.checked_mul(b));
     if npus.is_some() && product != npus {
         let shown = product.map_or("more than 4,294,967,295".to_string(), |p| p.to_string());
-        let message = format!("the logical dimensions hold {shown} NPUs, the network {}", npus.unwrap_or_default());
+        let message = format!(
+            "the logical dimensions hold {shown} NPUs, the network {}",
+            npus.unwrap_or_default()
+        );
         findings.refuse(&at, message, "sizes whose product is the number of NPUs");
         return None;
     }

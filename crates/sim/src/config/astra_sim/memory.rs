@@ -1,4 +1,5 @@
-//! The remote memory file: `memory-type`, `remote-mem-latency` (ns), `remote-mem-bw` (bytes per ns), both read as integers.
+//! The remote memory file: `memory-type`, `remote-mem-latency` (ns), `remote-mem-bw` (bytes per
+//! ns), both read as integers.
 
 use super::{Syntax, integer, mapping};
 use crate::config::file::Load;
@@ -6,7 +7,8 @@ use crate::config::findings::{At, Findings};
 use device::memory::{Link, RemoteMemory, Sharing};
 use units::{Bandwidth, Span};
 
-const KEYS: [&str; 5] = ["memory-type", "remote-mem-latency", "remote-mem-bw", "num-nodes", "num-npus-per-node"];
+const KEYS: [&str; 5] =
+    ["memory-type", "remote-mem-latency", "remote-mem-bw", "num-nodes", "num-npus-per-node"];
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -30,7 +32,12 @@ pub(super) struct Memory {
 }
 
 /// The outer option is whether the file could be read, the inner whether there is such memory.
-pub(super) fn read(path: &str, npus: Option<u32>, load: &Load<'_>, all: &mut Findings) -> Option<Option<Memory>> {
+pub(super) fn read(
+    path: &str,
+    npus: Option<u32>,
+    load: &Load<'_>,
+    all: &mut Findings,
+) -> Option<Option<Memory>> {
     let mut findings = Findings::new(path);
     let memory = parse(npus, load, &mut findings);
     all.merge(findings);
@@ -53,9 +60,14 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
         integer(&at, least, most, findings)
     };
     let latency = need("remote-mem-latency", 0, 1_000_000_000_000, "a whole number from 0, in ns");
-    let bandwidth = need("remote-mem-bw", 1, 1_000_000_000, "a whole number from 1, in GB/s of 1e9 bytes");
+    let bandwidth =
+        need("remote-mem-bw", 1, 1_000_000_000, "a whole number from 1, in GB/s of 1e9 bytes");
     let (latency, bandwidth, sharing) = (latency? as u64, bandwidth? as u64, sharing?);
-    let link = Link { sharing, latency: Span::from_ns(latency), bandwidth: Bandwidth(bandwidth * 1_000_000_000) };
+    let link = Link {
+        sharing,
+        latency: Span::from_ns(latency),
+        bandwidth: Bandwidth(bandwidth * 1_000_000_000),
+    };
     let memory = RemoteMemory::Link(link);
     Some(Some(Memory { memory, latency, bandwidth }))
 }
@@ -70,8 +82,13 @@ fn nodes(root: &At<'_>, npus: Option<u32>, findings: &mut Findings) -> Option<Sh
     if let Some(npus) = npus
         && count.saturating_mul(each) < i64::from(npus)
     {
-        let message = format!("{count} nodes of {each} NPUs are fewer than the {npus} NPUs of the network");
-        findings.add("num-nodes", message, "num-nodes times num-npus-per-node at least the number of NPUs");
+        let message =
+            format!("{count} nodes of {each} NPUs are fewer than the {npus} NPUs of the network");
+        findings.add(
+            "num-nodes",
+            message,
+            "num-nodes times num-npus-per-node at least the number of NPUs",
+        );
         return None;
     }
     Some(Sharing::PerNode { npus: u32::try_from(each).ok()? })

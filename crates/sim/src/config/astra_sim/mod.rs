@@ -1,8 +1,9 @@
 //! ASTRA-sim's own files and flags, read as that simulator reads them.
 //!
-//! Units are the peer's: network GB/s of 2^30 bytes, `local-mem-bw` and remote memory GB/s of 1e9, latencies in ns, peak in
-//! TFLOP/s. The raw numbers are kept in [`AstraSimParameters`]; the platform's integers are the nearest they can be.
-//! Keys the peer does not know are ignored with a warning, as it ignores them; what it would crash or hang on is a problem.
+//! Units are the peer's: network GB/s of 2^30 bytes, `local-mem-bw` and remote memory GB/s of 1e9,
+//! latencies in ns, peak in TFLOP/s. The raw numbers are kept in [`AstraSimParameters`]; the
+//! platform's integers are the nearest they can be. Keys the peer does not know are ignored with a
+//! warning, as it ignores them; what it would crash or hang on is a problem.
 
 mod args;
 mod groups;
@@ -25,7 +26,8 @@ use units::Span;
 /// A platform and communicator groups (name, ranks in ring order) as ASTRA-sim's files give them.
 pub type AstraSimInputs = (Platform, Vec<(String, Vec<u32>)>);
 
-/// Reads a communicator group file by itself: names and ranks in ring order. `npus` bounds the ranks.
+/// Reads a communicator group file by itself: names and ranks in ring order. `npus` bounds the
+/// ranks.
 ///
 /// # Errors
 /// Every fault of the file.
@@ -93,7 +95,13 @@ enum Syntax {
 }
 
 /// Reads a file that is a mapping and warns of keys that nobody reads.
-fn mapping(what: &str, syntax: Syntax, known: &[&str], load: &Load<'_>, findings: &mut Findings) -> Option<Tree> {
+fn mapping(
+    what: &str,
+    syntax: Syntax,
+    known: &[&str],
+    load: &Load<'_>,
+    findings: &mut Findings,
+) -> Option<Tree> {
     let text = file::text(what, load, findings)?;
     let (tree, kind) = match syntax {
         Syntax::Yaml => (tree::yaml(&text, findings)?, "a YAML mapping"),
@@ -104,23 +112,35 @@ fn mapping(what: &str, syntax: Syntax, known: &[&str], load: &Load<'_>, findings
         findings.refuse(&root, format!("the {what} holds {}", tree.show()), kind);
         return None;
     }
-    let unread: Vec<&str> =
-        root.entries().into_iter().map(|(key, _)| key.name.as_str()).filter(|k| !known.contains(k)).collect();
+    let unread: Vec<&str> = root
+        .entries()
+        .into_iter()
+        .map(|(key, _)| key.name.as_str())
+        .filter(|k| !known.contains(k))
+        .collect();
     if !unread.is_empty() && !known.is_empty() {
         let path = &findings.file;
-        findings.warnings.push(format!("{path}: keys without effect, ignored: {}", unread.join(", ")));
+        findings
+            .warnings
+            .push(format!("{path}: keys without effect, ignored: {}", unread.join(", ")));
     }
     Some(tree)
 }
 
 /// A finite number in a range; `range` says it in words.
-fn number(at: &At<'_>, allowed: impl Fn(f64) -> bool, range: &str, findings: &mut Findings) -> Option<f64> {
+fn number(
+    at: &At<'_>,
+    allowed: impl Fn(f64) -> bool,
+    range: &str,
+    findings: &mut Findings,
+) -> Option<f64> {
     let value = match &at.tree.value {
         Value::Int(i) => *i as f64,
         Value::Float(x) => *x,
         Value::Bool(b) => f64::from(u8::from(*b)),
         other => {
-            let shown = if let Value::Text(text) = other { format!("\"{text}\"") } else { at.tree.show() };
+            let shown =
+                if let Value::Text(text) = other { format!("\"{text}\"") } else { at.tree.show() };
             findings.refuse(at, format!("{shown} is no number"), range);
             return None;
         }
@@ -141,7 +161,8 @@ fn integer(at: &At<'_>, least: i64, most: i64, findings: &mut Findings) -> Optio
     };
     let most_float = if most == i64::MAX { 9.2e18 } else { most as f64 };
     let inside = |x: f64| x.trunc() >= least as f64 && x.trunc() <= most_float;
-    number(at, inside, &range, findings).map(|x| if let Value::Int(i) = at.tree.value { i as i64 } else { x as i64 })
+    number(at, inside, &range, findings)
+        .map(|x| if let Value::Int(i) = at.tree.value { i as i64 } else { x as i64 })
 }
 
 /// Nanoseconds as a span, rounded up to the picosecond; the caller has checked the range.

@@ -1,4 +1,5 @@
-//! `network.yml`: `topology`, `npus_count`, `bandwidth` (GB/s of 2^30 bytes), `latency` (ns), four lists of one length.
+//! `network.yml`: `topology`, `npus_count`, `bandwidth` (GB/s of 2^30 bytes), `latency` (ns), four
+//! lists of one length.
 
 use super::{Syntax, mapping, number, span};
 use crate::config::file::Load;
@@ -30,9 +31,14 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
     let root = At::root(&tree);
     let lists = KEYS.map(|key| list(&root, key, findings));
     let [Some(blocks), Some(sizes), Some(bandwidths), Some(latencies)] = lists else { return None };
-    if KEYS.iter().zip([&sizes, &bandwidths, &latencies]).any(|(_, list)| list.len() != blocks.len()) {
+    if KEYS
+        .iter()
+        .zip([&sizes, &bandwidths, &latencies])
+        .any(|(_, list)| list.len() != blocks.len())
+    {
         let lengths = [&blocks, &sizes, &bandwidths, &latencies].map(Vec::len);
-        let shown: Vec<String> = KEYS.iter().zip(lengths).map(|(key, n)| format!("{key} {n}")).collect();
+        let shown: Vec<String> =
+            KEYS.iter().zip(lengths).map(|(key, n)| format!("{key} {n}")).collect();
         findings.refuse(
             &root,
             format!("lists of unequal length: {}", shown.join(", ")),
@@ -41,13 +47,19 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
         return None;
     }
     let before = findings.problems.len();
-    let blocks: Vec<_> =
-        blocks.iter().filter_map(|at| findings.one_of(at, &Block::ALL.map(|b| (b.name(), b)))).collect();
+    let blocks: Vec<_> = blocks
+        .iter()
+        .filter_map(|at| findings.one_of(at, &Block::ALL.map(|b| (b.name(), b))))
+        .collect();
     let sizes: Vec<_> = sizes.iter().filter_map(|at| size(at, findings)).collect();
     let bandwidth: Vec<_> = bandwidths.iter().filter_map(|at| rate(at, findings)).collect();
     let latency: Vec<_> = latencies.iter().filter_map(|at| delay(at, findings)).collect();
     if sizes.iter().try_fold(1u32, |npus, &size| npus.checked_mul(size)).is_none() {
-        findings.add("npus_count", "more than 4,294,967,295 NPUs", "sizes with a product below 2^32");
+        findings.add(
+            "npus_count",
+            "more than 4,294,967,295 NPUs",
+            "sizes with a product below 2^32",
+        );
     }
     if findings.problems.len() > before {
         return None;
@@ -59,7 +71,9 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
         latency: span(latency[i]),
     };
     let fabric = Fabric::Stacked((0..blocks.len()).map(dim).collect());
-    let name = std::path::Path::new(path).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+    let name = std::path::Path::new(path)
+        .file_stem()
+        .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     Some(Network { name, fabric, bandwidth, latency })
 }
 
@@ -83,7 +97,12 @@ fn size(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
 }
 
 fn rate(at: &At<'_>, findings: &mut Findings) -> Option<f64> {
-    number(at, |x| x * GB >= 1.0 && x <= 1e9, "a number above 0, at most 1e9, in GB/s of 2^30 bytes", findings)
+    number(
+        at,
+        |x| x * GB >= 1.0 && x <= 1e9,
+        "a number above 0, at most 1e9, in GB/s of 2^30 bytes",
+        findings,
+    )
 }
 
 fn delay(at: &At<'_>, findings: &mut Findings) -> Option<f64> {

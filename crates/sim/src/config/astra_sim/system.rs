@@ -5,8 +5,8 @@ use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::{self, Value};
 use crate::platform::{
-    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
-    Scheduler, SharedBus,
+    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy,
+    Launch, Npu, Policy, Scheduler, SharedBus,
 };
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
@@ -64,18 +64,29 @@ pub(super) struct System {
     pub custom_paths: CustomPaths,
 }
 
-pub(super) fn read(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, all: &mut Findings) -> Option<System> {
+pub(super) fn read(
+    args: &AstraSimArgs,
+    dims: Option<usize>,
+    load: &Load<'_>,
+    all: &mut Findings,
+) -> Option<System> {
     let mut findings = Findings::new(&args.system);
     let system = parse(args, dims, load, &mut findings);
     let fine = findings.problems.is_empty();
     all.merge(findings);
     if !args.without_effect.is_empty() {
-        all.warnings.push(format!("flags without effect, ignored: {}", args.without_effect.join(", ")));
+        all.warnings
+            .push(format!("flags without effect, ignored: {}", args.without_effect.join(", ")));
     }
     system.filter(|_| fine)
 }
 
-fn parse(args: &AstraSimArgs, dims: Option<usize>, load: &Load<'_>, findings: &mut Findings) -> Option<System> {
+fn parse(
+    args: &AstraSimArgs,
+    dims: Option<usize>,
+    load: &Load<'_>,
+    findings: &mut Findings,
+) -> Option<System> {
     let tree = mapping("system file", Syntax::Json, &KEYS, load, findings)?;
     let root = At::root(&tree);
     let collectives = collectives(&root, dims, findings);
@@ -108,7 +119,9 @@ fn or<T>(root: &At<'_>, key: &str, default: T, read: impl FnOnce(&At<'_>) -> Opt
 }
 
 fn whole(root: &At<'_>, key: &str, default: u32, least: i64, findings: &mut Findings) -> u32 {
-    or(root, key, default, |at| integer(at, least, MANY, findings).and_then(|i| u32::try_from(i).ok()))
+    or(root, key, default, |at| {
+        integer(at, least, MANY, findings).and_then(|i| u32::try_from(i).ok())
+    })
 }
 
 fn switch(root: &At<'_>, key: &str, findings: &mut Findings) -> bool {
@@ -116,7 +129,9 @@ fn switch(root: &At<'_>, key: &str, findings: &mut Findings) -> bool {
 }
 
 fn real(root: &At<'_>, key: &str, findings: &mut Findings) -> f64 {
-    or(root, key, 0.0, |at| number(at, |x| (0.0..=1e15).contains(&x), "a number from 0 to 1e15", findings))
+    or(root, key, 0.0, |at| {
+        number(at, |x| (0.0..=1e15).contains(&x), "a number from 0 to 1e15", findings)
+    })
 }
 
 fn raw(root: &At<'_>, args: &AstraSimArgs, findings: &mut Findings) -> AstraSimParameters {
@@ -126,9 +141,12 @@ fn raw(root: &At<'_>, args: &AstraSimArgs, findings: &mut Findings) -> AstraSimP
         overhead: real(root, "o", findings),
         gap: real(root, "g", findings),
         gap_per_byte: real(root, "G", findings),
-        local_reduction_delay: or(root, "local-reduction-delay", 1, |at| integer(at, 0, MANY, findings)),
+        local_reduction_delay: or(root, "local-reduction-delay", 1, |at| {
+            integer(at, 0, MANY, findings)
+        }),
     };
-    let name = root.get("local-mem-trace-filename").and_then(|at| findings.text(&at).map(str::to_string));
+    let name =
+        root.get("local-mem-trace-filename").and_then(|at| findings.text(&at).map(str::to_string));
     let track = switch(root, "track-local-mem", findings);
     AstraSimParameters {
         system_file: args.system.clone(),
@@ -148,20 +166,32 @@ fn endpoint_delay(root: &At<'_>, scale: f64, findings: &mut Findings) -> u64 {
     let scaled = |at: &At<'_>| {
         let delay = integer(at, 0, 1_000_000_000, findings)? as f64 * scale;
         if delay > 1e12 {
-            findings.refuse(at, format!("{} times --injection-scale is above 1e12", at.tree.show()), "at most 1e12 ns");
+            findings.refuse(
+                at,
+                format!("{} times --injection-scale is above 1e12", at.tree.show()),
+                "at most 1e12 ns",
+            );
         }
         Some(delay as u64)
     };
     or(root, "endpoint-delay", 10, scaled)
 }
 
-fn scheduler(root: &At<'_>, args: &AstraSimArgs, endpoint_delay: u64, findings: &mut Findings) -> Option<Scheduler> {
+fn scheduler(
+    root: &At<'_>,
+    args: &AstraSimArgs,
+    endpoint_delay: u64,
+    findings: &mut Findings,
+) -> Option<Scheduler> {
     let policies = [("LIFO", Policy::Lifo), ("FIFO", Policy::Fifo), ("EXPLICIT", Policy::Explicit)];
     let policy = chosen(root, "scheduling-policy", &policies, ("FIFO", Policy::Fifo), findings);
     let active_chunks = whole(root, "active-chunks-per-dimension", 1, 1, findings);
     let replay_only = switch(root, "replay-only", findings);
-    let splits =
-        findings.need(root, "preferred-dataset-splits", "a whole number from 1: the chunks of a collective")?;
+    let splits = findings.need(
+        root,
+        "preferred-dataset-splits",
+        "a whole number from 1: the chunks of a collective",
+    )?;
     Some(Scheduler {
         policy,
         dimension_order: dimension_order(root, findings),
@@ -175,12 +205,16 @@ fn scheduler(root: &At<'_>, args: &AstraSimArgs, endpoint_delay: u64, findings: 
     })
 }
 
-/// What older versions of the peer took for a scheduler; this one ignores the key and every word of it.
+/// What older versions of the peer took for a scheduler; this one ignores the key and every word of
+/// it.
 fn dimension_order(root: &At<'_>, findings: &mut Findings) -> DimensionOrder {
     let Some(at) = root.get("inter-dimension-scheduling") else { return DimensionOrder::Baseline };
-    let words = [("themis", DimensionOrder::Themis), ("offlineGreedy", DimensionOrder::OfflineGreedy)];
+    let words =
+        [("themis", DimensionOrder::Themis), ("offlineGreedy", DimensionOrder::OfflineGreedy)];
     let Value::Text(text) = &at.tree.value else { return DimensionOrder::Baseline };
-    let Some(&(word, order)) = words.iter().find(|w| w.0 == text) else { return DimensionOrder::Baseline };
+    let Some(&(word, order)) = words.iter().find(|w| w.0 == text) else {
+        return DimensionOrder::Baseline;
+    };
     findings.warnings.push(format!(
         "{}: ASTRA-sim ignores inter-dimension-scheduling: {word}; a native platform file with scheduler.dimension_order does it",
         findings.file
@@ -189,7 +223,13 @@ fn dimension_order(root: &At<'_>, findings: &mut Findings) -> DimensionOrder {
 }
 
 /// A word that the peer leaves undefined when missing: a default and a warning.
-fn chosen<T: Copy>(root: &At<'_>, key: &str, words: &[(&str, T)], default: (&str, T), findings: &mut Findings) -> T {
+fn chosen<T: Copy>(
+    root: &At<'_>,
+    key: &str,
+    words: &[(&str, T)],
+    default: (&str, T),
+    findings: &mut Findings,
+) -> T {
     match root.get(key) {
         Some(at) => findings.one_of(&at, words).unwrap_or(default.1),
         None => {
@@ -207,16 +247,25 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
     let memory = Bandwidth((raw.local_memory_bandwidth * 1e9).round() as u64);
     let peak = Flops((raw.peak * 1e12).round() as u64);
     if raw.roofline && (memory.0 == 0 || peak.0 == 0) {
-        let (message, allowed) =
-            ("the roofline needs \"peak-perf\" and \"local-mem-bw\" above zero", "TFLOP/s and GB/s above zero");
+        let (message, allowed) = (
+            "the roofline needs \"peak-perf\" and \"local-mem-bw\" above zero",
+            "TFLOP/s and GB/s above zero",
+        );
         findings.add("roofline-enabled", message, allowed);
     }
     if root.get("local-mem-bw").is_none() {
-        findings.warnings.push(format!("{}: \"local-mem-bw\" is missing: reductions cost nothing", findings.file));
+        findings.warnings.push(format!(
+            "{}: \"local-mem-bw\" is missing: reductions cost nothing",
+            findings.file
+        ));
     }
     Npu {
         name: "NPU".to_string(),
-        compute: if raw.roofline { Compute::Roofline(Roofline::ideal(peak, memory)) } else { Compute::Recorded },
+        compute: if raw.roofline {
+            Compute::Roofline(Roofline::ideal(peak, memory))
+        } else {
+            Compute::Recorded
+        },
         compute_scale: Ratio::ONE,
         compute_beside: Ratio::ONE,
         launch: Launch::default(),
@@ -231,18 +280,30 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
 
 fn collectives(root: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> Collectives {
     let words = [("baseline", Hierarchy::Baseline), ("localBWAware", Hierarchy::Enhanced)];
-    let hierarchy = chosen(root, "collective-optimization", &words, ("localBWAware", Hierarchy::Enhanced), findings);
+    let hierarchy = chosen(
+        root,
+        "collective-optimization",
+        &words,
+        ("localBWAware", Hierarchy::Enhanced),
+        findings,
+    );
     let mut choices = std::array::from_fn(|_| None);
     for (name, kind) in KINDS {
         if let Some(at) = root.get(&format!("{name}-implementation")) {
             choices[kind as usize] = implementation(&at, dims, findings);
         }
     }
-    Collectives { choices, hierarchy, custom: std::array::from_fn(|_| None), custom_nodes: Default::default() }
+    Collectives {
+        choices,
+        hierarchy,
+        custom: std::array::from_fn(|_| None),
+        custom_nodes: Default::default(),
+    }
 }
 
 fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> Option<Choice> {
-    let items = texts(at, &format!("a list with one algorithm a dimension: {ALGORITHMS}"), findings)?;
+    let items =
+        texts(at, &format!("a list with one algorithm a dimension: {ALGORITHMS}"), findings)?;
     if let Some(dims) = dims
         && items.len() > dims
     {
@@ -250,7 +311,8 @@ fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> 
         findings.refuse(at, message, "at most one algorithm a dimension");
         return None;
     }
-    let parsed: Vec<Option<(Algorithm, bool)>> = items.iter().map(|item| algorithm(item, findings)).collect();
+    let parsed: Vec<Option<(Algorithm, bool)>> =
+        items.iter().map(|item| algorithm(item, findings)).collect();
     let parsed: Option<Vec<(Algorithm, bool)>> = parsed.into_iter().collect();
     let parsed = parsed?;
     let flat = parsed[0].1;
@@ -268,7 +330,8 @@ fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> 
 /// A non-empty list of texts.
 fn texts<'a>(at: &At<'a>, allowed: &str, findings: &mut Findings) -> Option<Vec<At<'a>>> {
     let is_text = |tree: &tree::Tree| matches!(tree.value, Value::Text(_));
-    if matches!(&at.tree.value, Value::List(items) if !items.is_empty() && items.iter().all(is_text)) {
+    if matches!(&at.tree.value, Value::List(items) if !items.is_empty() && items.iter().all(is_text))
+    {
         return Some(at.items());
     }
     let shown = if matches!(at.tree.value, Value::List(_)) {
@@ -319,7 +382,8 @@ fn window(text: &str) -> Option<Option<u32>> {
     if text.is_empty() {
         return Some(None);
     }
-    let number = text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
+    let number =
+        text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
     number.filter(|&n| n > 0).map(Some)
 }
 
@@ -346,12 +410,20 @@ fn per_node(path: &str, load: &Load<'_>, all: &mut Findings) -> BTreeMap<u64, St
     let tree = text.and_then(|text| tree::yaml(&text, &mut findings)).unwrap_or_default();
     let root = At::root(&tree);
     if findings.problems.is_empty() && !root.is_map() && tree.value != Value::Null {
-        findings.refuse(&root, format!("the file holds {}", tree.show()), "a mapping from node id to path prefix");
+        findings.refuse(
+            &root,
+            format!("the file holds {}", tree.show()),
+            "a mapping from node id to path prefix",
+        );
     }
     for (key, at) in root.entries() {
         match (key.name.parse(), findings.text(&at)) {
             (Ok(id), Some(prefix)) => drop(nodes.insert(id, prefix.to_string())),
-            (Err(_), _) => findings.refuse(&at, format!("\"{}\" is no node id", key.name), "a whole number from 0"),
+            (Err(_), _) => findings.refuse(
+                &at,
+                format!("\"{}\" is no node id", key.name),
+                "a whole number from 0",
+            ),
             _ => {}
         }
     }

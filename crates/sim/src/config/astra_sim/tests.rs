@@ -18,8 +18,7 @@ fn read_files(args: &AstraSimArgs, files: &[(&str, &str)]) -> Result<AstraSimInp
     read_from(args, &load)
 }
 
-const NETWORK: &str =
-    "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 30.5 ]\n";
+const NETWORK: &str = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 30.5 ]\n";
 const SYSTEM: &str = r#"{"scheduling-policy": "LIFO", "collective-optimization": "baseline", "endpoint-delay": 15,
     "preferred-dataset-splits": 4, "local-mem-bw": 1600, "all-reduce-implementation": ["ring", "direct3"],
     "all-to-all-implementation": ["oneDirect"]}"#;
@@ -31,7 +30,10 @@ fn arguments() -> AstraSimArgs {
 }
 
 fn with(network: &str, system: &str, memory: &str) -> Result<AstraSimInputs, Vec<Problem>> {
-    read_files(&arguments(), &[("network.yml", network), ("system.json", system), ("memory.json", memory)])
+    read_files(
+        &arguments(),
+        &[("network.yml", network), ("system.json", system), ("memory.json", memory)],
+    )
 }
 
 /// The one problem of a reading.
@@ -49,22 +51,37 @@ fn values_keep_the_units_of_the_peer() {
     assert_eq!((dims[0].block, dims[0].size), (Block::Ring, 4));
     assert_eq!((dims[1].block, dims[1].size), (Block::Switch, 2));
     // 50 * 2^30 and 25 * 2^30 bytes per second.
-    assert_eq!((dims[0].bandwidth, dims[1].bandwidth), (Bandwidth(53_687_091_200), Bandwidth(26_843_545_600)));
+    assert_eq!(
+        (dims[0].bandwidth, dims[1].bandwidth),
+        (Bandwidth(53_687_091_200), Bandwidth(26_843_545_600))
+    );
     assert_eq!((dims[0].latency, dims[1].latency), (Span(500_000), Span(30_500)));
     let raw = platform.astra_sim.as_ref().unwrap();
-    assert_eq!((raw.bandwidth.as_slice(), raw.latency.as_slice()), ([50.0, 25.0].as_slice(), [500.0, 30.5].as_slice()));
+    assert_eq!(
+        (raw.bandwidth.as_slice(), raw.latency.as_slice()),
+        ([50.0, 25.0].as_slice(), [500.0, 30.5].as_slice())
+    );
     // 15 ns * 2.5, truncated.
     assert_eq!((raw.endpoint_delay, platform.scheduler.endpoint_delay), (37, Span(37_000)));
     assert_eq!(platform.npu.memory_bandwidth, Some(Bandwidth(1_600_000_000_000)));
     assert_eq!(
-        (platform.scheduler.chunks, platform.scheduler.active_chunks, platform.scheduler.comm_streams),
+        (
+            platform.scheduler.chunks,
+            platform.scheduler.active_chunks,
+            platform.scheduler.comm_streams
+        ),
         (4, 1, 1)
     );
-    assert_eq!((platform.scheduler.policy, platform.collectives.hierarchy), (Policy::Lifo, Hierarchy::Baseline));
-    let all_reduce = platform.collectives.choices[CollectiveKind::AllReduce as usize].as_ref().unwrap();
+    assert_eq!(
+        (platform.scheduler.policy, platform.collectives.hierarchy),
+        (Policy::Lifo, Hierarchy::Baseline)
+    );
+    let all_reduce =
+        platform.collectives.choices[CollectiveKind::AllReduce as usize].as_ref().unwrap();
     assert_eq!(all_reduce.per_dim, [Algorithm::Ring, Algorithm::Direct { window: Some(3) }]);
     assert!(!all_reduce.flat);
-    let all_to_all = platform.collectives.choices[CollectiveKind::AllToAll as usize].as_ref().unwrap();
+    let all_to_all =
+        platform.collectives.choices[CollectiveKind::AllToAll as usize].as_ref().unwrap();
     assert_eq!(
         (all_to_all.per_dim.as_slice(), all_to_all.flat),
         ([Algorithm::Direct { window: None }].as_slice(), true)
@@ -75,7 +92,8 @@ fn values_keep_the_units_of_the_peer() {
 
 #[test]
 fn the_injection_scale_leaves_the_default_delay_alone() {
-    let (platform, _) = with(NETWORK, r#"{"preferred-dataset-splits": 1, "local-mem-bw": 1}"#, MEMORY).unwrap();
+    let (platform, _) =
+        with(NETWORK, r#"{"preferred-dataset-splits": 1, "local-mem-bw": 1}"#, MEMORY).unwrap();
     assert_eq!(platform.astra_sim.unwrap().endpoint_delay, 10);
     let undefined = "is missing, which ASTRA-sim leaves undefined; taken as";
     assert_eq!(
@@ -92,7 +110,10 @@ fn unknown_keys_are_named_and_ignored() {
     let system = SYSTEM.replace('{', r#"{"boost-mode": 1, "comment": "x", "#);
     let (platform, _) = with(NETWORK, &system, MEMORY).unwrap();
     assert_eq!(platform.warnings.len(), 1);
-    assert!(platform.warnings[0].ends_with("system.json: keys without effect, ignored: boost-mode, comment"));
+    assert!(
+        platform.warnings[0]
+            .ends_with("system.json: keys without effect, ignored: boost-mode, comment")
+    );
 }
 
 /// The peer compared with ignores the key; what it asks for is kept for the platform's native form.
@@ -125,7 +146,9 @@ fn remote_memory_reads_integers() {
 #[test]
 fn broken_networks_give_one_message() {
     let lists = |topology: &str, npus: &str, bandwidth: &str, latency: &str| {
-        format!("topology: {topology}\nnpus_count: {npus}\nbandwidth: {bandwidth}\nlatency: {latency}\n")
+        format!(
+            "topology: {topology}\nnpus_count: {npus}\nbandwidth: {bandwidth}\nlatency: {latency}\n"
+        )
     };
     let rate = "(allowed: a number above 0, at most 1e9, in GB/s of 2^30 bytes)";
     let delay = "(allowed: a number from 0 to 1e12, in ns)";
@@ -159,7 +182,11 @@ fn broken_networks_give_one_message() {
         ("- 1\n".into(), "network.yml: line 1: the network file holds a list (allowed: a YAML mapping)".into()),
     ];
     for (text, message) in cases {
-        assert_eq!(only(with(&text, SYSTEM.replace(", \"direct3\"", "").as_str(), MEMORY)), message, "{text}");
+        assert_eq!(
+            only(with(&text, SYSTEM.replace(", \"direct3\"", "").as_str(), MEMORY)),
+            message,
+            "{text}"
+        );
     }
 }
 
@@ -287,16 +314,19 @@ fn broken_memories_give_one_message() {
 }
 
 fn with_groups(groups: &str, logical: &str) -> Result<AstraSimInputs, Vec<Problem>> {
-    let (comm_group, logical_topology) = (Some("groups.json".to_string()), Some("logical.json".to_string()));
+    let (comm_group, logical_topology) =
+        (Some("groups.json".to_string()), Some("logical.json".to_string()));
     let args = AstraSimArgs { comm_group, logical_topology, ..arguments() };
     let fixed = [("network.yml", NETWORK), ("system.json", SYSTEM), ("memory.json", MEMORY)];
-    let files: Vec<_> = fixed.into_iter().chain([("groups.json", groups), ("logical.json", logical)]).collect();
+    let files: Vec<_> =
+        fixed.into_iter().chain([("groups.json", groups), ("logical.json", logical)]).collect();
     read_files(&args, &files)
 }
 
 #[test]
 fn groups_keep_their_order_and_logical_sizes_their_texts() {
-    let (platform, groups) = with_groups(r#"{"10": [6, 0, 2], "2": [1]}"#, r#"{"logical-dims": ["2", "4"]}"#).unwrap();
+    let (platform, groups) =
+        with_groups(r#"{"10": [6, 0, 2], "2": [1]}"#, r#"{"logical-dims": ["2", "4"]}"#).unwrap();
     assert_eq!(groups, [("2".to_string(), vec![1]), ("10".to_string(), vec![6, 0, 2])]);
     assert_eq!(platform.logical, Some(vec![2, 4]));
 }
@@ -315,9 +345,21 @@ fn broken_groups_give_one_message() {
             fine,
             "groups.json: tp: the group id \"tp\" is not allowed (allowed: a whole number from 1 to 2147483647)",
         ),
-        (r#"{"1": []}"#, fine, "groups.json: 1: a list is not allowed (allowed: a list of one or more ranks)"),
-        (r#"{"1": [0, 8]}"#, fine, "groups.json: 1[1]: 8 is not allowed (allowed: a whole number from 0 to 7)"),
-        (r#"{"1": [0, 3, 0]}"#, fine, "groups.json: 1: rank 0 is in the group twice (allowed: each rank once)"),
+        (
+            r#"{"1": []}"#,
+            fine,
+            "groups.json: 1: a list is not allowed (allowed: a list of one or more ranks)",
+        ),
+        (
+            r#"{"1": [0, 8]}"#,
+            fine,
+            "groups.json: 1[1]: 8 is not allowed (allowed: a whole number from 0 to 7)",
+        ),
+        (
+            r#"{"1": [0, 3, 0]}"#,
+            fine,
+            "groups.json: 1: rank 0 is in the group twice (allowed: each rank once)",
+        ),
         (
             "{}",
             r#"{"logical-dims": ["3", "2"]}"#,
@@ -337,7 +379,10 @@ fn broken_groups_give_one_message() {
 #[test]
 fn a_group_path_with_empty_in_it_means_none() {
     let mut all = crate::config::findings::Findings::new("");
-    assert_eq!(groups::read(Some("/nowhere/empty.json"), Some(4), &file::disk, &mut all), Some(Vec::new()));
+    assert_eq!(
+        groups::read(Some("/nowhere/empty.json"), Some(4), &file::disk, &mut all),
+        Some(Vec::new())
+    );
     assert!(all.problems.is_empty());
 }
 
@@ -369,9 +414,18 @@ fn broken_flags_give_their_messages() {
         "--remote-memory-configuration=m",
     ];
     let cases = [
-        ("--num-queues-per-dim=0", "--num-queues-per-dim: \"0\" is not allowed (allowed: a whole number from 1)"),
-        ("--injection-scale=nan", "--injection-scale: \"nan\" is not allowed (allowed: a number from 0)"),
-        ("--rendezvous-protocol=maybe", "--rendezvous-protocol: \"maybe\" is not allowed (allowed: true, false)"),
+        (
+            "--num-queues-per-dim=0",
+            "--num-queues-per-dim: \"0\" is not allowed (allowed: a whole number from 1)",
+        ),
+        (
+            "--injection-scale=nan",
+            "--injection-scale: \"nan\" is not allowed (allowed: a number from 0)",
+        ),
+        (
+            "--rendezvous-protocol=maybe",
+            "--rendezvous-protocol: \"maybe\" is not allowed (allowed: true, false)",
+        ),
         ("--comm-scale", "--comm-scale: the flag has no value (allowed: --comm-scale=VALUE)"),
     ];
     for (flag, message) in cases {
@@ -418,7 +472,9 @@ fn every_recorded_case_is_read() {
     let index: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(root.join("index.json")).unwrap()).unwrap();
     for case in index["cases"].as_array().unwrap() {
-        let file = |name: &str| case["files"][name].as_str().map(|f| root.join(f).to_string_lossy().into_owned());
+        let file = |name: &str| {
+            case["files"][name].as_str().map(|f| root.join(f).to_string_lossy().into_owned())
+        };
         let args = AstraSimArgs {
             system: file("system").unwrap(),
             network: file("network").unwrap(),
@@ -436,8 +492,14 @@ fn every_recorded_case_is_read() {
         let (platform, groups) = result.unwrap_or_else(|problems| panic!("{id}: {problems:?}"));
         assert_eq!(u64::from(platform.fabric.npus()), case["npus"].as_u64().unwrap(), "{id}");
         let raw = platform.astra_sim.unwrap();
-        let numbers = |key: &str| case[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>();
-        assert_eq!((raw.bandwidth, raw.latency), (numbers("bandwidth"), numbers("latency")), "{id}");
+        let numbers = |key: &str| {
+            case[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (raw.bandwidth, raw.latency),
+            (numbers("bandwidth"), numbers("latency")),
+            "{id}"
+        );
         assert_eq!(groups.is_empty(), args.comm_group.is_none(), "{id}");
     }
 }
@@ -469,7 +531,11 @@ fn every_broken_case_of_these_files_gives_one_problem() {
             Some((_, file, place)) => {
                 let problems = result.unwrap_err();
                 assert_eq!(problems.len(), 1, "{name}: {problems:?}");
-                assert!(problems[0].file.ends_with(file) && problems[0].place == *place, "{name}: {}", problems[0]);
+                assert!(
+                    problems[0].file.ends_with(file) && problems[0].place == *place,
+                    "{name}: {}",
+                    problems[0]
+                );
                 assert!(!problems[0].help.is_empty(), "{name}");
             }
         }

@@ -14,8 +14,7 @@ pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
     ("hierarchical", Hierarchy::Hierarchical),
     ("hierarchical_optimal", Hierarchy::HierarchicalOptimal),
 ];
-const ALGORITHMS: &str =
-    "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network";
+const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network";
 
 /// The settings; a fault is noted and its default stands in.
 /// `blocks` are those of the dimensions that collectives run over, where each is one.
@@ -33,12 +32,14 @@ pub(super) fn read(
         custom_nodes: Default::default(),
     };
     let Some(at) = at else { return collectives };
-    let keys: Vec<&str> = CollectiveKind::ALL.iter().map(|kind| kind.name()).chain(["hierarchy"]).collect();
+    let keys: Vec<&str> =
+        CollectiveKind::ALL.iter().map(|kind| kind.name()).chain(["hierarchy"]).collect();
     if findings.mapping(&at, &keys).is_none() {
         return collectives;
     }
     if let Some(hierarchy) = at.get("hierarchy") {
-        collectives.hierarchy = findings.one_of(&hierarchy, &HIERARCHIES).unwrap_or(Hierarchy::Enhanced);
+        collectives.hierarchy =
+            findings.one_of(&hierarchy, &HIERARCHIES).unwrap_or(Hierarchy::Enhanced);
     }
     for kind in CollectiveKind::ALL {
         if let Some(value) = at.get(kind.name()) {
@@ -64,17 +65,35 @@ fn suits(
     findings: &mut Findings,
 ) {
     let dims: Vec<(u32, u32)> = (0..).zip(sizes.iter().copied()).collect();
-    let phases = if choice.flat { vec![Phase::flat(kind, 0)] } else { collective::phases(kind, 0, &dims, hierarchy) };
+    let phases = if choice.flat {
+        vec![Phase::flat(kind, 0)]
+    } else {
+        collective::phases(kind, 0, &dims, hierarchy)
+    };
     let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
     for phase in phases {
         let dim = phase.dim.unwrap_or(0) as usize;
         let n = if choice.flat { sizes.iter().product() } else { sizes[dim] };
-        let request = Request { kind: phase.kind, algorithm: choice.per_dim[dim], n, bytes: 0, root: 0, chunk: 0 };
-        if let Err(error @ (PlanError::NotPowerOfTwo { .. } | PlanError::Unsupported { .. })) = request.check() {
+        let request = Request {
+            kind: phase.kind,
+            algorithm: choice.per_dim[dim],
+            n,
+            bytes: 0,
+            root: 0,
+            chunk: 0,
+        };
+        if let Err(error @ (PlanError::NotPowerOfTwo { .. } | PlanError::Unsupported { .. })) =
+            request.check()
+        {
             let text = error.to_string();
             let (message, allowed) = text.split_once("; allowed: ").unwrap_or((&text, ALGORITHMS));
-            let place = if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
-            findings.refuse(list.get(dim).unwrap_or(&list[0]), format!("{message}{place}"), allowed);
+            let place =
+                if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
+            findings.refuse(
+                list.get(dim).unwrap_or(&list[0]),
+                format!("{message}{place}"),
+                allowed,
+            );
             return;
         }
     }
@@ -88,7 +107,11 @@ fn switched(choice: &Choice, at: &At<'_>, blocks: &[Block], findings: &mut Findi
         if block != Some(&Block::Switch) {
             let what = block.map_or("no single switch".to_string(), |block| format!("a {block:?}"));
             let message = format!("in_network on dimension {}, which is {what}", dim + 1);
-            findings.refuse(list.get(dim).unwrap_or(&list[0]), message, "a Switch dimension, or another algorithm");
+            findings.refuse(
+                list.get(dim).unwrap_or(&list[0]),
+                message,
+                "a Switch dimension, or another algorithm",
+            );
         }
     }
 }
@@ -135,7 +158,8 @@ fn choice(at: &At<'_>, dims: usize, flat: bool, findings: &mut Findings) -> Opti
         findings.refuse(at, message, allowed);
         return None;
     }
-    let parsed: Vec<Option<Algorithm>> = items.iter().map(|item| algorithm(item, findings)).collect();
+    let parsed: Vec<Option<Algorithm>> =
+        items.iter().map(|item| algorithm(item, findings)).collect();
     let mut per_dim = parsed.into_iter().collect::<Option<Vec<Algorithm>>>()?;
     per_dim.resize(wanted, per_dim[0]);
     Some(Choice { per_dim, flat })
@@ -152,7 +176,8 @@ fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
         _ => window(text).map(|w| Algorithm::Direct { window: Some(w) }),
     };
     if found.is_none() {
-        let names = ["ring", "direct", "halving_doubling", "double_binary_tree", "in_network", "auto"];
+        let names =
+            ["ring", "direct", "halving_doubling", "double_binary_tree", "in_network", "auto"];
         let hint = did_you_mean(text, names.into_iter());
         findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
     }

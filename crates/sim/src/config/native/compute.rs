@@ -115,14 +115,27 @@ pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Optio
     let scale = scale(settings, findings);
     let beside = settings.get("beside").map_or(Ratio::ONE, |at| part(&at, findings));
     let compute = of_model(model, npu, settings, given, findings);
-    if findings.problems.len() > before { None } else { Some(Read { compute: compute?, scale, beside }) }
+    if findings.problems.len() > before {
+        None
+    } else {
+        Some(Read { compute: compute?, scale, beside })
+    }
 }
 
-fn of_model(model: Model, npu: &At<'_>, at: &At<'_>, given: Given, findings: &mut Findings) -> Option<Compute> {
+fn of_model(
+    model: Model,
+    npu: &At<'_>,
+    at: &At<'_>,
+    given: Given,
+    findings: &mut Findings,
+) -> Option<Compute> {
     let efficiency = if model == Model::Recorded {
         Efficiency::default()
     } else {
-        Efficiency { rate: ratios(at, "efficiency", findings), memory: ratios(at, "memory_efficiency", findings) }
+        Efficiency {
+            rate: ratios(at, "efficiency", findings),
+            memory: ratios(at, "memory_efficiency", findings),
+        }
     };
     let memory = given.memory.unwrap_or(BOUNDLESS);
     let start = at.get("start").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
@@ -148,7 +161,10 @@ fn peak(npu: &At<'_>, model: Model, given: Given, findings: &mut Findings) -> Op
                 "what the table lacks goes by the roofline, which needs \"peak\"",
                 "peak: a rate such as \"989 TFLOPS\"",
             ),
-            _ => ("the roofline needs \"peak\"", "peak: a rate such as \"989 TFLOPS\", or compute: recorded"),
+            _ => (
+                "the roofline needs \"peak\"",
+                "peak: a rate such as \"989 TFLOPS\", or compute: recorded",
+            ),
         };
         findings.refuse(npu, what, allowed);
     }
@@ -162,7 +178,9 @@ fn warn_of_idle(at: &At<'_>, model: Model, given: Given, findings: &mut Findings
         findings.warnings.push(format!("{} has no effect with model: {word}", value.path));
     }
     if given.memory.is_none() && model != Model::Recorded && at.get("memory_efficiency").is_some() {
-        findings.warnings.push("npu.compute.memory_efficiency has no effect without npu.memory.bandwidth".into());
+        findings.warnings.push(
+            "npu.compute.memory_efficiency has no effect without npu.memory.bandwidth".into(),
+        );
     }
 }
 
@@ -222,7 +240,9 @@ fn rates(at: Option<At<'_>>, findings: &mut Findings) -> [Option<Flops>; 2] {
 fn tiles(at: Option<At<'_>>, findings: &mut Findings) -> Option<Tiles> {
     let at = at?;
     findings.mapping(&at, &["units", "fill", "load"])?;
-    let units = findings.need(&at, "units", "multiprocessors of the NPU").and_then(|at| findings.whole(&at, 1, 65_536));
+    let units = findings
+        .need(&at, "units", "multiprocessors of the NPU")
+        .and_then(|at| findings.whole(&at, 1, 65_536));
     let mut part = |key, most| at.get(key).and_then(|at| findings.whole(&at, 0, most)).unwrap_or(0);
     let (fill, load) = (part("fill", 65_536), part("load", 1024));
     Some(Tiles { units: units?, fill, load })
@@ -235,17 +255,28 @@ fn systolic(
     findings: &mut Findings,
 ) -> Option<Systolic> {
     let side = format!("a whole number from 1 to {MOST_CELLS}");
-    let [rows, columns] =
-        ["rows", "columns"].map(|key| findings.need(at, key, &side).and_then(|at| findings.whole(&at, 1, MOST_CELLS)));
+    let [rows, columns] = ["rows", "columns"]
+        .map(|key| findings.need(at, key, &side).and_then(|at| findings.whole(&at, 1, MOST_CELLS)));
     let words = Dataflow::WORDS.map(|w| w.0).join(", ");
-    let dataflow = findings.need(at, "dataflow", &words).and_then(|at| findings.one_of(&at, &Dataflow::WORDS));
-    let clock = findings.need(at, "clock", "a frequency, such as \"940 MHz\"").and_then(|at| findings.quantity(&at));
+    let dataflow =
+        findings.need(at, "dataflow", &words).and_then(|at| findings.one_of(&at, &Dataflow::WORDS));
+    let clock = findings
+        .need(at, "clock", "a frequency, such as \"940 MHz\"")
+        .and_then(|at| findings.quantity(&at));
     let sram = sram(at.get("sram"), findings);
     let (rows, columns, clock): (_, _, units::Frequency) = (rows?, columns?, clock?);
     let array = 2 * u128::from(rows) * u128::from(columns) * u128::from(clock.0);
     let array = Flops(u64::try_from(array).unwrap_or(u64::MAX));
     let rest = roofline(given.peak.unwrap_or(array));
-    Some(Systolic { rows, columns, dataflow: dataflow?, clock, sram: sram?, memory: given.memory, rest })
+    Some(Systolic {
+        rows,
+        columns,
+        dataflow: dataflow?,
+        clock,
+        sram: sram?,
+        memory: given.memory,
+        rest,
+    })
 }
 
 fn sram(at: Option<At<'_>>, findings: &mut Findings) -> Option<Sram> {
@@ -259,14 +290,16 @@ fn sram(at: Option<At<'_>>, findings: &mut Findings) -> Option<Sram> {
 
 /// The table beside the platform file, or where the command line says.
 fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
-    let at = findings.need(at, "table", "the path of a table of measured matrix multiplications")?;
+    let at =
+        findings.need(at, "table", "the path of a table of measured matrix multiplications")?;
     let name = findings.text(&at)?;
     let folder = match at.tree.origin {
         Origin::Line(_) => Path::new(&findings.file).parent().unwrap_or(Path::new("")),
         Origin::Set | Origin::Made => Path::new(""),
     };
     let path = folder.join(name);
-    let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned();
+    let whole =
+        std::path::absolute(&path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned();
     if path.exists() && !path.is_file() {
         findings.refuse(
             &at,
@@ -307,19 +340,28 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
         lines.push(format!("beside: {}", npu.compute_beside));
     }
     if let Some(roofline) = rest(&npu.compute) {
-        for (key, ratios) in
-            [("efficiency", roofline.efficiency.rate), ("memory_efficiency", roofline.efficiency.memory)]
-        {
-            let usual = |kernel: Kernel| kernel.general().map_or(Ratio::ONE, |general| ratios[general as usize]);
-            let parts = Kernel::ALL.into_iter().zip(ratios).filter(|(kernel, ratio)| *ratio != usual(*kernel));
-            let parts: Vec<String> = parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
+        for (key, ratios) in [
+            ("efficiency", roofline.efficiency.rate),
+            ("memory_efficiency", roofline.efficiency.memory),
+        ] {
+            let usual = |kernel: Kernel| {
+                kernel.general().map_or(Ratio::ONE, |general| ratios[general as usize])
+            };
+            let parts = Kernel::ALL
+                .into_iter()
+                .zip(ratios)
+                .filter(|(kernel, ratio)| *ratio != usual(*kernel));
+            let parts: Vec<String> =
+                parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
             lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));
         }
         show_rest(roofline, &mut lines);
     }
     match &npu.compute {
         Compute::Systolic(systolic) => show_systolic(systolic, &mut lines),
-        Compute::Measured(measured) => lines.push(format!("table: {}", quoted(&measured.table.path))),
+        Compute::Measured(measured) => {
+            lines.push(format!("table: {}", quoted(&measured.table.path)))
+        }
         Compute::Recorded | Compute::Roofline(_) => {}
     }
     let name = npu.compute.name();
@@ -334,9 +376,12 @@ fn show_rest(roofline: &Roofline, lines: &mut Vec<String>) {
         lines.push(format!("start: {}", roofline.start));
     }
     let rates = WIDTHS.iter().zip(roofline.widths);
-    let rates: Vec<String> = rates.filter_map(|(width, rate)| Some(format!("{width}: {}", rate?))).collect();
+    let rates: Vec<String> =
+        rates.filter_map(|(width, rate)| Some(format!("{width}: {}", rate?))).collect();
     lines.extend((!rates.is_empty()).then(|| format!("rates: {{{}}}", rates.join(", "))));
-    let tiles = roofline.tiles.map(|t| format!("tiles: {{units: {}, fill: {}, load: {}}}", t.units, t.fill, t.load));
+    let tiles = roofline
+        .tiles
+        .map(|t| format!("tiles: {{units: {}, fill: {}, load: {}}}", t.units, t.fill, t.load));
     lines.extend(tiles);
 }
 
@@ -348,14 +393,19 @@ fn show_systolic(systolic: &Systolic, lines: &mut Vec<String>) {
     lines.push(format!("clock: {}", systolic.clock));
     let Sram { ifmap, filter, ofmap } = systolic.sram;
     let sizes = [("ifmap", ifmap), ("filter", filter), ("ofmap", ofmap)];
-    let sizes: Vec<String> = sizes.into_iter().filter_map(|(key, size)| Some(format!("{key}: {}", size?))).collect();
+    let sizes: Vec<String> =
+        sizes.into_iter().filter_map(|(key, size)| Some(format!("{key}: {}", size?))).collect();
     lines.extend((!sizes.is_empty()).then(|| format!("sram: {{{}}}", sizes.join(", "))));
 }
 
 /// The settings of the model, integers with their unit in the key.
 pub(super) fn json(npu: &Npu) -> serde_json::Value {
     let by_kind = |ratios: [Ratio; Kernel::ALL.len()]| -> Map<String, serde_json::Value> {
-        Kernel::ALL.into_iter().zip(ratios).map(|(kernel, ratio)| (kernel.name().to_string(), ratio.0.into())).collect()
+        Kernel::ALL
+            .into_iter()
+            .zip(ratios)
+            .map(|(kernel, ratio)| (kernel.name().to_string(), ratio.0.into()))
+            .collect()
     };
     let mut out = json!({ "scale_millionths": npu.compute_scale.0, "beside_millionths": npu.compute_beside.0 });
     if let Some(roofline) = rest(&npu.compute) {
@@ -363,7 +413,8 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
         out["memory_efficiency_millionths"] = by_kind(roofline.efficiency.memory).into();
         out["start_ps"] = roofline.start.0.into();
         out["rates_flops"] = json!({ "fp8": roofline.widths[0].map(|r| r.0), "fp32": roofline.widths[1].map(|r| r.0) });
-        let tiles = roofline.tiles.map(|t| json!({ "units": t.units, "fill": t.fill, "load": t.load }));
+        let tiles =
+            roofline.tiles.map(|t| json!({ "units": t.units, "fill": t.fill, "load": t.load }));
         out["tiles"] = tiles.unwrap_or_default();
     }
     match &npu.compute {
@@ -379,7 +430,8 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
             // By name and contents, not by folder: the same inputs give the same report everywhere.
             let mut digest = Digest::default();
             measured.table.words().for_each(|word| digest.add(word));
-            let file = Path::new(&measured.table.path).file_name().map(|name| name.to_string_lossy());
+            let file =
+                Path::new(&measured.table.path).file_name().map(|name| name.to_string_lossy());
             let shapes: usize = measured.table.widths().map(|(_, count)| count).sum();
             out["table"] = json!({ "file": file, "shapes": shapes, "digest": format!("{:016x}", digest.value()) });
         }

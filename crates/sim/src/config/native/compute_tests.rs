@@ -1,4 +1,5 @@
-//! `npu.compute`: what its keys mean, broken values against their exact message, and models that read back.
+//! `npu.compute`: what its keys mean, broken values against their exact message, and models that
+//! read back.
 
 use super::{from_yaml, load_with, to_json, to_yaml};
 use crate::platform::{Launch, Platform};
@@ -15,9 +16,15 @@ fn read(compute: &str) -> Result<Platform, Vec<Problem>> {
 }
 
 fn read_with(compute: &str, set: &[(&str, &str)]) -> Result<Platform, Vec<Problem>> {
-    let npu = format!("npu: {{compute: {compute}, peak: 312 TFLOPS, memory: {{bandwidth: 1555 GB/s}}}}");
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    from_yaml(&format!("topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\n{npu}\n"), "p.yml", &set)
+    let npu =
+        format!("npu: {{compute: {compute}, peak: 312 TFLOPS, memory: {{bandwidth: 1555 GB/s}}}}");
+    let set: Vec<(String, String)> =
+        set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    from_yaml(
+        &format!("topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\n{npu}\n"),
+        "p.yml",
+        &set,
+    )
 }
 
 fn message(compute: &str) -> String {
@@ -40,16 +47,23 @@ fn a_word_and_a_mapping_mean_the_same() {
 /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak.
 #[test]
 fn efficiencies_are_by_kind_or_for_all() {
-    let platform = read("{efficiency: {gemm: 70.5 %, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
+    let platform =
+        read("{efficiency: {gemm: 70.5 %, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
     let mut efficiency = Efficiency { memory: [Ratio(836_000); 10], ..Efficiency::default() };
     efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Grouped as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Attention as usize] = Ratio(500_000);
     efficiency.rate[Kernel::UnmaskedAttention as usize] = Ratio(500_000);
-    assert_eq!(platform.npu.compute, Compute::Roofline(Roofline { efficiency, ..Roofline::ideal(PEAK, MEMORY) }));
+    assert_eq!(
+        platform.npu.compute,
+        Compute::Roofline(Roofline { efficiency, ..Roofline::ideal(PEAK, MEMORY) })
+    );
     let shown = to_json(&platform);
     assert_eq!(shown["npu"]["compute"], "roofline");
-    let own = read("{efficiency: {gemm: 70.5 %, grouped: 0.6, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
+    let own = read(
+        "{efficiency: {gemm: 70.5 %, grouped: 0.6, attention: 0.5}, memory_efficiency: 0.836}",
+    )
+    .unwrap();
     let Compute::Roofline(own) = own.npu.compute else { panic!("another model") };
     assert_eq!(own.efficiency.rate[Kernel::Grouped as usize], Ratio(600_000));
     assert_eq!(shown["npu"]["compute_settings"]["efficiency_millionths"]["gemm"], 705_000);
@@ -71,8 +85,12 @@ fn an_array_reads_all_its_keys() {
     };
     assert_eq!(read(keys).unwrap().npu.compute, Compute::Systolic(expected));
     // Without a peak, what is no matrix multiplication has the array's.
-    let bare = format!("topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nnpu: {{compute: {keys}}}\n");
-    let Compute::Systolic(bare) = from_yaml(&bare, "p.yml", &[]).unwrap().npu.compute else { panic!("another model") };
+    let bare = format!(
+        "topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nnpu: {{compute: {keys}}}\n"
+    );
+    let Compute::Systolic(bare) = from_yaml(&bare, "p.yml", &[]).unwrap().npu.compute else {
+        panic!("another model")
+    };
     assert_eq!(bare.rest.peak, Flops(2 * 256 * 128 * 940_000_000));
 }
 
@@ -153,10 +171,12 @@ fn settings_without_effect_are_warned_about() {
     assert!(read("{efficiency: 0.5}").unwrap().warnings.is_empty());
 }
 
-/// A table lies beside the platform file, wherever the program runs; what is shown reads back from elsewhere.
+/// A table lies beside the platform file, wherever the program runs; what is shown reads back from
+/// elsewhere.
 #[test]
 fn a_table_lies_beside_its_platform() {
-    let folder: PathBuf = std::env::temp_dir().join(format!("armillary-compute-{}", std::process::id()));
+    let folder: PathBuf =
+        std::env::temp_dir().join(format!("armillary-compute-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     file("gemm.csv", "m,n,k,width,time\n1024,1024,1024,2,18 us\n");
@@ -170,13 +190,19 @@ fn a_table_lies_beside_its_platform() {
     let platform = load_with(&path, &[], &[]).unwrap();
     let Compute::Measured(measured) = &platform.npu.compute else { panic!("another model") };
     let Measured { table, rest } = measured.as_ref();
-    assert_eq!(table.estimate(&Gemm { batch: 1, m: 1024, n: 1024, k: 1024, width: 2 }).unwrap().time, Span(18_000_000));
+    assert_eq!(
+        table.estimate(&Gemm { batch: 1, m: 1024, n: 1024, k: 1024, width: 2 }).unwrap().time,
+        Span(18_000_000)
+    );
     assert_eq!(rest.efficiency.rate, [Ratio(500_000); 10]);
     assert_eq!(from_yaml(&to_yaml(&platform), "elsewhere/q.yml", &[]).as_ref(), Ok(&platform));
     let shown = to_json(&platform)["npu"]["compute_settings"]["table"].clone();
     assert_eq!((shown["file"].as_str(), shown["shapes"].as_u64()), (Some("gemm.csv"), Some(1)));
-    let broken =
-        load_with(&path, &[], &[("npu.compute.table".into(), folder.join("broken.csv").to_string_lossy().into())]);
+    let broken = load_with(
+        &path,
+        &[],
+        &[("npu.compute.table".into(), folder.join("broken.csv").to_string_lossy().into())],
+    );
     let message = broken.unwrap_err()[0].to_string();
     assert!(message.contains("broken.csv: line 2: time \"18\" has no unit"), "{message}");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -188,33 +214,40 @@ fn ratios(most: u64) -> impl Strategy<Value = [Ratio; 10]> {
 
 fn rooflines() -> impl Strategy<Value = Roofline> {
     let rates = prop::array::uniform2(prop::option::of((1u64..).prop_map(Flops)));
-    let tiles = (1u32..=65_536, 0u32..=65_536, 0u32..=1024).prop_map(|(units, fill, load)| Tiles { units, fill, load });
-    (ratios(1_000_000), ratios(1_000_000), 0u64..1_000_000_000_000, rates, prop::option::of(tiles)).prop_map(
-        |(rate, memory, start, widths, tiles)| Roofline {
+    let tiles = (1u32..=65_536, 0u32..=65_536, 0u32..=1024).prop_map(|(units, fill, load)| Tiles {
+        units,
+        fill,
+        load,
+    });
+    (ratios(1_000_000), ratios(1_000_000), 0u64..1_000_000_000_000, rates, prop::option::of(tiles))
+        .prop_map(|(rate, memory, start, widths, tiles)| Roofline {
             efficiency: Efficiency { rate, memory },
             start: Span(start),
             widths,
             tiles,
             ..Roofline::ideal(PEAK, MEMORY)
-        },
-    )
+        })
 }
 
-/// Those of compute, too, where something else of the NPU can't be read; a peak that can't is not said to be missing.
+/// Those of compute, too, where something else of the NPU can't be read; a peak that can't is not
+/// said to be missing.
 #[test]
 fn every_problem_of_an_npu_is_listed() {
     let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nnpu:\n  peak: fast\n  launch: 3 GB\n  compute:\n    \
                 beside: 2\n    start: 5\n    tiles: {fill: 3}\n  memory: {bandwidth: 0 GB/s}\n";
     let problems = from_yaml(text, "p.yml", &[]).unwrap_err();
-    let mut places: Vec<&str> = problems.iter().filter_map(|p| p.place.split(", npu.").nth(1)).collect();
+    let mut places: Vec<&str> =
+        problems.iter().filter_map(|p| p.place.split(", npu.").nth(1)).collect();
     places.sort_unstable();
-    let all = ["compute.beside", "compute.start", "compute.tiles", "launch", "memory.bandwidth", "peak"];
+    let all =
+        ["compute.beside", "compute.start", "compute.tiles", "launch", "memory.bandwidth", "peak"];
     assert_eq!(places, all, "{problems:#?}");
 }
 
 fn arrays() -> impl Strategy<Value = Systolic> {
     let size = || prop::option::of(any::<u64>().prop_map(Bytes));
-    let sram = (size(), size(), size()).prop_map(|(ifmap, filter, ofmap)| Sram { ifmap, filter, ofmap });
+    let sram =
+        (size(), size(), size()).prop_map(|(ifmap, filter, ofmap)| Sram { ifmap, filter, ofmap });
     let dataflow = prop::sample::select(Dataflow::WORDS.map(|w| w.1).to_vec());
     (1u32..65_536, 1u32..65_536, dataflow, 1u64.., sram, rooflines()).prop_map(
         |(rows, columns, dataflow, clock, sram, rest)| Systolic {

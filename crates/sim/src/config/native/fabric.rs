@@ -38,7 +38,8 @@ fn stacked(root: &At<'_>, findings: &mut Findings) -> Option<Vec<Dim>> {
         None => shape,
     };
     let links = entries(&links?, shape.dims.len(), findings)?;
-    let dims: Vec<Option<Dim>> = shape.dims.iter().zip(&links).map(|(&dim, at)| self::dim(dim, at, findings)).collect();
+    let dims: Vec<Option<Dim>> =
+        shape.dims.iter().zip(&links).map(|(&dim, at)| self::dim(dim, at, findings)).collect();
     dims.into_iter().collect()
 }
 
@@ -49,19 +50,32 @@ fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
     let text = findings.text(at)?;
     match text.parse::<Topology>() {
         Ok(shape) if shape.npus() > MOST_NPUS => {
-            findings.refuse(at, format!("\"{text}\" has {} NPUs", shape.npus()), "at most 16,777,216 NPUs");
+            findings.refuse(
+                at,
+                format!("\"{text}\" has {} NPUs", shape.npus()),
+                "at most 16,777,216 NPUs",
+            );
             None
         }
         Ok(shape) if shape.dims.len() <= 32 => Some(shape),
         Ok(shape) => {
-            findings.refuse(at, format!("\"{text}\" has {} dimensions", shape.dims.len()), "1 to 32 dimensions");
+            findings.refuse(
+                at,
+                format!("\"{text}\" has {} dimensions", shape.dims.len()),
+                "1 to 32 dimensions",
+            );
             None
         }
         Err(error) => {
             // A fault that concerns all of the value shows it already.
             let all = format!("\"{}\"", text.trim());
-            let value = if error.message.contains(&all) { String::new() } else { format!("{all}: ") };
-            findings.refuse(at, format!("{value}{} at character {}", error.message, error.column), NOTATION);
+            let value =
+                if error.message.contains(&all) { String::new() } else { format!("{all}: ") };
+            findings.refuse(
+                at,
+                format!("{value}{} at character {}", error.message, error.column),
+                NOTATION,
+            );
             None
         }
     }
@@ -97,7 +111,8 @@ pub(super) fn larger_node(root: &At<'_>, fabric: &Fabric) -> Option<String> {
     let Value::Text(said) = &root.get("topology")?.tree.value else { return None };
     let said: Topology = said.parse().ok()?;
     let (&[(block, size)], [dim]) = (&said.dims[..], &dims[..]) else { return None };
-    let nodes = if dim.size.is_multiple_of(size) { (dim.size / size).to_string() } else { "m".into() };
+    let nodes =
+        if dim.size.is_multiple_of(size) { (dim.size / size).to_string() } else { "m".into() };
     (dim.size > size).then(|| {
         format!(
             "npus: {} makes a single node of {} out of {said}, all at the bandwidth within a node; several nodes are a preset with a network, or \
@@ -139,7 +154,11 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
     let per_npu = match at.get("per") {
         Some(per) => findings.one_of(&per, &[("link", false), ("npu", true)])?,
         None if block == Block::FullyConnected => {
-            findings.missing(at, "per", "link (each of an NPU's links has this bandwidth), npu (they share it)");
+            findings.missing(
+                at,
+                "per",
+                "link (each of an NPU's links has this bandwidth), npu (they share it)",
+            );
             return None;
         }
         None => false,
@@ -179,7 +198,11 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
         findings.refuse(at, "there is no NPU", "one NPU or more");
         return None;
     }
-    let mut fabric = GraphFabric { npus: count, nodes: npus.into_iter().chain(switches).collect(), links: Vec::new() };
+    let mut fabric = GraphFabric {
+        npus: count,
+        nodes: npus.into_iter().chain(switches).collect(),
+        links: Vec::new(),
+    };
     let mut index = FxHashMap::default();
     for (i, name) in fabric.nodes.iter().enumerate() {
         if index.insert(name.clone(), i as u32).is_some() {
@@ -193,7 +216,10 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     }
     let before = findings.problems.len();
     for item in links.items() {
-        link(&item, &fabric.nodes, &index, findings).into_iter().flatten().for_each(|link| fabric.links.push(link));
+        link(&item, &fabric.nodes, &index, findings)
+            .into_iter()
+            .flatten()
+            .for_each(|link| fabric.links.push(link));
     }
     if findings.problems.len() > before {
         return None;
@@ -203,7 +229,9 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
         Err(error) => {
             let name = |node: u32| fabric.nodes[node as usize].as_str();
             let message = match error {
-                LinkError::Unreachable { from, to } => format!("no way from \"{}\" to \"{}\"", name(from), name(to)),
+                LinkError::Unreachable { from, to } => {
+                    format!("no way from \"{}\" to \"{}\"", name(from), name(to))
+                }
                 other => other.to_string(),
             };
             findings.refuse(&links, message, "links by which every NPU reaches every other");
@@ -215,7 +243,8 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
 /// Names, or a count of names made of `prefix` and a number.
 fn names(at: &At<'_>, prefix: &str, findings: &mut Findings) -> Option<Vec<String>> {
     if let Value::List(_) = at.tree.value {
-        let names: Vec<Option<String>> = at.items().iter().map(|item| findings.label(item)).collect();
+        let names: Vec<Option<String>> =
+            at.items().iter().map(|item| findings.label(item)).collect();
         return names.into_iter().collect();
     }
     let count = findings.whole(at, 0, 1 << 24)?;
@@ -239,9 +268,12 @@ fn link(
         }
     };
     let found: Vec<u32> = ends.iter().filter_map(|end| node(end, nodes, index, findings)).collect();
-    let bandwidth =
-        findings.need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"").and_then(|at| findings.quantity(&at));
-    let latency = findings.need(at, "latency", "a time, such as \"500 ns\"").and_then(|at| findings.quantity(&at));
+    let bandwidth = findings
+        .need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"")
+        .and_then(|at| findings.quantity(&at));
+    let latency = findings
+        .need(at, "latency", "a time, such as \"500 ns\"")
+        .and_then(|at| findings.quantity(&at));
     if found.len() < ends.len() {
         return None;
     }
@@ -250,7 +282,11 @@ fn link(
         return None;
     };
     if from == to {
-        findings.refuse(at, format!("a link from \"{0}\" to \"{0}\"", nodes[from as usize]), "two different nodes");
+        findings.refuse(
+            at,
+            format!("a link from \"{0}\" to \"{0}\"", nodes[from as usize]),
+            "two different nodes",
+        );
         return None;
     }
     let (bandwidth, latency) = (bandwidth?, latency?);
@@ -259,7 +295,12 @@ fn link(
     Some(if at.get("between").is_some() { vec![there, back] } else { vec![there] })
 }
 
-fn node(at: &At<'_>, nodes: &[String], index: &FxHashMap<String, u32>, findings: &mut Findings) -> Option<u32> {
+fn node(
+    at: &At<'_>,
+    nodes: &[String],
+    index: &FxHashMap<String, u32>,
+    findings: &mut Findings,
+) -> Option<u32> {
     let name = findings.label(at)?;
     let found = index.get(&name).copied();
     if found.is_none() {

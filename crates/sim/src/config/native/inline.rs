@@ -1,4 +1,5 @@
-//! A platform from notation and lists, as a program writes it: `Platform("R(4)_SW(16)", bandwidth=[...], latency=[...])`.
+//! A platform from notation and lists, as a program writes it: `Platform("R(4)_SW(16)",
+//! bandwidth=[...], latency=[...])`.
 
 use super::build;
 use crate::config::findings::Findings;
@@ -24,13 +25,18 @@ pub struct InlinePlatform {
     pub set: Vec<(String, String)>,
 }
 
-/// Builds the platform as if its file had been read; places are those of the file (`links[0].bandwidth`).
+/// Builds the platform as if its file had been read; places are those of the file
+/// (`links[0].bandwidth`).
 ///
 /// # Errors
 /// Every fault.
 pub fn inline(platform: &InlinePlatform) -> Result<Platform, Vec<Problem>> {
     let mut findings = Findings::new(FILE);
-    let lists = [("bandwidth", &platform.bandwidth), ("latency", &platform.latency), ("per", &platform.per)];
+    let lists = [
+        ("bandwidth", &platform.bandwidth),
+        ("latency", &platform.latency),
+        ("per", &platform.per),
+    ];
     let dims = lists.iter().map(|(_, list)| list.len()).max().unwrap_or(0);
     for (name, list) in lists {
         if ![1, dims].contains(&list.len()) && (name != "per" || !list.is_empty()) {
@@ -42,10 +48,13 @@ pub fn inline(platform: &InlinePlatform) -> Result<Platform, Vec<Problem>> {
         return Err(findings.problems);
     }
     let entry = |i: usize| {
-        let given = lists.iter().filter_map(|&(name, list)| Some((name, Tree::text(list.get(i).or(list.first())?))));
+        let given = lists
+            .iter()
+            .filter_map(|&(name, list)| Some((name, Tree::text(list.get(i).or(list.first())?))));
         Tree::map(given.collect())
     };
-    let links = if dims == 1 { entry(0) } else { Tree::made(Value::List((0..dims).map(entry).collect())) };
+    let links =
+        if dims == 1 { entry(0) } else { Tree::made(Value::List((0..dims).map(entry).collect())) };
     let tree = Tree::map(vec![("topology", Tree::text(&platform.topology)), ("links", links)]);
     build(tree, &platform.topology, &platform.set, findings)
 }

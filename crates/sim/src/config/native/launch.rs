@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use units::Span;
 
-/// A time alone goes for kernels, collectives and sends; `send` is as long as `kernel` where only that is given.
+/// A time alone goes for kernels, collectives and sends; `send` is as long as `kernel` where only
+/// that is given.
 pub(super) fn read(at: Option<At<'_>>, findings: &mut Findings) -> Launch {
     let Some(at) = at else { return Launch::default() };
     if !at.is_map() {
@@ -21,7 +22,8 @@ pub(super) fn read(at: Option<At<'_>>, findings: &mut Findings) -> Launch {
     if findings.mapping(&at, &["kernel", "member", "send", "receive"]).is_none() {
         return Launch::default();
     }
-    let mut time = |key, default| at.get(key).and_then(|at| findings.quantity(&at)).unwrap_or(default);
+    let mut time =
+        |key, default| at.get(key).and_then(|at| findings.quantity(&at)).unwrap_or(default);
     let kernel = time("kernel", Span::ZERO);
     let (member, receive) = (time("member", Span::ZERO), time("receive", Span::ZERO));
     Launch { kernel, member, send: time("send", kernel), receive }
@@ -36,7 +38,10 @@ pub(super) fn show(launch: Launch, out: &mut String) {
     let _ = if launch == (Launch { kernel, send: kernel, ..Launch::default() }) {
         writeln!(out, "  launch: {kernel}")
     } else {
-        writeln!(out, "  launch: {{kernel: {kernel}, member: {member}, send: {send}, receive: {receive}}}")
+        writeln!(
+            out,
+            "  launch: {{kernel: {kernel}, member: {member}, send: {send}, receive: {receive}}}"
+        )
     };
 }
 

@@ -10,7 +10,8 @@ use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Words for `library.name`.
 const NAMES: [(&str, Name); 2] = [("nccl", Name::Nccl), ("rccl", Name::Rccl)];
-const NODE: [&str; 9] = ["efficiency", "fill", "step", "simple_start", "share", "tree", "pair", "pairs", "host"];
+const NODE: [&str; 9] =
+    ["efficiency", "fill", "step", "simple_start", "share", "tree", "pair", "pairs", "host"];
 const NETWORK: [&str; 12] = [
     "efficiency",
     "step",
@@ -30,33 +31,57 @@ const NVLS: [&str; 4] = ["efficiency", "latency", "ramp", "least"];
 const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
 const SHARES: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
 
-/// The library on a fabric; nothing and at least one problem when it is wrong or means nothing there.
-pub(super) fn read(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) -> Option<Library> {
-    findings.mapping(at, &["name", "start", "send", "gap", "node", "network", "nvls", "corrections"])?;
+/// The library on a fabric; nothing and at least one problem when it is wrong or means nothing
+/// there.
+pub(super) fn read(
+    at: &At<'_>,
+    fabric: &Fabric,
+    logical: bool,
+    findings: &mut Findings,
+) -> Option<Library> {
+    findings
+        .mapping(at, &["name", "start", "send", "gap", "node", "network", "nvls", "corrections"])?;
     let before = findings.problems.len();
     suits(at, fabric, logical, findings);
     let name = findings.need(at, "name", "nccl, rccl").and_then(|at| findings.one_of(&at, &NAMES));
-    let start = findings.need(at, "start", "a time, such as \"8 us\"").and_then(|at| findings.quantity(&at));
+    let start = findings
+        .need(at, "start", "a time, such as \"8 us\"")
+        .and_then(|at| findings.quantity(&at));
     let send: Option<Span> = at.get("send").and_then(|at| findings.quantity(&at));
     let gap = at.get("gap").and_then(|at| findings.quantity(&at)).unwrap_or_default();
     let node = findings.need(at, "node", &format!("a mapping with {}", NODE.join(", ")));
     let node = node.and_then(|at| inside(&at, findings));
     let network = at.get("network").and_then(|at| between(&at, findings));
     if network.as_ref().is_some_and(|n| n.pxn.is_some() && n.crossing.is_some()) {
-        findings.warnings.push("without effect beside \"library.network.pxn\": library.network.crossing".into());
+        findings
+            .warnings
+            .push("without effect beside \"library.network.pxn\": library.network.crossing".into());
     }
     let nvls = given(at, "nvls").and_then(|at| multicast(&at, findings));
     let corrections = at.get("corrections").map_or(Vec::new(), |at| corrections(&at, findings));
     if findings.problems.len() > before {
         return None;
     }
-    Some(Library { corrections, name: name?, start: start?, send: send.or(start)?, gap, node: node?, network, nvls })
+    Some(Library {
+        corrections,
+        name: name?,
+        start: start?,
+        send: send.or(start)?,
+        gap,
+        node: node?,
+        network,
+        nvls,
+    })
 }
 
 /// Refuses networks that the model does not describe.
 fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
     if logical {
-        findings.refuse(at, "a library runs over the physical dimensions", "no \"logical\" beside \"library\"");
+        findings.refuse(
+            at,
+            "a library runs over the physical dimensions",
+            "no \"logical\" beside \"library\"",
+        );
     }
     let Fabric::Stacked(dims) = fabric else { return };
     let ring = dims.iter().any(|d| d.block == Block::Ring);
@@ -101,7 +126,8 @@ fn list<T: std::str::FromStr<Err = units::QuantityError> + Copy, const N: usize>
 
 fn inside(at: &At<'_>, findings: &mut Findings) -> Option<Inside> {
     findings.mapping(at, &NODE)?;
-    let efficiency = findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.8")?;
+    let efficiency =
+        findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.8")?;
     let step = findings.need(at, "step", STEPS)?;
     let share = findings.need(at, "share", SHARES)?;
     let host: Option<Bandwidth> = at.get("host").and_then(|at| findings.quantity(&at));
@@ -120,7 +146,8 @@ fn inside(at: &At<'_>, findings: &mut Findings) -> Option<Inside> {
 
 fn between(at: &At<'_>, findings: &mut Findings) -> Option<Between> {
     findings.mapping(at, &NETWORK)?;
-    let efficiency = findings.need(at, "efficiency", "a part of the network's bandwidth, such as 0.92")?;
+    let efficiency =
+        findings.need(at, "efficiency", "a part of the network's bandwidth, such as 0.92")?;
     let step = findings.need(at, "step", STEPS)?;
     let share = findings.need(at, "share", SHARES)?;
     let step = list(&step, STEPS, findings)?;
@@ -156,8 +183,15 @@ fn corrections(at: &At<'_>, findings: &mut Findings) -> Vec<Correction> {
     let mut all: Vec<Correction> = Vec::new();
     for at in at.items() {
         let Some(found) = correction(&at, findings) else { continue };
-        if all.iter().any(|c| (c.kind, c.inside, c.between) == (found.kind, found.inside, found.between)) {
-            findings.refuse(&at, "the collective is corrected twice on these members", "one list of sizes and factors");
+        if all
+            .iter()
+            .any(|c| (c.kind, c.inside, c.between) == (found.kind, found.inside, found.between))
+        {
+            findings.refuse(
+                &at,
+                "the collective is corrected twice on these members",
+                "one list of sizes and factors",
+            );
         }
         all.push(found);
     }
@@ -172,24 +206,36 @@ fn correction(at: &At<'_>, findings: &mut Findings) -> Option<Correction> {
     let between = findings.need(at, "between", "nodes")?;
     let sizes = findings.need(at, "sizes", "sizes, ascending, such as [8 B, 1 MiB]")?;
     let factors = findings.need(at, "factors", "as many factors as sizes, such as [1.1, 0.97]")?;
-    let bytes: Vec<Bytes> = sizes.items().iter().filter_map(|item| findings.quantity(item)).collect();
-    let parts: Vec<Ratio> = factors.items().iter().filter_map(|item| findings.quantity(item)).collect();
+    let bytes: Vec<Bytes> =
+        sizes.items().iter().filter_map(|item| findings.quantity(item)).collect();
+    let parts: Vec<Ratio> =
+        factors.items().iter().filter_map(|item| findings.quantity(item)).collect();
     if bytes.is_empty() || bytes.len() != parts.len() {
-        findings.refuse(&factors, format!("{} factors for {} sizes", parts.len(), bytes.len()), "a factor a size");
+        findings.refuse(
+            &factors,
+            format!("{} factors for {} sizes", parts.len(), bytes.len()),
+            "a factor a size",
+        );
         return None;
     }
     if bytes.windows(2).any(|pair| pair[0] >= pair[1]) || parts.iter().any(|part| part.0 == 0) {
-        findings.refuse(at, "sizes don't ascend, or a factor is 0", "each size once, ascending; factors above 0");
+        findings.refuse(
+            at,
+            "sizes don't ascend, or a factor is 0",
+            "each size once, ascending; factors above 0",
+        );
         return None;
     }
     let points = bytes.into_iter().zip(parts).collect();
-    let (inside, between) = (findings.whole(&inside, 1, u32::MAX)?, findings.whole(&between, 1, u32::MAX)?);
+    let (inside, between) =
+        (findings.whole(&inside, 1, u32::MAX)?, findings.whole(&between, 1, u32::MAX)?);
     Some(Correction { kind: findings.one_of(&kind, &kinds)?, inside, between, points })
 }
 
 fn multicast(at: &At<'_>, findings: &mut Findings) -> Option<Nvls> {
     findings.mapping(at, &NVLS)?;
-    let efficiency = findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.67")?;
+    let efficiency =
+        findings.need(at, "efficiency", "a part of the link bandwidth, such as 0.67")?;
     let latency = findings.need(at, "latency", "a time, such as \"60 us\"")?;
     Some(Nvls {
         efficiency: findings.quantity(&efficiency)?,
@@ -209,21 +255,40 @@ pub(super) fn show(library: &Library, out: &mut String) {
     let name = NAMES.into_iter().find(|n| n.1 == library.name).map_or("", |n| n.0);
     let node = &library.node;
     let Library { start, send, gap, .. } = library;
-    let _ = writeln!(out, "library:\n  name: {name}\n  start: {start}\n  send: {send}\n  gap: {gap}\n  node:");
+    let _ = writeln!(
+        out,
+        "library:\n  name: {name}\n  start: {start}\n  send: {send}\n  gap: {gap}\n  node:"
+    );
     let _ = writeln!(out, "    efficiency: {}", node.efficiency);
     if let Some(fill) = node.fill {
         let _ = writeln!(out, "    fill: {fill}");
     }
-    let _ = writeln!(out, "    step: {}\n    simple_start: {}", texts(&node.step), node.simple_start);
+    let _ =
+        writeln!(out, "    step: {}\n    simple_start: {}", texts(&node.step), node.simple_start);
     let _ = writeln!(out, "    share: {}\n    tree: {}", texts(&node.share), node.tree);
     let _ = writeln!(out, "    pair: {}\n    pairs: {}", node.pair, node.pairs);
     if let Some(host) = node.host {
         let _ = writeln!(out, "    host: {host}");
     }
     if let Some(n) = &library.network {
-        let _ = writeln!(out, "  network:\n    efficiency: {}\n    step: {}", n.efficiency, texts(&n.step));
-        let _ = writeln!(out, "    level: {}\n    share: {}\n    tree: {}", texts(&n.level), texts(&n.share), n.tree);
-        let _ = writeln!(out, "    tree_of_two: {}\n    pair: {}\n    pairs: {}", n.tree_of_two, n.pair, n.pairs);
+        let _ = writeln!(
+            out,
+            "  network:\n    efficiency: {}\n    step: {}",
+            n.efficiency,
+            texts(&n.step)
+        );
+        let _ = writeln!(
+            out,
+            "    level: {}\n    share: {}\n    tree: {}",
+            texts(&n.level),
+            texts(&n.share),
+            n.tree
+        );
+        let _ = writeln!(
+            out,
+            "    tree_of_two: {}\n    pair: {}\n    pairs: {}",
+            n.tree_of_two, n.pair, n.pairs
+        );
         if let Some(crossing) = n.crossing {
             let _ = writeln!(out, "    crossing: {crossing}");
         }
@@ -249,8 +314,10 @@ pub(super) fn show(library: &Library, out: &mut String) {
     }
     for c in &library.corrections {
         let (sizes, factors): (Vec<_>, Vec<_>) = c.points.iter().copied().unzip();
-        let of = format!("collective: {}, inside: {}, between: {}", c.kind.name(), c.inside, c.between);
-        let _ = writeln!(out, "    - {{{of}, sizes: {}, factors: {}}}", texts(&sizes), texts(&factors));
+        let of =
+            format!("collective: {}, inside: {}, between: {}", c.kind.name(), c.inside, c.between);
+        let _ =
+            writeln!(out, "    - {{{of}, sizes: {}, factors: {}}}", texts(&sizes), texts(&factors));
     }
 }
 

@@ -27,7 +27,8 @@ pub fn donors(search: &[PathBuf]) -> Vec<Donor> {
         let donor = Donor {
             npu: platform.npu.name.clone(),
             peak: platform.npu.peak?.0 as f64,
-            kernels: efficiency(&platform).is_some_and(|efficiency| efficiency != Efficiency::default()),
+            kernels: efficiency(&platform)
+                .is_some_and(|efficiency| efficiency != Efficiency::default()),
             library: platform.library.as_ref().map_or(0, |_| platform.sizes().len()),
             preset: name,
         };
@@ -46,12 +47,15 @@ pub fn like(platform: &Platform, donors: &[Donor]) -> Like {
 
 fn nearest<'d>(platform: &Platform, donors: impl Iterator<Item = &'d Donor>) -> Option<String> {
     let peak = platform.npu.peak.map(|peak| peak.0 as f64)?;
-    let first = |name: &str| name.to_lowercase().split(['-', ' ', '_']).next().unwrap_or_default().to_string();
+    let first = |name: &str| {
+        name.to_lowercase().split(['-', ' ', '_']).next().unwrap_or_default().to_string()
+    };
     let name = first(&platform.npu.name);
     let named = |donor: &Donor| !name.is_empty() && first(&donor.npu) == name;
     let apart = |donor: &Donor| (donor.peak / peak).max(peak / donor.peak);
     let fits = donors.filter(|donor| named(donor) || apart(donor) <= ALIKE);
-    // Of equals the one that is called like its NPU, `dgx-h100`, not like a cloud's instances of it.
+    // Of equals the one that is called like its NPU, `dgx-h100`, not like a cloud's instances of
+    // it.
     let called = |donor: &Donor| donor.preset.contains(&first(&donor.npu));
     let order = |donor: &&Donor| {
         let distance = (apart(donor) * 1e6) as u64;

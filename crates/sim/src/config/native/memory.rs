@@ -1,10 +1,12 @@
-//! `npu.memory` and `remote_memory`: read, and shown as they are read. Not here: the models (`device::memory`).
+//! `npu.memory` and `remote_memory`: read, and shown as they are read. Not here: the models
+//! (`device::memory`).
 
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use crate::platform::{Exceeded, Platform};
 use device::memory::{
-    Cxl, Fault, Groups, Level, Link, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Tier, Wire,
+    Cxl, Fault, Groups, Level, Link, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Tier,
+    Wire,
 };
 use std::fmt::Write;
 use units::{Bandwidth, Bytes, QuantityError, Span};
@@ -22,14 +24,20 @@ pub(super) struct Own {
 /// An NPU's own memory; a fault is noted and the default stands in.
 pub(super) fn own(at: Option<At<'_>>, findings: &mut Findings) -> Own {
     let Some(at) = at else { return Own::default() };
-    if findings.mapping(&at, &["bandwidth", "latency", "capacity", "exceeded", "contention"]).is_none() {
+    if findings
+        .mapping(&at, &["bandwidth", "latency", "capacity", "exceeded", "contention"])
+        .is_none()
+    {
         return Own::default();
     }
     Own {
         bandwidth: optional(&at, "bandwidth", findings),
         latency: optional(&at, "latency", findings).unwrap_or_default(),
         capacity: optional(&at, "capacity", findings),
-        exceeded: at.get("exceeded").and_then(|at| findings.one_of(&at, &EXCEEDED)).unwrap_or_default(),
+        exceeded: at
+            .get("exceeded")
+            .and_then(|at| findings.one_of(&at, &EXCEEDED))
+            .unwrap_or_default(),
         contention: at.get("contention").and_then(|at| findings.flag(&at)).unwrap_or(false),
     }
 }
@@ -64,7 +72,8 @@ pub(super) fn remote(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<
     if !at.is_map() {
         findings.mapping(at, &["model"])?;
     }
-    let model = at.get("model").map_or(Some(Model::Link), |word| findings.one_of(&word, &MODELS))?;
+    let model =
+        at.get("model").map_or(Some(Model::Link), |word| findings.one_of(&word, &MODELS))?;
     let memory = match model {
         Model::Link => link(at, findings).map(RemoteMemory::Link),
         Model::Cxl => cxl(at, findings).map(RemoteMemory::Cxl),
@@ -89,7 +98,11 @@ const SIZE: &str = "a size, such as \"1 MiB\"";
 const COUNT: &str = "a whole number from 1";
 const WIRE: &str = "a mapping with bandwidth and latency";
 
-fn optional<T: std::str::FromStr<Err = QuantityError>>(at: &At<'_>, key: &str, findings: &mut Findings) -> Option<T> {
+fn optional<T: std::str::FromStr<Err = QuantityError>>(
+    at: &At<'_>,
+    key: &str,
+    findings: &mut Findings,
+) -> Option<T> {
     at.get(key).and_then(|at| findings.quantity(&at))
 }
 
@@ -106,11 +119,16 @@ fn count(at: &At<'_>, key: &str, findings: &mut Findings) -> Option<u32> {
 }
 
 fn sharing(at: &At<'_>, findings: &mut Findings) -> Option<Sharing> {
-    let words = [("per_npu", Some(Sharing::PerNpu)), ("per_node", None), ("pool", Some(Sharing::Pool))];
+    let words =
+        [("per_npu", Some(Sharing::PerNpu)), ("per_node", None), ("pool", Some(Sharing::Pool))];
     let word = findings.need(at, "sharing", "per_npu, per_node, pool")?;
     match (findings.one_of(&word, &words)?, at.get("npus_per_node")) {
         (Some(_), Some(each)) => {
-            findings.refuse(&each, "\"npus_per_node\" means something only with sharing: per_node", "leave it out");
+            findings.refuse(
+                &each,
+                "\"npus_per_node\" means something only with sharing: per_node",
+                "leave it out",
+            );
             None
         }
         (Some(sharing), None) => Some(sharing),
@@ -138,7 +156,13 @@ fn cxl(at: &At<'_>, findings: &mut Findings) -> Option<Cxl> {
     let bandwidth = quantity(at, "bandwidth", RATE, findings);
     let flit = at.get("flit").map_or(Some(68), |at| findings.whole(&at, 1, 4096));
     let outstanding = at.get("outstanding").and_then(|at| findings.whole(&at, 1, u32::MAX));
-    let made = Cxl { sharing: sharing?, latency: latency?, bandwidth: bandwidth?, flit: flit?, outstanding };
+    let made = Cxl {
+        sharing: sharing?,
+        latency: latency?,
+        bandwidth: bandwidth?,
+        flit: flit?,
+        outstanding,
+    };
     (findings.problems.len() == before).then_some(made)
 }
 
@@ -172,12 +196,18 @@ fn plain_wire(at: &At<'_>, key: &str, findings: &mut Findings) -> Option<Wire> {
 }
 
 /// A wire whose bandwidth is of one link, or of the `links` links of what `whole` names together.
-fn wire_per(at: &At<'_>, key: &str, whole: &str, links: Option<u32>, findings: &mut Findings) -> Option<Wire> {
+fn wire_per(
+    at: &At<'_>,
+    key: &str,
+    whole: &str,
+    links: Option<u32>,
+    findings: &mut Findings,
+) -> Option<Wire> {
     let at = findings.need(at, key, WIRE)?;
     findings.mapping(&at, &["bandwidth", "latency", "per"])?;
-    let per = at
-        .get("per")
-        .map_or(Some(1), |word| findings.one_of(&word, &[("link", 1), (whole, links.unwrap_or(1).max(1))]));
+    let per = at.get("per").map_or(Some(1), |word| {
+        findings.one_of(&word, &[("link", 1), (whole, links.unwrap_or(1).max(1))])
+    });
     let wire = wire(&at, findings)?;
     Some(Wire { bandwidth: Bandwidth((wire.bandwidth.0 / u64::from(per?)).max(1)), ..wire })
 }
@@ -192,7 +222,17 @@ fn groups(at: &At<'_>, findings: &mut Findings) -> Option<Groups> {
 }
 
 fn hierarchical(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
-    let keys = ["model", "nodes", "out_switches", "groups", "capacity", "memory_side", "npu_side", "in_node", "chunk"];
+    let keys = [
+        "model",
+        "nodes",
+        "out_switches",
+        "groups",
+        "capacity",
+        "memory_side",
+        "npu_side",
+        "in_node",
+        "chunk",
+    ];
     findings.mapping(at, &keys)?;
     let (nodes, out) = (count(at, "nodes", findings), count(at, "out_switches", findings));
     let groups = groups(at, findings);
@@ -200,21 +240,39 @@ fn hierarchical(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
     let npu_side = wire_per(at, "npu_side", "node", out, findings);
     let in_node = plain_wire(at, "in_node", findings);
     let chunk = quantity(at, "chunk", SIZE, findings);
-    let levels = vec![Level { switches: nodes?, down: in_node? }, Level { switches: out?, down: npu_side? }];
-    Some(Switches { levels, memory_level: 2, groups: groups?, memory_side: memory_side?, chunk: chunk? })
+    let levels =
+        vec![Level { switches: nodes?, down: in_node? }, Level { switches: out?, down: npu_side? }];
+    Some(Switches {
+        levels,
+        memory_level: 2,
+        groups: groups?,
+        memory_side: memory_side?,
+        chunk: chunk?,
+    })
 }
 
 fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
-    findings.mapping(at, &["model", "levels", "memory_level", "groups", "capacity", "memory_side", "chunk"])?;
+    findings.mapping(
+        at,
+        &["model", "levels", "memory_level", "groups", "capacity", "memory_side", "chunk"],
+    )?;
     let list = findings.need(at, "levels", "a list of levels, from the NPUs outwards");
-    let levels: Option<Vec<Level>> = list.and_then(|at| at.items().iter().map(|at| level(at, findings)).collect());
+    let levels: Option<Vec<Level>> =
+        list.and_then(|at| at.items().iter().map(|at| level(at, findings)).collect());
     let top = levels.as_ref().map_or(1, |levels| levels.len() as u32);
-    let memory_level = at.get("memory_level").map_or(Some(top), |at| findings.whole(&at, 0, u32::MAX));
+    let memory_level =
+        at.get("memory_level").map_or(Some(top), |at| findings.whole(&at, 0, u32::MAX));
     let groups = groups(at, findings);
     let memory_side = plain_wire(at, "memory_side", findings);
     let chunk = quantity(at, "chunk", SIZE, findings);
     let (levels, memory_level) = (levels?, memory_level?);
-    Some(Switches { levels, memory_level, groups: groups?, memory_side: memory_side?, chunk: chunk? })
+    Some(Switches {
+        levels,
+        memory_level,
+        groups: groups?,
+        memory_side: memory_side?,
+        chunk: chunk?,
+    })
 }
 
 fn level(at: &At<'_>, findings: &mut Findings) -> Option<Level> {
@@ -224,14 +282,22 @@ fn level(at: &At<'_>, findings: &mut Findings) -> Option<Level> {
     Some(Level { switches: switches?, down: down? })
 }
 
-const STATIONS: [&str; 8] = ["model", "stations", "groups", "capacity", "memory_side", "between", "npu_side", "chunk"];
+const STATIONS: [&str; 8] =
+    ["model", "stations", "groups", "capacity", "memory_side", "between", "npu_side", "chunk"];
 
 fn ring(at: &At<'_>, findings: &mut Findings) -> Option<Ring> {
     findings.mapping(at, &STATIONS)?;
     let stations = count(at, "stations", findings);
     let (groups, [memory_side, between, npu_side], chunk) = around(at, findings);
     let (memory_side, between, npu_side) = (memory_side?, between?, npu_side?);
-    Some(Ring { stations: stations?, groups: groups?, memory_side, between, npu_side, chunk: chunk? })
+    Some(Ring {
+        stations: stations?,
+        groups: groups?,
+        memory_side,
+        between,
+        npu_side,
+        chunk: chunk?,
+    })
 }
 
 fn mesh(at: &At<'_>, findings: &mut Findings) -> Option<Mesh> {
@@ -239,11 +305,21 @@ fn mesh(at: &At<'_>, findings: &mut Findings) -> Option<Mesh> {
     let stations = findings.need(at, "stations", "[x, y]").and_then(|at| pair(&at, findings));
     let (groups, [memory_side, between, npu_side], chunk) = around(at, findings);
     let (memory_side, between, npu_side) = (memory_side?, between?, npu_side?);
-    Some(Mesh { stations: stations?, groups: groups?, memory_side, between, npu_side, chunk: chunk? })
+    Some(Mesh {
+        stations: stations?,
+        groups: groups?,
+        memory_side,
+        between,
+        npu_side,
+        chunk: chunk?,
+    })
 }
 
 /// What a ring and a mesh share.
-fn around(at: &At<'_>, findings: &mut Findings) -> (Option<Groups>, [Option<Wire>; 3], Option<Bytes>) {
+fn around(
+    at: &At<'_>,
+    findings: &mut Findings,
+) -> (Option<Groups>, [Option<Wire>; 3], Option<Bytes>) {
     let groups = groups(at, findings);
     let wires = ["memory_side", "between", "npu_side"].map(|key| plain_wire(at, key, findings));
     (groups, wires, quantity(at, "chunk", SIZE, findings))
@@ -251,10 +327,15 @@ fn around(at: &At<'_>, findings: &mut Findings) -> (Option<Groups>, [Option<Wire
 
 fn pair(at: &At<'_>, findings: &mut Findings) -> Option<[u32; 2]> {
     if !matches!(&at.tree.value, Value::List(items) if items.len() == 2) {
-        findings.refuse(at, format!("{} is not allowed", at.tree.show()), "two whole numbers, such as [4, 8]");
+        findings.refuse(
+            at,
+            format!("{} is not allowed", at.tree.show()),
+            "two whole numbers, such as [4, 8]",
+        );
         return None;
     }
-    let sizes: Vec<u32> = at.items().iter().filter_map(|at| findings.whole(at, 0, u32::MAX)).collect();
+    let sizes: Vec<u32> =
+        at.items().iter().filter_map(|at| findings.whole(at, 0, u32::MAX)).collect();
     sizes.try_into().ok()
 }
 
@@ -262,9 +343,12 @@ fn pair(at: &At<'_>, findings: &mut Findings) -> Option<[u32; 2]> {
 pub(super) fn show(platform: &Platform, out: &mut String) {
     let npu = &platform.npu;
     let bandwidth = npu.memory_bandwidth.map(|b| format!("bandwidth: {b}"));
-    let latency = (npu.memory_latency > Span::ZERO).then(|| format!("latency: {}", npu.memory_latency));
+    let latency =
+        (npu.memory_latency > Span::ZERO).then(|| format!("latency: {}", npu.memory_latency));
     let capacity = npu.memory_capacity.map(|c| format!("capacity: {c}"));
-    let word = EXCEEDED.iter().find(|word| word.1 == npu.memory_exceeded && npu.memory_exceeded != Exceeded::Warn);
+    let word = EXCEEDED
+        .iter()
+        .find(|word| word.1 == npu.memory_exceeded && npu.memory_exceeded != Exceeded::Warn);
     let exceeded = word.map(|(word, _)| format!("exceeded: {word}"));
     let contention = npu.memory_contention.then(|| "contention: true".to_string());
     let all = [bandwidth, latency, capacity, exceeded, contention];
@@ -280,24 +364,40 @@ pub(super) fn show(platform: &Platform, out: &mut String) {
 fn keys(memory: &RemoteMemory) -> String {
     match memory {
         RemoteMemory::Link(link) => {
-            format!("{}, latency: {}, bandwidth: {}", shared(link.sharing), link.latency, link.bandwidth)
+            format!(
+                "{}, latency: {}, bandwidth: {}",
+                shared(link.sharing),
+                link.latency,
+                link.bandwidth
+            )
         }
         RemoteMemory::Cxl(cxl) => {
-            let outstanding = cxl.outstanding.map_or(String::new(), |lines| format!(", outstanding: {lines}"));
-            let link = format!("{}, latency: {}, bandwidth: {}", shared(cxl.sharing), cxl.latency, cxl.bandwidth);
+            let outstanding =
+                cxl.outstanding.map_or(String::new(), |lines| format!(", outstanding: {lines}"));
+            let link = format!(
+                "{}, latency: {}, bandwidth: {}",
+                shared(cxl.sharing),
+                cxl.latency,
+                cxl.bandwidth
+            );
             format!("{link}, flit: {}{outstanding}", cxl.flit)
         }
         RemoteMemory::Offload(offload) => {
             let tier = |name: &str, tier: &Tier| {
-                let capacity = tier.capacity.map_or(String::new(), |bytes| format!(", capacity: {bytes}"));
+                let capacity =
+                    tier.capacity.map_or(String::new(), |bytes| format!(", capacity: {bytes}"));
                 format!("{name}: {{{}{capacity}}}", shown(&tier.wire))
             };
-            let nvme = offload.nvme.as_ref().map_or(String::new(), |nvme| format!(", {}", tier("nvme", nvme)));
+            let nvme = offload
+                .nvme
+                .as_ref()
+                .map_or(String::new(), |nvme| format!(", {}", tier("nvme", nvme)));
             let chunk = offload.chunk.map_or(String::new(), |chunk| format!(", chunk: {chunk}"));
             format!("{}{nvme}{chunk}", tier("cpu", &offload.cpu))
         }
         RemoteMemory::Switches(pool) => {
-            let level = |level: &Level| format!("{{switches: {}, {}}}", level.switches, shown(&level.down));
+            let level =
+                |level: &Level| format!("{{switches: {}, {}}}", level.switches, shown(&level.down));
             let levels: Vec<String> = pool.levels.iter().map(level).collect();
             let memory = format!("memory_level: {}, {}", pool.memory_level, held(&pool.groups));
             let wire = format!("memory_side: {{{}}}", shown(&pool.memory_side));
@@ -334,6 +434,7 @@ fn held(groups: &Groups) -> String {
 
 fn stations(groups: &Groups, [memory, between, npu]: [Wire; 3], chunk: Bytes) -> String {
     let wires = [("memory_side", memory), ("between", between), ("npu_side", npu)];
-    let wires: Vec<String> = wires.iter().map(|(key, wire)| format!("{key}: {{{}}}", shown(wire))).collect();
+    let wires: Vec<String> =
+        wires.iter().map(|(key, wire)| format!("{key}: {{{}}}", shown(wire))).collect();
     format!("{}, {}, chunk: {chunk}", held(groups), wires.join(", "))
 }

@@ -1,7 +1,10 @@
-//! Memory in platform files: every model read, impossible ones refused with the numbers, all of them shown as they are read.
+//! Memory in platform files: every model read, impossible ones refused with the numbers, all of
+//! them shown as they are read.
 
 use super::{from_yaml, to_yaml};
-use device::memory::{Cxl, Groups, Level, Link, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Tier, Wire};
+use device::memory::{
+    Cxl, Groups, Level, Link, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Tier, Wire,
+};
 use units::{Bandwidth, Bytes, Span};
 
 const GB: u64 = 1_000_000_000;
@@ -10,16 +13,24 @@ const GB: u64 = 1_000_000_000;
 pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
     let wire = Wire { latency: Span(latency), bandwidth: Bandwidth(bandwidth) };
     let (npus, chunk) = (kind + 1, Bytes(1 + latency / 2));
-    let groups = Groups { count: 1 + kind, capacity: latency.is_multiple_of(2).then_some(Bytes(latency)) };
+    let groups =
+        Groups { count: 1 + kind, capacity: latency.is_multiple_of(2).then_some(Bytes(latency)) };
     let (latency, bandwidth) = (wire.latency, wire.bandwidth);
     match kind {
         0..3 => {
-            let sharing = [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][kind as usize];
+            let sharing =
+                [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][kind as usize];
             RemoteMemory::Link(Link { sharing, latency, bandwidth })
         }
         3 => {
             let bandwidth = Bandwidth(bandwidth.0.max(2));
-            RemoteMemory::Cxl(Cxl { sharing: Sharing::Pool, latency, bandwidth, flit: 68, outstanding: None })
+            RemoteMemory::Cxl(Cxl {
+                sharing: Sharing::Pool,
+                latency,
+                bandwidth,
+                flit: 68,
+                outstanding: None,
+            })
         }
         4..6 => {
             let tier = Tier { wire, capacity: groups.capacity };
@@ -27,33 +38,61 @@ pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
             RemoteMemory::Offload(Offload { cpu: tier, nvme, chunk: nvme.map(|_| chunk) })
         }
         6 => {
-            let levels = vec![Level { switches: 1, down: wire }, Level { switches: npus, down: wire }];
-            RemoteMemory::Switches(Switches { levels, memory_level: 1 + kind % 2, groups, memory_side: wire, chunk })
+            let levels =
+                vec![Level { switches: 1, down: wire }, Level { switches: npus, down: wire }];
+            RemoteMemory::Switches(Switches {
+                levels,
+                memory_level: 1 + kind % 2,
+                groups,
+                memory_side: wire,
+                chunk,
+            })
         }
         7 => {
             let (memory_side, between, npu_side) = (wire, wire, wire);
-            RemoteMemory::Ring(Ring { stations: npus, groups, memory_side, between, npu_side, chunk })
+            RemoteMemory::Ring(Ring {
+                stations: npus,
+                groups,
+                memory_side,
+                between,
+                npu_side,
+                chunk,
+            })
         }
         _ => {
             let (memory_side, between, npu_side) = (wire, wire, wire);
-            RemoteMemory::Mesh(Mesh { stations: [npus, 2], groups, memory_side, between, npu_side, chunk })
+            RemoteMemory::Mesh(Mesh {
+                stations: [npus, 2],
+                groups,
+                memory_side,
+                between,
+                npu_side,
+                chunk,
+            })
         }
     }
 }
 
 fn platform(memory: &str) -> String {
-    format!("topology: SW(16)_SW(16)\nlinks: {{bandwidth: 50 GB/s, latency: 0 ns}}\nremote_memory:\n  {memory}\n")
+    format!(
+        "topology: SW(16)_SW(16)\nlinks: {{bandwidth: 50 GB/s, latency: 0 ns}}\nremote_memory:\n  {memory}\n"
+    )
 }
 
 fn read(memory: &str) -> RemoteMemory {
-    let made = from_yaml(&platform(memory), "x.yml", &[]).unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let made = from_yaml(&platform(memory), "x.yml", &[])
+        .unwrap_or_else(|problems| panic!("{}", problems[0]));
     let again = from_yaml(&to_yaml(&made), "x.yml", &[]).expect("what is shown reads back");
     assert_eq!(again, made);
     made.remote_memory.expect("it is there")
 }
 
 fn refused(memory: &str) -> Vec<String> {
-    from_yaml(&platform(memory), "x.yml", &[]).expect_err("wrong").iter().map(ToString::to_string).collect()
+    from_yaml(&platform(memory), "x.yml", &[])
+        .expect_err("wrong")
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 const HIERARCHICAL: &str = "{model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 2 TB, chunk: 1 MB, \
@@ -64,7 +103,10 @@ const HIERARCHICAL: &str = "{model: hierarchical, nodes: 16, out_switches: 4, gr
 fn a_hierarchical_pool_is_two_levels_of_switches() {
     let wire = |gb: u64, ns| Wire { bandwidth: Bandwidth(gb * GB), latency: Span::from_ns(ns) };
     let expected = Switches {
-        levels: vec![Level { switches: 16, down: wire(256, 300) }, Level { switches: 4, down: wire(50, 0) }],
+        levels: vec![
+            Level { switches: 16, down: wire(256, 300) },
+            Level { switches: 4, down: wire(50, 0) },
+        ],
         memory_level: 2,
         groups: Groups { count: 8, capacity: Some(Bytes(2_000 * GB)) },
         memory_side: wire(100, 1_000),
@@ -97,7 +139,9 @@ fn impossible_pools_are_refused_with_the_numbers() {
     let with = |a: &str, b: &str| refused(&HIERARCHICAL.replace(a, b));
     assert_eq!(
         with("groups: 8", "groups: 0"),
-        ["x.yml: line 4, remote_memory.groups: a pool of 0 memory groups (allowed: a whole number from 1)"]
+        [
+            "x.yml: line 4, remote_memory.groups: a pool of 0 memory groups (allowed: a whole number from 1)"
+        ]
     );
     assert_eq!(
         with("nodes: 16", "nodes: 300"),
@@ -109,7 +153,9 @@ fn impossible_pools_are_refused_with_the_numbers() {
                   memory_level: 3, groups: 1, memory_side: {bandwidth: 1 GB/s}, chunk: 1 MB}";
     assert_eq!(
         refused(levels),
-        ["x.yml: line 4, remote_memory.memory_level: there is no switch level 3: the pool has 2 (allowed: 1 to 2)"]
+        [
+            "x.yml: line 4, remote_memory.memory_level: there is no switch level 3: the pool has 2 (allowed: 1 to 2)"
+        ]
     );
 }
 
@@ -133,14 +179,21 @@ fn switches_that_reduce_must_be_there() {
         let text = format!(
             "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 0 ns}}\ncollectives: {{all_reduce: {algorithms}}}\n"
         );
-        from_yaml(&text, "x.yml", &[]).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+        from_yaml(&text, "x.yml", &[])
+            .err()
+            .unwrap_or_default()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     };
     assert!(told("FC(8)_SW(16)", "[direct, in_network]").is_empty());
     let ring = [
         "x.yml: line 3, collectives.all_reduce: in_network on dimension 1, which is a Ring (allowed: a Switch dimension, or another algorithm)",
     ];
     assert_eq!(told("R(8)", "in_network"), ring);
-    assert!(told("SW(4)_SW(4)", "{algorithm: in_network, flat: true}")[0].contains("no single switch"));
+    assert!(
+        told("SW(4)_SW(4)", "{algorithm: in_network, flat: true}")[0].contains("no single switch")
+    );
     // The first dimension would have to reduce-scatter.
     assert!(told("SW(4)_SW(4)", "in_network")[0].contains("in-network cannot run reduce_scatter"));
 }

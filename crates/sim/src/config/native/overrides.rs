@@ -1,4 +1,5 @@
-//! `--set links[0].bandwidth="100 GB/s"`: values put into the tree before it is read, so that faults are found as in a file.
+//! `--set links[0].bandwidth="100 GB/s"`: values put into the tree before it is read, so that
+//! faults are found as in a file.
 
 use crate::config::findings::Findings;
 use crate::config::tree::{self, Key, Origin, Tree, Value};
@@ -12,7 +13,11 @@ enum Step<'a> {
 pub(super) fn apply(root: &mut Tree, path: &str, value: &str, findings: &mut Findings) {
     let place = format!("--set {path}");
     let Some(steps) = steps(path) else {
-        findings.add(place, "the key is not readable", "keys joined by dots, such as links[0].bandwidth");
+        findings.add(
+            place,
+            "the key is not readable",
+            "keys joined by dots, such as links[0].bandwidth",
+        );
         return;
     };
     let mut inner = Findings::new("");
@@ -79,7 +84,11 @@ fn below<'a>(at: &'a mut Tree, key: &str, walked: &str) -> Result<&'a mut Tree, 
         *at = Tree { origin: model.origin, value: Value::Map(vec![(key, model)]) };
     }
     let Value::Map(entries) = &mut at.value else {
-        let hint = if shown == "a list" { format!("{walked}[0].{key}") } else { "a key of a mapping".to_string() };
+        let hint = if shown == "a list" {
+            format!("{walked}[0].{key}")
+        } else {
+            "a key of a mapping".to_string()
+        };
         return Err((format!("\"{walked}\" is {shown}, not a mapping"), hint));
     };
     let found = entries.iter().position(|(k, _)| k.name == key).unwrap_or_else(|| {
@@ -93,11 +102,14 @@ fn below<'a>(at: &'a mut Tree, key: &str, walked: &str) -> Result<&'a mut Tree, 
 fn entry<'a>(at: &'a mut Tree, index: usize, walked: &str) -> Result<&'a mut Tree, Refusal> {
     let shown = at.show();
     let Value::List(items) = &mut at.value else {
-        return Err((format!("\"{walked}\" is {shown}, not a list"), format!("{walked} without [{index}]")));
+        return Err((
+            format!("\"{walked}\" is {shown}, not a list"),
+            format!("{walked} without [{index}]"),
+        ));
     };
     let count = items.len();
     let most = count.saturating_sub(1);
-    items
-        .get_mut(index)
-        .ok_or_else(|| (format!("\"{walked}\" has {count} entries"), format!("{walked}[0] to {walked}[{most}]")))
+    items.get_mut(index).ok_or_else(|| {
+        (format!("\"{walked}\" has {count} entries"), format!("{walked}[0] to {walked}[{most}]"))
+    })
 }

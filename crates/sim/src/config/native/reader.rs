@@ -4,7 +4,8 @@ use super::{collectives, compute, fabric, launch, library, memory, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
 use crate::platform::{
-    Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler,
+    Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Like, Npu, Platform, Policy,
+    Scheduler,
 };
 use crate::profile::Profile;
 use device::compute::Compute;
@@ -49,7 +50,8 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let fabric = fabric::read(&root, findings);
     let npu = npu(root.get("npu"), findings);
     let fabric = fabric?;
-    let remote_memory = root.get("remote_memory").map(|at| memory::remote(&at, fabric.npus(), findings));
+    let remote_memory =
+        root.get("remote_memory").map(|at| memory::remote(&at, fabric.npus(), findings));
     let logical = root.get("logical").map(|at| logical(&at, fabric.npus(), findings));
     let sizes = logical.clone().flatten().unwrap_or_else(|| fabric.sizes());
     let mut custom_paths = CustomPaths::default();
@@ -57,7 +59,8 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         Fabric::Stacked(dims) if logical.is_none() => dims.iter().map(|dim| dim.block).collect(),
         _ => Vec::new(),
     };
-    let collectives = collectives::read(root.get("collectives"), &sizes, &blocks, &mut custom_paths, findings);
+    let collectives =
+        collectives::read(root.get("collectives"), &sizes, &blocks, &mut custom_paths, findings);
     let scheduler = scheduler(root.get("scheduler"), sizes.len(), findings);
     let library = root.get("library").filter(|at| at.tree.value != Value::Null).map(|at| {
         unused(&collectives, &scheduler, sizes.len(), findings);
@@ -161,11 +164,16 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
 
 fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> {
     if !matches!(&at.tree.value, Value::List(items) if (1..=32).contains(&items.len())) {
-        findings.refuse(at, format!("{} is not allowed", at.tree.show()), "a list of 1 to 32 sizes, such as [8, 16]");
+        findings.refuse(
+            at,
+            format!("{} is not allowed", at.tree.show()),
+            "a list of 1 to 32 sizes, such as [8, 16]",
+        );
         return None;
     }
     let items = at.items();
-    let sizes: Vec<u32> = items.iter().filter_map(|item| findings.whole(item, 1, u32::MAX)).collect();
+    let sizes: Vec<u32> =
+        items.iter().filter_map(|item| findings.whole(item, 1, u32::MAX)).collect();
     if sizes.len() < items.len() {
         return None;
     }
@@ -214,7 +222,9 @@ fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Schedu
     };
     let s = &mut scheduler;
     take("policy", &mut |at, f| f.one_of(at, &POLICIES).map(|v| s.policy = v));
-    take("dimension_order", &mut |at, f| f.one_of(at, &DIMENSION_ORDERS).map(|v| s.dimension_order = v));
+    take("dimension_order", &mut |at, f| {
+        f.one_of(at, &DIMENSION_ORDERS).map(|v| s.dimension_order = v)
+    });
     take("chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.chunks = v));
     take("active_chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.active_chunks = v));
     take("queues_per_dim", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.queues_per_dim = v));
@@ -234,7 +244,10 @@ fn keeps_order(
 ) -> Option<&'static str> {
     let reasons = [
         (scheduler.chunks == 1, "on a single chunk: set scheduler.chunks"),
-        (collectives.hierarchy != Hierarchy::Enhanced, "on all_reduce: it needs collectives.hierarchy: enhanced"),
+        (
+            collectives.hierarchy != Hierarchy::Enhanced,
+            "on all_reduce: it needs collectives.hierarchy: enhanced",
+        ),
         (matches!(fabric, Fabric::Graph(_)), "on a graph: it needs dimensions"),
         (logical, "where a logical dimension crosses physical ones"),
     ];
@@ -248,7 +261,11 @@ fn streams(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
         Value::Text(text) if text == "unlimited" => Some(0),
         Value::Int(1..=4_294_967_295) => findings.whole(at, 1, u32::MAX),
         _ => {
-            findings.refuse(at, format!("{} is not allowed", at.tree.show()), "a whole number from 1, or unlimited");
+            findings.refuse(
+                at,
+                format!("{} is not allowed", at.tree.show()),
+                "a whole number from 1, or unlimited",
+            );
             None
         }
     }

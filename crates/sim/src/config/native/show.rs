@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use topology::{Fabric, GraphFabric};
 
-/// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's files is shown with its
-/// integers and loses what only that profile knows.
+/// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's
+/// files is shown with its integers and loses what only that profile knows.
 pub fn to_yaml(platform: &Platform) -> String {
     let mut out = format!("name: {}\n", quoted(&platform.name));
     if !platform.source.is_empty() {
@@ -25,7 +25,11 @@ pub fn to_yaml(platform: &Platform) -> String {
             let shape = platform.fabric.topology().map(|t| t.to_string()).unwrap_or_default();
             let _ = writeln!(out, "topology: {shape}\nlinks:");
             for dim in dims {
-                let _ = writeln!(out, "  - {{bandwidth: {}, per: link, latency: {}}}", dim.bandwidth, dim.latency);
+                let _ = writeln!(
+                    out,
+                    "  - {{bandwidth: {}, per: link, latency: {}}}",
+                    dim.bandwidth, dim.latency
+                );
             }
         }
         Fabric::Graph(graph) => show_graph(graph, &mut out),
@@ -44,32 +48,46 @@ pub fn to_yaml(platform: &Platform) -> String {
 
 /// A double-quoted text as JSON writes it, with what YAML counts as unprintable escaped as well.
 fn quoted(text: &str) -> String {
-    let unprintable =
-        |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}');
-    let escape = |c: char| if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
+    let unprintable = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}')
+    };
+    let escape =
+        |c: char| if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
     Value::from(text).to_string().chars().map(escape).collect()
 }
 
 fn show_graph(graph: &GraphFabric, out: &mut String) {
     let (npus, switches) = graph.nodes.split_at(graph.npus as usize);
     let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(out, "graph:\n  npus: [{}]\n  switches: [{}]\n  links:", list(npus), list(switches));
+    let _ = writeln!(
+        out,
+        "graph:\n  npus: [{}]\n  switches: [{}]\n  links:",
+        list(npus),
+        list(switches)
+    );
     if graph.links.is_empty() {
         out.truncate(out.len() - 1);
         out.push_str(" []\n");
     }
     let mut links = graph.links.iter().peekable();
     while let Some(link) = links.next() {
-        let (from, to) = (quoted(&graph.nodes[link.from as usize]), quoted(&graph.nodes[link.to as usize]));
+        let (from, to) =
+            (quoted(&graph.nodes[link.from as usize]), quoted(&graph.nodes[link.to as usize]));
         let back = |next: &&topology::GraphLink| {
-            (next.from, next.to, next.bandwidth, next.latency) == (link.to, link.from, link.bandwidth, link.latency)
+            (next.from, next.to, next.bandwidth, next.latency)
+                == (link.to, link.from, link.bandwidth, link.latency)
         };
         let ends = if links.next_if(back).is_some() {
             format!("between: [{from}, {to}]")
         } else {
             format!("from: {from}, to: {to}")
         };
-        let _ = writeln!(out, "    - {{{ends}, bandwidth: {}, latency: {}}}", link.bandwidth, link.latency);
+        let _ = writeln!(
+            out,
+            "    - {{{ends}, bandwidth: {}, latency: {}}}",
+            link.bandwidth, link.latency
+        );
     }
 }
 
@@ -125,7 +143,8 @@ pub(super) fn dimension_order(order: DimensionOrder) -> &'static str {
 
 fn show_scheduler(platform: &Platform, out: &mut String) {
     let s = &platform.scheduler;
-    let streams = if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
+    let streams =
+        if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
     let _ = writeln!(
         out,
         "scheduler:\n  policy: {}\n  dimension_order: {}\n  chunks: {}\n  active_chunks: {}",
@@ -134,12 +153,20 @@ fn show_scheduler(platform: &Platform, out: &mut String) {
         s.chunks,
         s.active_chunks
     );
-    let _ = writeln!(out, "  queues_per_dim: {}\n  endpoint_delay: {}", s.queues_per_dim, s.endpoint_delay);
-    let _ =
-        writeln!(out, "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}", s.rendezvous, s.replay_only);
+    let _ = writeln!(
+        out,
+        "  queues_per_dim: {}\n  endpoint_delay: {}",
+        s.queues_per_dim, s.endpoint_delay
+    );
+    let _ = writeln!(
+        out,
+        "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}",
+        s.rendezvous, s.replay_only
+    );
 }
 
-/// The resolved platform: every choice, integers with their unit in the key. Rates in bytes (operations) per second.
+/// The resolved platform: every choice, integers with their unit in the key. Rates in bytes
+/// (operations) per second.
 pub fn to_json(platform: &Platform) -> Value {
     let s = &platform.scheduler;
     let choice = |kind: CollectiveKind| {
@@ -150,8 +177,10 @@ pub fn to_json(platform: &Platform) -> Value {
             "custom": platform.custom_paths.kinds[kind as usize],
         })
     };
-    let collectives: serde_json::Map<String, Value> =
-        CollectiveKind::ALL.into_iter().map(|kind| (kind.name().to_string(), choice(kind))).collect();
+    let collectives: serde_json::Map<String, Value> = CollectiveKind::ALL
+        .into_iter()
+        .map(|kind| (kind.name().to_string(), choice(kind)))
+        .collect();
     json!({
         "name": platform.name,
         "source": platform.source,

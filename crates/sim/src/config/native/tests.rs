@@ -1,4 +1,5 @@
-//! Native files: what they mean, broken text against its exact message, and platforms that read back.
+//! Native files: what they mean, broken text against its exact message, and platforms that read
+//! back.
 
 use super::*;
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
@@ -40,7 +41,10 @@ fn messages(result: Result<Platform, Vec<Problem>>) -> Vec<String> {
 #[test]
 fn every_key_means_what_it_says() {
     let platform = read(FULL).unwrap();
-    assert_eq!((platform.name.as_str(), platform.source.as_str()), ("dgx-h100-16n", "a data sheet"));
+    assert_eq!(
+        (platform.name.as_str(), platform.source.as_str()),
+        ("dgx-h100-16n", "a data sheet")
+    );
     // 450 GB/s over the 7 links of an NPU, rounded down.
     let full = Dim {
         block: Block::FullyConnected,
@@ -48,12 +52,19 @@ fn every_key_means_what_it_says() {
         bandwidth: Bandwidth(64_285_714_285),
         latency: Span::from_ns(300),
     };
-    let switch =
-        Dim { block: Block::Switch, size: 16, bandwidth: Bandwidth(50_000_000_000), latency: Span::from_ns(2_000) };
+    let switch = Dim {
+        block: Block::Switch,
+        size: 16,
+        bandwidth: Bandwidth(50_000_000_000),
+        latency: Span::from_ns(2_000),
+    };
     assert_eq!(platform.fabric, Fabric::Stacked(vec![full, switch]));
     let (peak, memory) = (Flops(989_000_000_000_000), Bandwidth(3_350_000_000_000));
     assert_eq!(platform.npu.compute, Compute::Roofline(Roofline::ideal(peak, memory)));
-    assert_eq!((platform.npu.name.as_str(), platform.npu.memory_capacity), ("H100", Some(Bytes(80_000_000_000))));
+    assert_eq!(
+        (platform.npu.name.as_str(), platform.npu.memory_capacity),
+        ("H100", Some(Bytes(80_000_000_000)))
+    );
     let (sharing, bandwidth) = (Sharing::PerNode { npus: 8 }, Bandwidth(100_000_000_000));
     assert_eq!(
         platform.remote_memory,
@@ -63,21 +74,40 @@ fn every_key_means_what_it_says() {
     let direct = |window| Algorithm::Direct { window };
     let mixed = Choice { per_dim: vec![direct(None), Algorithm::HalvingDoubling], flat: false };
     assert_eq!(choice(CollectiveKind::AllReduce), Some(mixed));
-    assert_eq!(choice(CollectiveKind::AllToAll), Some(Choice { per_dim: vec![direct(Some(4)); 2], flat: false }));
-    assert_eq!(choice(CollectiveKind::AllGather), Some(Choice { per_dim: vec![Algorithm::Ring], flat: true }));
-    assert_eq!((choice(CollectiveKind::ReduceScatter), choice(CollectiveKind::Broadcast)), (None, None));
-    assert_eq!(platform.custom_paths.kinds[CollectiveKind::ReduceScatter as usize].as_deref(), Some("rs.xml"));
+    assert_eq!(
+        choice(CollectiveKind::AllToAll),
+        Some(Choice { per_dim: vec![direct(Some(4)); 2], flat: false })
+    );
+    assert_eq!(
+        choice(CollectiveKind::AllGather),
+        Some(Choice { per_dim: vec![Algorithm::Ring], flat: true })
+    );
+    assert_eq!(
+        (choice(CollectiveKind::ReduceScatter), choice(CollectiveKind::Broadcast)),
+        (None, None)
+    );
+    assert_eq!(
+        platform.custom_paths.kinds[CollectiveKind::ReduceScatter as usize].as_deref(),
+        Some("rs.xml")
+    );
     assert_eq!(platform.collectives.hierarchy, Hierarchy::HierarchicalOptimal);
     let s = &platform.scheduler;
-    assert_eq!((s.policy, s.chunks, s.active_chunks, s.queues_per_dim), (Policy::AllToAllFirst, 64, 2, 3));
+    assert_eq!(
+        (s.policy, s.chunks, s.active_chunks, s.queues_per_dim),
+        (Policy::AllToAllFirst, 64, 2, 3)
+    );
     assert_eq!(s.dimension_order, DimensionOrder::Themis);
-    assert_eq!((s.endpoint_delay, s.comm_streams, s.rendezvous, s.replay_only), (Span::from_ns(5), 2, true, false));
+    assert_eq!(
+        (s.endpoint_delay, s.comm_streams, s.rendezvous, s.replay_only),
+        (Span::from_ns(5), 2, true, false)
+    );
     assert_eq!(platform.logical, Some(vec![16, 8]));
 }
 
 #[test]
 fn little_is_needed_and_the_rest_is_as_documented() {
-    let platform = read("topology: R(4)_R(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n").unwrap();
+    let platform =
+        read("topology: R(4)_R(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n").unwrap();
     assert_eq!(platform.name, "p");
     assert_eq!(platform.npu.compute, Compute::Recorded);
     assert_eq!(
@@ -94,14 +124,16 @@ fn little_is_needed_and_the_rest_is_as_documented() {
 #[test]
 fn an_order_of_dimensions_that_changes_nothing_is_told() {
     let warnings = |rest: &str| {
-        let text = format!("topology: R(4)_R(4)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n{rest}");
+        let text =
+            format!("topology: R(4)_R(4)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n{rest}");
         read(&text).unwrap().warnings
     };
     assert_eq!(warnings("scheduler: {dimension_order: themis}"), [""; 0]);
     let start = "scheduler.dimension_order: themis has no effect";
     let single = warnings("scheduler: {dimension_order: themis, chunks: 1}");
     assert_eq!(single, [format!("{start} on a single chunk: set scheduler.chunks")]);
-    let whole = warnings("scheduler: {dimension_order: themis}\ncollectives: {hierarchy: baseline}");
+    let whole =
+        warnings("scheduler: {dimension_order: themis}\ncollectives: {hierarchy: baseline}");
     assert_eq!(whole, [format!("{start} on all_reduce: it needs collectives.hierarchy: enhanced")]);
 }
 
@@ -130,12 +162,17 @@ fn a_node_made_larger_than_it_is_is_told() {
 #[test]
 fn npus_resize_the_outermost_dimension() {
     let text = |npus: &str| {
-        format!("topology: FC(8)_SW(16)\nnpus: {npus}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\n")
+        format!(
+            "topology: FC(8)_SW(16)\nnpus: {npus}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\n"
+        )
     };
     assert_eq!(read(&text("1024")).unwrap().fabric.sizes(), [8, 128]);
     assert_eq!(read(&text("8")).unwrap().fabric.sizes(), [8, 1]);
     let problem = read(&text("100")).unwrap_err().swap_remove(0);
-    assert_eq!((problem.place.as_str(), problem.help.as_str()), ("line 2, npus", "96, 104 or another multiple of 8"));
+    assert_eq!(
+        (problem.place.as_str(), problem.help.as_str()),
+        ("line 2, npus", "96, 104 or another multiple of 8")
+    );
     assert!(read(&text("0")).is_err());
     let graph = "graph:\n  npus: 3\n  links:\n    - {between: [npu0, npu1], bandwidth: 50 GB/s, latency: 1 us}\n    \
                  - {between: [npu1, npu2], bandwidth: 50 GB/s, latency: 1 us}\n";
@@ -147,10 +184,12 @@ fn npus_resize_the_outermost_dimension() {
 #[test]
 fn per_npu_is_the_sum_over_leaving_links() {
     let link = |shape: &str| {
-        let text = format!("topology: {shape}\nlinks: {{bandwidth: 60 GB/s, per: npu, latency: 0 ns}}\n");
+        let text =
+            format!("topology: {shape}\nlinks: {{bandwidth: 60 GB/s, per: npu, latency: 0 ns}}\n");
         read(&text).unwrap().fabric.dims()[0].bandwidth.0 / 1_000_000_000
     };
-    let cases = [("FC(7)", 10), ("FC(2)", 60), ("FC(1)", 60), ("R(8)", 30), ("R(2)", 60), ("SW(8)", 60)];
+    let cases =
+        [("FC(7)", 10), ("FC(2)", 60), ("FC(1)", 60), ("R(8)", 30), ("R(2)", 60), ("SW(8)", 60)];
     for (shape, expected) in cases {
         assert_eq!(link(shape), expected, "{shape}");
     }
@@ -168,7 +207,12 @@ fn a_graph_names_its_nodes() {
         bandwidth: Bandwidth(gb * 1_000_000_000),
         latency: Span::from_ns(ns),
     };
-    let links = vec![link(0, 2, 25, 700), link(2, 0, 25, 700), link(1, 2, 10, 1_000), link(2, 1, 20, 1_000)];
+    let links = vec![
+        link(0, 2, 25, 700),
+        link(2, 0, 25, 700),
+        link(1, 2, 10, 1_000),
+        link(2, 1, 20, 1_000),
+    ];
     let nodes = ["npu0", "npu1", "spine"].map(String::from).to_vec();
     assert_eq!(read(text).unwrap().fabric, Fabric::Graph(GraphFabric { npus: 2, nodes, links }));
 }
@@ -181,8 +225,7 @@ fn changed(from: &str, to: &str) -> String {
 
 const BANDWIDTH: &str = "(allowed: a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, or bits: \
                          kb/s, Mb/s, Gb/s, Tb/s, such as \"50 GB/s\")";
-const NAMES: &str =
-    "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network)";
+const NAMES: &str = "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network)";
 
 #[test]
 fn broken_text_gives_its_message() {
@@ -347,7 +390,8 @@ fn broken_text_gives_its_message() {
         ),
     ];
     for ((from, to), expected) in cases {
-        let expected: Vec<String> = expected.split('|').map(|line| format!("p.yml: {line}")).collect();
+        let expected: Vec<String> =
+            expected.split('|').map(|line| format!("p.yml: {line}")).collect();
         assert_eq!(messages(read(&changed(from, to))), expected, "{to}");
     }
 }
@@ -355,12 +399,23 @@ fn broken_text_gives_its_message() {
 #[test]
 fn broken_graphs_and_files_give_their_message() {
     let graph = |links: &str| {
-        format!("graph:\n  npus: [a, b]\n  links:\n    - {{{links}, bandwidth: 1 GB/s, latency: 1 ns}}\n")
+        format!(
+            "graph:\n  npus: [a, b]\n  links:\n    - {{{links}, bandwidth: 1 GB/s, latency: 1 ns}}\n"
+        )
     };
     let cases = [
-        (graph("between: [a, c]"), "line 4, graph.links[0].between[1]: there is no node \"c\" (allowed: a, b)"),
-        (graph("between: [a, a]"), "line 4, graph.links[0]: a link from \"a\" to \"a\" (allowed: two different nodes)"),
-        (graph("between: [a]"), "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)"),
+        (
+            graph("between: [a, c]"),
+            "line 4, graph.links[0].between[1]: there is no node \"c\" (allowed: a, b)",
+        ),
+        (
+            graph("between: [a, a]"),
+            "line 4, graph.links[0]: a link from \"a\" to \"a\" (allowed: two different nodes)",
+        ),
+        (
+            graph("between: [a]"),
+            "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)",
+        ),
         (
             graph("from: a"),
             "line 4, graph.links[0]: the ends are unclear (allowed: between: [a, b], or from: a and to: b)",
@@ -385,7 +440,10 @@ fn broken_graphs_and_files_give_their_message() {
             "topology: [R(4)\nlinks: 1\n".into(),
             "line 2, column 6: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)",
         ),
-        ("name: a\nname: b\n".into(), "line 2, column 1: the key \"name\" stands here twice (allowed: valid YAML)"),
+        (
+            "name: a\nname: b\n".into(),
+            "line 2, column 1: the key \"name\" stands here twice (allowed: valid YAML)",
+        ),
         (
             "name: a\n---\nname: b\n".into(),
             "line 3, column 1: a second YAML document starts here (allowed: valid YAML)",
@@ -403,13 +461,15 @@ fn broken_graphs_and_files_give_their_message() {
 
 #[test]
 fn every_fault_is_reported_at_once() {
-    let text = changed("450 GB/s", "450").replace("chunks: 64", "chunks: none").replace("80 GB}", "80}");
+    let text =
+        changed("450 GB/s", "450").replace("chunks: 64", "chunks: none").replace("80 GB}", "80}");
     assert_eq!(
         read(&text).unwrap_err().len(),
         2,
         "a fabric that cannot be read hides what depends on it, and only that"
     );
-    let text = changed("80 GB}", "80}").replace("chunks: 64", "chunks: none").replace("direct(4)", "4");
+    let text =
+        changed("80 GB}", "80}").replace("chunks: 64", "chunks: none").replace("direct(4)", "4");
     assert_eq!(read(&text).unwrap_err().len(), 3);
 }
 
@@ -419,11 +479,15 @@ fn set(key: &str, value: &str) -> Result<Platform, Vec<Problem>> {
 
 #[test]
 fn overrides_replace_and_add() {
-    assert_eq!(set("links[1].bandwidth", "100 GB/s").unwrap().fabric.dims()[1].bandwidth, Bandwidth(100_000_000_000));
+    assert_eq!(
+        set("links[1].bandwidth", "100 GB/s").unwrap().fabric.dims()[1].bandwidth,
+        Bandwidth(100_000_000_000)
+    );
     assert_eq!(set("logical", "[8, 16]").unwrap().logical, Some(vec![8, 16]));
     assert!(set("scheduler.replay_only", "true").unwrap().scheduler.replay_only);
     let minimal = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n";
-    let made = from_yaml(minimal, "p.yml", &[("npu.memory.capacity".into(), "1 GiB".into())]).unwrap();
+    let made =
+        from_yaml(minimal, "p.yml", &[("npu.memory.capacity".into(), "1 GiB".into())]).unwrap();
     assert_eq!(made.npu.memory_capacity, Some(Bytes(1 << 30)));
 }
 
@@ -485,9 +549,14 @@ fn inline_platforms_say_what_files_say() {
         set: vec![("scheduler.chunks".into(), "4".into())],
     };
     let platform = inline(&inline_platform).unwrap();
-    let rates: Vec<u64> = platform.fabric.dims().iter().map(|d| d.bandwidth.0 / 1_000_000_000).collect();
-    assert_eq!((rates, platform.scheduler.chunks, platform.name.as_str()), (vec![100, 30, 50], 4, "R(4)_FC(4)_SW(16)"));
-    let short = InlinePlatform { bandwidth: words(&["1 GB/s", "1 GB/s"]), ..inline_platform.clone() };
+    let rates: Vec<u64> =
+        platform.fabric.dims().iter().map(|d| d.bandwidth.0 / 1_000_000_000).collect();
+    assert_eq!(
+        (rates, platform.scheduler.chunks, platform.name.as_str()),
+        (vec![100, 30, 50], 4, "R(4)_FC(4)_SW(16)")
+    );
+    let short =
+        InlinePlatform { bandwidth: words(&["1 GB/s", "1 GB/s"]), ..inline_platform.clone() };
     assert_eq!(
         messages(inline(&short)),
         [
@@ -516,7 +585,10 @@ fn systems() -> PathBuf {
 fn a_wrong_preset_name_offers_the_near_one() {
     let search = [systems()];
     let problems = load("dgx-h10", &search).unwrap_err();
-    assert_eq!(problems[0].message, "there is no preset and no file of this name; did you mean \"dgx-h100\"?");
+    assert_eq!(
+        problems[0].message,
+        "there is no preset and no file of this name; did you mean \"dgx-h100\"?"
+    );
     let problems = load("no/such.yml", &search).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
@@ -530,10 +602,12 @@ fn every_preset_loads_reads_back_and_names_its_source() {
     let names = presets(&search);
     assert!(names.len() >= 25, "{names:?}");
     for name in names {
-        let platform = load(&name, &search).unwrap_or_else(|problems| panic!("{name}: {}", problems[0]));
+        let platform =
+            load(&name, &search).unwrap_or_else(|problems| panic!("{name}: {}", problems[0]));
         assert_eq!(platform.name, name, "the name in the file is the file's");
         assert!(!platform.source.is_empty(), "{name} has no source");
-        topology::LinkGraph::new(&platform.fabric).unwrap_or_else(|error| panic!("{name}: {error}"));
+        topology::LinkGraph::new(&platform.fabric)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(from_yaml(&to_yaml(&platform), "again.yml", &[]), Ok(platform), "{name}");
     }
 }
@@ -567,7 +641,8 @@ fn explicit() -> impl Strategy<Value = Fabric> {
             bandwidth: Bandwidth(bandwidth),
             latency: Span(latency / 2 + extra),
         };
-        let mut links: Vec<GraphLink> = (0..npus).map(|i| link(i, (i + 1) % npus, u64::from(i))).collect();
+        let mut links: Vec<GraphLink> =
+            (0..npus).map(|i| link(i, (i + 1) % npus, u64::from(i))).collect();
         links.extend((0..npus).filter(|_| hub).flat_map(|i| [link(i, npus, 0), link(npus, i, 0)]));
         let nodes = (0..npus).map(|i| format!("n \"{i}\": é")).chain(["hub".to_string()]).collect();
         Fabric::Graph(GraphFabric { npus, nodes, links })
@@ -578,11 +653,28 @@ type Scheduling = (usize, u32, u32, u32, u64, u32, bool, bool);
 
 fn platforms() -> impl Strategy<Value = Platform> {
     let fabric = prop_oneof![stacked(), explicit()];
-    let npu =
-        (".{0,12}", prop::option::of(1u64..), prop::option::of(1u64..), prop::option::of(any::<u64>()), any::<bool>());
-    let choices = prop::collection::vec(prop::option::of((prop::collection::vec(algorithm(), 4), any::<bool>())), 9);
+    let npu = (
+        ".{0,12}",
+        prop::option::of(1u64..),
+        prop::option::of(1u64..),
+        prop::option::of(any::<u64>()),
+        any::<bool>(),
+    );
+    let choices = prop::collection::vec(
+        prop::option::of((prop::collection::vec(algorithm(), 4), any::<bool>())),
+        9,
+    );
     let paths = prop::collection::vec(prop::option::of("[a-z/.: ]{1,9}"), 9);
-    let scheduling = (0usize..4, 1u32.., 1u32.., 1u32.., any::<u64>(), any::<u32>(), any::<bool>(), any::<bool>());
+    let scheduling = (
+        0usize..4,
+        1u32..,
+        1u32..,
+        1u32..,
+        any::<u64>(),
+        any::<u32>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
     let remote = prop::option::of((0u32..9, any::<u64>(), 1u64..));
     (".{0,20}", fabric, npu, remote, choices, paths, 0usize..4, scheduling).prop_map(assemble)
 }
@@ -701,5 +793,7 @@ fn an_algorithm_must_suit_its_dimension() {
     assert!(read(&text("R(4)_SW(1)", "all_reduce: [ring, double_binary_tree]")).is_ok());
     // On the last dimension of the multi-rail all-reduce runs a whole all-reduce.
     assert!(read(&text("R(4)_SW(6)", "all_reduce: [ring, double_binary_tree]")).is_ok());
-    assert!(read(&text("R(4)_SW(6)", "hierarchy: baseline, all_reduce: double_binary_tree")).is_ok());
+    assert!(
+        read(&text("R(4)_SW(6)", "hierarchy: baseline, all_reduce: double_binary_tree")).is_ok()
+    );
 }

@@ -1,5 +1,6 @@
-//! What happens at one instant, kept until time moves on: a flow is named where it starts, and what waited for a node is known only
-//! after the node has ended. So memory grows with what happens at once, not with the run.
+//! What happens at one instant, kept until time moves on: a flow is named where it starts, and what
+//! waited for a node is known only after the node has ended. So memory grows with what happens at
+//! once, not with the run.
 
 use std::io::Write;
 use trace::perfetto::{Details, Value, Writer};

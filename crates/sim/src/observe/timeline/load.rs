@@ -1,4 +1,5 @@
-//! The load of the whole machine over time: shares of all NPUs, shown or not, written when the run is over.
+//! The load of the whole machine over time: shares of all NPUs, shown or not, written when the run
+//! is over.
 //!
 //! The same bins as in `Report::detail`, so that memory and file stay small however long a run is.
 
@@ -25,7 +26,9 @@ pub(super) fn write<W: Write>(
             curve(
                 track,
                 step,
-                means.iter().map(|mean| mean * if unit == Some(Unit::Percent) { 100.0 } else { 1.0 }),
+                means
+                    .iter()
+                    .map(|mean| mean * if unit == Some(Unit::Percent) { 100.0 } else { 1.0 }),
                 out,
             );
         }
@@ -36,10 +39,20 @@ pub(super) fn write<W: Write>(
     put("accessing remote memory", "Share of all NPUs.", activities.remote, percent);
     put("accessing local memory", "Share of all NPUs.", activities.local, percent);
     for (name, bins) in dimensions.iter().zip(activities.dimensions) {
-        put(&format!("using {name}"), "Share of all NPUs with a chunk in a phase on it.", bins, percent);
+        put(
+            &format!("using {name}"),
+            "Share of all NPUs with a chunk in a phase on it.",
+            bins,
+            percent,
+        );
     }
     for (name, bins) in dimensions.iter().zip(activities.waiting) {
-        put(&format!("waiting for {name}"), "Chunks in its queue, mean of all NPUs.", bins, Some(Unit::Count));
+        put(
+            &format!("waiting for {name}"),
+            "Chunks in its queue, mean of all NPUs.",
+            bins,
+            Some(Unit::Count),
+        );
     }
 }
 

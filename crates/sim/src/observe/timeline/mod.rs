@@ -1,11 +1,13 @@
 //! A timeline of a run in Perfetto's format, written as the run goes.
 //!
-//! A group of tracks for each simulated rank that is shown: its state on the group itself (what its time counts as); below it lanes of
-//! nodes by what they occupy, lanes of chunks by dimension, and counters of chunks. Beside them the load of all NPUs. Flows lead from a
-//! send to its receive, and to a node from the node whose end let it start. Exact times are arguments, for Perfetto's are nanoseconds.
-//! Memory holds what is under way at one instant, names, and the load in bins. Here: from what an observer is told to events. Beside
-//! it: tracks (`rank.rs`), events of an instant (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`shown.rs`).
-//! Not here: bytes (`trace::perfetto`), and making a file whole or not at all (`python/armillary/files.py`).
+//! A group of tracks for each simulated rank that is shown: its state on the group itself (what its
+//! time counts as); below it lanes of nodes by what they occupy, lanes of chunks by dimension, and
+//! counters of chunks. Beside them the load of all NPUs. Flows lead from a send to its receive, and
+//! to a node from the node whose end let it start. Exact times are arguments, for Perfetto's are
+//! nanoseconds. Memory holds what is under way at one instant, names, and the load in bins. Here:
+//! from what an observer is told to events. Beside it: tracks (`rank.rs`), events of an instant
+//! (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`shown.rs`). Not here:
+//! bytes (`trace::perfetto`), and making a file whole or not at all (`python/armillary/files.py`).
 
 mod instant;
 mod load;
@@ -38,7 +40,8 @@ const BUFFER: usize = 1 << 18;
 pub struct TimelineRequest {
     /// The file.
     pub path: PathBuf,
-    /// Ranks to show; a folded run shows the classes that they are in. Empty for all, as far as there is room.
+    /// Ranks to show; a folded run shows the classes that they are in. Empty for all, as far as
+    /// there is room.
     pub ranks: Vec<u32>,
 }
 
@@ -99,7 +102,8 @@ pub(crate) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins the file that `request` names, for a run of the `folding`'s representatives over `dimensions` of these names.
+    /// Begins the file that `request` names, for a run of the `folding`'s representatives over
+    /// `dimensions` of these names.
     ///
     /// # Errors
     /// A file that can't be written.
@@ -147,7 +151,8 @@ impl<'a> Timeline<'a> {
     /// The groups, and the step as a slice that says what is shown.
     fn head(&mut self, shown: &[u32]) {
         let names = shown::names(shown, self.folding);
-        self.all = self.out.track(&group("all NPUs", "The whole machine, whatever ranks are shown.", 0));
+        self.all =
+            self.out.track(&group("all NPUs", "The whole machine, whatever ranks are shown.", 0));
         for (&local, name) in shown.iter().zip(&names) {
             let order = 1 + local;
             let group = self.out.track(&group(
@@ -159,9 +164,17 @@ impl<'a> Timeline<'a> {
         }
         let step = self.out.intern(Table::Name, "step");
         let (ranks, simulated) = (self.workload.ranks.len(), self.ranks.len());
-        let said = [("ranks", ranks), ("simulated", simulated), ("shown", shown.len()), ("start_ps", 0)];
-        let arguments = said.map(|(key, value)| (self.out.intern(Table::Key, key), Value::Number(value as u64)));
-        self.out.begin(0, self.all, self.words.state, step, &Details { arguments: &arguments, ..Details::default() });
+        let said =
+            [("ranks", ranks), ("simulated", simulated), ("shown", shown.len()), ("start_ps", 0)];
+        let arguments = said
+            .map(|(key, value)| (self.out.intern(Table::Key, key), Value::Number(value as u64)));
+        self.out.begin(
+            0,
+            self.all,
+            self.words.state,
+            step,
+            &Details { arguments: &arguments, ..Details::default() },
+        );
     }
 
     /// Raised when writing has failed: going on is of no use.
@@ -191,7 +204,11 @@ impl<'a> Timeline<'a> {
             rank.states.write(rank.group, &self.words, &mut self.out);
         }
         let duration = [(self.words.duration, Value::Number(step.0))];
-        self.out.end(instant::ns(step), self.all, &Details { arguments: &duration, ..Details::default() });
+        self.out.end(
+            instant::ns(step),
+            self.all,
+            &Details { arguments: &duration, ..Details::default() },
+        );
         let activities = std::mem::take(&mut self.activities);
         load::write(activities, step, (self.all, &self.dimensions), &mut self.out);
     }
@@ -225,17 +242,25 @@ impl<'a> Timeline<'a> {
         (category, name): (u32, u32),
         arguments: &[(u32, Value)],
     ) -> usize {
-        let rank = self.ranks[local as usize].as_mut().expect("only ranks that are shown have slices");
+        let rank =
+            self.ranks[local as usize].as_mut().expect("only ranks that are shown have slices");
         let track = rank.lanes(row).open(key, self.instant.now, &mut self.out);
         self.instant.push(track, What::Begin(category, name), arguments)
     }
 
     /// It ends; `None` if it had not begun.
-    fn end(&mut self, local: u32, row: Row, key: (u32, u32), arguments: &[(u32, Value)]) -> Option<usize> {
+    fn end(
+        &mut self,
+        local: u32,
+        row: Row,
+        key: (u32, u32),
+        arguments: &[(u32, Value)],
+    ) -> Option<usize> {
         let rank = self.ranks[local as usize].as_mut()?;
         let (track, began) = rank.lanes(row).close(key)?;
         let duration = (self.words.duration, Value::Number(self.instant.now.since(began).0));
-        let all: Vec<(u32, Value)> = std::iter::once(duration).chain(arguments.iter().copied()).collect();
+        let all: Vec<(u32, Value)> =
+            std::iter::once(duration).chain(arguments.iter().copied()).collect();
         Some(self.instant.push(track, What::End, &all))
     }
 
@@ -252,7 +277,13 @@ impl<'a> Timeline<'a> {
         (self.workload.program(id), self.workload.ranks[id as usize].program, id)
     }
 
-    fn arguments(&mut self, id: u32, program: &Program, node: u32, cause: u32) -> Vec<(u32, Value)> {
+    fn arguments(
+        &mut self,
+        id: u32,
+        program: &Program,
+        node: u32,
+        cause: u32,
+    ) -> Vec<(u32, Value)> {
         let Node { id: number, op, .. } = program.nodes()[node as usize];
         let mut text = |text: &str| Value::Text(self.out.intern(Table::Value, text));
         let words = &self.words;
@@ -264,16 +295,25 @@ impl<'a> Timeline<'a> {
         match op {
             Op::Collective { bytes, slot, .. } => {
                 let group = &self.workload.groups[self.workload.group_of(id, slot) as usize];
-                all.extend([(words.bytes, Value::Number(bytes.0)), (words.group, text(&group.name))]);
+                all.extend([
+                    (words.bytes, Value::Number(bytes.0)),
+                    (words.group, text(&group.name)),
+                ]);
             }
             Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => {
                 let peer = u64::from(id.wrapping_add_signed(peer));
-                all.extend([(words.bytes, Value::Number(bytes.0)), (words.peer, Value::Number(peer))]);
+                all.extend([
+                    (words.bytes, Value::Number(bytes.0)),
+                    (words.peer, Value::Number(peer)),
+                ]);
             }
             Op::Memory { bytes, .. } => all.push((words.bytes, Value::Number(bytes.0))),
             _ => {}
         }
-        all.extend([(words.cause, Value::Text(cause)), (words.start, Value::Number(self.instant.now.0))]);
+        all.extend([
+            (words.cause, Value::Text(cause)),
+            (words.start, Value::Number(self.instant.now.0)),
+        ]);
         all
     }
 
@@ -383,7 +423,8 @@ impl Observer for Timeline<'_> {
 
     fn completed(&mut self, local: u32, node: u32, kind: Kind, start: Time, now: Time) {
         self.turn(now);
-        let waited = if kind == Kind::Communication { self.waited(local, node, start) } else { Vec::new() };
+        let waited =
+            if kind == Kind::Communication { self.waited(local, node, start) } else { Vec::new() };
         let Some(row) = row(kind).filter(|_| self.shows(local)) else { return };
         if kind == Kind::Receive {
             self.message_leaves(local, node, now); // it was posted when its message was there already
@@ -401,7 +442,8 @@ impl Observer for Timeline<'_> {
         self.activities.spent(local, activity, from, to);
         let Some(rank) = &mut self.ranks[local as usize] else { return };
         let Activity { compute, communication, remote, local, launch, host } = activity;
-        let state = [compute, communication, remote, local, launch, host].iter().position(|&does| does);
+        let state =
+            [compute, communication, remote, local, launch, host].iter().position(|&does| does);
         let name = state.map(|state| self.states[state]);
         rank.states.spent(name, (from, to), (rank.group, &self.words), &mut self.out);
     }
@@ -440,7 +482,13 @@ impl Observer for Timeline<'_> {
         ];
         let arguments = numbers.map(|(key, number)| (key, Value::Number(number)));
         let category = words.chunks;
-        self.begin(chunk.rank, Row::Dimension(chunk.dim), (chunk.node, chunk.chunk), (category, name), &arguments);
+        self.begin(
+            chunk.rank,
+            Row::Dimension(chunk.dim),
+            (chunk.node, chunk.chunk),
+            (category, name),
+            &arguments,
+        );
     }
 
     fn chunk_ends(&mut self, chunk: &ChunkPhase, now: Time) {

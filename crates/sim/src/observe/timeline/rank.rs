@@ -1,7 +1,9 @@
-//! The tracks of one simulated rank: a group, its state on the group itself, lanes of slices and counters below it.
+//! The tracks of one simulated rank: a group, its state on the group itself, lanes of slices and
+//! counters below it.
 //!
-//! Slices on one track must nest; what overlaps goes to another lane, the lowest that is free. Lanes are tracks of one name, which readers
-//! show as one. A track is written when something first happens on it.
+//! Slices on one track must nest; what overlaps goes to another lane, the lowest that is free.
+//! Lanes are tracks of one name, which readers show as one. A track is written when something first
+//! happens on it.
 
 use super::instant::ns;
 use super::words::Words;
@@ -43,7 +45,12 @@ impl Lanes {
     }
 
     /// The track on which `key` begins.
-    pub(super) fn open<W: Write>(&mut self, key: (u32, u32), now: Time, out: &mut Writer<W>) -> u64 {
+    pub(super) fn open<W: Write>(
+        &mut self,
+        key: (u32, u32),
+        now: Time,
+        out: &mut Writer<W>,
+    ) -> u64 {
         let lane = self.free.pop().map_or(self.tracks.len() as u32, |Reverse(lane)| lane);
         if lane as usize == self.tracks.len() {
             self.tracks.push(self.place.track(None, out));
@@ -160,14 +167,23 @@ pub(super) enum Chunks {
 impl RankTracks {
     /// The tracks below `group` for `dimensions` of these names.
     pub(super) fn new(group: u64, dimensions: &[String]) -> RankTracks {
-        let place = |order: u32, name: &str, description| Place { group, name: name.into(), description, order };
+        let place = |order: u32, name: &str, description| Place {
+            group,
+            name: name.into(),
+            description,
+            order,
+        };
         let lanes = |order, name: &str, description| Lanes::new(place(order, name, description));
         let many = dimensions.len() as u32;
-        let dimension =
-            |(at, name): (usize, &String)| lanes(3 + at as u32, name, "Chunks of collectives in a phase on it.");
+        let dimension = |(at, name): (usize, &String)| {
+            lanes(3 + at as u32, name, "Chunks of collectives in a phase on it.")
+        };
         let counters = |order: u32, what: &str, description: &'static str| -> Vec<Counter> {
             let named = |(at, name): (usize, &String)| {
-                Counter::new(place(order + 2 * at as u32, &format!("{what} {name}"), description), Unit::Count)
+                Counter::new(
+                    place(order + 2 * at as u32, &format!("{what} {name}"), description),
+                    Unit::Count,
+                )
             };
             dimensions.iter().enumerate().map(named).collect()
         };
@@ -188,7 +204,10 @@ impl RankTracks {
                 counters(6 + many, "waiting for", "Chunks in its queue."),
                 counters(7 + many, "using", "Chunks in a phase on it."),
             ],
-            held: Counter::new(place(9 + 3 * many, "memory held", "Bytes in the memory of the NPU."), Unit::Bytes),
+            held: Counter::new(
+                place(9 + 3 * many, "memory held", "Bytes in the memory of the NPU."),
+                Unit::Bytes,
+            ),
             ended: Default::default(),
         }
     }
@@ -209,8 +228,15 @@ impl RankTracks {
     }
 
     /// Counters whose value has changed: track and value.
-    pub(super) fn news<'a, W: Write>(&'a mut self, out: &'a mut Writer<W>) -> impl Iterator<Item = (u64, u64)> + 'a {
-        self.counters.iter_mut().flatten().chain([&mut self.held]).filter_map(|counter| counter.news(out))
+    pub(super) fn news<'a, W: Write>(
+        &'a mut self,
+        out: &'a mut Writer<W>,
+    ) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.counters
+            .iter_mut()
+            .flatten()
+            .chain([&mut self.held])
+            .filter_map(|counter| counter.news(out))
     }
 
     /// The event that told the end of `node` at this instant.

@@ -12,12 +12,13 @@ const STRETCHES: usize = 4;
 /// A problem for every rank of `picked` that does not exist.
 pub(super) fn absent(picked: &[u32], ranks: u32) -> Vec<Problem> {
     let help = format!("0 to {}", ranks.saturating_sub(1));
-    let problem = |rank| Problem::new("", "ranks", format!("rank {rank} does not exist")).help(help.clone());
+    let problem =
+        |rank| Problem::new("", "ranks", format!("rank {rank} does not exist")).help(help.clone());
     picked.iter().filter(|&&rank| rank >= ranks).map(problem).collect()
 }
 
-/// Simulated ranks to show, ascending: those that stand for the ranks picked, else all, as far as there is room; then one of each set
-/// that must behave alike comes first.
+/// Simulated ranks to show, ascending: those that stand for the ranks picked, else all, as far as
+/// there is room; then one of each set that must behave alike comes first.
 pub(super) fn pick(picked: &[u32], folding: &Folding, symmetry: &Folding) -> Vec<u32> {
     let mut shown: Vec<u32> = picked.iter().map(|&rank| folding.local(rank)).collect();
     if picked.is_empty() {
@@ -31,8 +32,8 @@ pub(super) fn pick(picked: &[u32], folding: &Folding, symmetry: &Folding) -> Vec
     shown
 }
 
-/// `rank 5`, or `ranks 0-7,16 (9)` where a simulated rank stands for others. The first rank has leading zeros, for Perfetto orders groups
-/// by their names.
+/// `rank 5`, or `ranks 0-7,16 (9)` where a simulated rank stands for others. The first rank has
+/// leading zeros, for Perfetto orders groups by their names.
 pub(super) fn names(shown: &[u32], folding: &Folding) -> Vec<String> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); shown.len()];
     match &folding.class_of {
@@ -101,7 +102,10 @@ mod tests {
     fn ranks_that_do_not_exist_are_all_named() {
         let wrong = absent(&[6, 1, 9], 6);
         let said: Vec<_> = wrong.iter().map(|p| (p.message.as_str(), p.help.as_str())).collect();
-        assert_eq!(said, [("rank 6 does not exist", "0 to 5"), ("rank 9 does not exist", "0 to 5")]);
+        assert_eq!(
+            said,
+            [("rank 6 does not exist", "0 to 5"), ("rank 9 does not exist", "0 to 5")]
+        );
     }
 
     #[test]

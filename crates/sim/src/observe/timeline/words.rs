@@ -1,4 +1,5 @@
-//! The words of a timeline as the trace interns them: names of arguments, categories, names of nodes.
+//! The words of a timeline as the trace interns them: names of arguments, categories, names of
+//! nodes.
 
 use crate::executor::kind_name;
 use graph::{CollectiveKind, Program, Workload};
@@ -35,11 +36,13 @@ pub(super) struct Words {
 impl Words {
     pub(super) fn new<W: Write>(workload: &Workload, out: &mut Writer<W>) -> Words {
         let mut key = |text: &str| out.intern(Table::Key, text);
-        let [node, layer, kind, bytes, group, peer] = ["node", "layer", "kind", "bytes", "group", "peer"].map(&mut key);
+        let [node, layer, kind, bytes, group, peer] =
+            ["node", "layer", "kind", "bytes", "group", "peer"].map(&mut key);
         let [cause, start, duration] = ["cause", "start_ps", "duration_ps"].map(&mut key);
         let [chunk, phase, queued] = ["chunk", "phase", "queued_ps"].map(&mut key);
         let [last_member, waited] = ["last_member", "waited_for_members_ps"].map(&mut key);
-        let [operation, chunks, state] = ["operation", "chunk", "state"].map(|text| out.intern(Table::Category, text));
+        let [operation, chunks, state] =
+            ["operation", "chunk", "state"].map(|text| out.intern(Table::Category, text));
         Words {
             node,
             layer,
@@ -64,7 +67,13 @@ impl Words {
     }
 
     /// The name of a node; a node without one is called what it is.
-    pub(super) fn name<W: Write>(&mut self, program: u32, node: u32, of: &Program, out: &mut Writer<W>) -> u32 {
+    pub(super) fn name<W: Write>(
+        &mut self,
+        program: u32,
+        node: u32,
+        of: &Program,
+        out: &mut Writer<W>,
+    ) -> u32 {
         let names = &mut self.names[program as usize];
         if names.is_empty() {
             names.resize(of.nodes().len(), 0);
