@@ -9,7 +9,7 @@ from pathlib import Path
 from armillary.studies import BACKENDS, Row, study
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
-MARKS = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- ([\w-]+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
 
 

@@ -18,8 +18,8 @@ from types import MappingProxyType
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.studies import v2
-from armillary.studies.training import Training, trainings
+from armillary.validation import training_steps
+from armillary.validation.training import Training, trainings
 
 MOST = 24
 STEPS = (1.25, 1.1, 1.04)
@@ -72,7 +72,7 @@ def workload(name: str) -> arm.Workload | None:
     """What makes the step of the run of that name."""
     run = next(each for each in trainings() if each.name == name)
     try:
-        return arm.workload.build(run.model, **v2.options(run))
+        return arm.workload.build(run.model, **training_steps.options(run))
     except InputError:
         return None
 
@@ -83,7 +83,7 @@ def error(some: Sequence[Training], values: Mapping[str, float]) -> float:
     for run in some:
         step = workload(run.name)
         if step is not None and run.iter_time_s:
-            preset, settings = v2.machine(run)
+            preset, settings = training_steps.machine(run)
             try:
                 platform = arm.Platform.load(preset, {**settings, **overrides(values)})
             except InputError:

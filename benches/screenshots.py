@@ -34,7 +34,7 @@ PAGES: dict[str, list[str]] = {
     "sweep": [f"sweep {ROOT}/examples/sweep.yml -o sweep", "report sweep -o sweep.html"],
     "design": [f"design {ROOT}/examples/design.yml --html design.html"],
     "calibrate": ["calibrate nccl.log -p dgx-h100 -o mine.yml --report calibrate.html"],
-    "study": ["study b4 --html study.html"],
+    "study": ["study multidim-equal-bandwidth --html study.html"],
 }
 """Commands that make the page NAME.html, after `WORKLOAD` and the log of a measurement."""
 WORKLOAD = "workload llama-3-70b --tp 8 --pp 4 --dp 8 --global-batch 128 --zero 1 --sp -o llama"

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
-from armillary.studies import vision
-from armillary.studies.vision import Vision
+from armillary.validation import vision
+from armillary.validation.vision import Vision
 
 PARTS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 GRIDS: Mapping[str, Sequence[Sequence[float]]] = {

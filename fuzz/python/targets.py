@@ -151,14 +151,15 @@ def _models() -> list[Files]:
 def _build(folder: Path, files: Files) -> object:
     model = arm.workload.load_model(folder / next(iter(files)))
     if model.family in ("transformer", "moe"):
-        from armillary.workload.architecture import decoder, parameters
+        from armillary.model.decoder_reader import decoder
+        from armillary.model.weights import parameters
 
         return parameters(decoder(model))
     return arm.workload.build(model, dp=2)
 
 
 def _huggingface() -> list[Files]:
-    tested = run_path(str(ROOT / "tests/python/workload/test_huggingface.py"))
+    tested = run_path(str(ROOT / "tests/python/model/test_huggingface.py"))
     values = [
         value
         for name, value in sorted(tested.items())
@@ -274,9 +275,9 @@ def _costs() -> list[Files]:
 
 
 def _cost(folder: Path, _files: Files) -> object:
-    from armillary.design import cost
+    from armillary.design import cost_file
 
-    return cost.load(folder / "costs.yml")
+    return cost_file.load(folder / "costs.yml")
 
 
 _LOG = b"""# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ ALLOWED: dict[str, set[str]] = {
     "machine": {"errors"},
     "nccl": {"errors"},
     "platform": {"_core", "documents", "errors"},
-    "workload": {"_core", "documents", "errors", "files", "machine", "platform"},
+    "study": {"report"},
+    "model": {"documents", "errors"},
+    "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform"},
     "report": {"documents", "errors", "files", "machine", "nccl", "schema", "workload"},
     "explain": {"errors", "report", "schema"},
@@ -38,7 +41,17 @@ ALLOWED: dict[str, set[str]] = {
         "schema",
         "workload",
     },
-    "sweep": {"_core", "api", "documents", "errors", "files", "platform", "report", "workload"},
+    "sweep": {
+        "_core",
+        "api",
+        "documents",
+        "errors",
+        "files",
+        "model",
+        "platform",
+        "report",
+        "workload",
+    },
     "design": {
         "_core",
         "api",
@@ -50,7 +63,29 @@ ALLOWED: dict[str, set[str]] = {
         "sweep",
         "workload",
     },
-    "studies": {"calibrate", "design", "api", "errors", "platform", "report", "schema", "workload"},
+    "validation": {
+        "api",
+        "calibrate",
+        "errors",
+        "model",
+        "platform",
+        "report",
+        "schema",
+        "study",
+        "workload",
+    },
+    "studies": {
+        "api",
+        "design",
+        "errors",
+        "model",
+        "platform",
+        "report",
+        "schema",
+        "study",
+        "validation",
+        "workload",
+    },
     "cli": {
         "",
         "_core",
@@ -61,6 +96,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "explain",
         "files",
+        "model",
         "nccl",
         "platform",
         "report",
@@ -142,6 +178,40 @@ def test_arrows_have_no_cycle() -> None:
         ]
         assert ready, f"a cycle among {set(ALLOWED) - set(seen)}"
         seen += ready
+
+
+def files() -> dict[str, set[str]]:
+    """Dotted names of the files of the package and of those each one imports, for types too.
+
+    A name imported from a package stands for the file of that name, or else for the package's
+    `__init__`."""
+    paths = {dotted(path): path for path in modules()}
+    found: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        outside = (each for each in imports(path) if not each.startswith("armillary._core"))
+        owners = {each if each in paths else each.rpartition(".")[0] for each in outside}
+        found[name] = {each for each in owners if each in paths} - {name}
+    return found
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Not even for types: a circle of files is one file in several pieces."""
+    try:
+        graphlib.TopologicalSorter(files()).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_a_circle_of_files_would_be_found() -> None:
+    graph = files()
+    graph["armillary.errors"].add("armillary.cli.app")
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize(

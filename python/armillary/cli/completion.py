@@ -27,7 +27,7 @@ def studies(incomplete: str) -> list[str]:
     """Studies that begin so."""
     from ..studies import STUDIES
 
-    return _beginning(incomplete, list(STUDIES))
+    return _beginning(incomplete, [entry.name for entry in STUDIES])
 
 
 def _beginning(incomplete: str, names: list[str]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from .. import api
+from ..model.files import FAMILIES
 from ..platform import Platform
 from ..workload import Workload, families, is_model, load
-from ..workload.models import FAMILIES
 from . import output, parsing
 from .options import settings
 

@@ -56,7 +56,13 @@ def study(
             return
         found = studies.study(name)
         rows = found.rows([str(backend)] if backend else studies.BACKENDS)
-        head = {"schema": SCHEMA, "version": __version__, "study": found.name, "title": found.title}
+        head = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "study": found.name,
+            "code": found.code,
+            "title": found.title,
+        }
         body = {
             "source": found.source,
             "setup": found.setup,
@@ -92,7 +98,10 @@ def _draw(
 
 
 def _list(found: list[Study], json: str | None) -> None:
-    rows = [{"name": each.name, "title": each.title, "source": each.source} for each in found]
+    rows = [
+        {"name": each.name, "code": each.code, "title": each.title, "source": each.source}
+        for each in found
+    ]
     output.write_json(
         json, json_text.dumps({"schema": SCHEMA, "version": __version__, "studies": rows}, indent=2)
     )

@@ -10,7 +10,7 @@ from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from .curves import Share
-from .result import DesignResult
+from .designs import Designs
 from .search import Design
 
 _TOTAL = {"field": "total", "type": "quantitative", "title": "bandwidth of an NPU (GB/s)"}
@@ -30,7 +30,7 @@ _ORDERS = {"proved": "proved", "rule": "likely", "budget": "not safe", "model": 
 """How sure the order of the designs is, in a word."""
 
 
-def page(result: DesignResult) -> Page:
+def page(result: Designs) -> Page:
     """Everything on one page."""
     data = result.to_dict()
     best, found = result.best, result.found
@@ -70,7 +70,7 @@ def _facts(data: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def charts(result: DesignResult) -> list[Chart]:
+def charts(result: Designs) -> list[Chart]:
     """Every chart there is something to show in."""
     curves = result.curves
     found = rankings(result)
@@ -81,7 +81,7 @@ def charts(result: DesignResult) -> list[Chart]:
     return found
 
 
-def rankings(result: DesignResult) -> list[Chart]:
+def rankings(result: Designs) -> list[Chart]:
     """Step times of the designs, by the model and simulated; against cost, too, where there are
     prices."""
     rows = [
@@ -128,7 +128,7 @@ def rankings(result: DesignResult) -> list[Chart]:
     return [bars, Chart("front", front, rows, spec)]
 
 
-def _rows(result: DesignResult, index: int, design: Design) -> Iterator[dict[str, Any]]:
+def _rows(result: Designs, index: int, design: Design) -> Iterator[dict[str, Any]]:
     """One row for the model and one for the simulation, where there is one."""
     trials = result.order.trials
     times = {"simulated": trials[index].time if index < len(trials) else None, "model": design.time}
@@ -187,7 +187,7 @@ def _lines(name: str, title: str, unit: str, rows: Sequence[dict[str, Any]]) -> 
     )
 
 
-def _curve_sections(result: DesignResult) -> list[Section]:
+def _curve_sections(result: Designs) -> list[Section]:
     found = charts(result)[len(rankings(result)) :]
     return [Section(f"What bandwidth buys {result.best.topology}", found)] if found else []
 

@@ -18,7 +18,7 @@ from ..documents import Path_
 from ..errors import InputError
 from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source, read
-from . import constraints, cost, jobs, libra, timing, topology
+from . import constraints, cost_file, jobs, libra, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, Range, Task
 from .topology import BLOCKS, Dimension, Space, Topology
@@ -341,14 +341,14 @@ class _Reader:
             return None
         try:
             if isinstance(raw, dict):
-                return cost.parse(self.source, ("cost",), "cost")
+                return cost_file.parse(self.source, ("cost",), "cost")
             if not isinstance(raw, str):
                 self.source.fault(
-                    ("cost",), f"{raw!r} is no table of costs", ", ".join(cost.tables())
+                    ("cost",), f"{raw!r} is no table of costs", ", ".join(cost_file.tables())
                 )
                 return None
             beside = Path(self.source.folder, raw)
-            return cost.load(beside if documents.is_file(beside) else raw)
+            return cost_file.load(beside if documents.is_file(beside) else raw)
         except InputError as error:
             self.source.problems.extend(
                 each for each in error.problems if each not in self.source.problems
@@ -486,7 +486,7 @@ class _Reader:
             self.source.fault(
                 ("objective",),
                 f"{value} needs prices",
-                f"cost: {' or '.join(cost.tables())}, or a table",
+                f"cost: {' or '.join(cost_file.tables())}, or a table",
             )
         bounded = total is not None or bool(written) or "technologies" in self.values
         raw = self.values.get("bandwidth")

@@ -45,9 +45,9 @@ def data(report: Report) -> dict[str, Any]:
         "step_time_ns": report["step_time_ns"],
         "critical_path": {key: found for key, found in path.items() if key != "segments"},
         "parts": [
-            {"ranks": each["ranks"], **{part: each[part] for part in PARTS}}
+            {"ranks": each["ranks"], **{part: each[part] for part in PARTS}}  # type: ignore[literal-required]
             for each in report["classes"]
-        ],  # type: ignore[literal-required]
+        ],
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
         "loads": [{"what": what, "ns": ns} for what, ns in bounds.loads(report)],
     }
@@ -135,8 +135,8 @@ def _parts(report: Report) -> Table:
             each["label"],
             each["ranks"],
             number(each["count"]),
-            *(time(float(each[part])) for part in used),
-        )  # type: ignore[literal-required]
+            *(time(float(each[part])) for part in used),  # type: ignore[literal-required]
+        )
         for each in report["classes"][:_ROWS]
     ]
     return Table("Parts of the step time", ("What", "Ranks", "NPUs", *names), rows, labels=2)

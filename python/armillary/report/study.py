@@ -19,14 +19,14 @@ def show(study: Mapping[str, Any], console: Console) -> None:
 
 def show_list(studies: Sequence[Mapping[str, str]], console: Console) -> None:
     """Prints what there is to run."""
-    table = _table("Study", "Title", "Source")
+    table = _table("Study", "Code", "Title", "Source")
     for each in studies:
-        table.add_row(each["name"], each["title"], each["source"])
+        table.add_row(each["name"], each["code"], each["title"], each["source"])
     emit(console, [table])
 
 
 def _parts(study: Mapping[str, Any]) -> Iterator[RenderableType]:
-    yield Text(f"{study['study'].upper()}  {study['title']}", "bold green")
+    yield Text(f"{study['study']}  {study['title']}", "bold green")
     yield Text(study["source"])
     yield Text(study["setup"], "dim")
     yield Text("")

@@ -1,55 +1,73 @@
-"""Studies: a table or figure of a paper each, rerun and printed as paper, ours, ratio. One study
-one file.
+"""Studies: tables and figures of papers, rerun and printed as paper, ours and ratio.
 
-Here: which there are. Not here: what a study and its rows are (`study`), what each does (`d6`,
-...)."""
+Here: the list of all studies, with those of `validation/`. One study is one file. Not here: what a
+study and its rows are (`study.py`)."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
+from typing import NamedTuple
 
 from ..errors import InputError, Problem
-from .study import BACKENDS, Row, Study
+from ..study import BACKENDS, Row, Study
+
+
+class Entry(NamedTuple):
+    """A study in the list."""
+
+    name: str
+    code: str
+    """Its code in the list of targets (docs/studies.md), an alias of the name."""
+    module: str
+    """Below `armillary`; holds `STUDY`."""
+
 
 STUDIES = (
-    "a1",
-    "a2",
-    "a3",
-    "a4",
-    "a5",
-    "a6",
-    "b1",
-    "b2",
-    "b3",
-    "b4",
-    "b5",
-    "b6",
-    "d6",
-    "d7",
-    "v1",
-    "v2",
-    "v3",
-    "v4",
-    "v5",
+    Entry("astra2-table4", "a1", "studies.astra2_table4"),
+    Entry("astra2-nccl", "a2", "studies.astra2_nccl"),
+    Entry("astra2-speed", "a3", "studies.astra2_speed"),
+    Entry("themis", "a4", "studies.themis"),
+    Entry("zero-infinity", "a5", "studies.zero_infinity"),
+    Entry("memory-pool", "a6", "studies.memory_pool"),
+    Entry("multidim-cost", "b1", "studies.multidim_cost"),
+    Entry("multidim-speedup", "b2", "studies.multidim_speedup"),
+    Entry("multidim-utilization", "b3", "studies.multidim_utilization"),
+    Entry("multidim-equal-bandwidth", "b4", "studies.multidim_equal_bandwidth"),
+    Entry("multidim-performance-per-cost", "b5", "studies.multidim_performance_per_cost"),
+    Entry("multidim-last-dimension", "b6", "studies.multidim_last_dimension"),
+    Entry("resnet50-scaling", "d6", "studies.resnet50_scaling"),
+    Entry("resnet50-compute-power", "d7", "studies.resnet50_compute_power"),
+    Entry("validate-collectives", "v1", "validation.collectives"),
+    Entry("validate-training", "v2", "validation.training_steps"),
+    Entry("validate-memory", "v3", "validation.peak_memory"),
+    Entry("deepseek-v3", "v4", "studies.deepseek_v3"),
+    Entry("llama-405b", "v5", "studies.llama_405b"),
 )
-"""Every study, as its module is called."""
+"""Every study, in the order in which they are listed."""
 
 
 def study(name: str) -> Study:
-    """The study `name`. Raises `InputError` when there is none."""
-    if name.lower() not in STUDIES:
-        near = difflib.get_close_matches(name.lower(), STUDIES, n=3)
-        raise InputError(
-            [Problem("", "study", f"there is no study {name!r}", ", ".join(near or STUDIES))]
-        )
-    found: Study = importlib.import_module(f".{name.lower()}", __package__).STUDY
-    return found
+    """The study called `name`, or with that code. Raises `InputError` when there is none."""
+    wanted = name.lower()
+    for entry in STUDIES:
+        if wanted in (entry.name, entry.code):
+            return _load(entry)
+    known = [entry.name for entry in STUDIES]
+    near = difflib.get_close_matches(wanted, known, n=3) or known
+    raise InputError([Problem("", "study", f"unknown study {name!r}", ", ".join(near))])
 
 
 def studies() -> list[Study]:
     """Every study, in order."""
-    return [study(name) for name in STUDIES]
+    return [_load(entry) for entry in STUDIES]
 
 
-__all__ = ["BACKENDS", "STUDIES", "Row", "Study", "studies", "study"]
+def _load(entry: Entry) -> Study:
+    package = __package__.rpartition(".")[0]
+    found: Study = importlib.import_module(f"{package}.{entry.module}").STUDY
+    return dataclasses.replace(found, name=entry.name, code=entry.code)
+
+
+__all__ = ["BACKENDS", "STUDIES", "Entry", "Row", "Study", "studies", "study"]

@@ -1,7 +1,7 @@
 """Training steps of the largest models that were published, as their reports configure them.
 
 Here: running one, and what its variations change. Not here: which models, and what was published
-(`v4`, `v5`)."""
+(`deepseek_v3`, `llama_405b`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResNet-50 on the hierarchical torus of the ISPASS 2020 paper: what the studies D6 and D7 share.
+"""ResNet-50 on the hierarchical torus of the ISPASS 2020 paper: what its studies share.
 
 Not here: the platform (`systems/paper-ispass-resnet.yml`), the layers
 (`models/ispass-resnet-50.yml`, `resnet-50.yml`).

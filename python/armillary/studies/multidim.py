@@ -103,13 +103,13 @@ def topology(shape: str) -> Topology:
 
 def case(name: str, shape: str, gigabytes: int) -> Case:
     """What the schemes make of a bandwidth."""
-    from ..design import cost, schemes
+    from ..design import cost_file, schemes
 
     model, net = step(name, shape), topology(shape)
     budget = gigabytes * 1e9
     smart = schemes.smart(budget, model)
     assert smart is not None, "MP and DP share one dimension at most"
-    table = cost.load("multidim")
+    table = cost_file.load("multidim")
     shares = {
         "EqualBW": schemes.equal(budget, len(net)),
         "MessageBW": schemes.message(budget, model.volume),

@@ -12,8 +12,8 @@ from typing import Any
 from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
+from ..model.files import MODELS
 from ..platform.presets import SYSTEMS
-from ..workload.models import MODELS
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Workloads: what the ranks do."""
 
+from ..model.files import Model, load_model, models
 from .cnn import cnn
 from .dlrm import dlrm
 from .families import build, needed_memory
 from .layerwise import layerwise
-from .models import Model, load_model, models
 from .moe import moe
 from .program import Program
 from .source import is_model, load

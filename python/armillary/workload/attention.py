@@ -15,13 +15,11 @@ NVIDIA/TransformerEngine (`context_parallel.py`: orders of messages, corrections
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from .architecture import local_kv
+from ..model.weights import local_kv
 from .script import Call, Exchange, Gemm, Inner, Script, Step, Wait, Work
-
-if TYPE_CHECKING:
-    from .layer import Setting
+from .setting import Setting
 
 
 class Sizes(NamedTuple):

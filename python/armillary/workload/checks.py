@@ -1,18 +1,17 @@
 """Whether the options of a parallelism fit together, and the model.
 
 Here: each check, which tells the numbers and the nearest values that work. Not here: the options,
-their defaults and ranges (`parallelism.py`)."""
+their defaults (`parallelism.py`) and ranges (`parallelism_reader.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from .architecture import Decoder, local_kv, step_flops
+from ..model.decoder import Decoder
+from ..model.flops import step_flops
+from ..model.weights import local_kv
+from .parallelism import Parallelism
 from .placement import LayoutFault, nearly_even, read_layout, shortened
-
-if TYPE_CHECKING:
-    from .parallelism import Parallelism
 
 Fault = tuple[str, str, str]
 """Option, what is wrong, what is allowed."""

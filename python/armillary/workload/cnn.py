@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..errors import InputError, Problem
-from .fields import LARGEST, Fields, check_counts, require_family
-from .layerwise import Exchange, Gemm, Layer, Touch, Work, train
-from .models import Model, load_model
+from ..model.fields import LARGEST, Fields, check_counts, require_family
+from ..model.files import Model, load_model
+from ..model.gemm import Gemm
+from .layerwise import Exchange, Layer, Touch, Work, train
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload

@@ -1,6 +1,6 @@
 """Recommendation models: the training flows of the HOTI 2020 paper's Fig. 3 and of Neo.
 
-Not here: what the model consists of (`dlrm_model`), where its tables lie (`sharding`), the presets
+Not here: what the model consists of (`model/dlrm.py`), where its tables lie (`model/sharding.py`), the presets
 (`models/dlrm-*.yml`).
 
 Model, one iteration on one NPU (MLPs data-parallel, tables shared out):
@@ -27,11 +27,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..errors import InputError, Problem
-from .dlrm_model import FLOWS, Dense, Dlrm, parse
-from .fields import LARGEST, check_counts
-from .models import Model, load_model
+from ..model.dlrm import FLOWS, Dense, Dlrm, parse
+from ..model.fields import LARGEST, check_counts
+from ..model.files import Model, load_model
+from ..model.sharding import OPTIMIZERS, Load, Optimizer, Placement, Request, Scheme, place
 from .program import Program
-from .sharding import OPTIMIZERS, Load, Optimizer, Placement, Request, Scheme, place
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 

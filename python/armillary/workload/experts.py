@@ -22,7 +22,6 @@ from typing import NamedTuple
 from .layer import (
     Linear,
     Scripts,
-    Setting,
     activation,
     cast,
     gather,
@@ -32,6 +31,7 @@ from .layer import (
     reduce,
 )
 from .script import Call, Gemm, Script, Start, Step, Wait, Work
+from .setting import Setting
 
 SCALED = 128
 """Elements of a token that share a scale of 4 bytes where it is sent in 8 bits."""

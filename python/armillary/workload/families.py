@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from ..errors import InputError, Problem
+from ..model.files import Model, load_model
 from . import option_help
-from .models import Model, load_model
 from .parallelism import Parallelism
 from .workload import Workload
 

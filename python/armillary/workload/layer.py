@@ -17,13 +17,12 @@ kept)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .architecture import Decoder, LinearAttention, local_kv, query_width, vocabulary_rows
+from ..model.weights import LinearAttention, local_kv, query_width, vocabulary_rows
 from .attention import core
-from .parallelism import Parallelism
 from .script import Call, Gemm, Inner, Script, Start, Step, Wait, Work
+from .setting import Setting
 
 
 class Linear(NamedTuple):
@@ -60,62 +59,6 @@ class Scripts(NamedTuple):
     follows."""
     again: Script = ()
     """What `recompute="ops"` computes again."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A model and its parallelism, with the sizes every block needs."""
-
-    model: Decoder
-    par: Parallelism
-    tokens: int = field(init=False)
-    """Of a micro-batch on a rank."""
-    kept: int = field(init=False)
-    """Of these on one tensor-parallel rank where sequence parallelism cuts them."""
-
-    def __post_init__(self) -> None:
-        tokens = self.par.micro_batch * (self.par.seq or 0) // self.par.cp
-        object.__setattr__(self, "tokens", tokens)
-        object.__setattr__(self, "kept", tokens // self.par.tp if self.par.sp else tokens)
-
-    def of(self, layer: int) -> Setting:
-        """The setting of layer `layer`, whose attention may differ from that of others."""
-        model = self.model.of(layer)
-        return self if model is self.model else Setting(model, self.par)
-
-    @property
-    def eager(self) -> bool:
-        """Whether kernels are plain PyTorch's, which write and keep more."""
-        return self.par.kernels == "eager"
-
-    @property
-    def gathered(self) -> int:
-        """Bytes of an element that sequence parallelism gathers for multiplications in 8 bits; 0
-        where it gathers activations: where columns, which no rank has whole, have scales of their
-        own, or nothing is in 8 bits."""
-        par = self.par
-        narrow = (
-            par.sp
-            and par.tp > 1
-            and par.fp8_recipe != "rowwise"
-            and par.bytes.gemm < par.bytes.activation
-        )
-        return par.bytes.gemm if narrow else 0
-
-    @property
-    def full(self) -> int:
-        """Bytes of the hidden states of a micro-batch on a rank, uncut."""
-        return self.tokens * self.model.hidden * self.par.bytes.activation
-
-    @property
-    def mask(self) -> int:
-        """Bytes of a dropout mask over hidden states, one an element."""
-        return self.kept * self.model.hidden if self.model.dropout else 0
-
-    @property
-    def cut(self) -> int:
-        """The same where sequence parallelism cuts them."""
-        return self.kept * self.model.hidden * self.par.bytes.activation
 
 
 def block(

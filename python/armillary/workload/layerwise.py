@@ -22,26 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputError, Problem
-from .fields import NPUS, Fields, check_counts, require_family
-from .models import Model, load_model
+from ..model.fields import NPUS, Fields, check_counts, require_family
+from ..model.files import Model, load_model
+from ..model.gemm import Gemm
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """`batch` times (m x k) times (k x n)."""
-
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-
-    @property
-    def operations(self) -> int:
-        """Floating-point operations, two for each multiply-and-add."""
-        return 2 * self.batch * self.m * self.n * self.k
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .architecture import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
+from ..model.weights import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
 from .experts import share
-from .layer import Setting
 from .parallelism import Parallelism
+from .setting import Setting
 from .summary import Memory
 from .zero import owned
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Unpack
 
-from .models import Model, load_model
+from ..model.files import Model, load_model
 from .parallelism import Options, takes_options
 from .transformer import generate
 from .workload import Workload

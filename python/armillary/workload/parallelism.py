@@ -1,23 +1,17 @@
 """How a model is spread over ranks: the degrees, the batch, the schedule.
 
-Here: `Parallelism`, its defaults and the range of each option. Not here: whether they fit together
-and the model (`checks.py`), what each parallelism makes a rank do (`layer.py`, `stage.py`), the
+Here: `Parallelism` and its defaults. Not here: the range of each option (`parallelism_reader.py`),
+whether they fit together and the model (`checks.py`), what each parallelism makes a rank do (`layer.py`, `stage.py`), the
 order of micro-batches (`schedule.py`). Ranks = tp x cp x dp x pp, tp fastest, then cp, expert
 parallelism inside dp, dp, and pp slowest (Megatron's order)."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, TypeVar, cast, get_args, get_type_hints
-
-from ..errors import InputError, Problem
-from .architecture import Decoder
-from .checks import Fault, misfits
+from typing import Literal, TypedDict, TypeVar, get_type_hints
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
@@ -352,128 +346,3 @@ def takes_options(*without: str) -> Callable[[F], F]:
         return function
 
     return decorate
-
-
-def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
-    """The options with defaults filled in, checked against the model.
-
-    Raises `InputError` listing every problem: degrees that don't divide what they cut, a product
-    that is not `ranks`, a batch that is not whole micro-batches or is smaller than the pipeline, a
-    choice that isn't one."""
-    known = [field.name for field in dataclasses.fields(Parallelism)]
-    unknown = [key for key in options if key not in known]
-    if unknown:
-        raise InputError(
-            [_problem(name, key, "is no option", _near(key, known)) for key in unknown]
-        )
-    given = Parallelism(**_joined(options))
-    problems = [_problem(name, *parts) for parts in _kinds(given)]
-    if not problems:
-        given = _resolved(model, given)
-        problems = [_problem(name, *parts) for parts in misfits(model, given)]
-    if problems:
-        raise InputError(problems)
-    return given
-
-
-def _joined(options: Options) -> Options:
-    """Lists as the text that says the same."""
-    found: dict[str, object] = dict(options)
-    for key in ("layers_per_stage", "recompute_modules"):
-        value = found.get(key)
-        if isinstance(value, (list, tuple)):
-            found[key] = ",".join(map(str, value))
-    if isinstance(found.get("recompute_modules"), str):
-        found["recompute_modules"] = ",".join(
-            part.strip() for part in str(found["recompute_modules"]).split(",")
-        )
-    return cast("Options", found)
-
-
-def _problem(name: str, option: str, message: str, allowed: str) -> Problem:
-    return Problem(name, option, message, allowed)
-
-
-def _near(key: str, known: list[str]) -> str:
-    return ", ".join(difflib.get_close_matches(key, known, n=3, cutoff=0.5) or known)
-
-
-def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
-    """Fills in what was not given."""
-    waves = 1 if given.pp == 1 else 4 * given.pp
-    batch = (
-        given.global_batch
-        if given.global_batch is not None
-        else given.micro_batch * given.dp * waves
-    )
-    interleaved = given.schedule == "1f1b" and given.virtual_stages > 1
-    exchange: ContextExchange | None = given.cp_comm_type
-    if given.cp > 1 and exchange is None:
-        exchange = "p2p" if given.attention == "flash" else "all_gather"
-    return dataclasses.replace(
-        given,
-        cp_comm_type=exchange,
-        global_batch=batch,
-        seq=given.seq if given.seq is not None else model.sequence,
-        sp=given.sp if given.sp is not None else bool(model.experts) and given.tp > 1,
-        schedule="interleaved" if interleaved else given.schedule,
-    )
-
-
-_CHOICES: dict[str, tuple[object, ...]] = {"zero": (0, 1, 2, 3)}
-"""Options of few numbers."""
-_RANGES: dict[str, tuple[float, float, str]] = {
-    "bucket_mb": (0.1, 1e9, "MB from 0.1 to 1e9, or none"),
-    "unflatten_us": (0.0, 1e6, "microseconds from 0 to 1000000"),
-    "capacity_factor": (math.ulp(0.0), 1e6, "a number above 0, up to 1000000"),
-    "imbalance": (1.0, 1e6, "a number from 1 to 1000000"),
-}
-"""Least and most of options that need not be whole, and the words for it."""
-
-
-_WORDS = {str: ("a text nor a list", "values and commas"), bool: ("on nor off", "true or false")}
-"""What is said of other values than these types', and what is allowed."""
-_LEAST = {"mtp": 0}
-"""Least value of counts that may be 0."""
-
-
-def _kinds(given: Parallelism) -> list[Fault]:
-    """Values that are out of range whatever the model."""
-    found = (
-        (key, _unfit(key, hint, getattr(given, key)))
-        for key, hint in get_type_hints(Parallelism).items()
-    )
-    return [(key, *fault) for key, fault in found if fault]
-
-
-def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
-    """What is wrong with an option's value and what is allowed, by its type."""
-    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    if value is None and len(kinds) > 1:
-        return None
-    if key in _RANGES:
-        least, most, words = _RANGES[key]
-        if (
-            isinstance(value, (int, float))
-            and not isinstance(value, bool)
-            and least <= value <= most
-        ):
-            return None
-        return f"{value!r} is out of range", words
-    if kinds[0] in _WORDS:
-        return (
-            None
-            if isinstance(value, kinds[0])
-            else (f"{value!r} is neither {_WORDS[kinds[0]][0]}", _WORDS[kinds[0]][1])
-        )
-    if choices := _CHOICES.get(key) or get_args(kinds[0]):
-        return (
-            None
-            if value in choices
-            else (f"{value!r} is not one of them", ", ".join(map(str, choices)))
-        )
-    least = _LEAST.get(key, 1)
-    whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**24
-    return (
-        None if whole else (f"{value!r} is no count", f"a whole number from {least} to 16,777,216")
-    )

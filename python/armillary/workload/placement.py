@@ -16,7 +16,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .architecture import Decoder, multiplied
+from ..model.decoder import Decoder
+from ..model.flops import multiplied
 
 MIRROR = "mirror"
 """The axis along which DualPipe's ranks hold the same parameters."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from . import zero
-from .architecture import (
-    Decoder,
+from ..model.decoder import Decoder
+from ..model.weights import (
     Tensors,
     Weights,
     embedding_weights,
@@ -24,8 +23,9 @@ from .architecture import (
     narrow_weights,
     norm_weights,
 )
+from . import zero
 from .experts import experts
-from .layer import Scripts, Setting, attention, embedding, heads, join, perceptron, projection
+from .layer import Scripts, attention, embedding, heads, join, perceptron, projection
 from .memory import (
     embedding_activations,
     gathered,
@@ -39,6 +39,7 @@ from .placement import Layout, Placement, read_layout, split, split_by_cost
 from .recompute import recomputed
 from .schedule import Pass, held, order
 from .script import Script
+from .setting import Setting
 from .summary import Memory
 
 

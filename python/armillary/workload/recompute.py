@@ -1,7 +1,7 @@
 """What a rank computes again before a layer's backward pass.
 
 Here: `full`, `ops` and `selective` recomputation, and single modules. Not here: what is kept
-(`memory.py`), operations (`architecture.py`). A module's result is dropped and computed again from
+(`memory.py`), operations (`model/flops.py`). A module's result is dropped and computed again from
 what entered it, which is kept: norms from the residual stream, MLA's queries, keys and values from
 the compressed ones, a function's value from its inputs, a perceptron or expert block from what its
 norm gave. Sources: Chen et al. 2016 (arXiv:1604.06174); Korthikanti et al. 2022 (arXiv:2205.05198);
@@ -10,8 +10,9 @@ DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recom
 from __future__ import annotations
 
 from .experts import experts, routed_activation, shared_activation, shared_experts
-from .layer import Scripts, Setting, activation, inner, multiplications, perceptron, ups
+from .layer import Scripts, activation, inner, multiplications, perceptron, ups
 from .script import Script, Step, Work
+from .setting import Setting
 
 
 def recomputed(at: Setting, scripts: Scripts, mixed: bool) -> Script:

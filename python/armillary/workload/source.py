@@ -10,11 +10,11 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem
+from ..model.files import load_model, models
+from ..model.huggingface import is_huggingface
 from ..platform import Platform
 from . import workload as files
 from .families import build, options
-from .huggingface import is_huggingface
-from .models import load_model, models
 from .workload import Workload
 
 _FAMILY = re.compile(r"^family\s*:", re.MULTILINE)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..model.weights import Weights, head_weights
 from . import zero
-from .architecture import Weights, head_weights
 from .layer import cast
 from .parallelism import Parallelism
 from .plan import Plan, Unit

@@ -2,7 +2,7 @@
 `parallelism.py`.
 
 Here: from a model and its parallelism to a workload with its summary. Not here: the parts, which
-are in `architecture.py` (counts), `layer.py` (what a layer does), `schedule.py` (pipelines),
+are in `model/` (counts), `layer.py` (what a layer does), `schedule.py` (pipelines),
 `stage.py` (a stage's program) and `memory.py`."""
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import os
 from typing import Unpack
 
 from ..errors import InputError
-from .architecture import active_parameters, decoder, parameters, step_flops
+from ..model.decoder_reader import decoder
+from ..model.files import Model, load_model
+from ..model.flops import step_flops
+from ..model.weights import active_parameters, parameters
 from .experts import visited
-from .layer import Setting
-from .models import Model, load_model
-from .parallelism import EXPERT_OPTIONS, Options, Parallelism, parallelism, takes_options
+from .parallelism import EXPERT_OPTIONS, Options, Parallelism, takes_options
+from .parallelism_reader import parallelism
 from .placement import MIRROR, shortened
 from .plan import Plan
 from .program import Program
 from .schedule import bubble_share
+from .setting import Setting
 from .stage import BACKWARD, build_stage, program_key, rings
 from .summary import Memory, RankClass, Summary
 from .workload import Workload

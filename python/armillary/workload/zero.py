@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .architecture import Tensors, Weights
+from ..model.weights import Tensors, Weights
 from .parallelism import Parallelism
 
 REPLICAS = "replica"

@@ -24,7 +24,7 @@ from armillary.calibrate.case import cases, parameters
 from armillary.calibrate.search import Search, inverse_diagonal
 from armillary.errors import InputError
 from armillary.report import calibration
-from armillary.studies.sweeps import SEND, Sweep, sweeps
+from armillary.validation.sweeps import SEND, Sweep, sweeps
 
 HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(
     f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8)
@@ -116,9 +116,9 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
     """Every other size of a measured DGX H100 held out (NVIDIA/dgxc-benchmarking): within 10, 8 and
     3 percent."""
     from armillary.calibrate import Table
-    from armillary.studies import v1
+    from armillary.validation import collectives
 
-    sweep = next(s for s in v1.sweeps() if s.name == "h100x8_dgx_allreduce_nvidia")
+    sweep = next(s for s in collectives.sweeps() if s.name == "h100x8_dgx_allreduce_nvidia")
     fit = calibrate("dgx-h100", [Table("", "all_reduce", 8, sweep.points[::2])])
     platform = arm.Platform.load("dgx-h100", fit.settings)
     logs: dict[int, list[float]] = {}
@@ -126,7 +126,7 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
         count = nccl.element_count("all_reduce", size, 8, 4)
         found = platform._core.library_choice("all_reduce", count * 4)
         assert found is not None
-        logs.setdefault(v1.band(size), []).append(abs(math.log(found[2] / 1e6 / measured)))
+        logs.setdefault(collectives.band(size), []).append(abs(math.log(found[2] / 1e6 / measured)))
     errors = [math.exp(sum(each) / len(each)) - 1 for _, each in sorted(logs.items())]
     assert errors[0] < 0.10 and errors[1] < 0.08 and errors[2] < 0.03
 

@@ -16,8 +16,8 @@ from conftest import ROOT, Armillary
 
 import armillary as arm
 from armillary.cli import check, convert, explain, parsing, run
+from armillary.model.files import FAMILIES
 from armillary.workload import families
-from armillary.workload.models import FAMILIES
 
 SMALL = ["--tp", "8", "--dp", "4"]
 

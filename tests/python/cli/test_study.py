@@ -10,11 +10,13 @@ from conftest import Armillary
 def test_lists(armillary: Armillary) -> None:
     run = armillary("study")
     assert run.returncode == 0
-    assert "d6" in run.stdout
+    assert "resnet50-scaling" in run.stdout
     assert "ResNet-50" in run.stdout
     listed = json.loads(armillary("study", "--json", "-").stdout)
     assert listed["schema"] == "armillary.study/1"
-    assert {"d6", "d7"} <= {each["name"] for each in listed["studies"]}
+    assert {"resnet50-scaling", "resnet50-compute-power"} <= {
+        each["name"] for each in listed["studies"]
+    }
 
 
 def test_runs_one(armillary: Armillary) -> None:
@@ -26,7 +28,7 @@ def test_runs_one(armillary: Armillary) -> None:
 
 def test_json_has_every_row(armillary: Armillary) -> None:
     found = json.loads(armillary("study", "D7", "--json", "-", "--backend", "link").stdout)
-    assert found["study"] == "d7"
+    assert found["study"] == "resnet50-compute-power"
     assert len(found["rows"]) == 8
     assert set(found["rows"][0]) >= {"setup", "backend", "paper", "ours", "ratio", "why"}
 
@@ -34,4 +36,4 @@ def test_json_has_every_row(armillary: Armillary) -> None:
 def test_an_unknown_one_is_refused(armillary: Armillary) -> None:
     run = armillary("study", "z9")
     assert run.returncode == 2
-    assert "there is no study 'z9'" in run.stderr
+    assert "unknown study 'z9'" in run.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from armillary.design import cost
+from armillary.design import cost_file
 from armillary.design.topology import parse
 from armillary.errors import InputError
 
@@ -15,7 +15,7 @@ from armillary.errors import InputError
 def bill(table: str, text: str, *gigabytes: float) -> dict[tuple[int, str], float]:
     topology = parse(text)
     assert topology is not None
-    found = cost.load(table)
+    found = cost_file.load(table)
     items = found.bill(topology, found.stack(len(topology)), [each * 1e9 for each in gigabytes])
     return {(each.dimension, each.part): each.dollars for each in items}
 
@@ -54,7 +54,7 @@ def test_libra_counts_directions() -> None:
 def test_price_is_the_bill_of_a_byte_a_second() -> None:
     topology = parse("FC(8)_R(4)_SW(16)")
     assert topology is not None
-    table = cost.load("libra")
+    table = cost_file.load("libra")
     stack = table.stack(3)
     assert stack == ("inter_package", "inter_node", "inter_pod")
     given = [2e9, 3e9, 4e9]
@@ -67,14 +67,14 @@ def test_a_users_table_with_watts(tmp_path: Path) -> None:
     path.write_text("links: directions\ntechnologies:\n  copper: {link: 3, watts: {link: 0.5}}\n")
     topology = parse("R(4)")
     assert topology is not None
-    (item,) = cost.load(path).bill(topology, ("copper",), [1e10])
+    (item,) = cost_file.load(path).bill(topology, ("copper",), [1e10])
     assert (item.dollars, item.watts) == (4 * 10 * 3, 4 * 10 * 0.5)
     assert bill("multidim", "R(4)", 10)
-    assert cost.load("multidim").bill(topology, ("any",), [1e10])[0].watts is None
+    assert cost_file.load("multidim").bill(topology, ("any",), [1e10])[0].watts is None
 
 
 def test_stack_repeats_the_innermost_and_drops_it_first() -> None:
-    table = cost.load("libra")
+    table = cost_file.load("libra")
     assert table.stack(2) == ("inter_node", "inter_pod")
     assert table.stack(5) == (
         "inter_chiplet",
@@ -90,9 +90,9 @@ def test_every_problem_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yml"
     path.write_text("links: twice\ntechnologies:\n  a: {lnk: 3, nic: -1}\n  b: 7\nprice: 3\n")
     with pytest.raises(InputError) as caught:
-        cost.load(path)
+        cost_file.load(path)
     text = str(caught.value)
     for part in ("links", "lnk", "nic", "b: 7 is no mapping", "price"):
         assert part in text
     with pytest.raises(InputError, match=r"no such table of costs \(allowed: multidim"):
-        cost.load("multi")
+        cost_file.load("multi")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from armillary.design import cost, design, libra
+from armillary.design import cost_file, design, libra
 from armillary.errors import InputError
 
 NETWORK = "Topology: [ Ring, FullyConnected, Ring, Switch ]\nNpusCount: [ 4, 8, 4, 32 ]\n"
@@ -71,7 +71,7 @@ def test_reading(folder: Path) -> None:
         "InterNode",
         "InterPod",
     )
-    assert cost.load(folder / "cost.yml").links == "directions"
+    assert cost_file.load(folder / "cost.yml").links == "directions"
     assert libra.is_workload(folder / "layers.txt")
     assert not libra.is_workload(folder / "network.yml")
 

@@ -12,7 +12,7 @@ import pytest
 from instances import overlapping, random_model, total
 
 import armillary as arm
-from armillary.design import cost, reader, search, whole
+from armillary.design import cost_file, reader, search, whole
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
 from armillary.design.topology import Dimension
 
@@ -221,4 +221,4 @@ def test_a_design_of_whole_links_says_so(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_a_table(technologies: dict[str, Any], reason: str) -> None:
     with pytest.raises(arm.InputError, match=reason):
-        cost.load({"technologies": technologies})
+        cost_file.load({"technologies": technologies})

@@ -16,9 +16,9 @@ from test_run_page import charts, look, tables
 
 import armillary as arm
 from armillary import api
+from armillary.model.files import load_model
 from armillary.report import collective
 from armillary.report.page import Page
-from armillary.workload.models import load_model
 
 SIZES = [2**power for power in range(13, 34, 2)]
 

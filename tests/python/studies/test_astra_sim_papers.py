@@ -10,13 +10,13 @@ from conftest import ROOT
 
 from armillary.report import study_page
 from armillary.report.chart import Chart
-from armillary.studies import Row, a2, study
+from armillary.studies import Row, astra2_nccl, study
 
 DATA = ROOT / "../shared/measurements/dev.json"
 
 
 @pytest.fixture(scope="module")
-def a4() -> list[Row]:
+def themis() -> list[Row]:
     return study("A4").rows(("analytical",))
 
 
@@ -33,7 +33,7 @@ def show(rows: list[Row]) -> None:
 def test_a1_is_within_one_percent() -> None:
     """All seven times without latencies, and within 0.1 % with one set for all; the messages
     exactly."""
-    rows = study("a1").rows(("analytical",))
+    rows = study("astra2-table4").rows(("analytical",))
     show(rows)
     times = [row for row in rows if row.unit == "us"]
     bare = [row.ratio for row in times if "latencies" not in row.setup]
@@ -47,14 +47,14 @@ def test_a1_is_within_one_percent() -> None:
 def test_a2_knows_what_bandwidth_alone_gives() -> None:
     """`2 (n - 1) / n m / B` and `2 (n - 1)` latencies; the errors are printed, and the calibrated
     one is below 5 %."""
-    rows = study("a2").rows(("analytical",))
+    rows = study("astra2-nccl").rows(("analytical",))
     show(rows)
     by_formula = 2 * 3 / 4 * 2**30 / 150e9 * 1e6 + 2 * 3 * 0.6
     assert next(row.ours for row in rows if row.setup == "4 V100, 1024 MB") == pytest.approx(
         by_formula, rel=1e-9
     )
     bare, calibrated = (row.ours for row in rows if row.unit == "%")
-    assert calibrated < a2.ERROR < bare < 15
+    assert calibrated < astra2_nccl.ERROR < bare < 15
 
 
 def test_a2_holds_the_published_measurements() -> None:
@@ -65,7 +65,7 @@ def test_a2_holds_the_published_measurements() -> None:
         each["id"]: each["points"]
         for each in json.loads(DATA.read_text(encoding="utf-8"))["collectives"]
     }
-    for gpus, points in a2.MEASURED.items():
+    for gpus, points in astra2_nccl.MEASURED.items():
         published = {
             each["bytes"] / 2**20: each["oop_us"]
             for each in sweeps[f"v100x{gpus}_vtrain_allreduce"]
@@ -75,36 +75,36 @@ def test_a2_holds_the_published_measurements() -> None:
 
 def test_a3_prints_a_row_for_each_torus() -> None:
     """How long a simulation takes is printed and not asserted."""
-    rows = study("a3").rows(("analytical",))
+    rows = study("astra2-speed").rows(("analytical",))
     show(rows)
     assert [row.paper for row in rows] == [1700, 1700, 3140, 3140, 756]
     assert all(row.ours > 0 for row in rows)
 
 
-def test_a4_every_ordering_and_every_claim_of_themis_holds(a4: list[Row]) -> None:
+def test_themis_every_ordering_and_every_claim_of_themis_holds(themis: list[Row]) -> None:
     """Those that are equal on one dimension exactly, across platforms within 6 %."""
-    claims = [row for row in a4 if row.unit == "x"]
+    claims = [row for row in themis if row.unit == "x"]
     show(claims)
     assert len(claims) == 44
     assert all(row.holds is not False for row in claims)
     equal = [row for row in claims if row.relation == "="]
     assert all(row.ours == 1 for row in equal if "over baseline" in row.setup)
     assert all(row.ours == pytest.approx(1, abs=0.06) for row in equal)
-    assert [row.ours for row in a4 if row.unit == "claims"] == [43, 44, 44]
+    assert [row.ours for row in themis if row.unit == "claims"] == [43, 44, 44]
 
 
-def test_a4_times_of_a_wafer_are_its_bandwidths(a4: list[Row]) -> None:
+def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[Row]) -> None:
     """`2 m (1 - 1/512) / B`, rounded up in every step of every chunk."""
-    ours = {row.setup: row.ours for row in a4}
+    ours = {row.setup: row.ours for row in themis}
     for gigabytes in (350, 500, 600):
         expected = 2e9 * 511 / 512 / (gigabytes * 1e9) * 1e3
         assert ours[f"All-Reduce, W-1D-{gigabytes}"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["a2", "a4"])
-def test_figures_of_their_own_draw(name: str, a4: list[Row]) -> None:
+@pytest.mark.parametrize("name", ["astra2-nccl", "themis"])
+def test_figures_of_their_own_draw(name: str, themis: list[Row]) -> None:
     found = study(name)
-    rows = a4 if name == "a4" else found.rows(("analytical",))
+    rows = themis if name == "themis" else found.rows(("analytical",))
     assert found.charts is not None
     [chart] = found.charts(rows)
     assert chart.records()

@@ -1,18 +1,18 @@
-"""V4 and V5: the largest published trainings."""
+"""The largest published trainings."""
 
 from __future__ import annotations
 
 import pytest
 
 from armillary.platform import Platform
-from armillary.studies import v4, v5
+from armillary.studies import deepseek_v3, llama_405b
 from armillary.studies.frontier import Step, step
 from armillary.workload import footprints
 
 
 @pytest.fixture(scope="module")
 def deepseek() -> Step:
-    return step(v4.RUN)
+    return step(deepseek_v3.RUN)
 
 
 def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
@@ -21,15 +21,15 @@ def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
         f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, {deepseek.most / 1e9:.1f} GB"
     )
     assert deepseek.ranks == 2048
-    assert deepseek.gpu_hours == pytest.approx(v4.GPU_HOURS, rel=0.1)
-    assert deepseek.seconds == pytest.approx(v4.SECONDS, rel=0.1)
-    assert deepseek.most < v4.CAPACITY
+    assert deepseek.gpu_hours == pytest.approx(deepseek_v3.GPU_HOURS, rel=0.1)
+    assert deepseek.seconds == pytest.approx(deepseek_v3.SECONDS, rel=0.1)
+    assert deepseek.most < deepseek_v3.CAPACITY
 
 
 def test_published_operations(deepseek: Step) -> None:
     """432 and 385 TFLOP/s at 19.926 s a step are the model's operations without multi-token
     prediction."""
-    rows = {row.setup: row for row in v4.published(deepseek, "analytical")}
+    rows = {row.setup: row for row in deepseek_v3.published(deepseek, "analytical")}
     for name in ("operations a token", "operations a token, half of all scores"):
         assert rows[name].ratio == pytest.approx(1, abs=0.005)
     assert rows["fullest GPU"].holds is True
@@ -42,28 +42,29 @@ def test_what_makes_it_fit() -> None:
         {"gates_inside": False},
         {"fp8_activations": False},
     ):
-        found = footprints("deepseek-v3", **{**v4.RUN.options, **options})
-        assert max(memory.total for memory in found) > v4.CAPACITY
+        found = footprints("deepseek-v3", **{**deepseek_v3.RUN.options, **options})
+        assert max(memory.total for memory in found) > deepseek_v3.CAPACITY
 
 
-@pytest.mark.parametrize("name", list(v5.PUBLISHED))
+@pytest.mark.parametrize("name", list(llama_405b.PUBLISHED))
 def test_llama_3(name: str) -> None:
     """Within 4 % of 430 and 400 TFLOP/s; with 131,072 tokens, where attention's kernels count most,
     within 15 % of 380. All of it fits."""
-    paper, options = v5.PUBLISHED[name]
-    found = step(v5.run(options))
+    paper, options = llama_405b.PUBLISHED[name]
+    found = step(llama_405b.run(options))
     print(f"{name}: {found.tflops:.1f} TFLOP/s, published {paper:g}")
     assert found.tflops == pytest.approx(paper, rel=0.15 if "131,072" in name else 0.04)
     assert found.most < 80e9
 
 
-@pytest.mark.parametrize("name", list(v4.VARIED))
+@pytest.mark.parametrize("name", list(deepseek_v3.VARIED))
 def test_variations_fit_and_change_something(name: str) -> None:
     """Options and settings are known, and something of the workload or the platform differs."""
-    options, settings = v4.VARIED[name]
-    changed = v4.RUN.varied(options, settings)
+    options, settings = deepseek_v3.VARIED[name]
+    changed = deepseek_v3.RUN.varied(options, settings)
     assert len(footprints("deepseek-v3", **changed.options)) == 16
     platforms = [
-        Platform.load(each.platform, each.settings).describe() for each in (v4.RUN, changed)
+        Platform.load(each.platform, each.settings).describe()
+        for each in (deepseek_v3.RUN, changed)
     ]
-    assert changed.options != v4.RUN.options or platforms[0] != platforms[1]
+    assert changed.options != deepseek_v3.RUN.options or platforms[0] != platforms[1]

@@ -1,15 +1,15 @@
-"""A5 and A6 keep what the paper says of them."""
+"""The memory studies of the ASTRA-sim 2.0 paper keep what the paper says of them."""
 
 from __future__ import annotations
 
 import pytest
 
-from armillary.studies import Row, a5, a6
+from armillary.studies import Row, memory_pool, zero_infinity
 
 BACKENDS = ["analytical"]
 
 
-@pytest.mark.parametrize("row", a6.rows(BACKENDS), ids=lambda row: row.setup)
+@pytest.mark.parametrize("row", memory_pool.rows(BACKENDS), ids=lambda row: row.setup)
 def test_the_worked_example_is_exact(row: Row) -> None:
     assert row.paper is not None
     print(f"{row.setup}: paper {row.paper}, ours {row.ours}")
@@ -17,7 +17,7 @@ def test_the_worked_example_is_exact(row: Row) -> None:
 
 
 def test_zero_infinity_and_the_pool() -> None:
-    rows = {row.setup: row for row in a5.rows(BACKENDS)}
+    rows = {row.setup: row for row in zero_infinity.rows(BACKENDS)}
     near, opt = rows["ZeRO-Infinity over HierMem"], rows["HierMem over HierMem (opt)"]
     print(
         f"ZeRO-Infinity over HierMem: {near.ours:.4f}; HierMem over HierMem (opt): {opt.ours:.3f}"

@@ -22,14 +22,14 @@ def rows(name: str) -> list[Row]:
 
 def test_b1_to_the_dollar() -> None:
     assert (
-        [row.ours for row in rows("b1")]
-        == [row.paper for row in rows("b1")]
+        [row.ours for row in rows("multidim-cost")]
+        == [row.paper for row in rows("multidim-cost")]
         == [60.0, 1440.0, 720.0, 2220.0]
     )
 
 
 def test_b2_within_five_percent() -> None:
-    found = rows("b2")
+    found = rows("multidim-speedup")
     printed = [row for row in found if row.paper is not None]
     assert [row.paper for row in printed] == [1.10, 1.45, 1.17, 1.86, 90.0]
     assert all(row.ratio == pytest.approx(1, abs=0.05) for row in printed)
@@ -39,7 +39,14 @@ def test_b2_within_five_percent() -> None:
     assert len([row for row in found if row.backend == "analytical" and row.ours > 1.2]) == 3
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("b3", 0.03), ("b4", 0.05), ("b5", 0.21)])
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [
+        ("multidim-utilization", 0.03),
+        ("multidim-equal-bandwidth", 0.05),
+        ("multidim-performance-per-cost", 0.21),
+    ],
+)
 def test_within(name: str, tolerance: float) -> None:
     """B5's worst row is a maximum over 90 cases; its means are within a tenth."""
     found = rows(name)
@@ -50,11 +57,15 @@ def test_within(name: str, tolerance: float) -> None:
 def test_b5_swap_is_told() -> None:
     """7.77 / 1.65 x 1.17 is the 5.51 that the text prints, so EqualBW is the dearer one."""
     assert pytest.approx(5.51, abs=0.005) == 7.77 / 1.65 * 1.17
-    cost = [row for row in rows("b5") if row.setup.startswith("cost of EqualBW")]
+    cost = [
+        row
+        for row in rows("multidim-performance-per-cost")
+        if row.setup.startswith("cost of EqualBW")
+    ]
     assert cost[0].paper == 7.77
     assert "printed for the other scheme" in cost[0].why
 
 
 def test_b6_falls() -> None:
-    holds = [row.holds for row in rows("b6") if row.holds is not None]
+    holds = [row.holds for row in rows("multidim-last-dimension") if row.holds is not None]
     assert holds == [True] * 6

@@ -137,9 +137,9 @@ def spoiled(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
     head, first, second, *rest = journal.read_text().splitlines()
     changed = {**json.loads(second), **changes}
     if "results" in changes:
-        changed["results"] = (
-            {**json.loads(second)["results"], **changes["results"]} if changes["results"] else {}
-        )  # type: ignore[dict-item]
+        results = changes["results"]
+        assert isinstance(results, dict)
+        changed["results"] = {**json.loads(second)["results"], **results} if results else {}
     journal.write_text("\n".join([head, first, json.dumps(changed), *rest]) + "\n")
     return path, journal
 

@@ -100,9 +100,9 @@ def test_what_does_not_fit_comes_back_marked(found: Sweep) -> None:
     for name in ("parallel", "pareto"):
         marks = {
             row["memory"]
-            for row in charts[name].records()
+            for row in charts[name].records()  # type: ignore[union-attr]
             if row["point"] not in set(found.best()["index"])
-        }  # type: ignore[union-attr]
+        }
         assert marks == {"does not fit in memory"}
     table = page.sections[0].parts[0]
     assert table.columns[-1] == "fits"  # type: ignore[union-attr]

@@ -14,9 +14,9 @@ from test_transformer import EXPERTS, GPT, LATENT, LLAMA, MODELS, summary, volum
 import armillary as arm
 from armillary.workload import Model, Program, Workload, build, transformer
 from armillary.workload.attention import core, sizes
-from armillary.workload.layer import Setting
 from armillary.workload.parallelism import ContextExchange
 from armillary.workload.script import Exchange, Script, Stream, Wait, Work
+from armillary.workload.setting import Setting
 from armillary.workload.stage import rings
 
 KINDS: tuple[ContextExchange, ...] = ("p2p", "all_gather", "a2a")

@@ -7,8 +7,8 @@ import pytest
 
 import armillary as arm
 from armillary.errors import InputError
+from armillary.model.files import Model, load_model
 from armillary.workload.cnn import Convolution, Style, cnn, layers, network, operations
-from armillary.workload.models import Model, load_model
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 
 import armillary as arm
 from armillary.errors import InputError
+from armillary.model.dlrm import parse
+from armillary.model.files import Model, load_model
 from armillary.workload import Summary, Workload
 from armillary.workload.dlrm import dlrm
-from armillary.workload.dlrm_model import parse
-from armillary.workload.models import Model, load_model
 
 
 @pytest.mark.parametrize(

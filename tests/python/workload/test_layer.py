@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from test_transformer import EXPERTS, GPT, LATENT, LLAMA, summary
 
 import armillary as arm
+from armillary.model.decoder_reader import decoder
 from armillary.workload import Model, Workload, build
-from armillary.workload.architecture import decoder
 from armillary.workload.attention import core, rotary
 from armillary.workload.experts import experts
 from armillary.workload.layer import (
-    Setting,
     activation,
     attention,
     head,
@@ -26,9 +25,11 @@ from armillary.workload.layer import (
     norm_grad,
     perceptron,
 )
-from armillary.workload.parallelism import Options, parallelism
+from armillary.workload.parallelism import Options
+from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.recompute import recomputed
 from armillary.workload.script import Call, Gemm, Start, Step, Work
+from armillary.workload.setting import Setting
 
 TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
 """Of the small models; a sample of 64 tokens a micro-batch."""

@@ -8,10 +8,10 @@ import pytest
 from recorded import Recording
 
 import armillary as arm
+from armillary.model.files import load_model
 from armillary.schema import Detail
 from armillary.workload import Program, Workload, build, load, transformer
 from armillary.workload.importer import import_traces
-from armillary.workload.models import load_model
 
 
 def platform(npus: int) -> arm.Platform:

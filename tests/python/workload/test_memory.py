@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from armillary.model.decoder import Decoder
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import load_model
+from armillary.model.weights import Weights
 from armillary.workload import transformer
-from armillary.workload.architecture import Decoder, Weights, decoder
-from armillary.workload.layer import Setting
 from armillary.workload.memory import head_activations, layer_activations, states, temporary
-from armillary.workload.models import load_model
-from armillary.workload.parallelism import Options, Parallelism, parallelism
+from armillary.workload.parallelism import Options, Parallelism
+from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.placement import split_by_cost
+from armillary.workload.setting import Setting
 from armillary.workload.transformer import footprints
 
 

@@ -16,15 +16,10 @@ from test_transformer import EXPERTS, GPT, LATENT, LLAMA, MODELS, platform, summ
 
 import armillary as arm
 from armillary.errors import InputError
+from armillary.model.decoder_reader import decoder
+from armillary.model.flops import step_flops
+from armillary.model.weights import active_parameters, layer_weights, mtp_weights, parameters
 from armillary.workload import Model, build, footprints, load_model
-from armillary.workload.architecture import (
-    active_parameters,
-    decoder,
-    layer_weights,
-    mtp_weights,
-    parameters,
-    step_flops,
-)
 from armillary.workload.checks import KNOWN_MODULES
 from armillary.workload.experts import visited
 from armillary.workload.memory import layer_activations

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import armillary as arm
+from armillary.model.files import load_model, models
 from armillary.workload import Model, Summary, Workload, build, moe, transformer
-from armillary.workload.models import load_model, models
 
 GPT = Model(
     "small-gpt",

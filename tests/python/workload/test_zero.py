@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import armillary as arm
 from armillary.errors import InputError
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import load_model, models
+from armillary.model.weights import Weights, layer_tensors, layer_weights
 from armillary.workload import Model, Workload, build, transformer
-from armillary.workload.architecture import Weights, decoder, layer_tensors, layer_weights
 from armillary.workload.memory import states
-from armillary.workload.models import load_model, models
 from armillary.workload.parallelism import Parallelism
 from armillary.workload.transformer import footprints
 from armillary.workload.zero import deal

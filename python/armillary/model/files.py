@@ -1,0 +1,198 @@
+"""Models as data: presets (`models/*.yml`), model files, Hugging Face `config.json`.
+
+Here: finding and reading a model, and turning its fields into a family's own dataclass. Not here:
+what the fields mean (`decoder.py`, `dlrm.py` and the other families), the translation of a Hugging Face
+configuration (`huggingface.py`). A model file is YAML: `family`, `source`, and the fields of the
+family; what has no published source has no place in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .. import documents
+from ..errors import InputError, Problem
+from .huggingface import is_huggingface, translate
+
+MODELS = Path(__file__).resolve().parent.parent / "models"
+"""Folder of the presets."""
+
+FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
+"""What a model file may call its family."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as its file gives it."""
+
+    name: str
+    family: str
+    """One of `FAMILIES`."""
+    fields: Mapping[str, Any]
+    """The family's fields, not yet checked; `parse` does that."""
+    source: str = ""
+    """Where the numbers are from."""
+    file: str = ""
+    """The file as the caller named it, for problems; empty for a model made in Python."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of each field, from 1."""
+    notes: tuple[str, ...] = ()
+    """What was assumed or left out when the file was read."""
+
+    def problem(self, place: str, message: str, help_: str = "") -> Problem:
+        """A problem with the field `place`."""
+        line = f"line {self.lines[place]}: " if place in self.lines else ""
+        return Problem(self.file or self.name, line + place, message, help_)
+
+
+def models() -> list[str]:
+    """Names of the models that come with Armillary, in order."""
+    return sorted(path.stem for path in MODELS.glob("*.yml"))
+
+
+def load_model(name: str | os.PathLike[str] | Model) -> Model:
+    """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
+    that directory).
+
+    Raises `InputError` when there is no such model, or its file is no model file.
+    """
+    if isinstance(name, Model):
+        return name
+    path = _find(os.fspath(name))
+    text = documents.read_text(path, "a model file")
+    shown = path.name if path.parent == MODELS else str(path)
+    values, lines = _json(text, shown) if path.suffix == ".json" else _yaml(text, shown)
+    if is_huggingface(values):
+        stem = path.parent.name if path.name == "config.json" else path.stem
+        found, notes, problems = translate(values, shown)
+        if problems:
+            raise InputError(problems)
+        source = f"{shown}, a Hugging Face configuration"
+        return Model(stem or "model", found.pop("family"), found, source, shown, notes=tuple(notes))
+    return _model(path.stem, values, shown, lines)
+
+
+def _find(name: str) -> Path:
+    preset = MODELS / f"{name}.yml"
+    if "/" not in name and documents.is_file(preset):
+        return preset
+    path = Path(name)
+    path = path / "config.json" if documents.is_folder(path) else path
+    if documents.is_file(path):
+        return path
+    near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
+    allowed = ", ".join(near or models())
+    help_ = f"a model file, a Hugging Face config.json, or a preset such as {allowed}"
+    raise InputError([Problem(name, "", "there is no such model", help_)])
+
+
+def _json(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
+    # Hugging Face writes Infinity for limits that are none.
+    return _mapping(documents.parse_json(text, file, "a JSON object", finite=False), file), {}
+
+
+def _yaml(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
+    document = documents.parse_yaml(text, file, "`key: value` lines")
+    values = _mapping(document.value, file)
+    for path, line in document.repeated:
+        raise InputError(
+            [Problem(file, f"line {line}: {path[-1]}", "is given twice", "each key once")]
+        )
+    return values, {str(path[0]): line for path, line in document.lines.items() if len(path) == 1}
+
+
+def _mapping(values: object, file: str) -> dict[str, Any]:
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise InputError(
+            [Problem(file, "", "is no mapping of fields to values", "`key: value` lines")]
+        )
+    return values
+
+
+def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) -> Model:
+    fields = dict(values)
+    name, family, source = (
+        fields.pop(key, default)
+        for key, default in (("name", stem), ("family", ""), ("source", ""))
+    )
+    model = Model(str(name), str(family), fields, str(source), file, lines)
+    if family not in FAMILIES:
+        said = f"{family!r} is no family" if family else "is missing"
+        raise InputError([model.problem("family", said, ", ".join(FAMILIES))])
+    return model
+
+
+def parse(model: Model, shape: type[T]) -> T:
+    """The model's fields as the dataclass `shape`, which says what fields there are, their types
+    and defaults.
+
+    Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`,
+    lists in the file). Raises `InputError` listing every unknown, missing or mistyped field."""
+    hints = typing.get_type_hints(shape)
+    known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
+    problems = [
+        model.problem(key, "is no field of this family", _near(key, known))
+        for key in model.fields
+        if key not in known
+    ]
+    values: dict[str, Any] = {}
+    for key, item in known.items():
+        if key not in model.fields:
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                problems.append(model.problem(key, "is missing", _type_name(hints[key])))
+        else:
+            values[key], fits = _convert(model.fields[key], hints[key])
+            if not fits:
+                problems.append(
+                    model.problem(
+                        key, f"{model.fields[key]!r} does not fit", _type_name(hints[key])
+                    )
+                )
+    if problems:
+        raise InputError(problems)
+    return shape(**values)
+
+
+def _near(key: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.5)
+    return ", ".join(near or known)
+
+
+def _convert(value: object, hint: object) -> tuple[object, bool]:
+    """`value` as the type `hint`, and whether it is one."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        tried = [_convert(value, argument) for argument in arguments]
+        return next(((found, True) for found, fits in tried if fits), (None, False))
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            return None, False
+        inner = [arguments[0]] * len(value) if arguments[-1] is ... else list(arguments)
+        pairs = [_convert(part, of) for part, of in zip(value, inner, strict=False)]
+        return tuple(found for found, _ in pairs), len(value) == len(inner) and all(
+            fits for _, fits in pairs
+        )
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value), True
+    if hint is int:
+        return value, isinstance(value, int) and not isinstance(value, bool)
+    return value, isinstance(hint, type) and isinstance(value, hint)
+
+
+def _type_name(hint: object) -> str:
+    names: dict[object, str] = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+    }
+    return names.get(hint, str(hint).replace("typing.", ""))

@@ -1,0 +1,111 @@
+"""Floating-point operations of a decoder: a layer's, and a training step's.
+
+Operations of a forward pass: 2 for each weight and token, and 2 x sequence x (score + value width)
+x heads a token for attention. Sources: Narayanan et al. 2021 (arXiv:2104.04473, appendix);
+DeepSeek-V2 (arXiv:2405.04434)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .decoder import Decoder
+from .weights import LinearAttention, attention_matrices, up_projections
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Floating-point operations of a training step, the attention's score matrix counted whole (as
+    is the custom)."""
+
+    model: int
+    """Forward and twice that backward."""
+    hardware: int
+    """With what is recomputed."""
+
+
+def step_flops(
+    model: Decoder,
+    batch: int,
+    sequence: int,
+    recompute: str = "none",
+    modules: frozenset[str] = frozenset(),
+    mtp: int = 0,
+) -> Flops:
+    """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction
+    modules included.
+
+    For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s /
+    6h + V / 16lh), Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s /
+    6h + V / 12lh). `full, early stop` leaves out the last matrix of dense layers; `ops` has those
+    of keys, attention's output (`ops, sums kept` doesn't) and a gated perceptron's second input.
+    `modules` are recomputed by themselves."""
+    tokens = batch * sequence
+    core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
+    core += mtp * attention_flops(model, model.layers - 1, tokens, sequence)
+    last = multiplied(model, model.layers - 1)
+    linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
+    projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
+    total = 3 * (
+        core + linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
+    )
+    again = {"none": 0, "selective": core, "full": core + linear}
+    if modules:
+        alone = (
+            2
+            * tokens
+            * (
+                model.over_layers(lambda layer: _alone(model, layer, modules))
+                + mtp * _alone(model, model.layers - 1, modules)
+            )
+        )
+        again = dict.fromkeys(
+            ("none", "selective"), alone + (core if {"core_attn"} & modules else 0)
+        )
+        again["selective"] = alone + core
+    if recompute not in again:
+        once = 2 * tokens * model.hidden
+        out = model.heads * model.value_width
+        other = model.kv * model.key_width + (model.ffn if model.gated else 0)
+        dense = (
+            model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
+        )
+        again["full, early stop"] = core + linear - once * model.ffn * dense
+        again["ops, sums kept"] = once * model.layers * other
+        again["ops"] = once * model.layers * (other + out)
+    return Flops(total, total + again[recompute])
+
+
+def _alone(model: Decoder, layer: int, modules: frozenset[str]) -> int:
+    """Weights of a layer that a token is multiplied with again where only `modules` are
+    recomputed."""
+    perceptron = (3 if model.gated else 2) * model.hidden
+    found = up_projections(model) if "mla_up_proj" in modules else 0
+    if not model.has_experts(layer):
+        return found + (perceptron * model.ffn if "mlp" in modules else 0)
+    if "moe" in modules:
+        visited = (model.top_k + model.shared_experts) * model.expert_ffn
+        return found + perceptron * visited + model.hidden * model.experts
+    return (
+        found + ("shared_experts" in modules) * perceptron * model.shared_experts * model.expert_ffn
+    )
+
+
+def attention_flops(model: Decoder, layer: int, tokens: int, sequence: int) -> int:
+    """Scores and weighted sum of layer `layer`, forward: each of `tokens` against the keys that it
+    sees, doubled."""
+    like = model.of(layer)
+    if like.linear_key_heads:
+        return LinearAttention.of(like).flops(tokens)
+    return 2 * tokens * like.seen(sequence) * like.heads * (like.key_width + like.value_width)
+
+
+def multiplied(model: Decoder, layer: int) -> int:
+    """Weights of a layer that a token is multiplied with: those of linear layers it visits, without
+    norms and biases."""
+    h = model.hidden
+    matrices = 3 if model.gated else 2
+    attention = sum(attention_matrices(model.of(layer), 1))
+    if not model.has_experts(layer):
+        return attention + matrices * h * model.ffn
+    visited = (model.top_k + model.shared_experts) * model.expert_ffn
+    return attention + matrices * h * visited + h * model.experts

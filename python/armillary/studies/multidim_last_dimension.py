@@ -1,0 +1,52 @@
+"""Bytes through the last dimension, and the NICs they need, by number of dimensions
+(multi-dimensional topologies, Fig. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ..study import Row, Study
+from .multidim import MODELS, PAPER, SETUP, SHAPES, step
+
+BYTES = "no number printed: bytes an NPU sends through its NIC in a step"
+NICS = "no number printed: as many as give its last dimension the 4D network's time"
+FALLS = "the figure falls with each added dimension: each one inside divides what reaches the last"
+
+
+def rows(backends: Sequence[str]) -> list[Row]:
+    """For each workload the traffic of each network, NICs for the 4D network's time, and whether it
+    falls."""
+    del backends
+    table = []
+    for name in MODELS:
+        sent = {shape: float(step(name, shape).loads[:, -1].sum()) for shape in SHAPES}
+        table += [
+            Row(f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES)
+            for shape in SHAPES
+        ]
+        table += [
+            Row(f"{name}, {shape}, NICs an NPU", "model", None, sent[shape] / sent["4D"], "", NICS)
+            for shape in SHAPES
+        ]
+        table += [
+            Row(
+                f"{name}, {more} over {fewer}",
+                "model",
+                1.0,
+                sent[more] / sent[fewer],
+                "x",
+                FALLS,
+                "<",
+            )
+            for fewer, more in pairwise(SHAPES)
+        ]
+    return table
+
+
+STUDY = Study(
+    "Traffic of the last dimension and NICs by number of dimensions",
+    f"{PAPER}, Fig. 3",
+    SETUP,
+    rows,
+)

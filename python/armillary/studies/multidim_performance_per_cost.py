@@ -1,0 +1,68 @@
+"""What networks cost, and performance per cost, by allocation (multi-dimensional topologies,
+Figs. 15 and 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..study import Row, Study
+from .multidim import PAPER, SETUP, Case, cases
+
+COST = {"EqualBW": (7.77, 13.82), "SmartBW": (1.65, 4.13)}
+"""Mean and maximum over MessageBW. The text prints them the other way round, see `SWAPPED`."""
+WORTH = {"MessageBW": (8.52, 17.02), "SmartBW": (5.51, 15.37)}
+"""Performance per cost over EqualBW, mean and maximum; section VI-C."""
+
+SWAPPED = (
+    "printed for the other scheme: the text says SmartBW 7.77x and EqualBW 1.65x, but also that EqualBW costs most, "
+    "and its own 5.51x of performance per cost is 7.77 / 1.65 x 1.17, which needs EqualBW at 7.77x"
+)
+PER_COST = "steps a second for a dollar; the maxima are where the last dimension needs least, which hangs on the batch"
+
+
+def rows(backends: Sequence[str]) -> list[Row]:
+    """Mean and maximum of each ratio over the 90 cases, by the model."""
+    del backends
+    found = list(cases())
+    table = []
+    for name, printed in COST.items():
+        table += _pair(f"cost of {name} over MessageBW", printed, found, _dearer(name), SWAPPED)
+    for name, printed in WORTH.items():
+        table += _pair(
+            f"performance per cost of {name} over EqualBW", printed, found, _worth(name), PER_COST
+        )
+    return table
+
+
+def _dearer(name: str) -> Callable[[Case], float]:
+    return lambda each: each.cost(name) / each.cost("MessageBW")
+
+
+def _worth(name: str) -> Callable[[Case], float]:
+    def ratio(each: Case) -> float:
+        return each.time("EqualBW") * each.cost("EqualBW") / (each.time(name) * each.cost(name))
+
+    return ratio
+
+
+def _pair(
+    setup: str,
+    printed: tuple[float, float],
+    found: Iterable[Case],
+    ratio: Callable[[Case], float],
+    why: str,
+) -> list[Row]:
+    values = [ratio(each) for each in found]
+    ours = (sum(values) / len(values), max(values))
+    return [
+        Row(f"{setup}, {what}", "model", paper, value, "x", why)
+        for what, paper, value in zip(("mean", "most"), printed, ours, strict=True)
+    ]
+
+
+STUDY = Study(
+    "Cost and performance per cost by allocation",
+    f"{PAPER}, Figs. 15 and 16, section VI-C",
+    SETUP,
+    rows,
+)

@@ -1,0 +1,75 @@
+"""What the measured sweeps let anybody reach: their own neighbours without a model, and the same measured
+twice.
+
+A held-out size of which a straight line through its measured neighbours (logarithm of time over
+logarithm of size) is far off jumps, or is noise; so is what two measurements of the same differ by.
+Beyond the measured sizes the line goes on as between the last two, and never down. Not here: what
+fits make of the same sizes (`held_out`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from .sweeps import Error, Sweep, by_band
+
+Points = Sequence[tuple[int, float]]
+
+
+def neighbours(sweep: Sweep) -> Iterator[Error]:
+    """Every second size from those beside it; both ways round."""
+    for first in (0, 1):
+        kept, left = sweep.points[first::2], sweep.points[1 - first :: 2]
+        yield from by_band(
+            sweep, ((size, abs(math.log(line(kept, size) / us))) for size, us in left)
+        )
+
+
+def line(points: Points, size: int) -> float:
+    """The time at `size` bytes on a line through the points beside it, by logarithms; of a size
+    that was measured more than once the mean."""
+    known = _logarithms(points)
+    at = math.log(size)
+    above = next((place for place, (x, _) in enumerate(known) if x >= at), len(known))
+    low, high = (
+        known[min(max(above, 1), len(known) - 1) - 1],
+        known[min(max(above, 1), len(known) - 1)],
+    )
+    slope = (high[1] - low[1]) / (high[0] - low[0])
+    if not known[0][0] <= at <= known[-1][0]:
+        slope = max(slope, 0.0)
+    near = high if at > known[-1][0] else low
+    return math.exp(near[1] + slope * (at - near[0]))
+
+
+def _logarithms(points: Points) -> list[tuple[float, float]]:
+    times: dict[int, list[float]] = {}
+    for size, us in points:
+        times.setdefault(size, []).append(math.log(us))
+    return [(math.log(size), sum(each) / len(each)) for size, each in sorted(times.items())]
+
+
+def repeated(sweeps: Sequence[Sweep]) -> list[Error]:
+    """The same measured twice: one sweep against another of the same collective, GPUs, preset and
+    source.
+
+    Only of sources that changed nothing between two sweeps but what their presets say.
+    """
+    same: dict[tuple[object, ...], list[Sweep]] = {}
+    for sweep in sweeps:
+        if sweep.source.startswith("argonne-lcf/"):
+            same.setdefault((sweep.collective, sweep.preset, sweep.settings), []).append(sweep)
+    return [
+        error
+        for group in same.values()
+        for pair in combinations(group, 2)
+        for error in _differences(*pair)
+    ]
+
+
+def _differences(one: Sweep, other: Sweep) -> list[Error]:
+    times = dict(other.points)
+    return by_band(
+        one, ((size, abs(math.log(us / times[size]))) for size, us in one.points if size in times)
+    )

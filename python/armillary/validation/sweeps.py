@@ -1,0 +1,110 @@
+"""Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, by
+whom) and `points.csv`.
+
+A point is the in-place time where it was measured, else out of place. Not here: what we predict
+(`collectives`), or how well parameters that were fitted to some of them carry over to others (`held_out`).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from ..platform import Platform
+
+SMALL, LARGE = 2**16, 2**24
+BANDS = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
+SEND = "send_recv"
+"""A message from one GPU to another, which is no collective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Measurements of one collective on one machine: bytes as nccl-tests counts them, us."""
+
+    name: str
+    grade: str
+    gpu: str
+    gpus: int
+    nodes: int
+    collective: str
+    preset: str
+    settings: tuple[tuple[str, str], ...]
+    source: str
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def platform(self) -> Platform:
+        """The preset, resized."""
+        return Platform.load(self.preset, dict(self.settings))
+
+    @property
+    def fair(self) -> bool:
+        """Whether its times were printed by those who measured, not read off a figure."""
+        return self.grade in "AB"
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far off a sweep is in a band: mean of `|ln(ours / measured)|`."""
+
+    sweep: Sweep
+    band: int
+    log: float
+
+    @property
+    def percent(self) -> float:
+        """As a percentage."""
+        return percent(self.log)
+
+
+def percent(log: float) -> float:
+    """`|ln(ours / measured)|` as a percentage by which ours is too long or too short."""
+    return 100 * (math.exp(log) - 1)
+
+
+def band(size: int) -> int:
+    """Index into `BANDS`."""
+    return 0 if size <= SMALL else 1 if size < LARGE else 2
+
+
+def by_band(sweep: Sweep, found: Iterator[tuple[int, float]]) -> list[Error]:
+    """The errors of a sweep, band by band, from sizes and `|ln(ours / measured)|`."""
+    logs: dict[int, list[float]] = {}
+    for size, log in found:
+        logs.setdefault(band(size), []).append(log)
+    return [Error(sweep, at, sum(each) / len(each)) for at, each in sorted(logs.items())]
+
+
+@cache
+def sweeps() -> tuple[Sweep, ...]:
+    """All sweeps, in the order of their file."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for row in _table("points.csv"):
+        points.setdefault(row["sweep"], []).append((int(row["bytes"]), float(row["time_us"])))
+    return tuple(_sweep(row, points[row["sweep"]]) for row in _table("sweeps.csv"))
+
+
+def _table(name: str) -> Iterator[dict[str, str]]:
+    with resources.files(__package__).joinpath("measured", name).open(encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _sweep(row: dict[str, str], points: list[tuple[int, float]]) -> Sweep:
+    pairs = [part.partition("=") for part in row["settings"].split(";") if part]
+    return Sweep(
+        row["sweep"],
+        row["grade"],
+        row["gpu"],
+        int(row["gpus"]),
+        int(row["nodes"]),
+        row["collective"],
+        row["preset"],
+        tuple((key, value) for key, _, value in pairs),
+        row["source"],
+        tuple(points),
+    )

@@ -1,0 +1,224 @@
+"""Measured training steps of language models: what was run, on what, how long it took and how much
+memory it held.
+
+Here: `measured/training.csv` (a row a run), `training_models.csv` (architectures),
+`training_groups.csv` (machines and sources) and `nanotron_failed.csv` (configurations without a
+result), as typed rows. Not here: which preset stands for the machine (`training_steps.py`), what we predict
+(`training_steps.py`, `peak_memory.py`). Made once from the published tables named in `training_groups.csv`: times that a
+source gives as tokens/s or FLOP/s are turned into seconds by its own formula; layers, widths and
+heads that a table only names are those of the source in `training_models.csv`. Micro-batches and
+chunks of Narayanan et al. 2021 are those of NVIDIA/Megatron-LM examples/sc21/run_table_1.sh. What
+no source says and had to be assumed is listed in the column `extra`, as `assumed=`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ..model.files import Model
+from ..workload.parallelism import Options
+
+KINDS: dict[str, dict[str, Any]] = {
+    "gpt": {},
+    "mpt": {"dropout": False},
+    "llama": {"gated": True, "norm": "rms", "bias": False, "dropout": False},
+}
+"""Fields of a decoder that go with its kind; `gpt` and `mpt` have learned positions."""
+
+FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100", "torchtitan")
+"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32,
+--accumulate-allreduce-grads-in-fp32, mixed_precision_reduce)."""
+
+UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
+"""Groups from before FlashAttention: the score matrix is written."""
+
+WHOLE_TENSORS = ("internevo",)
+"""Groups whose ZeRO deals whole tensors to ranks (InternEvo's HybridZeroOptimizer)."""
+
+NANOTRON_OPTIONS: Mapping[str, str] = {"kernels": "eager", "partition": "cost"}
+"""nanotron runs plain PyTorch's kernels and deals layers to stages by cost."""
+
+COUNTS = (
+    "seq",
+    "gpus",
+    "nodes",
+    "dp",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "zero",
+    "virtual_stages",
+    "micro_batch",
+    "global_batch",
+)
+WORDS = ("name", "group", "grade", "gpu", "recompute", "precision")
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One measured run of a training step."""
+
+    name: str
+    group: str
+    grade: str
+    """A: printed by the source; B: partly derived, noisy; C: read off a figure."""
+    model: Model
+    seq: int
+    gpu: str
+    gpus: int
+    nodes: int
+    dp: int
+    tp: int
+    pp: int
+    cp: int
+    ep: int
+    zero: int
+    virtual_stages: int
+    micro_batch: int
+    """Samples; of micro-batches of the pipeline."""
+    global_batch: int
+    recompute: str
+    """`none`, `selective` or `full`, as the source calls it."""
+    precision: str
+    extra: Mapping[str, str]
+    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`),
+    packed samples, ranks that a shard is split over (`zero_group`)."""
+    iter_time_s: float | None
+    """Seconds of a step; `None` for configurations without a result."""
+    memory_gib: float | None
+    """The most that PyTorch's allocator held on a GPU, GiB; `None` where the source does not
+    say."""
+
+    @property
+    def sp(self) -> bool:
+        """Sequence parallelism: activations between tensor-parallel parts are cut by `tp`."""
+        return self.tp > 1 and self.extra.get("sp") == "1"
+
+    @property
+    def options(self) -> Options:
+        """The run as options of `transformer` and `moe`: what the source says, nothing chosen for
+        it."""
+        return {
+            "tp": self.tp,
+            "pp": self.pp,
+            "dp": self.dp,
+            "cp": self.cp,
+            "ep": self.ep,
+            "sp": self.sp,
+            "zero": self.zero,
+            "zero_group": int(self.extra["zero_group"]) if "zero_group" in self.extra else None,
+            "whole_tensors": self.group in WHOLE_TENSORS,
+            "micro_batch": self.micro_batch,
+            "global_batch": self.global_batch,
+            "seq": self.seq,
+            "virtual_stages": self.virtual_stages,
+            "recompute": self.recompute,  # type: ignore[typeddict-item]
+            "precision": self.precision,  # type: ignore[typeddict-item]
+            "fp32_gradients": self.group in FP32_GRADIENTS,
+            "attention": "unfused" if self.group in UNFUSED else "flash",
+        }
+
+
+@cache
+def trainings() -> tuple[Training, ...]:
+    """All measured runs, in the order of their file."""
+    return tuple(_training(row) for row in _table("training.csv"))
+
+
+@cache
+def failures() -> tuple[Training, ...]:
+    """nanotron configurations that crashed or ran out of memory, which of the two is not told
+    apart.
+
+    Some were tried twice (with all-reduces instead of sequence parallelism, which the source does
+    not say), and 15 of them also ran."""
+    return tuple(_failure(row) for row in _table("nanotron_failed.csv"))
+
+
+@cache
+def sources() -> Mapping[str, tuple[str, str]]:
+    """Machine and source of each group."""
+    return {row["group"]: (row["system"], row["source"]) for row in _table("training_groups.csv")}
+
+
+@cache
+def _models() -> Mapping[str, Mapping[str, str]]:
+    return {row["model"]: row for row in _table("training_models.csv")}
+
+
+def _table(name: str) -> Iterator[dict[str, str]]:
+    with resources.files(__package__).joinpath("measured", name).open(encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {
+        key: value for key, _, value in (part.partition("=") for part in text.split(";") if part)
+    }
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+@cache
+def _model(name: str, seq: int) -> Model:
+    row = _models()[name]
+    counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
+    fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]
+    fields |= {key: int(value) for key, value in _pairs(row["extra"]).items()}
+    fields |= {
+        "tied": row["tied"] == "1",
+        "sequence": seq,
+        "positions": 0 if row["kind"] == "llama" else seq,
+    }
+    return Model(name, "moe" if "experts" in fields else "transformer", fields, row["source"])
+
+
+def _training(row: Mapping[str, str]) -> Training:
+    return Training(
+        model=_model(row["model"], int(row["seq"])),
+        extra=_pairs(row["extra"]),
+        iter_time_s=_number(row["iter_time_s"]),
+        memory_gib=_number(row["memory_gib"]),
+        **{key: int(row[key]) for key in COUNTS},  # type: ignore[arg-type]
+        **{key: row[key] for key in WORDS},  # type: ignore[arg-type]
+    )
+
+
+def _failure(row: Mapping[str, str]) -> Training:
+    dp, tp, pp, micro = (int(row[key]) for key in ("dp", "tp", "pp", "micro_batch"))
+    size = row["model"].partition("-")[2].upper()
+    accumulated = int(row["global_batch"]) // dp // micro
+    same = {
+        "group": "nanotron_h100",
+        "grade": "B",
+        "gpu": "H100",
+        "recompute": "none",
+        "precision": "bf16",
+    }
+    return Training(
+        name=f"nanotron_failed_{size}_n{dp * tp * pp}_dp{dp}_pp{pp}_tp{tp}_mbs{micro}_ga{accumulated}_z{row['zero']}",
+        model=_model(row["model"], 4096),
+        seq=4096,
+        gpus=dp * tp * pp,
+        nodes=dp * tp * pp // 8,
+        dp=dp,
+        tp=tp,
+        pp=pp,
+        cp=1,
+        ep=1,
+        zero=int(row["zero"]),
+        virtual_stages=1,
+        micro_batch=micro,
+        global_batch=int(row["global_batch"]),
+        extra={"sp": "1"},
+        iter_time_s=None,
+        memory_gib=None,
+        **same,
+    )

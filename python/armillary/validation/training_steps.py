@@ -1,0 +1,332 @@
+"""Predicted times of training steps against measured ones, and whether they rank configurations
+alike.
+
+An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one efficiency
+model (`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`):
+options of the generator and what its host takes to launch a kernel; and the machine it says it used
+(`machine`). No run has settings of its own. What was fitted, and to which runs, is in
+docs/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..api import simulate
+from ..errors import InputError
+from ..platform import Platform
+from ..study import Row, Study, analytical
+from ..workload import build
+from . import nanotron, peak_memory, vision
+from .scatter import scatter
+from .training import NANOTRON_OPTIONS, Training, trainings
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
+
+MEDIAN, NINTH, RANKS, BEST = 8.0, 15.0, 0.9, 5.0
+"""What should hold: median and 90th percentile of errors, rank correlation, loss by choosing our
+best, percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A training framework."""
+
+    options: Mapping[str, object]
+    launch: str = "0 us"
+    """What its host takes to launch one of our kernels."""
+
+
+_MEGATRON = Software({"kernels": "eager", "overlap_grad_reduce": False}, "86 us")
+SOFTWARE = {
+    "vtrain_single": _MEGATRON,
+    "vtrain_multi": _MEGATRON,
+    "megatron_sc21": Software(_MEGATRON.options),
+    "megatron_seqsel_a100": Software({"kernels": "eager"}),
+    "megatron_core_h100": Software({"overlap_tp": True}),
+    "simumax_b200": Software(
+        {"overlap_grad_reduce": False, "overlap_param_gather": False, "cp_comm_type": "a2a"}
+    ),
+    "mosaic_llmfoundry": Software({"early_stop": True, "fp8_recipe": "delayed"}),
+    "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
+    "torchtitan": Software({"cp_comm_type": "all_gather", "early_stop": True, "merged": False}),
+    "nanotron_h100": Software(NANOTRON_OPTIONS, "140 us"),
+}
+"""By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton),
+InternEvo, FSDP with torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large
+enough never to wait for launches. SimuMax says that it overlaps nothing and exchanges heads
+(docs/b200/b200_real_repro_guide.md)."""
+
+PRESETS = {
+    "A100": ("dgx-a100-80gb", "dgx-a100-16n"),
+    "A100-40GB": ("dgx-a100", "dgx-a100-16n"),
+    "H100": ("dgx-h100", "dgx-h100-16n"),
+    "H100-96GB": ("dgx-h100", "dgx-h100-16n"),
+    "B200": ("dgx-b200", "dgx-b200-16n"),
+}
+"""GPU: one node, and several."""
+
+NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
+"""What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a
+node."""
+
+OFF = 2.0
+"""Runs off by this factor: nanotron's hosts were in the other state than we say (`nanotron.py`)."""
+
+
+def options(run: Training) -> dict[str, object]:
+    """What makes the run's workload."""
+    found = {**run.options, **SOFTWARE[run.group].options}
+    if run.model.family == "transformer":
+        found.pop("ep")
+    if run.group in ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100"):
+        found["scatter_gather"] = run.pp > 1 and run.tp > 1 and not run.sp
+    if run.group == "nanotron_h100":
+        found |= nanotron.options(run)
+    if run.group == "torchtitan":
+        found |= _torchtitan(run)
+    if run.group == "megatron_core_h100" and run.pp > 1:
+        # Its pipelines overlap messages, which only interleaved ones do; nobody says in how many
+        # chunks.
+        found["virtual_stages"] = run.model.fields["layers"] // run.pp
+    if "async_tp" in run.extra:
+        found["overlap_tp"] = True
+    if run.extra.get("mode") == "eager":
+        found["kernels"] = "eager"
+    return found
+
+
+def _torchtitan(run: Training) -> dict[str, object]:
+    """What the words of its tables are here. Interleaved pipelines have two chunks a stage unless
+    told otherwise; with scales of tensors its documents have 8-bit parameters gathered."""
+    found: dict[str, object] = {"recompute": "ops"} if run.recompute == "selective" else {}
+    if run.extra.get("schedule") == "int1f1b":
+        found["virtual_stages"] = 2
+    if run.precision == "fp8":
+        rows = run.extra["fp8"] == "rowwise"
+        found |= {"fp8_recipe": "rowwise" if rows else "tensorwise", "fp8_param_gather": not rows}
+    return found
+
+
+def machine(
+    run: Training, room: bool = True, messages: bool = True
+) -> tuple[str, dict[str, object]]:
+    """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory
+    is free; `messages`: nanotron's block hosts where we say so."""
+    one, many = PRESETS[run.gpu]
+    software = SOFTWARE[run.group]
+    settings: dict[str, object] = {"npu.launch.kernel": software.launch}
+    if run.gpu == "H100-96GB":
+        # HBM2e, and 500 W instead of 700: clocks go with the cube root.
+        settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.scale": "0.89"}
+    if run.nodes <= 1:
+        return one, settings | {"topology": f"Switch({run.gpus})"}
+    settings["topology"] = f"Switch(8)_Switch({run.nodes})"
+    if run.group in NETWORKS:
+        settings["links[1].bandwidth"] = NETWORKS[run.group]
+    if run.group == "nanotron_h100":
+        return "p5-16n", settings | nanotron.settings(run, room, messages)
+    return many, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A run, and our time of its step in seconds."""
+
+    run: Training
+    ours: float
+    measured: float
+    room: bool
+    """Whether, we say, a tenth of every GPU's memory stays free; with less, allocators free and ask
+    all the time."""
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ours / self.measured)
+
+    @property
+    def off(self) -> bool:
+        """Whether a run of nanotron is off by a factor that only its hosts' other state
+        explains."""
+        return self.run.group == "nanotron_h100" and abs(self.log) >= math.log(OFF)
+
+
+def predict(run: Training, backend: str = "analytical", messages: bool = True) -> Prediction | None:
+    """Our time of a run; `None` where it can't be laid out, or was not measured. `messages`: as for
+    `machine`."""
+    if run.iter_time_s is None or run.grade == "C":
+        return None
+    try:
+        workload = build(run.model, **options(run))
+    except InputError:
+        return None
+    held = max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
+    room = held <= 0.9 * peak_memory.capacity(PRESETS[run.gpu][0])
+    preset, settings = machine(run, room, messages)
+    time = simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / 1e9
+    return Prediction(run, time, run.iter_time_s, room)
+
+
+@cache
+def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
+    """All runs in the order of their file."""
+    found = (predict(run, backend) for run in trainings())
+    return tuple(each for each in found if each is not None)
+
+
+def rows(backends: Sequence[str]) -> list[Row]:
+    """Errors of all and by source, rank correlations and what choosing our best loses; then the
+    other models."""
+    chosen = analytical(backends)
+    return [*(row for backend in chosen for row in _rows(backend)), *vision.rows(chosen)]
+
+
+def _rows(backend: str) -> Iterator[Row]:
+    found = predictions(backend)
+    quiet = [each for each in found if each.run.group != "nanotron_h100" or each.run.nodes == 1]
+    yield from _errors("all runs", found, backend, goal=True)
+    yield from _errors("all but nanotron's on several nodes", quiet, backend, goal=True)
+    for group in SOFTWARE:
+        yield from _errors(group, [each for each in found if each.run.group == group], backend)
+    many = [each for each in found if each.run.group == "nanotron_h100"]
+    for nodes in sorted({each.run.nodes for each in many}):
+        same = [each for each in many if each.run.nodes == nodes]
+        yield from _errors(f"nanotron_h100, {nodes} nodes", same, backend)
+    yield from _errors(
+        "nanotron_h100, less what is off by a factor of two",
+        [e for e in many if not e.off],
+        backend,
+    )
+    yield from _errors(
+        "all runs, if no messages blocked nanotron's hosts", _unblocked(found, backend), backend
+    )
+    for group in ("vtrain_single", "vtrain_multi", "nanotron_h100"):
+        yield from _ranking(group, [each for each in found if each.run.group == group], backend)
+
+
+def _unblocked(found: Sequence[Prediction], backend: str) -> list[Prediction]:
+    """The same runs without what was decided looking at their results (`nanotron.blocked`)."""
+    again = (
+        predict(each.run, backend, messages=False)
+        if each.run.group == "nanotron_h100" and nanotron.blocked(each.run, each.room)
+        else each
+        for each in found
+    )
+    return [each for each in again if each is not None]
+
+
+def percent(log: float) -> float:
+    """An error as a percentage."""
+    return 100 * (math.exp(abs(log)) - 1)
+
+
+def _errors(
+    name: str, found: Sequence[Prediction], backend: str, goal: bool = False
+) -> Iterator[Row]:
+    if not found:
+        return
+    logs = sorted(abs(each.log) for each in found)
+    ninth = logs[math.ceil(0.9 * len(logs)) - 1]
+    ratio = math.exp(statistics.median(each.log for each in found))
+    worst = sorted(found, key=lambda each: -abs(each.log))[:3]
+    why = f"ours over measured {ratio:.2f}; worst: " + ", ".join(
+        f"{e.run.name} {math.exp(e.log):.2f}" for e in worst
+    )
+    label = f"{name} ({len(found)})"
+    middle = percent(statistics.median(logs))
+    yield Row(f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<")
+    yield Row(
+        f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<"
+    )
+
+
+def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
+    """Configurations of one model on as many GPUs of a kind, among which one could choose: five at
+    least."""
+
+    def what(each: Prediction) -> tuple[str, str, int]:
+        return each.run.model.name, each.run.gpu, each.run.gpus
+
+    sets = [list(same) for _, same in groupby(sorted(found, key=what), what)]
+    return [same for same in sets if len(same) >= 5]
+
+
+def spearman(found: Sequence[Prediction]) -> float:
+    """Rank correlation of our times and measured ones."""
+    return statistics.correlation(
+        _ranks([e.ours for e in found]), _ranks([e.measured for e in found])
+    )
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 1, equal values their mean."""
+    order = sorted(values)
+    first = {value: order.index(value) + 1 for value in set(values)}
+    return [first[value] + (order.count(value) - 1) / 2 for value in values]
+
+
+def lost(found: Sequence[Prediction]) -> float:
+    """By how much a token takes longer on the configuration with room that we say is the fastest
+    than on the fastest, percent."""
+    with_room = [each for each in found if each.room] or found
+    chosen = min(with_room, key=lambda each: each.ours / each.run.global_batch)
+    best = min(each.measured / each.run.global_batch for each in found)
+    return 100 * (chosen.measured / chosen.run.global_batch / best - 1)
+
+
+def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[Row]:
+    sets = choices(found)
+    yield from _rank_rows(group, sets, backend)
+    if group == "nanotron_h100":
+        few = [same for same in sets if same[0].run.nodes <= 4]
+        yield from _rank_rows(f"{group}, up to 4 nodes", few, backend)
+        steady = choices([each for each in found if not each.off])
+        yield from _rank_rows(f"{group}, less what is off by a factor of two", steady, backend)
+
+
+def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) -> Iterator[Row]:
+    if not sets:
+        return
+    label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"
+    weighted = sum(spearman(same) * len(same) for same in sets) / sum(map(len, sets))
+    worst = min(sets, key=spearman)
+    why = f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} of {len(worst)}"
+    yield Row(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
+    losses = [lost(same) for same in sets]
+    near = sum(loss <= BEST for loss in losses)
+    why = f"within {BEST:.0f} % in {near} of {len(losses)}; worst {max(losses):.0f} %"
+    yield Row(
+        f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<"
+    )
+
+
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """Our times over measured ones, a point a run."""
+    del rows
+    records = [
+        {
+            "run": p.run.name,
+            "source": p.run.group,
+            "measured": round(p.measured, 4),
+            "ours": round(p.ours, 4),
+        }
+        for p in predictions()
+    ]
+    return [scatter("training-steps", "Time of a step, ours over measured", "s", records, "source")]
+
+
+STUDY = Study(
+    "Training steps: predicted against measured times",
+    "published tables; each group's source is in studies/measured/training_groups.csv",
+    "Presets' efficiencies, one for each GPU generation; what a source says of its software and machine. Paper: what "
+    "it should stay below, or above. Rows read off figures (grade C) are left out.",
+    rows,
+    charts,
+)

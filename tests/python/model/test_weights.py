@@ -1,0 +1,157 @@
+"""Parameters and operations against what the models' authors published."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from armillary.errors import InputError
+from armillary.model.decoder import Decoder
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import Model, load_model
+from armillary.model.flops import step_flops
+from armillary.model.weights import active_parameters, layer_weights, parameters
+
+EXACT = {
+    # Sum of the elements of the published checkpoint's tensors.
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3-405b": 405_853_388_800,
+    "mixtral-8x7b": 46_702_792_704,
+    "mixtral-8x22b": 140_620_634_112,
+    "deepseek-v3": 671_026_419_200,
+}
+
+ROUNDED = {
+    # Narayanan et al. 2021, table 1, "number of parameters (billion)".
+    "megatron-1.7b": 1.7,
+    "megatron-3.6b": 3.6,
+    "megatron-7.5b": 7.5,
+    "megatron-18b": 18.4,
+    "megatron-39b": 39.1,
+    "megatron-76b": 76.1,
+    "megatron-145b": 145.6,
+    "megatron-310b": 310.1,
+    "megatron-530b": 529.6,
+    "megatron-1t": 1008.0,
+    "transformer-1t": 1008.0,
+}
+
+
+def shape(name: str) -> Decoder:
+    return decoder(load_model(name))
+
+
+@pytest.mark.parametrize(("name", "published"), EXACT.items())
+def test_parameters_exact(name: str, published: int) -> None:
+    assert parameters(shape(name)) == published
+
+
+@pytest.mark.parametrize(("name", "published"), ROUNDED.items())
+def test_parameters_to_the_printed_digit(name: str, published: float) -> None:
+    assert abs(parameters(shape(name)) / 1e9 - published) <= 0.05
+
+
+@pytest.mark.parametrize(("name", "published"), [("gpt3-175b", 175), ("transformer-17b", 17)])
+def test_parameters_in_billions(name: str, published: int) -> None:
+    """Brown et al. 2020 (table 2.1, "175.0B") and Rosset 2020 ("17 billion"), who don't say what
+    they count."""
+    assert round(parameters(shape(name)) / 1e9) == published
+
+
+@given(layers=st.integers(1, 40), first=st.integers(0, 45), every=st.integers(1, 5))
+def test_kinds_of_layers(layers: int, first: int, every: int) -> None:
+    base = shape("mixtral-8x7b")
+    model = dataclasses.replace(base, layers=layers, first_dense=first, every=every)
+    one_by_one = [layer_weights(model, layer).total for layer in range(layers)]
+    assert model.over_layers(lambda layer: layer_weights(model, layer).total) == sum(one_by_one)
+    assert model.expert_layers == sum(map(model.has_experts, range(layers)))
+
+
+def test_gpt3_by_hand() -> None:
+    h, layers = 12288, 96
+    expected = layers * (12 * h * h + 13 * h) + (50257 + 2048) * h + 2 * h
+    assert parameters(shape("gpt3-175b")) == expected == 174_604_259_328
+
+
+def test_moe_1t_near_the_published_size() -> None:
+    """Its layers are deduced (see the model file); DeepSpeed-MoE prints 1,064.9 B."""
+    ratio = parameters(shape("moe-1t")) / 1064.9e9
+    print(f"moe-1t: ours / published = {ratio:.4f}")
+    assert 0.98 < ratio < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "digits"),
+    [("mixtral-8x7b", 12.9, 1), ("mixtral-8x22b", 39, 0), ("deepseek-v3", 37, 0)],
+)
+def test_active_parameters(name: str, billions: float, digits: int) -> None:
+    """Jiang et al. 2024 ("13B", 12.9 in the announcement), Mistral AI ("39B"), DeepSeek-AI 2024
+    ("37B")."""
+    ours = active_parameters(shape(name)) / 1e9
+    # DeepSeek-V3's 37.6 counts the embedding table (0.9), of which a token meets one row: 36.6,
+    # printed 37.
+    embedding = 129280 * 7168 / 1e9 if name == "deepseek-v3" else 0
+    assert round(ours - embedding, digits) == billions
+
+
+@given(
+    layers=st.integers(1, 128),
+    width=st.integers(1, 200),
+    sequence=st.integers(1, 4096),
+    batch=st.integers(1, 3072),
+)
+def test_megatrons_formula(layers: int, width: int, sequence: int, batch: int) -> None:
+    """Narayanan et al. 2021, equation 3, in whole numbers: 96 B s l h^2 (1 + s / 6h + V / 16lh)."""
+    h, v = 64 * width, 51200
+    gpt = Decoder(layers=layers, hidden=h, heads=width, ffn=4 * h, vocabulary=v, sequence=sequence)
+    tokens = batch * sequence
+    full = 96 * tokens * layers * h * h + 16 * tokens * layers * h * sequence + 6 * tokens * h * v
+    plain = 72 * tokens * layers * h * h + 12 * tokens * layers * h * sequence + 6 * tokens * h * v
+    assert step_flops(gpt, batch, sequence, "full").hardware == full
+    assert (
+        step_flops(gpt, batch, sequence, "none").hardware
+        == step_flops(gpt, batch, sequence).model
+        == plain
+    )
+    selective = plain + 4 * tokens * layers * h * sequence
+    assert step_flops(gpt, batch, sequence, "selective").hardware == selective
+
+
+def test_one_token_costs_six_operations_a_parameter() -> None:
+    """Kaplan et al. 2020: about 6 N a token, less attention: up to 9 % more for Llama 3 405B at
+    8,192 tokens."""
+    llama = shape("llama-3-405b")
+    ratio = step_flops(llama, 1, 8192).model / (8192 * 6 * parameters(llama))
+    print(f"FLOPs over 6 N D: {ratio:.3f}")
+    assert 1 < ratio < 1.09
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"heads": 5}, "5 heads don't divide the hidden width of 64"),
+        ({"kv_heads": 3}, "3 heads of keys and values don't divide 4 heads"),
+        ({"norm": "batch"}, "'batch' is no norm"),
+        ({"layers": 0}, "0 is out of range"),
+        ({"experts": 4}, "4 experts of inner width 0"),
+        ({"layers": "many"}, "'many' does not fit"),
+    ],
+)
+def test_impossible_models(fields: dict[str, object], said: str) -> None:
+    base: dict[str, object] = {
+        "layers": 2,
+        "hidden": 64,
+        "heads": 4,
+        "ffn": 256,
+        "vocabulary": 100,
+        "sequence": 32,
+    }
+    with pytest.raises(InputError, match=said):
+        decoder(Model("m", "transformer", base | fields))

@@ -1,0 +1,110 @@
+"""Collectives on what fits have not seen: nothing that is tried was fitted, and what is predicted is what is
+asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from armillary.validation import floor, held_out
+from armillary.validation.sweeps import Sweep, band, sweeps
+
+NAMED = {sweep.name: sweep for sweep in sweeps()}
+SOPHIA = "alcf_sophia_n2g8_all_reduce_env2_241015112115"
+
+
+def spoilt(sweep: Sweep, kept: int) -> Sweep:
+    """The sweep with every other time a hundred times what was measured, from the one after `kept`
+    on."""
+    points = (
+        (size, us if at % 2 == kept else 100 * us) for at, (size, us) in enumerate(sweep.points)
+    )
+    return dataclasses.replace(sweep, points=tuple(points))
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_half_of_a_sweep_is_not_seen(kept: int) -> None:
+    """What a fit on one half predicts doesn't change with the other half."""
+    sweep = NAMED[SOPHIA]
+    times = [
+        held_out._case(each, each.points[1 - kept :: 2]).times(
+            held_out._learn([held_out._case(each, each.points[kept::2])], held_out.ALL).values
+        )
+        for each in (sweep, spoilt(sweep, kept))
+    ]
+    assert times[0] == times[1]
+
+
+def test_other_sizes_of_a_quiet_machine_are_within_the_goals() -> None:
+    errors = list(held_out._halves(NAMED["h100x8_azure_allreduce_busbw"]))
+    assert {error.band for error in errors} == {0, 1, 2}
+    assert all(error.percent < goal for error in errors for goal in [held_out.AFTER[error.band]])
+
+
+def test_fits_begin_where_no_preset_is() -> None:
+    """Of a platform whose parameters are told by a sweep, none is left at the preset's value."""
+    sweep = NAMED[SOPHIA]
+    learnt = held_out._learn([held_out._case(sweep)], held_out.ALL)
+    preset = {p.key: p.given for p in learnt.parameters}
+    told = [p for p in learnt.parameters if p.key.removeprefix("library.") in held_out.BEGIN]
+    assert len(told) > 20
+    same = [
+        p.key
+        for p in told
+        if p.fitted == preset[p.key] != held_out.BEGIN[p.key.removeprefix("library.")]
+    ]
+    assert same == []
+
+
+def test_left_out_sweeps_are_tried_in_bands_that_the_others_have() -> None:
+    machine = [
+        sweep
+        for sweep in sweeps()
+        if sweep.preset == "polaris-a100-540n" and sweep.collective == "all_reduce"
+    ]
+    errors = list(held_out._scaled(machine, 8))
+    assert errors and all(held_out._nodes(error.sweep) > 8 for error in errors)
+    assert {band(size) for size, _ in errors[0].sweep.points} >= {
+        error.band for error in errors[:1]
+    }
+
+
+def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> None:
+    assert held_out._hardware(NAMED["h200x8_azure_allreduce_busbw"])[0] == "H100"
+    assert held_out._hardware(NAMED["gb200x72_coreweave_allreduce_1rack"])[0] == "B200"
+    preset, rooms = held_out._hardware(NAMED[SOPHIA])
+    assert preset == "dgx-a100-16n" and "network" in rooms and "node" not in rooms
+
+
+def test_lines_through_neighbours() -> None:
+    """Powers of a size lie on a line; beyond it goes on, and never down; a size measured twice
+    counts once."""
+    squares = [(size, float(size) ** 2) for size in (2, 8, 32)]
+    for size in (1, 2, 4, 9, 32, 100):
+        assert floor.line(squares, size) == pytest.approx(size**2)
+    assert floor.line([(2, 8.0), (8, 4.0)], 4) == pytest.approx(32**0.5)
+    assert floor.line([(2, 8.0), (8, 4.0)], 16) == pytest.approx(4.0)
+    assert floor.line([(2, 8.0), (8, 4.0)], 1) == pytest.approx(8.0)
+    assert floor.line([(2, 1.0), (2, 4.0), (8, 2.0)], 4) == pytest.approx(2.0)
+
+
+def test_lines_know_nothing_of_the_size_they_are_asked_for() -> None:
+    sweep = NAMED[SOPHIA]
+    errors = list(floor.neighbours(sweep))
+    assert {error.band for error in errors} == {0, 1, 2} and all(
+        0 < error.percent < 40 for error in errors
+    )
+    flat = dataclasses.replace(sweep, points=tuple((size, 7.0) for size, _ in sweep.points))
+    assert [error.log for error in floor.neighbours(flat)] == pytest.approx([0.0] * 6)
+
+
+def test_what_was_measured_twice_is_of_one_machine() -> None:
+    errors = floor.repeated(sweeps())
+    assert {error.sweep.source.split("@")[0] for error in errors} == {"argonne-lcf/alcf-nccl-tests"}
+    twin = dataclasses.replace(
+        NAMED[SOPHIA], points=tuple((size, 1.1 * us) for size, us in NAMED[SOPHIA].points)
+    )
+    assert [error.percent for error in floor.repeated([NAMED[SOPHIA], twin])] == pytest.approx(
+        [10.0] * 3
+    )

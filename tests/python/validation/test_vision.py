@@ -1,0 +1,60 @@
+"""The measured runs of ResNet-50, DLRM and DCNv2: consistent, and predicted within the bounds the
+study states."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from armillary.model.dlrm import parse
+from armillary.model.files import load_model
+from armillary.validation import vision
+
+RUNS = vision.visions()
+
+
+def test_runs_are_those_of_three_groups_and_told_apart() -> None:
+    groups = [run.group for run in RUNS]
+    assert {name: groups.count(name) for name in groups} == {
+        "nvidia_dle_dcnv2": 2,
+        "nvidia_dle_dlrm": 18,
+        "nvidia_dle_resnet50": 12,
+    }
+    assert len({run.name for run in RUNS}) == len(RUNS)
+    assert {run.precision for run in RUNS if run.generation == "A100"} == {"mixed", "tf32"}
+    assert {run.precision for run in RUNS if run.generation == "V100"} == {"mixed", "fp32"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    # 4.2B, 22.8B and 113B as NVIDIA prints them
+    [
+        ("dlrm-criteo-t15", 4.2e9),
+        ("dlrm-criteo-t3", 22.8e9),
+        ("dlrm-criteo-t0", 113e9),
+        ("dcnv2-criteo-t3", 22.8e9),
+    ],
+)
+def test_models_have_the_published_size(name: str, parameters: float) -> None:
+    assert parse(load_model(name)).parameters == pytest.approx(parameters, rel=0.01)
+
+
+def test_predictions_hold_what_the_study_says() -> None:
+    rows = vision.rows(["analytical"])
+    errors = sorted(abs(row.ours / row.paper - 1) for row in rows if row.paper)
+    assert len(errors) == 32
+    assert rows[0].setup.endswith("(32): median error")
+    assert rows[0].ours == pytest.approx(100 * statistics.median(errors), abs=0.01)
+    assert statistics.median(errors) <= 0.08
+    assert errors[int(0.9 * len(errors))] <= 0.15
+    assert all(row.why for row in rows)
+
+
+def test_runs_of_one_gpu_have_no_network() -> None:
+    """The published tables have such runs too; a batch of all samples on one GPU takes longer than
+    an eighth of it."""
+    run = next(run for run in RUNS if run.size == "large" and run.framework == "TensorFlow2")
+    one = replace(run, gpus=1, batch=65536, size="small")
+    assert vision.predict(one) < vision.predict(run)
