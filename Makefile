@@ -3,14 +3,20 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo test rust-test python-test bench fuzz lint clean
+.PHONY: help prerequisites setup demo test rust-test python-test bench fuzz lint hooks docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # The random cases of the property tests; `make test SEED=$$RANDOM` tries others.
 SEED ?= 20260101
 SECONDS_EACH := $(or $(SECONDS),30)
+# How the extension is built. `make test PROFILE=ci` builds Rust's tests alike, so that both share one build.
+PROFILE ?= release
+# Tests and fuzzers at a time.
+JOBS ?= 2
 BIN := .venv/bin
+CARGO_PROFILE := $(if $(filter-out release,$(PROFILE)),--profile $(PROFILE))
+DEVELOP := $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
@@ -22,14 +28,18 @@ prerequisites:
 	@PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites >/dev/null
 
 setup: prerequisites $(BIN)/.installed ## Create .venv, install the pinned dependencies, build the simulator
-	@said=$$($(BIN)/maturin develop --release --quiet --skip-install 2>&1) || { echo "$$said"; exit 1; }
+	@said=$$($(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
-$(BIN)/.installed: requirements/dev.txt pyproject.toml crates/py/Cargo.toml
+$(BIN)/.tools: requirements/dev.txt
 	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
-	echo "installing into .venv and building the simulator (the first time takes a few minutes)"; \
+	echo "installing the pinned tools into .venv"; \
 	test -x $(BIN)/python || "$$python" -m venv .venv; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt; \
-	said=$$($(BIN)/maturin develop --release --quiet 2>&1) || { echo "$$said"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	@touch $@
+
+$(BIN)/.installed: $(BIN)/.tools pyproject.toml crates/py/Cargo.toml
+	@echo "building the simulator (the first time takes a few minutes)"; \
+	said=$$($(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
 
 demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes, open the report
@@ -37,32 +47,52 @@ demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show wh
 	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json --report results/demo.html
 	@if test -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" || test "$$(uname)" = Darwin; then $(BIN)/python -m webbrowser "file://$(CURDIR)/results/demo.html" >/dev/null; fi
 
-$(BIN)/.extras: $(BIN)/.installed requirements/extras.txt
+$(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
+	@touch $@
+
+$(BIN)/.docs: $(BIN)/.tools requirements/docs.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
 	@touch $@
 
 test: setup $(BIN)/.extras ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
 rust-test: prerequisites
-	PROPTEST_RNG_SEED=$(SEED) PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --locked --quiet
+	PROPTEST_RNG_SEED=$(SEED) PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
 
 python-test:
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
 
 bench: prerequisites ## Measure speed (benches/)
-	cargo bench -p benches --locked
+	cargo bench -p benches -p micro --locked
 
 fuzz: setup ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
-	@bash .ci/fuzz $(SECONDS_EACH)
-	@$(BIN)/python fuzz/python/fuzz_readers.py --seconds $$(( ($(SECONDS_EACH) + 2) / 3 )) --seed $(SEED)
+	@JOBS=$(JOBS) bash .ci/fuzz $(SECONDS_EACH)
+	@$(BIN)/python fuzz/python/fuzz_readers.py --list | xargs -n 1 -P $(JOBS) \
+		$(BIN)/python fuzz/python/fuzz_readers.py --seconds $$(( ($(SECONDS_EACH) + 2) / 3 )) --seed $(SEED)
 
-lint: setup $(BIN)/.extras ## Check format, lints and types of Rust and Python
+lint: prerequisites $(BIN)/.extras ## Check format, lints and types of Rust and Python
 	cargo fmt --all --check
-	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo clippy --workspace --all-targets --locked --quiet $(CARGO_PROFILE) -- --deny warnings
 
-clean: ## Remove everything that was built (.venv, target, results)
-	rm -rf .venv target dist results .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so
+hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-commit)
+	pre-commit install
+
+docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail if a link leads nowhere
+	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --locked --quiet
+	$(BIN)/mkdocs build --strict --quiet
+	cp -r target/doc site/rust
+
+wheel: prerequisites $(BIN)/.tools ## Build a wheel and a source archive in dist/
+	$(BIN)/maturin build --release --locked --out dist
+	$(BIN)/maturin sdist --out dist
+
+release: $(BIN)/.tools ## Make the commit and the tag of a release: make release VERSION=0.2.0
+	$(BIN)/python tools/release.py $(VERSION)
+
+clean: ## Remove everything that was built (.venv, target, results, site)
+	rm -rf .venv target dist results site .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so

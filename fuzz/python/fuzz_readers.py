@@ -1,5 +1,5 @@
-"""fuzz_readers.py [--seconds S] [--seed N] [TARGET...]: damaged files for every reader that is
-written in Python.
+"""fuzz_readers.py [--seconds S] [--seed N] [--list] [TARGET...]: damaged files for every reader
+that is written in Python.
 
 A reader may take a file or refuse it (`InputError`, `StalledError`). Any other exception, the death
 of the process, more than 20 s of its time or more memory than the limit below is a fault: the files
@@ -140,12 +140,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, help="a folder of files to read once more")
+    parser.add_argument("--list", action="store_true", help="print the targets' names")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     given = parser.parse_args()
     names = given.targets or [target.name for target in TARGETS]
     chosen = [target for target in TARGETS if target.name in names]
     if len(chosen) != len(set(names)):
         parser.error(f"targets are {', '.join(target.name for target in TARGETS)}")
+    if given.list:
+        print("\n".join(target.name for target in chosen))
+        return 0
     if given.again is not None:
         files = {
             path.name: path.read_bytes() for path in sorted(given.again.iterdir()) if path.is_file()

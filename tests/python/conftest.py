@@ -68,3 +68,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--renew-golden", action="store_true", help="accept the present output as golden"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps tests that share a fixture of their module on one worker of `pytest -n 2`, so that the
+    fixture is made once."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(each.scope == "module" for found in fixtures for each in found):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
