@@ -1,22 +1,49 @@
 """Armillary predicts how long a distributed training step takes, where the time goes, and why.
 
-import armillary as arm
+    import armillary as arm
 
-platform = arm.Platform("R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1
-us"]) workload = arm.load("traces/gpt.%d.et") result = arm.simulate(workload, platform)
-result.breakdown()"""
+    platform = arm.Platform(
+        "R(4)_SW(16)", bandwidth=["300 GB/s", "50 GB/s"], latency=["500 ns", "1 us"]
+    )
+    workload = arm.load("traces/gpt.%d.et")
+    result = arm.simulate(workload, platform)
+    result.breakdown()
 
-from . import platform, workload
+Importing the package is quick: most of it is loaded when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from ._core import version as _version
-from .api import collective, compare, simulate
+
+# Functions with the names of their packages: imported now, or the packages would take the names.
 from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
-from .platform import Platform
-from .result import Result
 from .sweep import Sweep, sweep
-from .workload import Workload, load
+
+if TYPE_CHECKING:
+    from . import platform, workload
+    from .api import collective, compare, simulate
+    from .platform import Platform
+    from .result import Result
+    from .workload import Workload, load
 
 __version__ = _version()
+
+_HOMES = {
+    "collective": "api",
+    "compare": "api",
+    "simulate": "api",
+    "platform": "platform",
+    "Platform": "platform",
+    "Result": "result",
+    "workload": "workload",
+    "Workload": "workload",
+    "load": "workload",
+}
+"""Names that are loaded when they are first used, and the modules they are in."""
 
 __all__ = [
     "ArmillaryError",
@@ -37,3 +64,18 @@ __all__ = [
     "sweep",
     "workload",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The object `name`, loaded now. Raises `AttributeError` for an unknown name."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f".{_HOMES[name]}", __name__)
+    found: object = module if name == _HOMES[name] else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """Every public name, loaded or not."""
+    return sorted({*globals(), *__all__})

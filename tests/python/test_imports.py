@@ -215,11 +215,16 @@ def test_a_circle_of_files_would_be_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-c", "import armillary"], ["-m", "armillary.cli", "astra-sim"]]
+    "arguments",
+    [
+        ["-c", "import armillary"],
+        ["-m", "armillary.cli", "astra-sim"],
+        ["-m", "armillary.cli", "--version"],
+    ],
 )
 def test_light_start(arguments: list[str]) -> None:
-    """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, nor
-    by a bare import."""
+    """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, for
+    the version or for a bare import."""
     run = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
         capture_output=True,
@@ -231,6 +236,7 @@ def test_light_start(arguments: list[str]) -> None:
     }
     assert "armillary" in loaded
     heavy = {
+        "msgspec",
         "typer",
         "rich",
         "polars",
