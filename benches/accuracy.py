@@ -1,4 +1,4 @@
-"""Writes the tables of docs/accuracy.md anew, a study each, between the marks that bear its
+"""Writes the tables of docs/reference/accuracy.md anew, a study each, between the marks that bear its
 name."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of every page in light and dark, for docs/pages.md: `python benches/screenshots.py
+"""Pictures of every page in light and dark, for docs/guides/pages.md: `python benches/screenshots.py
 [NAME...]`.
 
 Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and

@@ -2,7 +2,7 @@
 //!
 //! Here: [`clock`] (CPU time), [`peer`] (ASTRA-sim's figures as data), [`inputs`] (files and
 //! configurations), [`gpt`] and [`chains`] (workloads). Not here: what is measured (`benches/`),
-//! what was measured (`benchmarks/`).
+//! what was measured (`docs/internals/performance/`).
 
 pub mod chains;
 pub mod clock;

@@ -19,7 +19,9 @@ ROWS = [row for row in vars(schema).values() if is_typeddict(row)]
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+    found = list((ROOT / "docs").glob(f"**/{name}"))
+    assert len(found) == 1, f"{name} is in docs {len(found)} times"
+    return found[0].read_text(encoding="utf-8")
 
 
 def help_of(*verb: str) -> str:

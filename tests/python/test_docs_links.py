@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
 HOUSE = ("README", "ARCHITECTURE", "DESIGN", "CONTRIBUTING", "CHANGELOG", "COMPARE")
-FOLDERS = ("docs", "examples", "benchmarks", "tests/golden")
+FOLDERS = ("docs", "examples", "tests/golden")
 DOCUMENTS = [path for name in HOUSE if (path := ROOT / f"{name}.md").is_file()]
 DOCUMENTS += [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("**/*.md"))]
 FENCED = re.compile(r"^```.*?^```", re.M | re.S)
@@ -41,9 +42,23 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    listed = {link.partition("#")[0] for link in links(ROOT / "docs/index.md")}
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert pages <= listed
+    docs = ROOT / "docs"
+    listed = {docs / link.partition("#")[0] for link in links(docs / "index.md")}
+    missing = set(docs.glob("**/*.md")) - {docs / "index.md"} - listed
+    assert not missing
+
+
+def test_pages_named_elsewhere_exist() -> None:
+    """Messages, comments and presets name pages by their path from the root."""
+    files = subprocess.run(
+        ["git", "grep", "-IhoE", r"\bdocs/(guides|models|reference|internals)/[a-z0-9/-]+\.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.split()
+    named = set(files)
+    assert not sorted(name for name in named if not (ROOT / name).exists())
 
 
 def test_every_example_is_in_the_list() -> None:

@@ -101,7 +101,7 @@ pub(crate) fn stored(
     (share >= STORED).then(|| {
         format!(
             "messages were stored whole wherever they change links, which takes {:.0} % of the step; networks cut through. More and smaller messages \
-             come near that: scheduler.chunks=64, scheduler.active_chunks=8 (docs/networks-link.md)",
+             come near that: scheduler.chunks=64, scheduler.active_chunks=8 (docs/models/networks-link.md)",
             share * 100.0
         )
     })

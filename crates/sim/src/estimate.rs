@@ -5,7 +5,7 @@
 //! each chunk, and the messages that a step of its algorithm sends at once in as many chunks as may
 //! be active. With a log, what is kept of each operation and chunk. Counted is what must be there
 //! at the same time, so the estimate is low where many collectives overlap. Sizes of single states
-//! are those of the structures, rounded up for what grows by doubling; docs/limits.md holds
+//! are those of the structures, rounded up for what grows by doubling; docs/reference/limits.md holds
 //! measured runs against them. Not here: what the limit is (the caller knows), the workload and its
 //! lowering, which are there already.
 

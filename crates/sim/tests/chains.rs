@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// One chunk around a ring: docs/collectives.md.
+    /// One chunk around a ring: docs/models/collectives.md.
     #[test]
     fn a_ring_all_reduce_is_its_formula(n in 3u32..9, fragment in 1u64..5000, latency in 0u64..900, delay in 0u64..40) {
         let bytes = fragment * u64::from(n);

@@ -1,8 +1,8 @@
 //! Text workloads: times worked out by hand, and text out and in again runs the same.
 //!
 //! Formula: a ring all-reduce of `m` bytes on `p` NPUs, one chunk, no endpoint delay, takes `2
-//! (p-1) (m / (p bandwidth) + latency)` (docs/collectives.md); the loops add up as
-//! docs/text-workloads.md says.
+//! (p-1) (m / (p bandwidth) + latency)` (docs/models/collectives.md); the loops add up as
+//! docs/reference/text-workloads.md says.
 
 #[path = "common/scratch.rs"]
 mod scratch;

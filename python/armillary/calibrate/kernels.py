@@ -1,6 +1,6 @@
 """What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
 
-The model is the simulator's own (docs/compute.md): every kernel is run alone, without the host's
+The model is the simulator's own (docs/models/compute.md): every kernel is run alone, without the host's
 launch. Fitted are `efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order as far
 as there are two shapes for each, and one `memory_efficiency` for all kinds that stream. The search
 and its intervals are those of the libraries (`search`). Not here: reading (`kernel_tables`), the

@@ -10,7 +10,7 @@ from . import output
 from .options import Json
 
 Spec = Annotated[
-    str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/design.md.")
+    str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/guides/design.md.")
 ]
 Out = Annotated[
     str | None,

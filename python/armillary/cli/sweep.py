@@ -33,7 +33,9 @@ _EVERY_S = 10.0
 
 StudyFile = Annotated[
     str,
-    typer.Argument(metavar="STUDY.yml", help="What is simulated and what varies: docs/sweep.md."),
+    typer.Argument(
+        metavar="STUDY.yml", help="What is simulated and what varies: docs/guides/sweep.md."
+    ),
 ]
 Out = Annotated[
     str | None,

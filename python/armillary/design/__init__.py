@@ -1,5 +1,5 @@
 """Designing platforms: bandwidths, topologies and costs that are optimal, with proofs.
-docs/design.md explains the models."""
+docs/guides/design.md explains the models."""
 
 from .run import design
 

@@ -92,7 +92,7 @@ class StepModel:
         """Bytes sent over bytes that the dimensions of each running collective could have sent,
         0..1.
 
-        The definition that meets the percentages of the paper's Fig. 10 (docs/design.md).
+        The definition that meets the percentages of the paper's Fig. 10 (docs/guides/design.md).
         """
         given = np.asarray(bandwidth, dtype=float)
         offered = np.sum((self.loads > 0) * given, axis=1)[: self.own]

@@ -1,5 +1,5 @@
 """From a specification, YAML or a mapping, to the task. All problems go to its source;
-docs/design.md explains the keys.
+docs/guides/design.md explains the keys.
 
 Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py`), tables of costs
 (`cost.py`), workloads (`jobs.py`)."""

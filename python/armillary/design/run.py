@@ -21,7 +21,7 @@ def design(
     progress: Progress | None = None,
     **overrides: object,
 ) -> DesignResult:
-    """Designs the platform that `spec`, a file or a mapping, asks for (docs/design.md).
+    """Designs the platform that `spec`, a file or a mapping, asks for (docs/guides/design.md).
 
     `overrides` replace top-level values of the specification: `design("spec.yml",
     objective="pareto")`. Raises `InputError` listing every problem, or the constraints that

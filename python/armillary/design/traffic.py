@@ -9,8 +9,8 @@ e_D` of a group sends along dimension `d`
 a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c
 e_1 ... e_D`, an all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e`
 NPUs in a FullyConnected of `n` uses only `e - 1` of the `n - 1` links that share the bandwidth of
-an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source: docs/collectives.md,
-docs/hierarchies.md; paper of LIBRA, section III-B."""
+an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source: docs/models/collectives.md,
+docs/models/hierarchies.md; paper of LIBRA, section III-B."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def reduced(kind: str, size: float, spans: Extents, topology: Topology) -> list[
 
 def rounds(kind: str, spans: Extents, topology: Topology) -> list[tuple[int, int]]:
     """Messages that wait for one another in each dimension, and the links each crosses
-    (docs/collectives.md)."""
+    (docs/models/collectives.md)."""
     found = [(0, 0)] * len(topology)
     for index, count, apart in spans:
         ring, switch = topology.blocks[index] == "Ring", topology.blocks[index] == "Switch"

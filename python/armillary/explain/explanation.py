@@ -23,7 +23,7 @@ class Explanation:
     """Sentences and tables."""
     data: Mapping[str, Any]
     """The same as numbers; times in ns, shares 0..1. Schema `armillary.explanation/1`,
-    docs/explain.md."""
+    docs/guides/explain.md."""
 
     def to_json(self) -> str:
         """`data` as JSON text."""
@@ -45,4 +45,4 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Comparison(Explanation):
-    """What moved between runs, and why. Schema `armillary.comparison/1`, docs/compare.md."""
+    """What moved between runs, and why. Schema `armillary.comparison/1`, docs/guides/compare.md."""

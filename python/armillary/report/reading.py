@@ -1,7 +1,7 @@
 """Reports back from their JSON, as `armillary run --json` writes them.
 
 Here: the check that a file is a report, down to what pages need of its configuration. Not here:
-what fields mean (`schema.py`, docs/report.md)."""
+what fields mean (`schema.py`, docs/reference/report.md)."""
 
 from __future__ import annotations
 

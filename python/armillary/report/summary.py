@@ -40,7 +40,7 @@ def rates(found: Rates | None) -> list[str]:
         lines[0] += f", {share(found.utilisation)} of its peak (MFU){again}"
     if found.is_optimistic:
         lines.append(
-            "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/compute.md)"
+            "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/models/compute.md)"
         )
     return lines
 

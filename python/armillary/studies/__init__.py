@@ -19,7 +19,7 @@ class Entry(NamedTuple):
 
     name: str
     code: str
-    """Its code in the list of targets (docs/studies.md), an alias of the name."""
+    """Its code in the list of targets (docs/reference/studies.md), an alias of the name."""
     module: str
     """Below `armillary`; holds `STUDY`."""
 

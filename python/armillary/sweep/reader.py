@@ -441,7 +441,7 @@ class _Reader:
             ):
                 column = ALIASES.get(name, name) if isinstance(name, str) else ""
                 if not is_result(column, numbers=True):
-                    allowed = "step_time_ns, mfu, memory, ...: docs/sweep.md"
+                    allowed = "step_time_ns, mfu, memory, ...: docs/guides/sweep.md"
                     self.source.fault(("search", key), f"{name!r} is no column of numbers", allowed)
                 elif column in (each for each, _ in found):
                     self.source.fault(("search", key), f"{name} is there twice", "each column once")

@@ -127,7 +127,7 @@ STUDY = Study(
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. Paper: what it should "
     "stay below. Platforms are presets resized to the GPUs that were used; network rates and forced algorithms are a "
     "sweep's own; presets were fitted to these sweeps. 'Held out' are sizes, collectives, sweeps, sources and scales "
-    "that a fit has not seen; these fits began at round values, not at a preset's (docs/accuracy.md). Sweeps over TCP "
+    "that a fit has not seen; these fits began at round values, not at a preset's (docs/reference/accuracy.md). Sweeps over TCP "
     "by mistake, over PCIe and with SHARP in the network are left out: there is no model of them.",
     rows,
 )

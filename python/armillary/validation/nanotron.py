@@ -5,7 +5,7 @@ one flattened list (`sync_gradients_across_dp`), and so are parameters gathered,
 tensor's pieces of all ranks are copied out one by one (`all_gather_coalesced`); with ZeRO 0
 PyTorch's DDP reduces them beside the last backward pass.
 
-Read off its runs, and explained by nothing we know of (docs/accuracy.md):
+Read off its runs, and explained by nothing we know of (docs/reference/accuracy.md):
 
 - The host takes `MEMBER` for every member of a group in each collective, whatever its size, under
   which GPUs work on: as if all members compared notes first (PyTorch does with

@@ -5,7 +5,7 @@ An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has
 model (`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`):
 options of the generator and what its host takes to launch a kernel; and the machine it says it used
 (`machine`). No run has settings of its own. What was fitted, and to which runs, is in
-docs/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
+docs/reference/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "gradient_width": "of gradients that are all-reduced; as the weights if not given",
         "optimizer": "what updates the weights",
         "elementwise": "with multiplications: normalisations, activations and additions take time",
-        "kernels": "multiplications: convolutions alone; fused, eager: the kernels of libraries (docs/cnn.md)",
+        "kernels": "multiplications: convolutions alone; fused, eager: the kernels of libraries (docs/models/cnn.md)",
         "repack": "with fused and eager: convolutions rewrite their tensors in another layout",
     },
     "layerwise": {

@@ -22,7 +22,7 @@ _MOST_PASSES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A workload as a text of ASTRA-sim 1.0 (docs/text-workloads.md)."""
+    """A workload as a text of ASTRA-sim 1.0 (docs/reference/text-workloads.md)."""
 
     text: str
     """What the file holds: a line for each layer, times in whole ns."""

@@ -95,6 +95,6 @@ def test_codes_are_aliases_and_names_are_unique() -> None:
 
 
 def test_the_documentation_lists_every_study_with_its_code() -> None:
-    page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
     for entry in STUDIES:
         assert f"| `{entry.name}` | {entry.code.upper()} |" in page

@@ -2,7 +2,7 @@
 //! behind the same executor.
 //!
 //! Here: how it splits a collective (chunks, phases, queues), its algorithms (`plans.rs`), and its
-//! arithmetic. What it does and where it differs from us is told in `docs/astra-sim.md` and
+//! arithmetic. What it does and where it differs from us is told in `docs/guides/astra-sim.md` and
 //! `COMPARE.md`. Not here: its input files (`config/astra_sim.rs`).
 
 mod plans;

@@ -9,7 +9,7 @@
 //!
 //! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start +
 //! steps * step + bytes / bandwidth)`; the least of them is taken. Source: NCCL's own tuning model
-//! has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in docs/libraries.md.
+//! has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in docs/models/libraries.md.
 
 mod carrier;
 mod change;

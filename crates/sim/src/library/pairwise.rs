@@ -18,7 +18,7 @@
 //!
 //! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
 //! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
-//! on what a single send reaches, docs/libraries.md.
+//! on what a single send reaches, docs/models/libraries.md.
 
 use super::time::{Call, Way, part, us};
 use super::{Algorithm, Between, Library, Protocol};

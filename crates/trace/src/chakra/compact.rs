@@ -145,7 +145,7 @@ fn head(file: &Path, name: &str) -> Result<Head, Problem> {
     let head: Head = serde_json::from_slice(&text).map_err(|error| {
         let place = format!("line {} column {}", error.line(), error.column());
         Problem::new(name, place, format!("is no workload: {error}"))
-            .help(format!("{FORMAT}, see docs/workloads.md"))
+            .help(format!("{FORMAT}, see docs/guides/workloads.md"))
     })?;
     if head.format != FORMAT {
         return Err(Problem::new(

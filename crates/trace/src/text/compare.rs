@@ -131,7 +131,7 @@ impl Target<'_> {
 
     fn fault(&self, at: usize, message: String) -> (usize, Problem) {
         let place = if at < self.steps.len() { place(self.program, at) } else { String::new() };
-        let help = "a training loop of ASTRA-sim 1.0, see docs/text-workloads.md";
+        let help = "a training loop of ASTRA-sim 1.0, see docs/reference/text-workloads.md";
         (at, Problem::new("", place, message).help(help))
     }
 

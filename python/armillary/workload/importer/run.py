@@ -68,7 +68,7 @@ def import_traces(
 
     `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
     whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
-    `refuse` (`docs/import.md`). With `skew` ranks start as far apart as they were recorded, else
+    `refuse` (`docs/guides/import.md`). With `skew` ranks start as far apart as they were recorded, else
     together. `groups` gives the members of process groups by the name in the traces. `progress` is
     called with the finished share and a word. Raises `InputError` listing every problem."""
     if ranks is not None and not 1 <= ranks <= MOST:

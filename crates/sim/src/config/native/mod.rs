@@ -12,7 +12,7 @@
 //! npu: {name: H100, compute: roofline, peak: 989 TFLOPS, memory: {bandwidth: 3350 GB/s, capacity: 80 GB}}
 //! remote_memory: {sharing: per_node, npus_per_node: 8, latency: 1 us, bandwidth: 100 GB/s}
 //! collectives: {all_reduce: [direct, halving_doubling], all_to_all: direct(4), hierarchy: enhanced}
-//! library: {name: nccl, start: 8 us, ...}   # instead of collectives: docs/libraries.md
+//! library: {name: nccl, start: 8 us, ...}   # instead of collectives: docs/models/libraries.md
 //! scheduler: {policy: fifo, chunks: 16, active_chunks: 1, queues_per_dim: 1, endpoint_delay: 10 ns}
 //! logical: [8, 16]                         # sizes collectives run over, when not the physical ones
 //! ```
