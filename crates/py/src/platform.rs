@@ -48,7 +48,7 @@ impl Platform {
         search: Vec<PathBuf>,
         settings: Pairs,
     ) -> PyResult<Platform> {
-        platform(py, &search, native::from_yaml(text, name, &settings))
+        platform(py, &search, native::from_yaml_with(text, name, &search, &settings))
     }
 
     #[staticmethod]

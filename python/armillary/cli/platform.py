@@ -34,11 +34,16 @@ Name = Annotated[
 
 
 @app.command("list")
-def list_(json: Json = None) -> None:
+def list_(
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also the platforms of papers, paper-*.")
+    ] = False,
+    json: Json = None,
+) -> None:
     """List the platforms that come with Armillary."""
     with output.guard():
         output.claim({"--json": json})
-        rows = [_row(name) for name in presets()]
+        rows = [_row(name) for name in presets(papers=all_)]
         keys = ("name", "npus", "topology", "source")
         head = {"schema": SCHEMA, "version": __version__}
         output.write_json(

@@ -1,6 +1,6 @@
 """ResNet-50 on the hierarchical torus of the ISPASS 2020 paper: what its studies share.
 
-Not here: the platform (`systems/paper-ispass-resnet.yml`), the layers
+Not here: the platform (`systems/paper/paper-ispass-resnet.yml`), the layers
 (`models/ispass-resnet-50.yml`, `resnet-50.yml`).
 
 The paper trains 32 samples an NPU on a 256 x 256 array. The cycles its authors published for that

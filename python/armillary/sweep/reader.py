@@ -15,7 +15,7 @@ from typing import Any
 from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
-from ..platform.presets import SYSTEMS, presets
+from ..platform import presets
 from ..workload import Model, load_model
 from ..workload.families import options
 from . import domain
@@ -159,7 +159,7 @@ class _Reader:
             )
             return
         found = located(name, self.source.folder)
-        if not documents.is_file(SYSTEMS / f"{found}.yml") and not documents.is_file(found):
+        if found not in presets() and not documents.is_file(found):
             near = difflib.get_close_matches(name, presets(), n=5) or presets()
             allowed = f"a platform file, or a preset such as {', '.join(near)}"
             self.source.fault(

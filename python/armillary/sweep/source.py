@@ -13,7 +13,7 @@ from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..model.files import MODELS
-from ..platform.presets import SYSTEMS
+from ..platform.presets import presets
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,5 @@ def _parse(text: str, file: str) -> Source:
 
 def located(name: str, folder: str) -> str:
     """A preset's name as it is; a path from `folder`."""
-    preset = os.sep not in name and any(
-        documents.is_file(room / f"{name}.yml") for room in (SYSTEMS, MODELS)
-    )
+    preset = os.sep not in name and (name in presets() or documents.is_file(MODELS / f"{name}.yml"))
     return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes

@@ -37,7 +37,7 @@ def broken(fault: str, *, folder: Path, setting: str = "") -> subprocess.Complet
     code = (
         "import sys, armillary_command\n"
         "from armillary.cli import platform\n"
-        f"def presets(): {fault}\n"
+        f"def presets(**chosen): {fault}\n"
         "platform.presets = presets\n"
         "sys.argv = ['armillary', 'platform', 'list']\n"
         "sys.exit(armillary_command.main())"

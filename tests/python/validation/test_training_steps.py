@@ -6,17 +6,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from armillary import Platform
+from armillary.platform import presets
 from armillary.validation import training_steps
 from armillary.validation.training import Training, trainings
 from armillary.validation.training_steps import Prediction
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def predicted(
@@ -108,10 +107,10 @@ def test_rows_say_what_holds() -> None:
 def test_one_efficiency_model_a_generation() -> None:
     """Presets of the same GPU generation compute alike but for their data sheets."""
     found: dict[str, Any] = {}
-    for path in sorted((ROOT / "systems").glob("*.yml")):
-        npu = yaml.safe_load(path.read_text(encoding="utf-8")).get("npu", {})
-        compute = npu.get("compute")
-        if isinstance(compute, dict) and "tiles" in compute and "A100" not in path.stem:
+    for preset in presets():
+        npu = yaml.safe_load(Platform.load(preset).to_yaml())["npu"]
+        compute = npu["compute"]
+        if isinstance(compute, dict) and "tiles" in compute and "A100" not in preset:
             name = str(npu["name"])
             generation = next(
                 key
@@ -123,5 +122,5 @@ def test_one_efficiency_model_a_generation() -> None:
             own = {"rates", "beside"} if generation == "H800" else {"rates"}
             same = {key: value for key, value in compute.items() if key not in own}
             alike = {"H200": "H100", "H800": "H100", "B300": "B200"}.get(generation, generation)
-            assert found.setdefault(alike, same) == same, path.name
+            assert found.setdefault(alike, same) == same, preset
     assert {"A100", "H100", "B200"} <= set(found)

@@ -9,6 +9,9 @@ use units::QuantityError;
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub file: String,
+    /// The files that `file` extends, in the order in which they were read; `Origin::Line` counts
+    /// them from 1.
+    pub extended: Vec<String>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<String>,
 }
@@ -23,10 +26,6 @@ pub(crate) struct At<'a> {
 impl<'a> At<'a> {
     pub(crate) fn root(tree: &'a Tree) -> At<'a> {
         At { tree, path: String::new() }
-    }
-
-    fn place(&self) -> String {
-        place(self.tree.origin, &self.path)
     }
 
     /// The entries when the value is a list, else the value itself: `x` stands for `[x]`.
@@ -68,8 +67,8 @@ impl<'a> At<'a> {
 fn place(origin: Origin, path: &str) -> String {
     match (origin, path) {
         (Origin::Made, path) => path.to_string(),
-        (Origin::Line(line), "") => format!("line {line}"),
-        (Origin::Line(line), path) => format!("line {line}, {path}"),
+        (Origin::Line { line, .. }, "") => format!("line {line}"),
+        (Origin::Line { line, .. }, path) => format!("line {line}, {path}"),
         (Origin::Set, path) => format!("--set {path}"),
     }
 }
@@ -94,7 +93,28 @@ impl Findings {
         message: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        self.add(at.place(), message, allowed);
+        self.refuse_at(at.tree.origin, &at.path, message, allowed);
+    }
+
+    /// A problem with what stands at `origin`, which may be in a file that this one extends.
+    pub(crate) fn refuse_at(
+        &mut self,
+        origin: Origin,
+        path: &str,
+        message: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
+        let problem = Problem::new(self.file_of(origin), place(origin, path), message);
+        self.problems.push(problem.help(allowed));
+    }
+
+    /// The file in which a value stands.
+    pub(crate) fn file_of(&self, origin: Origin) -> &str {
+        let extended = match origin {
+            Origin::Line { file, .. } => self.extended.get((file as usize).wrapping_sub(1)),
+            _ => None,
+        };
+        extended.map_or(&self.file, |file| file)
     }
 
     /// Takes over what another file gave.
@@ -123,7 +143,7 @@ impl Findings {
                     key.name,
                     did_you_mean(&key.name, allowed.iter().copied())
                 );
-                self.add(place(key.origin, &value.path), message, allowed.join(", "));
+                self.refuse_at(key.origin, &value.path, message, allowed.join(", "));
             }
         }
         Some(())

@@ -16,8 +16,9 @@ pub(crate) enum Origin {
     /// Built by the program.
     #[default]
     Made,
-    /// Line of the file, from 1.
-    Line(u64),
+    /// A line, from 1, of a file: 0 is the file that is read, others are those it extends
+    /// (`Findings::files`).
+    Line { file: u32, line: u64 },
     /// `--set` on the command line.
     Set,
 }
@@ -82,13 +83,13 @@ impl Tree {
         }
     }
 
-    fn stamp(&mut self, origin: Origin) {
-        self.origin = origin;
+    fn stamp(&mut self, change: &impl Fn(Origin) -> Origin) {
+        self.origin = change(self.origin);
         match &mut self.value {
-            Value::List(items) => items.iter_mut().for_each(|item| item.stamp(origin)),
+            Value::List(items) => items.iter_mut().for_each(|item| item.stamp(change)),
             Value::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
-                key.origin = origin;
-                value.stamp(origin);
+                key.origin = change(key.origin);
+                value.stamp(change);
             }),
             _ => {}
         }
@@ -96,7 +97,16 @@ impl Tree {
 
     /// Marks everything in the tree as coming from the command line.
     pub(crate) fn set_on_command_line(mut self) -> Tree {
-        self.stamp(Origin::Set);
+        self.stamp(&|_| Origin::Set);
+        self
+    }
+
+    /// Marks every line in the tree as one of file `file`.
+    pub(crate) fn in_file(mut self, file: u32) -> Tree {
+        self.stamp(&|origin| match origin {
+            Origin::Line { line, .. } => Origin::Line { file, line },
+            other => other,
+        });
         self
     }
 }
@@ -168,8 +178,12 @@ fn from_json(value: serde_json::Value) -> Tree {
     })
 }
 
+fn line(line: u64) -> Origin {
+    Origin::Line { file: 0, line }
+}
+
 fn located(spanned: Spanned<Value>) -> Tree {
-    Tree { origin: Origin::Line(spanned.referenced.line()), value: spanned.value }
+    Tree { origin: line(spanned.referenced.line()), value: spanned.value }
 }
 
 impl<'de> Deserialize<'de> for Value {
@@ -226,7 +240,7 @@ impl<'de> Visitor<'de> for AnyValue {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Vec::new();
         while let Some((key, value)) = entries.next_entry::<Spanned<String>, Spanned<Value>>()? {
-            let key = Key { origin: Origin::Line(key.referenced.line()), name: key.value };
+            let key = Key { origin: line(key.referenced.line()), name: key.value };
             map.push((key, located(value)));
         }
         Ok(Value::Map(map))

@@ -3,7 +3,7 @@
 //!
 //! Links of different width count as several of the narrowest one. Both ways round, each cycle is
 //! two rings. A DGX-1 has 3 cycles over all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the
-//! links: `nvidia-smi topo -m` of a DGX-1 (systems/dgx1-v100.yml).
+//! links: `nvidia-smi topo -m` of a DGX-1 (systems/nvidia/dgx1-v100.yml).
 
 use topology::GraphFabric;
 

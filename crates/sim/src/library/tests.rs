@@ -3,7 +3,7 @@
 
 use super::rings;
 use super::*;
-use crate::config::native::{from_yaml, to_yaml};
+use crate::config::native::{from_yaml, load, presets, to_yaml};
 use crate::platform::Platform;
 use crate::shape::Shape;
 use graph::CollectiveKind;
@@ -206,8 +206,8 @@ fn nothing_is_faster_than_the_host_issues_calls() {
 /// measured), 2 over a quad, 1 over 3 or 6.
 #[test]
 fn rings_of_a_cube_mesh() {
-    let text = std::fs::read_to_string("../../systems/dgx1-v100.yml").expect("the preset");
-    let cube = from_yaml(&text, "dgx1-v100.yml", &[]).expect("reads");
+    let text = std::fs::read_to_string("../../systems/nvidia/dgx1-v100.yml").expect("the preset");
+    let cube = from_yaml(&text, "../../systems/nvidia/dgx1-v100.yml", &[]).expect("reads");
     let Fabric::Graph(graph) = &cube.fabric else { panic!("a graph") };
     let count = |n: u32| rings::pack(graph, &(0..n).collect::<Vec<_>>());
     let bandwidths: Vec<f64> = [2, 3, 4, 6, 8].into_iter().map(|n| count(n).bandwidth).collect();
@@ -224,15 +224,13 @@ fn rings_of_a_cube_mesh() {
 #[test]
 fn presets_read_back() {
     let mut with_library = 0;
-    for entry in std::fs::read_dir("../../systems").expect("presets") {
-        let path = entry.expect("an entry").path();
-        let text = std::fs::read_to_string(&path).expect("a preset");
-        let read = |text: &str| {
-            from_yaml(text, "p.yml", &[]).unwrap_or_else(|problems| panic!("{path:?} {problems:?}"))
-        };
-        let platform = read(&text);
+    let search = [std::path::PathBuf::from("../../systems")];
+    for name in presets(&search) {
+        let platform =
+            load(&name, &search).unwrap_or_else(|problems| panic!("{name} {problems:?}"));
         with_library += u32::from(platform.library.is_some());
-        assert_eq!(platform.library, read(&to_yaml(&platform)).library, "{path:?}");
+        let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).expect("reads back");
+        assert_eq!(platform.library, again.library, "{name}");
     }
     assert!(with_library > 20);
 }

@@ -5,6 +5,7 @@ use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
 use collective::{Phase, PlanError, Request};
 use graph::CollectiveKind;
+use std::path::Path;
 use topology::Block;
 
 /// Words for `collectives.hierarchy`.
@@ -124,7 +125,7 @@ fn entry(at: &At<'_>, dims: usize, findings: &mut Findings) -> (Option<Choice>, 
     if findings.mapping(at, &["algorithm", "flat", "custom"]).is_none() {
         return (None, None);
     }
-    let path = at.get("custom").and_then(|at| findings.label(&at));
+    let path = at.get("custom").and_then(|at| custom(&at, findings));
     let flat = at.get("flat").and_then(|at| findings.flag(&at)).unwrap_or(false);
     match at.get("algorithm") {
         Some(algorithm) => (choice(&algorithm, dims, flat, findings), path),
@@ -134,6 +135,14 @@ fn entry(at: &At<'_>, dims: usize, findings: &mut Findings) -> (Option<Choice>, 
         }
         None => (None, path),
     }
+}
+
+/// The path of an algorithm's file; one in a file that this one extends is seen from there.
+fn custom(at: &At<'_>, findings: &mut Findings) -> Option<String> {
+    let path = findings.label(at)?;
+    let file = findings.file_of(at.tree.origin);
+    let folder = Path::new(file).parent().filter(|_| file != findings.file);
+    Some(folder.map_or(path.clone(), |folder| folder.join(&path).to_string_lossy().into_owned()))
 }
 
 fn choice(at: &At<'_>, dims: usize, flat: bool, findings: &mut Findings) -> Option<Choice> {

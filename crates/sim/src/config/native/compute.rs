@@ -294,7 +294,9 @@ fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
         findings.need(at, "table", "the path of a table of measured matrix multiplications")?;
     let name = findings.text(&at)?;
     let folder = match at.tree.origin {
-        Origin::Line(_) => Path::new(&findings.file).parent().unwrap_or(Path::new("")),
+        Origin::Line { .. } => {
+            Path::new(findings.file_of(at.tree.origin)).parent().unwrap_or(Path::new(""))
+        }
         Origin::Set | Origin::Made => Path::new(""),
     };
     let path = folder.join(name);

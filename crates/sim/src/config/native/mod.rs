@@ -30,6 +30,9 @@ mod collectives;
 mod compute;
 #[cfg(test)]
 mod compute_tests;
+mod extends;
+#[cfg(test)]
+mod extends_tests;
 mod fabric;
 mod inline;
 mod launch;
@@ -39,23 +42,24 @@ mod memory;
 #[cfg(test)]
 mod memory_tests;
 mod overrides;
+mod presets;
 mod reader;
 mod show;
 #[cfg(test)]
 mod tests;
 
-use super::findings::{Findings, did_you_mean};
+use super::file;
+use super::findings::Findings;
 use super::tree::Tree;
-use super::{file, tree};
 use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
 pub use like::{Donor, donors, like};
+pub use presets::presets;
 pub use show::{to_json, to_yaml};
 use std::path::{Path, PathBuf};
 
-/// Reads the platform file at a path, or the preset `NAME.yml` found first in the folders of
-/// `search`.
+/// Reads the platform file at a path, or the preset `NAME.yml` in the folders of `search`.
 ///
 /// # Errors
 /// Every fault of the file, each with file, line, value and what is allowed.
@@ -73,12 +77,13 @@ pub fn load_with(
     search: &[PathBuf],
     set: &[(String, String)],
 ) -> Result<Platform, Vec<Problem>> {
-    let path = find(path_or_preset, search).map_err(|problem| vec![problem])?;
+    let path = presets::find(path_or_preset, search).map_err(|problem| vec![problem])?;
     let mut findings = Findings::new(&path.to_string_lossy());
     match file::text("platform file", &file::disk, &mut findings) {
         Some(text) => {
             let folder = path.parent().unwrap_or(Path::new(""));
-            parse(&text, &stem(&path), set, findings).map(|platform| located(platform, folder))
+            let platform = parse(&text, &presets::stem(&path), search, set, findings);
+            platform.map(|platform| located(platform, folder))
         }
         None => Err(findings.problems),
     }
@@ -102,7 +107,8 @@ fn is_algorithm(path: &str) -> bool {
     Path::new(path).exists() || Path::new(&format!("{path}.0.et")).exists()
 }
 
-/// Reads the text of a platform file; `file` is how problems call it.
+/// Reads the text of a platform file; `file` is its name in problems. It may extend files, but no
+/// presets ([`from_yaml_with`]).
 ///
 /// # Errors
 /// Every fault of the text and the overrides.
@@ -111,32 +117,30 @@ pub fn from_yaml(
     file: &str,
     set: &[(String, String)],
 ) -> Result<Platform, Vec<Problem>> {
-    parse(text, &stem(Path::new(file)), set, Findings::new(file))
+    from_yaml_with(text, file, &[], set)
 }
 
-/// The names of the presets in the folders of `search`, sorted, each once.
-pub fn presets(search: &[PathBuf]) -> Vec<String> {
-    let files =
-        search.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let names =
-        files.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "yml"));
-    let mut names: Vec<String> = names.map(|path| stem(&path)).collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+/// [`from_yaml`], with the folders of presets that the text may extend.
+///
+/// # Errors
+/// Every fault of the text and the overrides.
+pub fn from_yaml_with(
+    text: &str,
+    file: &str,
+    search: &[PathBuf],
+    set: &[(String, String)],
+) -> Result<Platform, Vec<Problem>> {
+    parse(text, &presets::stem(Path::new(file)), search, set, Findings::new(file))
 }
 
 fn parse(
     text: &str,
     name: &str,
+    search: &[PathBuf],
     set: &[(String, String)],
     mut findings: Findings,
 ) -> Result<Platform, Vec<Problem>> {
-    match tree::yaml(text, &mut findings) {
+    match extends::resolve(text, search, &mut findings) {
         Some(tree) => build(tree, name, set, findings),
         None => Err(findings.problems),
     }
@@ -160,24 +164,4 @@ fn build(
         Some(platform) if findings.problems.is_empty() => Ok(platform),
         _ => Err(findings.problems),
     }
-}
-
-fn find(wanted: &str, search: &[PathBuf]) -> Result<PathBuf, Problem> {
-    let path = Path::new(wanted);
-    let is_path =
-        wanted.contains(['/', '\\']) || path.extension().is_some_and(|e| e == "yml" || e == "yaml");
-    if is_path || path.is_file() {
-        return Ok(path.to_path_buf());
-    }
-    let file_name = format!("{wanted}.yml");
-    if let Some(found) =
-        search.iter().map(|folder| folder.join(&file_name)).find(|path| path.is_file())
-    {
-        return Ok(found);
-    }
-    let names = presets(search);
-    let hint = did_you_mean(wanted, names.iter().map(String::as_str));
-    let message = format!("there is no preset and no file of this name{hint}");
-    Err(Problem::new(wanted, "", message)
-        .help(format!("a path of a platform file, or one of {}", names.join(", "))))
 }
