@@ -3,8 +3,10 @@ exists.
 
 A fenced `console`, `bash` or `python` block runs in a fresh directory in which `examples` and
 `systems` are at hand. In `console` blocks the lines after `$ ` are run and what follows is compared
-with what they print, `...` standing for anything. `make` lines are not run here (CI runs the
-targets) but must name a target. A block after the comment `<!-- no-run -->` is left alone."""
+with what they print, `...` standing for anything; one that begins with `error:` is compared with standard error, and the exit
+code must be 2. `make` lines are not run here (CI runs the
+targets) but must name a target. A block after the comment `<!-- no-run -->` is left alone. All blocks
+of a document that begins with `<!-- one directory -->` run one after the other in one directory."""
 
 from __future__ import annotations
 
@@ -74,10 +76,25 @@ def runnable(command: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("block", blocks(), ids=str)
-def test_examples_run(block: Block, tmp_path: Path) -> None:
+def together() -> list[list[Block]]:
+    """Blocks that share a directory."""
+    shared: dict[Path | Block, list[Block]] = {}
+    for block in blocks():
+        whole = block.document.read_text(encoding="utf-8").startswith("<!-- one directory -->")
+        shared.setdefault(block.document if whole else block, []).append(block)
+    return list(shared.values())
+
+
+@pytest.mark.parametrize("chain", together(), ids=lambda chain: str(chain[0]))
+def test_examples_run(chain: list[Block], tmp_path: Path) -> None:
     for name in ("examples", "systems"):
         (tmp_path / name).symlink_to(ROOT / name)
+    for block in chain:
+        check(block, tmp_path)
+
+
+def check(block: Block, folder: Path) -> None:
+    """Runs a block in a directory and compares what it prints."""
     for command, expected in steps(block):
         code = command if block.kind == "python" else runnable(command)
         program = (
@@ -92,17 +109,21 @@ def test_examples_run(block: Block, tmp_path: Path) -> None:
         }
         run = subprocess.run(
             program,
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
-        assert run.returncode == 0, run.stdout + run.stderr
+        refused = expected.startswith("error:")
+        assert run.returncode == (2 if refused else 0), f"{block}\n{run.stdout}{run.stderr}"
+        printed = run.stderr if refused else run.stdout
         if expected.strip():
             pattern = ".*".join(re.escape(piece) for piece in re.split(r"\.\.\.", expected.strip()))
-            assert re.fullmatch(pattern, run.stdout.strip(), re.S), f"printed:\n{run.stdout}"
+            assert re.fullmatch(pattern, printed.strip(), re.S), (
+                f"{block}: {command}\nprinted:\n{printed}"
+            )
 
 
 def reading_order() -> list[str]:
