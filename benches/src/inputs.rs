@@ -2,8 +2,8 @@
 //! them.
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
-use sim::config::astra_sim::{self, AstraSimArgs};
-use sim::run::{BackendKind, Config, Source, Watch};
+use platform::config::astra_sim::{self, AstraSimArgs};
+use sim::{BackendKind, Config, Source, Watch};
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -182,7 +182,7 @@ mod tests {
         shape.write(folder.path()).unwrap();
         write_traces(&all_reduce(1 << 20, 8), 1, folder.path()).unwrap();
         let config = configure(folder.path(), "trace.0.et", BackendKind::Analytical, false);
-        let outcome = sim::run::run(&config, &mut |_| true).unwrap();
+        let outcome = sim::run(&config, &mut |_| true).unwrap();
         assert_eq!(outcome.report.ranks, 8);
         assert!(outcome.report.step_time_ns > 6.0 * 500.0);
     }

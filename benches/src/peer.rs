@@ -1,7 +1,7 @@
 //! ASTRA-sim's figures, recorded once: `data/astra_sim_speed.csv` says from which version and
 //! machine.
 
-use sim::run::BackendKind;
+use sim::BackendKind;
 
 /// One row: one all-reduce of all NPUs.
 #[derive(Clone, Debug, PartialEq)]

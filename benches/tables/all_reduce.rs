@@ -3,7 +3,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, configure, write_traces};
 use benches::peer::{Row, rows};
-use sim::run::{BackendKind, Outcome, run};
+use sim::{BackendKind, Outcome, run};
 use std::io;
 
 /// Messages that `--quick` unfolds at most.

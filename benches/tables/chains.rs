@@ -3,7 +3,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::chains::chains;
 use benches::inputs::{Folder, Shape, built, configure, write_traces};
-use sim::run::{BackendKind, run};
+use sim::{BackendKind, run};
 use std::io;
 
 /// NPUs, mean length, and the peer's CPU seconds (ASTRA-sim 518bd513; its chains were of the same

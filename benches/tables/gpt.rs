@@ -4,7 +4,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::gpt::Gpt;
 use benches::inputs::{Folder, Shape, built, configure, write_traces};
-use sim::run::{BackendKind, Config, read, run};
+use sim::{BackendKind, Config, read, run};
 use std::io;
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn line(
     if !wish.row(name) {
         return Ok(());
     }
-    let fault = |error: sim::error::Error| io::Error::other(error.to_string());
+    let fault = |error: sim::Error| io::Error::other(error.to_string());
     let config = |fold| configure(folder, "trace", backend, fold);
     let simulate = |config: &Config| run(config, &mut |_| true);
     let (reading, workload) = wish.effort().least(|| read(&config(false)));

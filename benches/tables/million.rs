@@ -4,7 +4,7 @@
 use crate::{Wish, cells, child as measured, digits, head, ms};
 use benches::clock::{Effort, peak_memory_mb};
 use benches::inputs::{Folder, Shape, all_reduce, configure, write_traces};
-use sim::run::{BackendKind, run};
+use sim::{BackendKind, run};
 use std::io;
 
 pub fn table(wish: &Wish) -> io::Result<()> {

@@ -6,7 +6,7 @@ use benches::clock::{Effort, peak_memory_mb};
 use benches::inputs::{Folder, Numbers, Shape, all_reduce, configure, write_traces};
 use flate2::{Compression, write::GzEncoder};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, Workload};
-use sim::run::{BackendKind, read};
+use sim::{BackendKind, read};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

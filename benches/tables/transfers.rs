@@ -5,7 +5,7 @@ use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::{Backend, Delivery, LinkCost, Sequence, Stamp, Transfer};
-use sim::run::{BackendKind, run_with};
+use sim::{BackendKind, run_with};
 use std::io;
 use topology::{Block, Dim, Fabric, LinkGraph};
 use units::{Bandwidth, Span, Time};

@@ -9,8 +9,8 @@
 use cpu_time::ThreadTime;
 use flate2::{Compression, write::GzEncoder};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, Workload};
-use sim::config::{astra_sim as peer, native};
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use platform::config::{astra_sim as peer, native};
+use sim::{BackendKind, Config, Source, Watch, run};
 use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,10 @@ pub fn text(data: &[u8]) -> bool {
     let Ok(layers) = trace::text::parse(data, "workload.txt") else {
         return false;
     };
-    assert_eq!(trace::text::parse(layers.to_string().as_bytes(), "workload.txt"), Ok(layers.clone()));
+    assert_eq!(
+        trace::text::parse(layers.to_string().as_bytes(), "workload.txt"),
+        Ok(layers.clone())
+    );
     let passes = 1 + data.len() as u32 % 3;
     let Ok(workload) = layers.workload(passes, Some(&[2, 4]), "workload.txt") else {
         return false;
@@ -149,7 +152,8 @@ pub fn msccl(data: &[u8]) -> bool {
     let Ok(algorithm) = trace::msccl::parse(data, "algorithm.xml") else {
         return false;
     };
-    let positions = algorithm.programs(Bytes(1 << 20)).into_iter().map(std::sync::Arc::new).collect();
+    let positions =
+        algorithm.programs(Bytes(1 << 20)).into_iter().map(std::sync::Arc::new).collect();
     collective::custom::Custom { name: "fuzz".into(), positions }.check().is_empty()
 }
 
@@ -219,7 +223,15 @@ pub fn simulate(data: &[u8]) -> bool {
     [BackendKind::Analytical, BackendKind::Link].into_iter().all(|backend| {
         let run = |fold| {
             let workload = Source::Built(Box::new(every_collective(npus)));
-            let config = Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, seed: 0, watch: Watch::default() };
+            let config = Config {
+                workload,
+                groups: Vec::new(),
+                platform: platform.clone(),
+                backend,
+                fold,
+                seed: 0,
+                watch: Watch::default(),
+            };
             run(&config, &mut |_| true)
         };
         match (run(true), run(false)) {
@@ -228,17 +240,29 @@ pub fn simulate(data: &[u8]) -> bool {
                 true
             }
             (Err(_), Err(_)) => false,
-            (folded, unfolded) => panic!("{backend:?}: {:?} folded, {:?} unfolded", folded.err(), unfolded.err()),
+            (folded, unfolded) => {
+                panic!("{backend:?}: {:?} folded, {:?} unfolded", folded.err(), unfolded.err())
+            }
         }
     })
 }
 
 /// A chain on every rank.
 fn every_collective(npus: u32) -> Workload {
-    let collective =
-        |kind| Op::Collective { kind, bytes: Bytes(10_000), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
-    let compute =
-        Op::Compute { operations: Some(1 << 30), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other };
+    let collective = |kind| Op::Collective {
+        kind,
+        bytes: Bytes(10_000),
+        slot: 0,
+        priority: 0,
+        dims: u32::MAX,
+        root: 0,
+    };
+    let compute = Op::Compute {
+        operations: Some(1 << 30),
+        bytes: Some(Bytes(1 << 20)),
+        cpu: false,
+        kernel: Kernel::Other,
+    };
     let ops = CollectiveKind::ALL.into_iter().map(collective).chain([compute]);
     let mut builder = ProgramBuilder::default();
     for (id, op) in (0u64..).zip(ops) {

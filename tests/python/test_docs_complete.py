@@ -76,7 +76,7 @@ def test_every_name_of_the_package() -> None:
 
 def test_every_key_of_a_platform_file() -> None:
     text = page("platform-files.md")
-    source = (ROOT / "crates/sim/src/config/native/reader.rs").read_text(encoding="utf-8")
+    source = (ROOT / "crates/platform/src/config/native/reader.rs").read_text(encoding="utf-8")
     top = re.search(r"const KEYS: \[&str; \d+\] =\s*\[(.*?)\];", source, re.S)
     scheduler = re.search(r"let keys =\s*\[(.*?)\];", source, re.S)
     assert top
@@ -90,7 +90,7 @@ def test_every_key_of_a_platform_file() -> None:
 
 
 def test_every_key_of_compute() -> None:
-    source = (ROOT / "crates/sim/src/config/native/compute.rs").read_text(encoding="utf-8")
+    source = (ROOT / "crates/platform/src/config/native/compute.rs").read_text(encoding="utf-8")
     keys = re.search(r"const KEYS: \[&str; \d+\] =\s*\[(.*?)\];", source, re.S)
     models = re.search(r"const MODELS.*?\[\((.*?)\];", source, re.S)
     assert keys

@@ -6,15 +6,19 @@
 //! thing share one program and a million-rank workload stays small.
 
 mod check;
+mod kind;
 mod mesh;
 mod problem;
 mod program;
+mod ranks;
 mod workload;
 
 pub use check::{check, order};
+pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh, NamedProgram};
-pub use problem::Problem;
+pub use problem::{Problem, and_more, node_place};
 pub use program::{
     CollectiveKind, Gemm, Held, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach,
 };
+pub use ranks::ranges;
 pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Reading, Workload};

@@ -1,5 +1,7 @@
 //! One thing wrong with the user's input, said so that it can be mended.
 
+use crate::program::Node;
+
 /// What is wrong, where, and what would be right.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -51,3 +53,14 @@ impl std::fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// `rank 3 node 17`.
+pub fn node_place(rank: u32, node: &Node) -> String {
+    format!("rank {rank} node {}", node.id)
+}
+
+/// "; the same for 7 more calls".
+pub fn and_more(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    if count == 0 { String::new() } else { format!("; the same for {count} more {noun}{plural}") }
+}

@@ -142,6 +142,11 @@ impl Workload {
         self.slots[(self.ranks[rank as usize].slots + slot) as usize]
     }
 
+    /// The slot in which `rank` has `group`.
+    pub fn slot_of(&self, rank: u32, group: u32) -> Option<u32> {
+        (0..self.program(rank).slots()).find(|&slot| self.group_of(rank, slot) == group)
+    }
+
     /// Number of operations over all ranks.
     pub fn operations(&self) -> u128 {
         let mut uses = vec![0u128; self.programs.len()];

@@ -8,10 +8,10 @@
 use crate::errors;
 use crate::simulate::{backend_kind, foreseen};
 use graph::Problem;
+use platform::config::astra_sim::{self as files, AstraSimArgs};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use sim::config::astra_sim::{self as files, AstraSimArgs};
-use sim::run::{BackendKind, Config, Outcome, Source, Watch};
+use sim::{BackendKind, Config, Outcome, Source, Watch};
 use std::io::{self, Write};
 
 const PS_PER_CYCLE: u64 = 1000;

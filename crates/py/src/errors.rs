@@ -1,10 +1,10 @@
 //! Faults of the input and stalled runs as the exceptions of `armillary.errors`.
 
+use executor::Stall;
 use graph::Problem;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use sim::error::Error;
-use sim::executor::Stall;
+use sim::Error;
 
 /// `InputError` with all `problems`.
 pub fn input(py: Python<'_>, problems: &[Problem]) -> PyErr {

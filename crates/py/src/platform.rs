@@ -2,15 +2,16 @@
 
 use crate::errors;
 use graph::Problem;
+use lowering::library;
+use platform::config::native::{self, Donor, InlinePlatform};
 use pyo3::prelude::*;
-use sim::config::native::{self, Donor, InlinePlatform};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 type Pairs = Vec<(String, String)>;
 
 #[pyclass(frozen)]
-pub struct Platform(pub sim::platform::Platform);
+pub struct Platform(pub platform::Platform);
 
 /// Presets that have what a platform may leave out: those of the first folders that are asked
 /// about, for a process has only one set of them.
@@ -19,7 +20,7 @@ static DONORS: OnceLock<Vec<Donor>> = OnceLock::new();
 fn platform(
     py: Python<'_>,
     search: &[PathBuf],
-    read: Result<sim::platform::Platform, Vec<Problem>>,
+    read: Result<platform::Platform, Vec<Problem>>,
 ) -> PyResult<Platform> {
     let mut platform = read.map_err(|problems| errors::input(py, &problems))?;
     if platform.library.is_none() {
@@ -101,12 +102,12 @@ impl Platform {
     ) -> PyResult<Option<(&str, &str, u64)>> {
         let kind = crate::simulate::collective_kind(kind)
             .map_err(|problem| errors::input(py, &[problem]))?;
-        let found = self.0.library_choice(kind, bytes);
+        let found = library::choice(&self.0, kind, bytes);
         Ok(found.map(|p| (p.algorithm.name(), p.protocol.name(), p.time.0)))
     }
 
     fn library_message(&self, bytes: u64) -> Option<u64> {
-        self.0.library_message(bytes).map(|span| span.0)
+        library::message_time(&self.0, bytes).map(|span| span.0)
     }
 
     fn library_times(
@@ -118,7 +119,7 @@ impl Platform {
     ) -> PyResult<Option<Vec<f64>>> {
         let kind = crate::simulate::collective_kind(kind)
             .map_err(|problem| errors::input(py, &[problem]))?;
-        self.0.library_times(&changes, kind, &bytes).map_err(|key| {
+        library::times(&self.0, &changes, kind, &bytes).map_err(|key| {
             let problem =
                 Problem::new("", format!("library.{key}"), "the library has no such parameter");
             errors::input(py, &[problem])
@@ -127,7 +128,7 @@ impl Platform {
 
     fn problems(&self) -> Vec<(String, String, String, String)> {
         let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-        sim::custom_files::problems(&self.0).into_iter().map(owned).collect()
+        platform::custom_files::problems(&self.0).into_iter().map(owned).collect()
     }
 
     fn to_json(&self) -> String {

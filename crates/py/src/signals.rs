@@ -1,8 +1,8 @@
 //! Long work without the GIL that still minds Ctrl-C.
 
+use executor::Progress;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
-use sim::executor::Progress;
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};

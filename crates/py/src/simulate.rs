@@ -4,20 +4,20 @@ use crate::errors;
 use crate::platform::Platform;
 use crate::signals::Hook;
 use crate::workload::Workload;
+use executor::observe::TimelineRequest;
 use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use sim::error::Error;
+use sim::Error;
 use sim::estimate::Estimate;
-use sim::observe::TimelineRequest;
-use sim::run::{BackendKind, Config, Source, Watch};
+use sim::{BackendKind, Config, Source, Watch};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use units::{Bytes, Span};
 
 #[pyclass(frozen)]
 pub struct Outcome {
-    outcome: sim::run::Outcome,
+    outcome: sim::Outcome,
     json: String,
 }
 
@@ -128,7 +128,7 @@ pub fn check(
 ) -> PyResult<Vec<(String, String, String, String)>> {
     let backend = backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-    match py.detach(|| sim::run::check(&workload.0, &platform.0, backend)) {
+    match py.detach(|| sim::check(&workload.0, &platform.0, backend)) {
         Ok(()) => Ok(Vec::new()),
         Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
         Err(error) => Err(errors::run(py, error, None)),
@@ -148,7 +148,7 @@ pub fn foreseen(
     py: Python<'_>,
     config: &Config,
     progress: Option<Py<PyAny>>,
-) -> PyResult<sim::run::Outcome> {
+) -> PyResult<sim::Outcome> {
     let available: Option<u64> =
         py.import("armillary.machine")?.call_method0("available")?.extract()?;
     let mut hook = Hook::new(progress);
@@ -165,7 +165,7 @@ pub fn foreseen(
                 Error::Cancelled
             })
         };
-        sim::run::run_foreseen(config, &mut foresee, &mut |progress| hook.call(&progress))
+        sim::run_foreseen(config, &mut foresee, &mut |progress| hook.call(&progress))
     });
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner).or(hook.raised);
     ended.map_err(|error| errors::run(py, error, raised))

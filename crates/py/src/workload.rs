@@ -271,11 +271,11 @@ impl Workload {
     ) -> PyResult<Workload> {
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
-        let options = platform.map(|p| sim::settings::read_options(&p.0)).unwrap_or_default();
+        let options = platform.map(|p| p.0.read_options()).unwrap_or_default();
         let reading = Reading { groups: groups.clone(), passes, model: None };
         let read = minded(py, move || {
             let groups = groups
-                .map_or(Ok(Vec::new()), |file| sim::config::astra_sim::groups(&file, npus))?;
+                .map_or(Ok(Vec::new()), |file| platform::config::astra_sim::groups(&file, npus))?;
             trace::read(&path, sizes.as_deref(), &groups, passes, &options)
         })?;
         let workload = read.map_err(|problems| errors::input(py, &problems))?;

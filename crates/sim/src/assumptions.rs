@@ -4,11 +4,12 @@
 //! Each is said only where it matters to this run, with the preset that has what is missing
 //! (`config::native::like`).
 
-use crate::profile::Profile;
-use crate::run::{BackendKind, Parts};
+use crate::backends::BackendKind;
+use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
 use graph::CollectiveKind;
 use network::Usage;
+use platform::Profile;
 use stats::Operation;
 use units::{Span, Time};
 

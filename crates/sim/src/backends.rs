@@ -1,12 +1,21 @@
 //! Backends made for a platform. A new backend is one function here and one arm in `run.rs`.
 
 use crate::error::Error;
-use crate::platform::Platform;
-use crate::run::BackendKind;
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use network::LinkCost;
+use platform::Platform;
 use topology::{Fabric, LinkGraph};
+
+/// Which network backend to run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Latency, hops and bandwidth; no contention.
+    #[default]
+    Analytical,
+    /// A queue on every link.
+    Link,
+}
 
 /// Cost of one link of each dimension of a stack, or of each link of a graph.
 fn costs(platform: &Platform) -> Vec<LinkCost> {

@@ -9,10 +9,10 @@
 //! use the network. Not here: bytes (the backend counts them), what a phase takes
 //! (`scheduler/predict.rs`).
 
-use crate::lowering::{Geometry, Lane, Lowered, PhaseSpec};
-use crate::run::Parts;
-use crate::scheduler::predict::{self, Rate, Wire};
+use crate::parts::Parts;
 use graph::Op;
+use lowering::scheduler::predict::{self, Rate, Wire};
+use lowering::{Geometry, Lane, Lowered, PhaseSpec};
 use stats::{Bounds, Dimension};
 use std::sync::Arc;
 use topology::Fabric;

@@ -6,16 +6,14 @@
 //! standstills, members whose collectives change places under way, steps of more than 213 days
 //! (`executor`).
 
+use crate::backends::BackendKind;
 use crate::error::Error;
-use crate::executor::{Lowering, Settings};
-use crate::lowering::Request;
-use crate::memory;
-use crate::platform::Platform;
-use crate::run::BackendKind;
-use crate::shape::Shapes;
 use collective::is_rooted;
-use graph::{Members, Node, Op, Problem, RankBinding, Workload};
+use executor::Settings;
+use graph::{Members, Node, Op, Problem, RankBinding, Workload, and_more, node_place};
 use indexmap::IndexMap;
+use lowering::{Lowering, Request, Shapes, memory};
+use platform::Platform;
 use rustc_hash::FxHashSet;
 
 /// Problems of one kind that are listed one by one.
@@ -44,17 +42,6 @@ pub(crate) fn all(
         problems.extend(own_algorithms(workload, settings));
     }
     if problems.is_empty() { Ok(()) } else { Err(Error::from(problems).named(&workload.origin)) }
-}
-
-/// `rank 3 node 17`.
-pub(crate) fn place(rank: u32, node: &Node) -> String {
-    format!("rank {rank} node {}", node.id)
-}
-
-/// "; the same for 7 more calls".
-pub(crate) fn more(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    if count == 0 { String::new() } else { format!("; the same for {count} more {noun}{plural}") }
 }
 
 /// Goes over the collectives a workload calls, each kind, size and shape of group once.
@@ -95,7 +82,7 @@ impl<'a> Calls<'a> {
         let listed = self.found.into_values().take(MOST);
         let mut problems: Vec<Problem> = listed
             .map(|(problem, calls)| Problem {
-                message: problem.message + &more(calls - 1, "call"),
+                message: problem.message + &and_more(calls - 1, "call"),
                 ..problem
             })
             .collect();
@@ -116,7 +103,7 @@ impl<'a> Calls<'a> {
         for node in program.nodes() {
             let Op::Collective { slot, .. } = node.op else { continue };
             let request =
-                shapes[slot as usize].and_then(|shape| Request::of(node, shape, self.settings));
+                shapes[slot as usize].and_then(|shape| self.settings.request(node, shape));
             if let Some(request) = request
                 && self.asked.insert(request)
             {
@@ -143,7 +130,7 @@ impl<'a> Calls<'a> {
         }
         if let Err(problem) = self.lowering.lower(request, shape) {
             let entry = self.found.entry(problem.to_string());
-            entry.or_insert_with(|| (located(problem, place(rank, node)), 0)).1 += 1;
+            entry.or_insert_with(|| (located(problem, node_place(rank, node)), 0)).1 += 1;
         }
     }
 
@@ -186,9 +173,9 @@ fn own_algorithms(workload: &Workload, settings: &Settings) -> Vec<Problem> {
             {
                 let text = format!(
                     "is the same collective as {}, whose algorithm is another",
-                    place(*other, node)
+                    node_place(*other, node)
                 );
-                let problem = Problem::new("", place(rank, mine), text)
+                let problem = Problem::new("", node_place(rank, mine), text)
                     .help("one node id on every member, or no algorithm of its own");
                 problems.entry(group).or_insert(problem);
             }

@@ -1,6 +1,6 @@
 //! Why there is no report.
 
-use crate::executor::Stall;
+use executor::Stall;
 use graph::Problem;
 use std::io;
 

@@ -9,11 +9,11 @@
 //! measured runs against them. Not here: what the limit is (the caller knows), the workload and its
 //! lowering, which are there already.
 
-use crate::executor::{Lowering, Settings};
-use crate::lowering::{Geometry, Lowered, PhaseSpec, Request};
-use crate::run::{BackendKind, Parts};
-use crate::shape::Shapes;
+use crate::backends::BackendKind;
+use crate::parts::Parts;
+use executor::Settings;
 use graph::{Node, Problem, RankBinding};
+use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shapes};
 use rustc_hash::FxHashMap;
 use topology::LinkGraph;
 
@@ -189,7 +189,7 @@ impl<'a> Sums<'a> {
         let graph::Op::Collective { slot, .. } = node.op else { return None };
         let Parts { workload, settings, lowering, .. } = *self.parts;
         let shape = self.shapes.index(workload, workload.group_of(rank, slot));
-        let request = Request::of(node, shape, settings)?;
+        let request = settings.request(node, shape)?;
         if let Some(found) = self.known.get(&request) {
             return Some(*found);
         }

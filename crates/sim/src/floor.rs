@@ -5,9 +5,9 @@
 //! here: the chain that is the longest if a byte of each collective took so many seconds. Messages
 //! count as nothing. Not here: what a byte takes at least on some network (the asker's).
 
-use crate::compute;
-use crate::platform::Platform;
 use graph::{Op, Program, Workload};
+use lowering::compute;
+use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use units::Span;

@@ -1,33 +1,24 @@
-//! The simulator: configuration, choice of parts, executor, scheduler, symmetry classes and the
-//! main path.
+//! The simulator: checks, choice of parts, symmetry classes, report and the main path.
 //!
-//! Start at [`run::run`].
+//! Start at [`run()`].
 
 mod assumptions;
-pub mod astra_sim;
 mod backends;
 mod bounds;
 mod check;
-mod compute;
-pub mod config;
-pub mod custom_files;
-pub mod error;
+mod config;
+mod error;
 pub mod estimate;
-pub mod executor;
 pub mod floor;
 mod labels;
-pub mod library;
-pub mod lowering;
-mod memory;
-mod names;
-pub mod native;
-pub mod observe;
-pub mod platform;
-pub mod profile;
+mod parts;
 mod report;
-pub mod run;
-pub mod scheduler;
-pub mod settings;
-pub mod shape;
+mod run;
 mod symmetry;
 pub mod text;
+
+pub use backends::BackendKind;
+pub use config::{Config, Source, Watch};
+pub use error::Error;
+pub use parts::Outcome;
+pub use run::{Foresee, check, read, run, run_foreseen, run_with};

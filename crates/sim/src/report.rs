@@ -1,17 +1,18 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded
 //! or not.
 
-use crate::assumptions;
-use crate::bounds;
-use crate::config::native;
-use crate::executor::{Finished, RankTotals};
+use crate::backends::BackendKind;
+use crate::config::Config;
 use crate::labels::Labels;
-use crate::observe::{self, Log, Source};
-use crate::platform::Exceeded;
-use crate::profile::Profile;
-use crate::run::{BackendKind, Config, Outcome, Parts};
+use crate::parts::{Outcome, Parts};
 use crate::symmetry::Classes;
+use crate::{assumptions, bounds};
 use engine::Digest;
+use executor::observe::{self, Log, Source};
+use executor::{Finished, RankTotals};
+use graph::ranges;
+use platform::config::native;
+use platform::{Exceeded, Profile};
 use stats::{Class, Counts, Dimension, Link, Origin, Phase, Report, SCHEMA, Symmetry};
 use topology::{Block, Fabric};
 use units::{Bytes, Span, Time};
@@ -140,7 +141,7 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
         .iter()
         .flat_map(|declaration| declaration.warnings.iter().cloned());
     let shared = declared.chain(shared).chain(too_large(parts, ranks));
-    let compute = crate::compute::warnings(parts.workload, parts.platform);
+    let compute = lowering::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }
 
@@ -253,26 +254,6 @@ fn class(
     }
 }
 
-/// `0-7,16`, and `0-56:8` for every eighth.
-pub(crate) fn ranges(ranks: &[u32]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest = ranks;
-    while let [first, ..] = rest {
-        let stride = rest.get(1).map_or(1, |second| second - first);
-        let length = 1 + rest.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count();
-        // Two ranks far apart are no row: the second may begin one.
-        let taken = if stride > 1 && length < 3 { 1 } else { length };
-        let last = rest[taken - 1];
-        parts.push(match (taken, stride) {
-            (1, _) => first.to_string(),
-            (_, 1) => format!("{first}-{last}"),
-            _ => format!("{first}-{last}:{stride}"),
-        });
-        rest = &rest[taken..];
-    }
-    parts.join(",")
-}
-
 fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> {
     let (ranks, bytes) = (&finished.ranks, &finished.usage.bytes);
     let capacities = capacities(&parts.platform.fabric);
@@ -342,7 +323,7 @@ pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
     }
 }
 
-fn phase(parts: &Parts, totals: &crate::executor::PhaseTotals) -> Phase {
+fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {
     let dim = dimension_name(parts, totals.dim);
     let mean = |sum: u128| sum as f64 / totals.count as f64 / 1e3;
     Phase {
@@ -404,25 +385,5 @@ fn node_name(parts: &Parts, node: u32) -> String {
         }
         Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
         Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ranges;
-
-    #[test]
-    fn ranks_at_equal_distances_are_one_range() {
-        let cases: [(&[u32], &str); 8] = [
-            (&[], ""),
-            (&[5], "5"),
-            (&[0, 1, 2, 3], "0-3"),
-            (&[0, 8, 16, 24], "0-24:8"),
-            (&[0, 8], "0,8"),
-            (&[0, 8, 9, 10], "0,8-10"),
-            (&[0, 1, 8, 9], "0-1,8-9"),
-            (&[1, 4, 7, 8, 20], "1-7:3,8,20"),
-        ];
-        cases.iter().for_each(|(ranks, text)| assert_eq!(ranges(ranks), *text));
     }
 }

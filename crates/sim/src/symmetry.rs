@@ -12,15 +12,16 @@ mod private_links;
 
 pub use private_links::private_links;
 
-use crate::executor::{Folding, Lowering, Settings, SlotClass};
-use crate::lowering::{Geometry, Lowered, PhaseSpec, ReadyPlan, Request};
-use crate::platform::Platform;
-use crate::run::BackendKind;
-use crate::shape::{Shape, Shapes, physical};
+use crate::backends::BackendKind;
 use collective::To;
 use device::memory::Sharing;
+use executor::{Folding, Settings, SlotClass};
 use graph::{Op, Reach, Workload};
+use lowering::{
+    Geometry, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, Shape, Shapes, physical,
+};
 use network::Backend;
+use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use topology::{Block, Fabric};
@@ -195,7 +196,7 @@ impl<'a> Finder<'a> {
         for node in self.workload.programs[program as usize].nodes() {
             let Op::Collective { kind, slot, .. } = node.op else { continue };
             let shape = shapes[slot as usize];
-            let Some(request) = Request::of(node, shape, self.settings) else { continue };
+            let Some(request) = self.settings.request(node, shape) else { continue };
             if seen.insert((slot, request), ()).is_some() {
                 continue;
             }
@@ -470,7 +471,7 @@ impl<'a> Finder<'a> {
 
     /// The slot in which `rank` has `group`.
     fn slot(&self, rank: u32, group: u32) -> u32 {
-        slot_of(self.workload, rank, group).unwrap_or(u32::MAX)
+        self.workload.slot_of(rank, group).unwrap_or(u32::MAX)
     }
 
     /// The colour of the rank's line, when all of it has one colour and every position sees the
@@ -576,7 +577,7 @@ impl<'a> Finder<'a> {
                         continue;
                     }
                     last = theirs;
-                    if let Some(at) = slot_of(self.workload, other, group) {
+                    if let Some(at) = self.workload.slot_of(other, group) {
                         join(&mut parent, first[class] + slot, first[theirs as usize] + at);
                     }
                 }
@@ -600,11 +601,6 @@ impl<'a> Finder<'a> {
             .collect();
         (classes, sizes)
     }
-}
-
-/// The slot in which `rank` has `group`.
-pub fn slot_of(workload: &Workload, rank: u32, group: u32) -> Option<u32> {
-    (0..workload.program(rank).slots()).find(|&s| workload.group_of(rank, s) == group)
 }
 
 fn find_root(parent: &mut [u32], mut at: u32) -> u32 {

@@ -4,9 +4,9 @@
 //! any; so they are the times without that factor. Not here: which workloads have that form
 //! (`trace::text::recover`).
 
-use crate::compute;
-use crate::platform::Platform;
 use graph::{Problem, Workload};
+use lowering::compute;
+use platform::Platform;
 use trace::text::{Layers, recover};
 
 /// A workload's layers.

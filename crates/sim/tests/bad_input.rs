@@ -10,11 +10,11 @@ mod wire;
 
 use built::{WORK, collective, config, recv, send, workload};
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use platform::config::astra_sim::{self, AstraSimArgs};
+use platform::config::native;
 use scratch::Scratch;
-use sim::config::astra_sim::{self, AstraSimArgs};
-use sim::config::native;
-use sim::error::Error;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, check, read, run};
+use sim::Error;
+use sim::{BackendKind, Config, Outcome, Source, Watch, check, read, run};
 use units::{Bytes, Span};
 use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
 
@@ -611,7 +611,7 @@ fn unreadable_files() {
     }
 }
 
-/// A platform file and what must be said of it. `crates/sim/src/config/native/tests.rs` has the
+/// A platform file and what must be said of it. `crates/platform/src/config/native/tests.rs` has the
 /// exact words of many more.
 const NATIVE: &[(&str, &str, [&str; 3])] = &[
     (

@@ -3,10 +3,10 @@
 #[path = "common/random.rs"]
 mod random;
 
+use platform::config::native;
 use proptest::prelude::*;
 use random::{platform, steps, workload};
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use sim::{BackendKind, Config, Source, Watch, run};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]

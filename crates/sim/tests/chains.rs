@@ -12,7 +12,7 @@ use built::{WORK, collective, send};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
 use random::{platform, steps};
-use sim::run::{BackendKind, Watch, run};
+use sim::{BackendKind, Watch, run};
 use stats::{Collective, CollectiveTerms, Report};
 use watched::{ROUNDING, close, random_report};
 

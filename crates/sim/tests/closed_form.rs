@@ -8,13 +8,13 @@
 mod random;
 
 use graph::CollectiveKind;
+use platform::Profile;
+use platform::config::native;
+use platform::{Algorithm, AstraSimParameters, Choice, Launch, Platform, Scheduler};
 use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
-use sim::config::native;
-use sim::error::Error;
-use sim::platform::{Algorithm, AstraSimParameters, Choice, Launch, Platform, Scheduler};
-use sim::profile::Profile;
-use sim::run::{BackendKind, Config, Source, Watch, run_with};
+use sim::Error;
+use sim::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
 use units::Ratio;
 

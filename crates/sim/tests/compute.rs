@@ -2,8 +2,8 @@
 //! warns of.
 
 use graph::{Gemm, Kernel, Node, Op, ProgramBuilder, Workload};
-use sim::config::native::from_yaml;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use platform::config::native::from_yaml;
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use units::{Bytes, Span};
 
 fn counted(operations: u64, bytes: u64, kernel: Kernel) -> Op {

@@ -11,8 +11,8 @@ mod scratch;
 
 use cases::{Case, Stretch, backend, difference, read_folder, times};
 use scratch::Scratch;
-use sim::error::Error;
-use sim::run::{BackendKind, Config, Watch, run};
+use sim::Error;
+use sim::{BackendKind, Config, Watch, run};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;

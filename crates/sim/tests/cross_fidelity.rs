@@ -13,9 +13,9 @@ use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
     Workload,
 };
+use platform::config::native;
 use proptest::prelude::*;
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use sim::{BackendKind, Config, Source, Watch, run};
 use std::sync::Arc;
 use units::{Bytes, Span};
 

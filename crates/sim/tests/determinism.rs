@@ -4,10 +4,10 @@
 mod random;
 
 use graph::CollectiveKind;
+use platform::config::native;
 use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use sim::{BackendKind, Config, Source, Watch, run};
 
 const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
 

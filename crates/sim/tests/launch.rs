@@ -6,7 +6,7 @@ mod built;
 
 use built::{WORK, collective, config, recv, send};
 use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
-use sim::run::{BackendKind, run};
+use sim::{BackendKind, run};
 use std::sync::Arc;
 use units::Span;
 

@@ -2,9 +2,9 @@
 //! preset that has one.
 
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder, RankBinding, Workload};
-use sim::config::native;
-use sim::platform::Platform;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use platform::Platform;
+use platform::config::native;
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::{Bytes, Span};
@@ -65,8 +65,10 @@ fn runs_take_what_is_predicted() {
         let platform = preset(name, &[("npus", npus)]);
         for kind in CollectiveKind::ALL {
             for bytes in [8, 100_000, 1 << 22, 1 << 28] {
-                let predicted =
-                    platform.library_choice(kind, bytes).expect("has a way").time.as_ns();
+                let predicted = lowering::library::choice(&platform, kind, bytes)
+                    .expect("has a way")
+                    .time
+                    .as_ns();
                 let report =
                     time(&platform, &[collective(kind, bytes)], BackendKind::Analytical, true)
                         .report;
@@ -187,7 +189,7 @@ fn messages_take_what_the_library_takes() {
 fn an_algorithm_that_is_named_is_taken() {
     let named = preset("dgx-h100", &[("collectives.all_reduce", "ring")]);
     let bare = preset("dgx-h100", &[("collectives.all_reduce", "ring"), ("library", "null")]);
-    assert_eq!(named.library_choice(CollectiveKind::AllReduce, 1 << 20), None);
+    assert_eq!(lowering::library::choice(&named, CollectiveKind::AllReduce, 1 << 20), None);
     let digest = |platform: &Platform| {
         let op = collective(CollectiveKind::AllReduce, 1 << 20);
         time(platform, &[op], BackendKind::Analytical, true).report.step_time_ns

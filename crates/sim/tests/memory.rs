@@ -7,7 +7,7 @@ mod built;
 
 use built::{WORK, collective, config};
 use graph::{CollectiveKind, Footprint, Held, Kernel, Node, Op, ProgramBuilder, Reach, Workload};
-use sim::run::{BackendKind, run};
+use sim::{BackendKind, run};
 use stats::{Class, Report};
 use std::collections::BTreeMap;
 use units::{Bytes, Span};

@@ -12,7 +12,7 @@ use built::{WORK, collective, recv, send};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
 use random::{platform, steps};
-use sim::run::{BackendKind, Watch, run};
+use sim::{BackendKind, Watch, run};
 use stats::{Detail, Report};
 use watched::{close, random_report};
 

@@ -4,9 +4,9 @@
 //! Not here: the same table through the compatibility profile (`conformance.rs`, family Q).
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
-use sim::config::native;
-use sim::platform::Platform;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use platform::Platform;
+use platform::config::native;
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::path::PathBuf;
 use units::{Bytes, Span};
 

@@ -7,9 +7,9 @@ mod built;
 use built::{WORK, collective, config, recv, send, workload};
 use collective::custom::Custom;
 use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
-use sim::error::Error;
-use sim::platform::CustomAlgorithm;
-use sim::run::{BackendKind, Outcome, run};
+use platform::CustomAlgorithm;
+use sim::Error;
+use sim::{BackendKind, Outcome, run};
 use std::sync::Arc;
 use units::Span;
 

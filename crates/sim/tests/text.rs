@@ -7,9 +7,9 @@
 #[path = "common/scratch.rs"]
 mod scratch;
 
+use platform::config::native;
 use scratch::Scratch;
-use sim::config::native;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};
 
@@ -215,7 +215,8 @@ fn a_text_runs_by_its_path_folded_and_as_chakra() {
             _ => {
                 trace::chakra::write_ranks(&workload, &written).expect("it is written");
                 let file = written.join("comm_group.json").display().to_string();
-                groups = sim::config::astra_sim::groups(&file, Some(64)).expect("the groups read");
+                groups =
+                    platform::config::astra_sim::groups(&file, Some(64)).expect("the groups read");
             }
         }
         let config = Config {

@@ -5,10 +5,10 @@
 //! collective's promise, in `collective::prove`.
 
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
+use platform::Platform;
+use platform::config::native;
 use proptest::prelude::*;
-use sim::config::native;
-use sim::platform::Platform;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch, run};
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::path::PathBuf;
 use units::{Bytes, Span};
 

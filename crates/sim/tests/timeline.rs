@@ -12,14 +12,14 @@ mod random;
 mod scratch;
 
 use built::{WORK, collective, recv, send};
+use executor::observe::TimelineRequest;
 use graph::{CollectiveKind, Op, Workload};
 use perfetto::{Slice, Timeline, sum, union};
 use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps};
 use scratch::Scratch;
-use sim::error::Error;
-use sim::observe::TimelineRequest;
-use sim::run::{BackendKind, Config, Outcome, Watch, run};
+use sim::Error;
+use sim::{BackendKind, Config, Outcome, Watch, run};
 use stats::{Class, Report};
 
 /// Runs and reads the timeline of `ranks`.

@@ -1,7 +1,7 @@
 """Parameters of a communication library and of an NPU's kernels from measurements of one's own
 machine.
 
-Not here: the models (`crates/sim/src/library`, `crates/device/src/compute`), tables and plot
+Not here: the models (`crates/lowering/src/library`, `crates/device/src/compute`), tables and plot
 (`report/calibration.py`)."""
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ holds.
 
 A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so
 that a single outlier does not stay. Between two sizes a corrected time goes from the one to the
-other as far as the model's has gone, as `crates/sim/src/library/correction.rs` does it; so it gets
-shorter with more bytes only where measured times do."""
+other as far as the model's has gone, as `crates/lowering/src/library/correction.rs` does it; so it
+gets shorter with more bytes only where measured times do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Why a collective takes its time: the formula with its numbers, term by term, a lower bound, and
 the bottleneck.
 
-Model: the chain of what waited for what (`crates/sim/src/observe/chain.rs`), whose terms sum to the
-mean duration."""
+Model: the chain of what waited for what (`crates/executor/src/observe/chain.rs`), whose terms sum
+to the mean duration."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The platform as Python sees it. What the keys of a platform file mean is in
-`crates/sim/src/config/native`."""
+`crates/platform/src/config/native`."""
 
 from __future__ import annotations
 

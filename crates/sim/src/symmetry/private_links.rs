@@ -5,11 +5,11 @@
 //! (`executor/lockstep.rs`), the queues (`net-analytical`).
 
 use super::{Finder, Ports};
-use crate::executor::{Lowering, Settings};
-use crate::lowering::Geometry;
-use crate::platform::Platform;
-use crate::run::BackendKind;
+use crate::backends::BackendKind;
+use executor::Settings;
 use graph::Workload;
+use lowering::{Geometry, Lowering};
+use platform::Platform;
 use topology::LinkGraph;
 
 /// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it

@@ -3,8 +3,8 @@
 use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload,
 };
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch};
+use platform::config::native;
+use sim::{BackendKind, Config, Source, Watch};
 use std::sync::Arc;
 use units::{Bytes, Span};
 

@@ -9,10 +9,10 @@ use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach,
     Workload,
 };
+use platform::config::astra_sim::{self, AstraSimArgs};
 use serde::Deserialize;
-use sim::config::astra_sim::{self, AstraSimArgs};
-use sim::error::Error;
-use sim::run::{BackendKind, Config, Outcome, Source, Watch};
+use sim::Error;
+use sim::{BackendKind, Config, Outcome, Source, Watch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ pub fn read_folder(folder: &Path, args: &[String], one_file: bool) -> Result<Con
         seed: 0,
         watch: Watch::default(),
     };
-    config.workload = Source::Built(Box::new(sim::run::read(&config)?));
+    config.workload = Source::Built(Box::new(sim::read(&config)?));
     Ok(config)
 }
 

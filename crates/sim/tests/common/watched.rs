@@ -1,8 +1,8 @@
 //! Watched runs of random workloads, and how close sums of their times are.
 
 use crate::random::{self, RandomPlatform, Step};
-use sim::config::native;
-use sim::run::{BackendKind, Config, Source, Watch, run};
+use platform::config::native;
+use sim::{BackendKind, Config, Source, Watch, run};
 use stats::Report;
 
 /// Times are exact to the picosecond, sums of them in floating point to this share.

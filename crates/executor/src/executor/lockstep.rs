@@ -1,0 +1,233 @@
+//! The closed form of a phase: when all positions of a line enter it together, every position looks
+//! the same and nothing contends, the phase takes the same time everywhere, and that time is known
+//! beforehand.
+//!
+//! The time is that of one position that sends to itself: its script is followed with the span of
+//! each transfer, once a script. Used only where the result cannot differ from the event path: one
+//! script for all positions, paths that depend on the step alone, links that nobody else uses and
+//! none of one's own messages waits for, an endpoint delay above zero (so that by the first send
+//! all have entered or not), and no other chunk under way on the rank. The native profile lets
+//! chunks overlap, so this is for the peer's.
+
+use super::phases::FlatScript;
+use super::{Callback, Executor};
+use collective::To;
+use device::memory::Sharing;
+use indexmap::IndexMap;
+use lowering::PhaseSpec;
+use network::{Backend, Transfer};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use units::{Span, Time};
+
+/// Most (position, peer) pairs looked at to see whether all positions are alike.
+const PAIRS: u64 = 1 << 16;
+
+/// Who has entered a phase of a chunk on a line so far.
+pub(super) struct Entries {
+    time: Time,
+    entered: u32,
+    checked: u32,
+    together: bool,
+}
+
+/// A phase in lockstep.
+pub(super) struct Lockstep {
+    /// From the first send to the end.
+    total: Span,
+    /// The last wait of it: endpoint delay and reduction after the last reception.
+    last: Span,
+    /// Peer, bytes and number of its sends.
+    sends: Vec<(To, u64, u64)>,
+}
+
+impl<B: Backend> Executor<'_, B> {
+    /// True when a phase may take the closed form at all; `single`: its collective has no other
+    /// phase.
+    pub(super) fn may_lockstep(&self, phase: &PhaseSpec, single: bool) -> bool {
+        let settings = self.settings;
+        let alone = settings.comm_streams == 1
+            && settings.per_queue == 1
+            && settings.queues_per_dim == 1
+            && single;
+        settings.closed_form
+            && !settings.rendezvous
+            // Whoever is first at one instant is served first there: the order of scheduling shows.
+            && settings.remote_memory.is_none_or(|sharing| sharing == Sharing::PerNpu)
+            && phase.endpoint_delay > Span::ZERO
+            && phase.only.is_empty()
+            && !settings.canonical
+            && alone
+            && !phase.plans.is_empty()
+            && phase.plans.iter().all(|d| d.forward.plan.is_uniform())
+    }
+
+    /// Notes that a chunk has entered a phase. `line` names the line: the stream of its first
+    /// position.
+    pub(super) fn note_entry(&mut self, stream: u32, line: u32, script: &FlatScript) {
+        let (now, state) = (self.now, self.streams[stream as usize]);
+        let src = self.folding.representatives[state.rank as usize];
+        let form = self.form(stream, line, script);
+        let free = |&(to, ..): &(To, u64, u64)| {
+            let dst = self.rank_at(&state, script, to.position(state.position, script.n));
+            self.backend.is_idle(src, dst, now + script.delay)
+        };
+        let fit = form.is_some_and(|f| f.sends.iter().all(free));
+        let fresh = Entries { time: now, entered: 0, checked: 0, together: true };
+        let entries = self.entries.entry((line, state.phase)).or_insert(fresh);
+        entries.entered += 1;
+        entries.together &= fit && entries.time == now;
+    }
+
+    /// At the first send: have all `n` positions entered together?
+    fn together(&mut self, line: u32, phase: u32, n: u32) -> bool {
+        let entries = self.entries.get_mut(&(line, phase)).expect("noted on entry");
+        entries.checked += 1;
+        entries.together &= entries.entered == n;
+        let (together, over) = (entries.together, entries.checked == n);
+        if over {
+            self.entries.remove(&(line, phase));
+        }
+        together
+    }
+
+    /// Takes the closed form if it holds; false when the phase must run step by step.
+    pub(super) fn lockstep(&mut self, stream: u32, line: u32) -> bool {
+        let state = self.streams[stream as usize];
+        let script = self.scripts[state.script as usize];
+        // A folded line is one stream that stands for all of its positions.
+        let folded = self.folding.class_of.is_some();
+        let positions = if folded { 1 } else { script.n };
+        if !self.together(line, state.phase, positions) || folded && !self.stands_alone(stream) {
+            return false;
+        }
+        let Some(form) = self.form(stream, line, &script) else { return false };
+        let src = self.folding.representatives[state.rank as usize];
+        let weight = self.folding.multiplicity[state.rank as usize];
+        for &(to, bytes, count) in &form.sends {
+            let dst = self.rank_at(&state, &script, to.position(state.position, script.n));
+            self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
+        }
+        self.register(
+            state.rank,
+            self.now + (form.total - form.last),
+            Callback::LastReceived(stream, form.last),
+        );
+        true
+    }
+
+    fn form(&mut self, stream: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
+        let state = self.streams[stream as usize];
+        // Without contention all lines of a regular geometry are one; else they are looked at one
+        // by one.
+        let place = match script.stride {
+            _ if self.regular_everywhere(script) => u32::MAX,
+            0 => self.streams[line as usize].slot,
+            _ => state.base,
+        };
+        if let Some(form) = self.forms.get(&(state.script, place)) {
+            return form.clone();
+        }
+        let form = if self.alike(stream, script) {
+            self.follow(&state, script).map(Rc::new)
+        } else {
+            None
+        };
+        self.forms.insert((state.script, place), form.clone());
+        form
+    }
+
+    fn regular_everywhere(&self, script: &FlatScript) -> bool {
+        script.regular && self.settings.contention_free
+    }
+
+    /// True when every step takes the same time from every position.
+    fn alike(&self, stream: u32, script: &FlatScript) -> bool {
+        if self.regular_everywhere(script) {
+            return true;
+        }
+        let state = self.streams[stream as usize];
+        let steps = &self.steps[script.first as usize..script.last as usize];
+        let mut peers: Vec<(To, u64)> =
+            steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))).collect();
+        peers.sort_unstable_by_key(|&(to, bytes)| {
+            (to.position(0, script.n.next_power_of_two()), bytes)
+        });
+        peers.dedup();
+        if peers.len() as u64 * u64::from(script.n) > PAIRS {
+            return false;
+        }
+        let span = |position: u32, to: To, bytes: u64| {
+            let rank = |p| self.rank_at(&state, script, p);
+            self.backend.uncontended(rank(position), rank(to.position(position, script.n)), bytes)
+        };
+        peers.iter().all(|&(to, bytes)| {
+            let first = span(0, to, bytes);
+            first.is_some() && (1..script.n).all(|p| span(p, to, bytes) == first)
+        })
+    }
+
+    /// Follows one position's script as if it sent to itself.
+    fn follow(&self, state: &super::phases::Stream, script: &FlatScript) -> Option<Lockstep> {
+        let steps = &self.steps[script.first as usize..script.last as usize];
+        let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
+        let receives = script.receives as usize;
+        let (mut arrival, mut posted) = (vec![None; receives], vec![None; receives]);
+        let (mut fired, mut received, mut usable, mut next) = (0usize, 0u32, 0u32, 0usize);
+        let (mut now, mut last) = (Span::ZERO, Span::ZERO);
+        // (time, order, becomes usable rather than is received)
+        let mut queue: BinaryHeap<Reverse<(Span, u32, bool)>> = BinaryHeap::new();
+        let (mut order, mut looks) = (0, true);
+        // When the link to each peer is free again.
+        let mut free: FxHashMap<u32, Span> = FxHashMap::default();
+        loop {
+            // As in the event path, steps are looked at when something has become usable, not on
+            // reception.
+            while let Some(step) = steps
+                .get(fired)
+                .filter(|s| looks && s.after_usable <= usable && s.after_received <= received)
+            {
+                fired += 1;
+                let mut meet = |arrival: Option<Span>, posted: Option<Span>| {
+                    if let (Some(a), Some(p)) = (arrival, posted) {
+                        order += 1;
+                        queue.push(Reverse((a.max(p), order, false)));
+                    }
+                };
+                if let Some(to) = step.to {
+                    let peer = self.rank_at(state, script, to.position(state.position, script.n));
+                    let src = self.folding.representatives[state.rank as usize];
+                    let alone = self.backend.uncontended(src, peer, step.bytes)?;
+                    let free = free.entry(peer).or_default();
+                    if *free > now {
+                        return None;
+                    }
+                    *free = now + alone.occupancy;
+                    *sends.entry((to, step.bytes)).or_default() += 1;
+                    arrival[step.slot as usize] = Some(now + alone.transit);
+                    meet(arrival[step.slot as usize], posted[step.slot as usize]);
+                }
+                if step.from.is_some() {
+                    posted[next] = Some(now);
+                    // The step's own message, if it goes to this very receive, has met it only now.
+                    meet(arrival[next], posted[next]);
+                    next += 1;
+                }
+            }
+            let Some(Reverse((time, _, is_usable))) = queue.pop() else { break };
+            (now, looks) = (time, is_usable);
+            if is_usable {
+                usable += 1;
+            } else {
+                last = script.delay + self.charges[(script.charges + received) as usize];
+                received += 1;
+                order += 1;
+                queue.push(Reverse((now + last, order, true)));
+            }
+        }
+        let sends = sends.into_iter().map(|((to, bytes), count)| (to, bytes, count)).collect();
+        Some(Lockstep { total: now, last, sends })
+    }
+}

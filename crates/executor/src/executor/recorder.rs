@@ -1,0 +1,490 @@
+//! What a run leaves behind: per rank the time in each state, per phase label the waits, per
+//! operation the totals, and a digest.
+//!
+//! A rank is at every moment in one of seven states, in this order of precedence: computing;
+//! communicating (a collective, a send, or a message under way to a posted receive); accessing
+//! memory outside the NPU; accessing its own; waiting for its host to launch what could begin;
+//! waiting for work of its host; idle. The seven sum to the step time. Each moment but those of
+//! idleness is charged to one operation (`flight.rs`).
+
+use super::flight::InFlight;
+use crate::folding::Folding;
+use crate::names;
+use crate::observe::{self, Message, Observer};
+use crate::parts::{LAUNCH, part};
+use engine::Digest;
+use graph::{CollectiveKind, Op, OpKind, Workload};
+use indexmap::{Equivalent, IndexMap};
+use units::{Span, Time};
+
+/// The part of time that communication is.
+const COMMUNICATION: usize = 1;
+
+/// Totals of one simulated rank.
+#[derive(Clone, Debug, Default)]
+pub struct RankTotals {
+    /// End of its last operation.
+    pub finish: Time,
+    /// NPU compute busy.
+    pub compute: Span,
+    /// Sum of the durations of what the device did itself: compute, and in a replay everything that
+    /// is not on the host.
+    pub device: Span,
+    /// Communicating, not computing.
+    pub exposed_comm: Span,
+    /// Accessing memory outside the NPU, neither computing nor communicating.
+    pub exposed_remote: Span,
+    /// Accessing the NPU's own memory only.
+    pub exposed_local: Span,
+    /// Nothing but waiting for its host's launches.
+    pub exposed_launch: Span,
+    /// Nothing but its host's own work.
+    pub exposed_host: Span,
+    /// Communicating, computing or not.
+    pub comm: Span,
+    /// At least one chunk in a phase, by dimension.
+    pub dim_busy: Vec<Span>,
+    /// What the NPU's memory holds, and the most it has held; bytes.
+    pub held: u64,
+    /// See above.
+    pub peak: u64,
+    /// Over (node, time) of every completion, whatever their order within an instant.
+    pub digest: u64,
+}
+
+/// Totals of one phase label over all ranks.
+#[derive(Clone, Debug)]
+pub struct PhaseTotals {
+    /// Position among the phases, 0-based.
+    pub phase: u32,
+    /// Dimension.
+    pub dim: u32,
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// Chunk phases.
+    pub count: u128,
+    /// Sum of waits in the queue, ps.
+    pub queue: u128,
+    /// Sum of times in the phase, ps.
+    pub network: u128,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    since: Time,
+    flight: InFlight,
+    totals: RankTotals,
+    dims: Vec<(u32, Time)>,
+    started: usize,
+}
+
+pub(super) struct Recorder<'a> {
+    observers: Vec<&'a mut dyn Observer>,
+    ranks: Vec<State>,
+    multiplicity: Vec<u64>,
+    phases: Vec<PhaseTotals>,
+    /// Start of every node of every simulated rank; `Time::MAX` while not running.
+    starts: Vec<Time>,
+    operations: Operations,
+    replay_only: bool,
+}
+
+/// Totals by (program, node), folded into names at the end.
+struct Operations {
+    /// Where each program's nodes start.
+    first: Vec<usize>,
+    /// Side by side, for a large workload touches each node once.
+    totals: Vec<NodeTotals>,
+    program: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct NodeTotals {
+    total: u128,
+    cost: u128,
+    count: u128,
+    max: Span,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        workload: &Workload,
+        folding: &Folding,
+        dims: u32,
+        replay_only: bool,
+        observers: Vec<&'a mut dyn Observer>,
+    ) -> Recorder<'a> {
+        let mut starts = 0;
+        let mut ranks = Vec::with_capacity(folding.representatives.len());
+        let mut program = Vec::with_capacity(folding.representatives.len());
+        for &rank in &folding.representatives {
+            let dims = vec![(0, Time::ZERO); dims as usize];
+            let totals =
+                RankTotals { dim_busy: vec![Span::ZERO; dims.len()], ..RankTotals::default() };
+            ranks.push(State { started: starts, dims, totals, ..State::default() });
+            program.push(workload.ranks[rank as usize].program);
+            starts += workload.program(rank).nodes().len();
+        }
+        let mut first = vec![0];
+        for p in &workload.programs {
+            first.push(first[first.len() - 1] + p.nodes().len());
+        }
+        let nodes = first[first.len() - 1];
+        let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
+        let multiplicity = folding.multiplicity.clone();
+        let starts = vec![Time::MAX; starts];
+        Recorder {
+            observers,
+            ranks,
+            multiplicity,
+            phases: Vec::new(),
+            starts,
+            operations,
+            replay_only,
+        }
+    }
+
+    /// Whether somebody listens.
+    #[inline]
+    pub(super) fn observed(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
+        self.starts[self.ranks[rank as usize].started + node as usize] != Time::MAX
+    }
+
+    /// A node could begin, but for its host, which has yet to launch it.
+    pub(super) fn awaits_launch(&mut self, rank: u32, node: u32, now: Time) {
+        let started = self.ranks[rank as usize].started;
+        self.starts[started + node as usize] = now;
+        self.begins(rank, node, Some(LAUNCH), now);
+    }
+
+    /// The host has launched it.
+    pub(super) fn is_launched(&mut self, rank: u32, node: u32, now: Time) {
+        self.ends(rank, node, Some(LAUNCH), now);
+    }
+
+    #[inline]
+    pub(super) fn issued(
+        &mut self,
+        rank: u32,
+        node: u32,
+        kind: OpKind,
+        after: Option<u32>,
+        now: Time,
+    ) {
+        let state = &self.ranks[rank as usize];
+        self.starts[state.started + node as usize] = now;
+        self.begins(rank, node, part(kind), now);
+        for observer in &mut self.observers {
+            observer.issued(rank, node, kind, after, now);
+        }
+    }
+
+    #[inline]
+    pub(super) fn completed(&mut self, rank: u32, node: u32, kind: OpKind, now: Time) {
+        let start = &mut self.starts[self.ranks[rank as usize].started + node as usize];
+        let began = std::mem::replace(start, Time::MAX);
+        let span = now.since(began);
+        self.ends(rank, node, part(kind), now);
+        for observer in &mut self.observers {
+            observer.completed(rank, node, kind, began, now);
+        }
+        let state = &mut self.ranks[rank as usize];
+        state.totals.finish = now;
+        if kind == OpKind::Compute || self.replay_only && kind != OpKind::Host {
+            state.totals.device += span;
+        }
+        let mut completion = Digest::default();
+        completion.add(u64::from(node));
+        completion.add(now.0);
+        state.totals.digest = state.totals.digest.wrapping_add(completion.value());
+        self.operations.add(rank, node, span, self.multiplicity[rank as usize]);
+    }
+
+    /// The NPU's memory holds so many bytes more, or less.
+    pub(super) fn memory_changed(&mut self, rank: u32, delta: i64, now: Time) {
+        let totals = &mut self.ranks[rank as usize].totals;
+        totals.held = totals.held.saturating_add_signed(delta);
+        totals.peak = totals.peak.max(totals.held);
+        let held = totals.held;
+        self.tell(|observer| observer.memory_changed(rank, held, now));
+    }
+
+    /// Whether the rank communicates.
+    #[inline]
+    pub(super) fn communicates(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].flight.has(COMMUNICATION)
+    }
+
+    /// A node that was one thing is another from now on.
+    pub(super) fn turns(&mut self, rank: u32, node: u32, from: OpKind, to: OpKind, now: Time) {
+        self.ends(rank, node, part(from), now);
+        self.begins(rank, node, part(to), now);
+    }
+
+    /// A message is on its way to a posted receive.
+    pub(super) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
+        self.begins(rank, node, Some(COMMUNICATION), now);
+        for observer in &mut self.observers {
+            observer.message_leaves(rank, node, now);
+        }
+    }
+
+    /// It has arrived.
+    pub(super) fn message_over(&mut self, rank: u32, node: u32, now: Time) {
+        self.ends(rank, node, Some(COMMUNICATION), now);
+    }
+
+    /// A send and a receive of the workload have met.
+    pub(super) fn message(&mut self, message: Message) {
+        for observer in &mut self.observers {
+            observer.message(&message);
+        }
+    }
+
+    /// A node takes part in a collective.
+    pub(super) fn joined(&mut self, rank: u32, node: u32, instance: u32) {
+        for observer in &mut self.observers {
+            observer.joined(rank, node, instance);
+        }
+    }
+
+    /// What observers are told of a chunk.
+    pub(super) fn tell(&mut self, what: impl Fn(&mut dyn Observer)) {
+        for observer in &mut self.observers {
+            what(*observer);
+        }
+    }
+
+    #[inline]
+    pub(super) fn phase_started(&mut self, rank: u32, dim: u32, now: Time) {
+        let (running, since) = &mut self.ranks[rank as usize].dims[dim as usize];
+        if *running == 0 {
+            *since = now;
+        }
+        *running += 1;
+    }
+
+    #[inline]
+    pub(super) fn phase_ended(
+        &mut self,
+        rank: u32,
+        label: (u32, u32, CollectiveKind),
+        queue: Span,
+        network: Span,
+        now: Time,
+    ) {
+        let state = &mut self.ranks[rank as usize];
+        let (running, since) = &mut state.dims[label.1 as usize];
+        *running -= 1;
+        if *running == 0 {
+            state.totals.dim_busy[label.1 as usize] += now.since(*since);
+            for observer in &mut self.observers {
+                observer.dimension_busy(rank, label.1, *since, now);
+            }
+        }
+        let same = |p: &PhaseTotals| (p.phase, p.dim, p.kind) == label;
+        let at = self.phases.iter().position(same).unwrap_or_else(|| {
+            let (phase, dim, kind) = label;
+            self.phases.push(PhaseTotals { phase, dim, kind, count: 0, queue: 0, network: 0 });
+            self.phases.len() - 1
+        });
+        let (totals, ranks) = (&mut self.phases[at], self.multiplicity[rank as usize]);
+        totals.count += u128::from(ranks);
+        totals.queue += u128::from(queue.0) * u128::from(ranks);
+        totals.network += u128::from(network.0) * u128::from(ranks);
+    }
+
+    /// From now on the rank has something more in flight.
+    #[inline]
+    fn begins(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
+        self.pass(rank, now);
+        if let Some(part) = part {
+            self.ranks[rank as usize].flight.begin(part, node);
+        }
+    }
+
+    /// Charges an operation for what it had in flight until now.
+    #[inline]
+    fn ends(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
+        self.pass(rank, now);
+        if let Some(part) = part {
+            self.ranks[rank as usize].flight.end(part, node);
+        }
+    }
+
+    /// Accounts the time since the last change.
+    #[inline]
+    fn pass(&mut self, rank: u32, now: Time) {
+        let state = &mut self.ranks[rank as usize];
+        let since = state.since;
+        let span = now.since(since);
+        if span != Span::ZERO {
+            let (operations, ranks) = (&mut self.operations, self.multiplicity[rank as usize]);
+            state.flight.charge(|node, charged| operations.charge(rank, node, charged, ranks));
+            state.since = now;
+            state.account(span);
+            for observer in &mut self.observers {
+                observer.spent(rank, state.activity(), since, now);
+            }
+        }
+    }
+
+    /// Per simulated rank.
+    pub(super) fn finish(&mut self) -> Vec<RankTotals> {
+        for (rank, state) in self.ranks.iter_mut().enumerate() {
+            let (operations, ranks) = (&mut self.operations, self.multiplicity[rank]);
+            state
+                .flight
+                .charge(|node, charged| operations.charge(rank as u32, node, charged, ranks));
+        }
+        self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
+    }
+
+    /// By phase, dimension and kind.
+    pub(super) fn phases(&mut self) -> Vec<PhaseTotals> {
+        let mut phases = std::mem::take(&mut self.phases);
+        phases.sort_by_key(|p| (p.phase, p.dim, p.kind));
+        phases
+    }
+
+    /// By pattern of names and kind, the most costly first.
+    pub(super) fn operations(&self, workload: &Workload) -> Vec<stats::Operation> {
+        self.operations.by_name(workload)
+    }
+}
+
+impl State {
+    /// Accounts the time since the last change.
+    #[inline]
+    fn account(&mut self, span: Span) {
+        let (part, totals) = (self.flight.pass(span), &mut self.totals);
+        let exposed = [
+            &mut totals.compute,
+            &mut totals.exposed_comm,
+            &mut totals.exposed_remote,
+            &mut totals.exposed_local,
+            &mut totals.exposed_launch,
+            &mut totals.exposed_host,
+        ];
+        if let Some(part) = part {
+            *exposed[part] += span;
+        }
+        if self.flight.has(COMMUNICATION) {
+            totals.comm += span;
+        }
+    }
+
+    fn activity(&self) -> observe::Activity {
+        let [compute, communication, remote, local, launch, host] =
+            std::array::from_fn(|part| self.flight.has(part));
+        observe::Activity { compute, communication, remote, local, launch, host }
+    }
+}
+
+impl Operations {
+    #[inline]
+    fn add(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
+        let at = self.first[self.program[rank as usize] as usize] + node as usize;
+        let totals = &mut self.totals[at];
+        totals.count += u128::from(ranks);
+        totals.total += u128::from(span.0) * u128::from(ranks);
+        totals.max = totals.max.max(span);
+    }
+
+    #[inline]
+    fn charge(&mut self, rank: u32, node: u32, span: Span, ranks: u64) {
+        let at = self.first[self.program[rank as usize] as usize] + node as usize;
+        self.totals[at].cost += u128::from(span.0) * u128::from(ranks);
+    }
+
+    fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
+        let mut named: IndexMap<Alike, (NodeTotals, Moved)> = IndexMap::new();
+        let mut name = String::new();
+        for (p, program) in workload.programs.iter().enumerate() {
+            for (n, node) in program.nodes().iter().enumerate() {
+                let totals = &self.totals[self.first[p] + n];
+                names::pattern_into(program.name(n), &mut name);
+                let key = (name.as_str(), node.op.kind_name());
+                let (sum, moved) = match named.get_mut(&key) {
+                    Some(sum) => sum,
+                    None => named.entry(Alike(name.clone(), key.1)).or_default(),
+                };
+                sum.add(totals);
+                moved.add(totals.count, &node.op);
+            }
+        }
+        named.sort_by(|a, x, b, y| {
+            (y.0.cost, y.0.total).cmp(&(x.0.cost, x.0.total)).then_with(|| a.cmp(b))
+        });
+        let row =
+            |(Alike(name, kind), (sum, moved)): (Alike, (NodeTotals, Moved))| stats::Operation {
+                name,
+                kind: kind.into(),
+                count: sum.count,
+                cost_ns: sum.cost as f64 / 1e3,
+                total_ns: sum.total as f64 / 1e3,
+                max_ns: sum.max.as_ns(),
+                bytes: moved.bytes,
+                flops: moved.flops,
+                compute_bytes: moved.compute_bytes,
+            };
+        named.into_iter().filter(|(_, (sum, _))| sum.count > 0).map(row).collect()
+    }
+}
+
+impl NodeTotals {
+    fn add(&mut self, other: &NodeTotals) {
+        self.total += other.total;
+        self.cost += other.cost;
+        self.count += other.count;
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// What the operations of one row do, over all ranks: bytes sent, loaded and stored, operations,
+/// bytes read and written to compute.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    bytes: u128,
+    flops: u128,
+    compute_bytes: u128,
+}
+
+impl Moved {
+    /// 0 where the trace does not say.
+    fn add(&mut self, count: u128, op: &Op) {
+        let (flops, bytes) = match op {
+            Op::Compute { operations, bytes, .. } => {
+                (operations.unwrap_or(0).into(), bytes.map_or(0, |bytes| bytes.0))
+            }
+            _ => op.work().map_or((0, 0), |(flops, bytes)| (flops, bytes.0)),
+        };
+        self.bytes += count * u128::from(bytes_of(op));
+        self.flops += count * flops;
+        self.compute_bytes += count * u128::from(bytes);
+    }
+}
+
+/// Operations of one row: a pattern of names, and the kind.
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Alike(String, &'static str);
+
+impl Equivalent<Alike> for (&str, &'static str) {
+    fn equivalent(&self, alike: &Alike) -> bool {
+        (alike.0.as_str(), alike.1) == *self
+    }
+}
+
+fn bytes_of(op: &Op) -> u64 {
+    match op {
+        Op::Memory { bytes, .. }
+        | Op::Send { bytes, .. }
+        | Op::Recv { bytes, .. }
+        | Op::Collective { bytes, .. } => bytes.0,
+        _ => 0,
+    }
+}

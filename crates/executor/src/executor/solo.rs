@@ -1,0 +1,325 @@
+//! The closed form of a phase in a native run: one simulated rank stands for all positions of its
+//! line, and nothing else sends where it sends, so a chunk's phase takes the same time whenever it
+//! starts. That time is found once, by following the script with messages that come from the rank
+//! itself: `departure = max(now, link free)`, `arrival = departure + transit`, `usable = received +
+//! charge`.
+//!
+//! Used only where the events would say the same to the picosecond:
+//! - the network holds messages up where they leave their NPU and nowhere else (the analytical
+//!   backend);
+//! - one chunk at a time in each dimension, and all groups of the rank have one simulated member,
+//!   so nobody is drawn into a phase;
+//! - the links a dimension's phases leave by are used by no other dimension's, by no send and by no
+//!   algorithm from a file;
+//! - no message arrives the moment it is sent, so a phase ends in the first round of its instant,
+//!   where its end is registered.
+//!
+//! When a phase begins the links are idle: the one before it in its dimension ended when its last
+//! message had arrived. Not here: the peer's closed form (`lockstep.rs`), which needs all positions
+//! of a line to enter together.
+
+use super::phases::{FlatScript, Stream};
+use super::{Callback, Executor};
+use collective::To;
+use graph::{Members, Op};
+use indexmap::IndexMap;
+use lowering::{Geometry, PhaseSpec, Request};
+use network::{Backend, Transfer};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::Span;
+
+type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+
+/// Phases that run alone, and what is known of them.
+#[derive(Default)]
+pub(super) struct Solos {
+    /// For each rank the dimensions in which phases may run alone; empty until it is asked for.
+    dims: Vec<Option<Box<[bool]>>>,
+    /// By slot and script, an index of `forms`; `None` where events must tell.
+    known: FxHashMap<(u32, u32), Option<u32>>,
+    forms: Vec<Solo>,
+}
+
+/// A phase that runs alone.
+struct Solo {
+    /// From its start to its end.
+    total: Span,
+    /// Transfers by rank they go to and bytes, and how often a phase sends each: as many as ranks
+    /// where everybody sends to everybody.
+    sends: FxIndexMap<(u32, u64), u64>,
+    /// The rank that sends, and how many it stands for.
+    from: (u32, u64),
+    /// Phases that have taken this form.
+    phases: u64,
+}
+
+impl<B: Backend> Executor<'_, B> {
+    /// Ends the phase that `stream` begins at the time it is known to take; false when it must run
+    /// step by step.
+    #[inline]
+    pub(super) fn runs_alone(&mut self, stream: u32, dim: u32) -> bool {
+        let state = self.streams[stream as usize];
+        if !self.settings.runs_alone()
+            || self.folding.class_of.is_none()
+            || !self.is_quiet(state.rank, dim)
+        {
+            return false;
+        }
+        let key = (state.slot, state.script);
+        let found = match self.solos.known.get(&key) {
+            Some(&found) => found,
+            None => self.find_solo(stream, key),
+        };
+        let Some(at) = found else { return false };
+        let form = &mut self.solos.forms[at as usize];
+        form.phases += 1;
+        let end = self.now + form.total;
+        self.register(state.rank, end, Callback::Over(stream));
+        true
+    }
+
+    /// Accounts for what the phases in closed form have sent.
+    pub(super) fn carry_solos(&mut self) {
+        for form in std::mem::take(&mut self.solos.forms) {
+            let (src, weight) = form.from;
+            for ((dst, bytes), times) in form.sends {
+                self.backend
+                    .carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
+            }
+        }
+    }
+
+    fn find_solo(&mut self, stream: u32, key: (u32, u32)) -> Option<u32> {
+        let state = self.streams[stream as usize];
+        let script = self.scripts[state.script as usize];
+        let form =
+            if self.stands_alone(stream) { self.follow_alone(&state, &script) } else { None };
+        let at = form.map(|form| {
+            self.solos.forms.push(form);
+            self.solos.forms.len() as u32 - 1
+        });
+        self.solos.known.insert(key, at);
+        at
+    }
+
+    /// Whether nothing sends by the links of a dimension's phases but they, one at a time.
+    fn is_quiet(&mut self, rank: u32, dim: u32) -> bool {
+        if self.solos.dims.is_empty() {
+            self.solos.dims.resize_with(self.ranks.len(), || None);
+        }
+        if self.solos.dims[rank as usize].is_none() {
+            let dims = self.settings.sizes.len();
+            self.solos.dims[rank as usize] = Some(match self.links_by_dim(rank) {
+                Some((links, others)) => (0..dims).map(|d| apart(&links, &others, d)).collect(),
+                None => vec![false; dims].into(),
+            });
+        }
+        self.solos.dims[rank as usize].as_ref().is_some_and(|dims| dims[dim as usize])
+    }
+
+    /// Links by which each dimension's phases leave a rank, and those of its sends; `None` when
+    /// that can't be told beforehand.
+    fn links_by_dim(&mut self, rank: u32) -> Option<(Vec<FxHashSet<u32>>, FxHashSet<u32>)> {
+        let (mut links, mut others) =
+            (vec![FxHashSet::default(); self.settings.sizes.len()], FxHashSet::default());
+        let (id, first, workload) =
+            (self.ranks[rank as usize].id, self.ranks[rank as usize].slots, self.workload);
+        let mut asked: FxHashSet<(u32, Request)> = FxHashSet::default();
+        for node in workload.program(id).nodes() {
+            match node.op {
+                Op::Send { peer, .. } => {
+                    others.insert(self.backend.departure(id, id.wrapping_add_signed(peer)));
+                }
+                Op::Collective { slot, .. } => {
+                    let (shape, alone) = self.seen_from(first + slot);
+                    let Some(request) = self.settings.request(node, shape) else { continue };
+                    if !alone {
+                        return None;
+                    }
+                    if asked.insert((first + slot, request)) {
+                        self.add_links(id, first + slot, request, &mut links)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some((links, others))
+    }
+
+    /// Adds the links by which the phases of `request` leave rank `id`.
+    fn add_links(
+        &mut self,
+        id: u32,
+        slot: u32,
+        request: Request,
+        links: &mut [FxHashSet<u32>],
+    ) -> Option<()> {
+        let (lowered, _) = self.lower(request).ok()?;
+        for phase in lowered.shapes.iter().flatten() {
+            if phase.custom.is_some() {
+                return None;
+            }
+            for (to, position, n) in peers(phase, id, self.own_position(slot)?) {
+                let peer = self.peer(phase, slot, id, position, to.position(position, n));
+                links[phase.dim as usize].insert(self.backend.departure(id, peer));
+            }
+        }
+        Some(())
+    }
+
+    /// The rank at position `to` of a phase in which rank `id` is at `position`.
+    fn peer(&self, phase: &PhaseSpec, slot: u32, id: u32, position: u32, to: u32) -> u32 {
+        match phase.geometry {
+            Geometry::Line { stride, .. } => id - position * stride + to * stride,
+            Geometry::Group => self.members(slot).rank(to),
+        }
+    }
+
+    fn members(&self, slot: u32) -> &Members {
+        &self.workload.groups[self.slots[slot as usize].group as usize].members
+    }
+
+    /// Follows the script of a phase that sends to itself. `None` where its end would depend on
+    /// more than that.
+    fn follow_alone(&self, state: &Stream, script: &FlatScript) -> Option<Solo> {
+        let src = self.folding.representatives[state.rank as usize];
+        let weight = self.folding.multiplicity[state.rank as usize];
+        let steps = &self.steps[script.first as usize..script.last as usize];
+        let charges =
+            &self.charges[script.charges as usize..(script.charges + script.receives) as usize];
+        let mut run = Run { charges, delay: script.delay, ..Run::default() };
+        let mut free: FxHashMap<u32, Span> = FxHashMap::default();
+        let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
+        if steps.first()?.to.is_some() {
+            run.now = script.delay;
+        }
+        loop {
+            while let Some(step) = steps.get(run.fired).filter(|s| run.may_fire(s)) {
+                run.fired += 1;
+                if let Some(to) = step.to {
+                    let dst = self.rank_at(state, script, to.position(state.position, script.n));
+                    let alone = self
+                        .backend
+                        .uncontended(src, dst, step.bytes)
+                        .filter(|a| a.transit > Span::ZERO)?;
+                    let free = free.entry(self.backend.departure(src, dst)).or_default();
+                    let leaves = run.now.max(*free);
+                    *free = leaves + alone.occupancy;
+                    run.expect(leaves + alone.transit, Event::Arrives(step.slot));
+                    *sends.entry((dst, step.bytes)).or_default() += 1;
+                }
+                if step.from.is_some() {
+                    run.post();
+                }
+            }
+            if run.fired == steps.len() && run.usable == script.receives {
+                let ended = script.receives > 0 && run.round == 0;
+                return ended.then_some(Solo {
+                    total: run.now,
+                    sends,
+                    from: (src, weight),
+                    phases: 0,
+                });
+            }
+            run.next()?;
+        }
+    }
+}
+
+/// What a script waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The message for a receive.
+    Arrives(u32),
+    /// A reception becomes usable.
+    Usable,
+}
+
+/// A script under way.
+#[derive(Default)]
+struct Run<'c> {
+    charges: &'c [Span],
+    delay: Span,
+    now: Span,
+    /// Of the instant: what is registered in one round for the same instant runs in the next.
+    round: u32,
+    fired: usize,
+    posted: u32,
+    received: u32,
+    usable: u32,
+    early: FxHashSet<u32>,
+    /// Time, round, event (the network first), order.
+    events: BinaryHeap<Reverse<(Span, u32, Event, u32)>>,
+    order: u32,
+}
+
+impl Run<'_> {
+    fn may_fire(&self, step: &collective::Step) -> bool {
+        step.after_usable <= self.usable && step.after_received <= self.received
+    }
+
+    fn expect(&mut self, at: Span, event: Event) {
+        self.push(at, 0, event);
+    }
+
+    fn push(&mut self, at: Span, round: u32, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((at, round, event, self.order)));
+    }
+
+    /// Posts the next receive; its message may be there.
+    fn post(&mut self) {
+        let slot = self.posted;
+        self.posted += 1;
+        if self.early.remove(&slot) {
+            self.receive(self.round + 1);
+        }
+    }
+
+    /// Receives; `round` is the one in which what is usable at once becomes so.
+    fn receive(&mut self, round: u32) {
+        let wait = self.delay + self.charges[self.received as usize];
+        self.received += 1;
+        self.push(self.now + wait, if wait == Span::ZERO { round } else { 0 }, Event::Usable);
+    }
+
+    /// Handles events up to the next one after which steps may fire; `None` when there is none.
+    fn next(&mut self) -> Option<()> {
+        loop {
+            let Reverse((time, round, event, _)) = self.events.pop()?;
+            (self.now, self.round) = (time, round);
+            match event {
+                Event::Usable => {
+                    self.usable += 1;
+                    return Some(());
+                }
+                Event::Arrives(slot) if slot < self.posted => self.receive(0),
+                Event::Arrives(slot) => {
+                    self.early.insert(slot);
+                }
+            }
+        }
+    }
+}
+
+/// Whether dimension `dim` shares none of its links.
+fn apart(links: &[FxHashSet<u32>], others: &FxHashSet<u32>, dim: usize) -> bool {
+    let own = &links[dim];
+    let shares = |(d, theirs): (usize, &FxHashSet<u32>)| d != dim && !own.is_disjoint(theirs);
+    own.is_disjoint(others) && !links.iter().enumerate().any(shares)
+}
+
+/// Whom rank `id` sends to in a phase, in either direction: the relation, its own position, and the
+/// number of positions.
+fn peers(phase: &PhaseSpec, id: u32, in_group: u32) -> Vec<(To, u32, u32)> {
+    let position = match phase.geometry {
+        Geometry::Line { stride, size } => id / stride % size,
+        Geometry::Group => in_group,
+    };
+    let plans = phase.plans.iter().flat_map(|d| [&d.forward.plan, &d.backward.plan]);
+    let sends =
+        plans.flat_map(|plan| plan.script(position).steps.iter().map(|step| (step.to, plan.n)));
+    sends.filter_map(|(to, n)| to.map(|to| (to, position, n))).collect()
+}

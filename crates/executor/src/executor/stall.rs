@@ -1,0 +1,147 @@
+//! What is said of a run that can make no progress: the operations that wait, on whom, and the
+//! cycle if there is one.
+
+use super::{Executor, NONE};
+use graph::Op;
+use network::Backend;
+use units::Time;
+
+/// A stalled run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stall {
+    /// Where the workload was read from; empty when a program made it.
+    pub origin: String,
+    /// When nothing more could happen.
+    pub time: Time,
+    /// Operations that were started or could not start, at most [`Stall::SHOWN`].
+    pub waiting: Vec<Waiting>,
+    /// Operations unfinished in all (of the simulated ranks).
+    pub unfinished: u64,
+    /// Ranks that wait for one another in a circle, if there is a circle.
+    pub cycle: Vec<u32>,
+}
+
+/// One waiting operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// Its rank.
+    pub rank: u32,
+    /// Its id in the trace.
+    pub node: u64,
+    /// Its name in the trace.
+    pub name: String,
+    /// `recv`, `all_reduce`, ...
+    pub what: String,
+    /// True when it has started; else it waits for its dependencies.
+    pub started: bool,
+    /// Ranks it waits for; empty when only messages under way in a collective can tell.
+    pub on: Vec<u32>,
+}
+
+impl Stall {
+    /// How many waiting operations are named.
+    pub const SHOWN: usize = 16;
+}
+
+impl<B: Backend> Executor<'_, B> {
+    /// Describes why nothing moves.
+    pub(super) fn stall(&self) -> Stall {
+        let mut all: Vec<Waiting> = Vec::new();
+        for rank in 0..self.ranks.len() as u32 {
+            all.extend(self.waiting_on(rank));
+        }
+        let cycle = circle(&all);
+        let unfinished = self.total - self.done;
+        all.truncate(Stall::SHOWN);
+        Stall {
+            origin: self.workload.origin.clone(),
+            time: self.now,
+            waiting: all,
+            unfinished,
+            cycle,
+        }
+    }
+
+    fn waiting_on(&self, rank: u32) -> Vec<Waiting> {
+        let state = &self.ranks[rank as usize];
+        let program = &self.workload.programs[state.program as usize];
+        let started = |n: usize| self.recorder.is_running(rank, n as u32);
+        let running: Vec<usize> = (0..program.nodes().len()).filter(|&n| started(n)).collect();
+        let blocked = |n: &usize| self.deps_left[state.deps + n] > 0;
+        let nodes = if running.is_empty() {
+            (0..program.nodes().len()).filter(blocked).take(1).collect()
+        } else {
+            running
+        };
+        nodes.into_iter().map(|n| self.waiting(rank, n as u32)).collect()
+    }
+
+    fn waiting(&self, rank: u32, node: u32) -> Waiting {
+        let state = &self.ranks[rank as usize];
+        let program = &self.workload.programs[state.program as usize];
+        let op = program.nodes()[node as usize].op;
+        let on = match op {
+            Op::Send { peer, .. } | Op::Recv { peer, .. } => {
+                vec![state.id.wrapping_add_signed(peer)]
+            }
+            Op::Collective { .. } => self.absent_members(rank, node),
+            _ => Vec::new(),
+        };
+        Waiting {
+            rank: state.id,
+            node: program.nodes()[node as usize].id,
+            name: program.name(node as usize).to_string(),
+            what: op.kind_name().to_string(),
+            started: self.recorder.is_running(rank, node),
+            on,
+        }
+    }
+}
+
+/// Follows "waits for" from rank to rank until one comes again.
+fn circle(waiting: &[Waiting]) -> Vec<u32> {
+    let next =
+        |rank: u32| waiting.iter().filter(|w| w.rank == rank).flat_map(|w| &w.on).min().copied();
+    for start in waiting.iter().map(|w| w.rank) {
+        let mut path = vec![start];
+        while let Some(to) = next(*path.last().unwrap_or(&NONE)) {
+            if let Some(at) = path.iter().position(|&r| r == to) {
+                return path.split_off(at);
+            }
+            path.push(to);
+        }
+    }
+    Vec::new()
+}
+
+impl std::fmt::Display for Stall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "no progress is possible after {} ns: {} operations are unfinished",
+            self.time.as_ns(),
+            self.unfinished
+        )?;
+        for w in &self.waiting {
+            write!(f, "  rank {} node {} {:?} ({})", w.rank, w.node, w.name, w.what)?;
+            if w.on.is_empty() {
+                let why = if w.started {
+                    "is under way and waits for messages of other members"
+                } else {
+                    "waits for its dependencies"
+                };
+                writeln!(f, " {why}")?;
+            } else {
+                let ranks: Vec<String> = w.on.iter().take(8).map(u32::to_string).collect();
+                let more = if w.on.len() > 8 { ", ..." } else { "" };
+                writeln!(f, " waits for rank {}{more}", ranks.join(", "))?;
+            }
+        }
+        if !self.cycle.is_empty() {
+            let ranks: Vec<String> =
+                self.cycle.iter().chain(self.cycle.first()).map(u32::to_string).collect();
+            writeln!(f, "  circle: rank {}", ranks.join(" -> "))?;
+        }
+        Ok(())
+    }
+}

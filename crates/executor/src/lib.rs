@@ -1,0 +1,15 @@
+//! The executor: runs every rank's program over one network backend, and tells observers of it.
+//!
+//! Start at [`Executor`]; the main loop is in `executor/mod.rs`. Not here: what collectives and
+//! computations become (crate `lowering`), which ranks are alike and what a report says (`sim`).
+
+mod executor;
+mod folding;
+mod names;
+pub mod observe;
+mod parts;
+mod settings;
+
+pub use executor::{Executor, Finished, Halt, PhaseTotals, Progress, RankTotals, Stall};
+pub use folding::{Folding, SlotClass};
+pub use settings::Settings;

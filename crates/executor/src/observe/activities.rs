@@ -1,0 +1,82 @@
+//! What ranks and dimensions do over time, summed over all ranks in bins.
+
+use super::bins::Bins;
+use super::{Activity, ChunkPhase, Observer};
+use crate::folding::Folding;
+use units::Time;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Activities {
+    pub compute: Bins,
+    pub communication: Bins,
+    pub remote: Bins,
+    pub local: Bins,
+    pub launch: Bins,
+    pub host: Bins,
+    /// Ranks with a chunk in a phase, by dimension.
+    pub dimensions: Vec<Bins>,
+    /// Chunks in queues, by dimension.
+    pub waiting: Vec<Bins>,
+    multiplicity: Vec<u64>,
+}
+
+impl Activities {
+    /// Ready to hear of a run of the `folding`'s representatives over `dims` dimensions.
+    pub(super) fn new(folding: &Folding, dims: usize) -> Activities {
+        let bins = Bins::default;
+        Activities {
+            compute: bins(),
+            communication: bins(),
+            remote: bins(),
+            local: bins(),
+            launch: bins(),
+            host: bins(),
+            dimensions: vec![bins(); dims],
+            waiting: vec![bins(); dims],
+            multiplicity: folding.multiplicity.clone(),
+        }
+    }
+
+    /// Ranks that a simulated rank stands for, itself included.
+    pub(super) fn multiplicity(&self, rank: u32) -> u64 {
+        self.multiplicity[rank as usize]
+    }
+
+    /// All ranks.
+    pub(super) fn ranks(&self) -> u64 {
+        self.multiplicity.iter().sum()
+    }
+}
+
+impl Observer for Activities {
+    fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
+        let ranks = self.multiplicity[rank as usize];
+        let Activities { compute, communication, remote, local, launch, host, .. } = self;
+        let Activity { compute: computes, communication: communicates, .. } = activity;
+        let done = [
+            computes,
+            communicates,
+            activity.remote,
+            activity.local,
+            activity.launch,
+            activity.host,
+        ];
+        let all = [compute, communication, remote, local, launch, host];
+        for (bins, _) in all.into_iter().zip(done).filter(|(_, done)| *done) {
+            bins.add(from, to, ranks);
+        }
+    }
+
+    fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.waiting[chunk.dim as usize].add(
+            chunk.entered,
+            now,
+            self.multiplicity[chunk.rank as usize],
+        );
+    }
+
+    fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
+        self.dimensions[dim as usize].add(from, to, self.multiplicity[rank as usize]);
+    }
+}

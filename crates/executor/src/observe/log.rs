@@ -1,0 +1,193 @@
+//! The log of a run: when each node of each simulated rank started and ended and what let it start,
+//! which nodes met in a collective or by a message, and what ranks and dimensions did over time.
+//!
+//! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program
+//! (`chains.rs`): a log is as large as the simulated part of the workload, not as long as the run.
+
+use super::activities::Activities;
+use super::chains::{Chains, Over};
+use super::{Activity, ChunkPhase, Departure, Message, Observer};
+use crate::folding::Folding;
+use graph::{OpKind, Workload};
+use lowering::{Lowered, Request};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use units::{Span, Time};
+
+const NONE: u32 = u32::MAX;
+
+/// When a node ran, and the node of its rank that it started after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    pub start: Time,
+    pub end: Time,
+    after: u32,
+}
+
+impl Ran {
+    /// The node of the rank whose end let it start.
+    pub(super) fn after(&self) -> Option<u32> {
+        (self.after != NONE).then_some(self.after)
+    }
+}
+
+/// A node on a simulated rank.
+pub(super) type Place = (u32, u32);
+
+/// See the module.
+pub struct Log {
+    /// Where each simulated rank's nodes start in `nodes`, and where the last ends.
+    first: Vec<usize>,
+    nodes: Vec<Ran>,
+    /// Nodes that took part in each collective.
+    members: Vec<Vec<Place>>,
+    instance: FxHashMap<Place, u32>,
+    /// The message of each receive.
+    messages: FxHashMap<Place, Message>,
+    /// By rank: when its memory held how much from then on.
+    held: Vec<Vec<(Time, u64)>>,
+    pub(super) activity: Activities,
+    pub(super) chains: Chains,
+}
+
+impl Log {
+    /// Ready to hear of a run of the `folding`'s representatives over `dims` dimensions.
+    pub fn new(workload: &Workload, folding: &Folding, dims: usize) -> Log {
+        let mut first = vec![0];
+        for &rank in &folding.representatives {
+            first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
+        }
+        let programs = folding
+            .representatives
+            .iter()
+            .map(|&rank| workload.ranks[rank as usize].program)
+            .collect();
+        let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
+        Log {
+            nodes: vec![blank; first[first.len() - 1]],
+            first,
+            members: Vec::new(),
+            instance: FxHashMap::default(),
+            messages: FxHashMap::default(),
+            held: vec![Vec::new(); folding.representatives.len()],
+            chains: Chains::new(dims, programs),
+            activity: Activities::new(folding, dims),
+        }
+    }
+
+    /// Every node of a simulated rank.
+    pub(super) fn of(&self, rank: u32) -> &[Ran] {
+        &self.nodes[self.first[rank as usize]..self.first[rank as usize + 1]]
+    }
+
+    /// When a rank's memory held how much from then on, bytes.
+    pub(super) fn held(&self, rank: u32) -> &[(Time, u64)] {
+        &self.held[rank as usize]
+    }
+
+    /// One node.
+    pub(super) fn at(&self, (rank, node): Place) -> &Ran {
+        &self.of(rank)[node as usize]
+    }
+
+    /// When a node could begin, but for its host's launch: when the node that it started after had
+    /// ended.
+    pub(super) fn ready(&self, (rank, node): Place) -> Time {
+        self.at((rank, node)).after().map_or(Time::ZERO, |after| self.at((rank, after)).end)
+    }
+
+    /// All that took part in the collective of a node; nothing for other nodes.
+    pub(super) fn members(&self, place: Place) -> &[Place] {
+        self.instance.get(&place).map_or(&[], |&instance| &self.members[instance as usize])
+    }
+
+    /// The message that a receive got.
+    pub(super) fn message(&self, place: Place) -> Option<&Message> {
+        self.messages.get(&place)
+    }
+
+    fn node(&mut self, rank: u32, node: u32) -> &mut Ran {
+        &mut self.nodes[self.first[rank as usize] + node as usize]
+    }
+}
+
+impl Observer for Log {
+    fn issued(&mut self, rank: u32, node: u32, _kind: OpKind, after: Option<u32>, now: Time) {
+        *self.node(rank, node) = Ran { start: now, end: Time::MAX, after: after.unwrap_or(NONE) };
+    }
+
+    fn completed(&mut self, rank: u32, node: u32, _kind: OpKind, start: Time, now: Time) {
+        self.node(rank, node).end = now;
+        let ranks = self.activity.multiplicity(rank);
+        self.chains.over(&Over { place: (rank, node), start, end: now, ranks });
+    }
+
+    fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
+        self.activity.spent(rank, activity, from, to);
+    }
+
+    fn joined(&mut self, rank: u32, node: u32, instance: u32) {
+        if self.members.len() <= instance as usize {
+            self.members.resize_with(instance as usize + 1, Vec::new);
+        }
+        self.members[instance as usize].push((rank, node));
+        self.instance.insert((rank, node), instance);
+    }
+
+    fn chunk_starts(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.activity.chunk_starts(chunk, now);
+        self.chains.starts(chunk, now);
+    }
+
+    fn chunk_waits(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.chains.waits(chunk, now);
+    }
+
+    fn chunk_ends(&mut self, chunk: &ChunkPhase, now: Time) {
+        self.chains.ends(chunk, now);
+    }
+
+    fn opens(&mut self, instance: u32, request: &Request, lowered: &Arc<Lowered>, ranks: u32) {
+        self.chains.opens(instance, request, lowered, ranks);
+    }
+
+    fn invited(&mut self, stream: u32, host: u32) {
+        self.chains.invited(stream, host);
+    }
+
+    fn begins(&mut self, stream: u32, delay: Span) {
+        self.chains.begins(stream, delay);
+    }
+
+    fn departs(&mut self, departure: &Departure, now: Time) {
+        self.chains.departs(departure, now);
+    }
+
+    fn arrives(&mut self, token: u64, now: Time) {
+        self.chains.arrives(token, now);
+    }
+
+    fn early(&mut self, token: u64) {
+        self.chains.early(token);
+    }
+
+    fn received(&mut self, stream: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
+        self.chains.received(stream, token, delay, charge, now);
+    }
+
+    fn usable(&mut self, stream: u32, now: Time) {
+        self.chains.usable(stream, now);
+    }
+
+    fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {
+        self.activity.dimension_busy(rank, dim, from, to);
+    }
+
+    fn memory_changed(&mut self, rank: u32, held: u64, now: Time) {
+        self.held[rank as usize].push((now, held));
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.messages.insert(message.to, *message);
+    }
+}

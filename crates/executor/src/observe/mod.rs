@@ -1,0 +1,181 @@
+//! Watching a run: what an observer is told, and the observers there are.
+//!
+//! The executor's recorder tells its observers what happens, in order of time; a run without any
+//! pays a branch an event. Here: the contract. Beside it: `log.rs` keeps times of nodes and
+//! activity over time; `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
+//! the run is over; `chains.rs` follows what each collective's time is made of (`chain.rs`),
+//! `collectives.rs` sums it; `timeline/` writes what happens to a file as it happens. Not here:
+//! sums that every run keeps (`executor/recorder.rs`).
+
+mod activities;
+mod bins;
+mod chain;
+mod chains;
+mod collectives;
+mod detail;
+mod gantt;
+mod layers;
+mod log;
+mod memory;
+mod path;
+mod timeline;
+
+pub use detail::{Source, detail};
+pub use log::Log;
+pub use timeline::Timeline;
+pub use timeline::{Shown, TimelineRequest};
+
+use graph::{CollectiveKind, OpKind};
+use lowering::{Lowered, Request};
+use std::sync::Arc;
+use units::{Span, Time};
+
+/// One chunk in one phase of a collective, on one simulated rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkPhase {
+    /// Names the chunk on the rank as long as it runs.
+    pub stream: u32,
+    /// Which collective.
+    pub instance: u32,
+    /// Index of the simulated rank.
+    pub rank: u32,
+    /// The collective, by index in the rank's program.
+    pub node: u32,
+    /// Which chunk of it, from 0.
+    pub chunk: u32,
+    /// Which phase of the chunk, from 0.
+    pub phase: u32,
+    /// The dimension it runs on, from 0.
+    pub dim: u32,
+    /// What the phase does.
+    pub kind: CollectiveKind,
+    /// Whether an algorithm from a file does it.
+    pub custom: bool,
+    /// When it came into its queue.
+    pub entered: Time,
+    /// When it left its queue; meaningless before.
+    pub started: Time,
+}
+
+/// A message from a send to a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Simulated rank and node that send.
+    pub from: (u32, u32),
+    /// Simulated rank and node that receive.
+    pub to: (u32, u32),
+    /// Bytes.
+    pub bytes: u64,
+    /// When it left.
+    pub sent: Time,
+    /// When it had arrived and its receive was posted.
+    pub received: Time,
+}
+
+/// Whose time goes on in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A chunk's, by stream.
+    Chunk(u32),
+    /// The announcement's, by token, that let a chunk's message go.
+    Cleared(u64),
+    /// A send's of the workload, by node.
+    Node(u32),
+    /// Nobody's: an announcement of a receive, by node, or a message of an algorithm from a file.
+    Beside(Option<u32>),
+}
+
+/// A message that goes into the network, and what it takes where nothing is in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Whose time goes on in it.
+    pub sender: Sender,
+    /// Names it until it has arrived.
+    pub token: u64,
+    /// The simulated rank it leaves.
+    pub rank: u32,
+    /// The link of the rank that it leaves by.
+    pub port: u32,
+    /// The outermost dimension it crosses.
+    pub dim: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// Latency of its path.
+    pub latency: Span,
+    /// Time its bytes take on its path beside the latency.
+    pub transfer: Span,
+    /// How long it keeps the link it leaves by.
+    pub occupancy: Span,
+    /// How long a library has to do with it after it has arrived.
+    pub handling: Span,
+}
+
+/// What a rank does at a moment; several at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Computing.
+    pub compute: bool,
+    /// Communicating.
+    pub communication: bool,
+    /// Accessing memory outside the NPU.
+    pub remote: bool,
+    /// Accessing the NPU's own memory.
+    pub local: bool,
+    /// Waiting for its host to launch something.
+    pub launch: bool,
+    /// Its host works on a node of its own.
+    pub host: bool,
+}
+
+/// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their
+/// programs, times never go back.
+pub trait Observer {
+    /// A node starts. `after` is the node of the rank whose end let it start; `None` at the
+    /// beginning of the run. Since then it has waited for its host to launch it.
+    fn issued(&mut self, _rank: u32, _node: u32, _kind: OpKind, _after: Option<u32>, _now: Time) {}
+    /// A node that started at `start` ends.
+    fn completed(&mut self, _rank: u32, _node: u32, _kind: OpKind, _start: Time, _now: Time) {}
+    /// The rank has done `activity` between two times.
+    fn spent(&mut self, _rank: u32, _activity: Activity, _from: Time, _to: Time) {}
+    /// A node takes part in collective `instance`.
+    fn joined(&mut self, _rank: u32, _node: u32, _instance: u32) {}
+    /// Collective `instance` comes into being over this many ranks.
+    fn opens(&mut self, _instance: u32, _request: &Request, _lowered: &Arc<Lowered>, _ranks: u32) {}
+    /// A chunk enters the queue of its next phase.
+    fn chunk_waits(&mut self, _chunk: &ChunkPhase, _now: Time) {}
+    /// A chunk leaves its queue.
+    fn chunk_starts(&mut self, _chunk: &ChunkPhase, _now: Time) {}
+    /// A waiting chunk is about to start because a peer's, `host`, has begun the phase.
+    fn invited(&mut self, _stream: u32, _host: u32) {}
+    /// A chunk begins to send, `delay` after it left its queue.
+    fn begins(&mut self, _stream: u32, _delay: Span) {}
+    /// A message goes into the network.
+    fn departs(&mut self, _departure: &Departure, _now: Time) {}
+    /// It has arrived.
+    fn arrives(&mut self, _token: u64, _now: Time) {}
+    /// What has arrived has come before it was waited for.
+    fn early(&mut self, _token: u64) {}
+    /// A chunk has received a message: the one that has just arrived, or one that came early. It is
+    /// usable after both spans.
+    fn received(
+        &mut self,
+        _stream: u32,
+        _token: Option<u64>,
+        _delay: Span,
+        _charge: Span,
+        _now: Time,
+    ) {
+    }
+    /// A chunk may use what it has received.
+    fn usable(&mut self, _stream: u32, _now: Time) {}
+    /// A chunk ends a phase.
+    fn chunk_ends(&mut self, _chunk: &ChunkPhase, _now: Time) {}
+    /// The rank had at least one chunk in a phase on a dimension between two times.
+    fn dimension_busy(&mut self, _rank: u32, _dim: u32, _from: Time, _to: Time) {}
+    /// The message of a receive that has been posted is on its way, from now on.
+    fn message_leaves(&mut self, _rank: u32, _node: u32, _now: Time) {}
+    /// The memory of the rank's NPU holds `held` bytes from now on.
+    fn memory_changed(&mut self, _rank: u32, _held: u64, _now: Time) {}
+    /// A message has arrived at its receive.
+    fn message(&mut self, _message: &Message) {}
+}

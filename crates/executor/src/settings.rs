@@ -1,0 +1,130 @@
+//! What the executor acts on: the platform's choices, in the terms of its profile.
+
+use device::memory::{Pipeline, Sharing};
+use graph::{CollectiveKind, Node, Op, Workload};
+use lowering::{Request, compute, memory};
+use platform::{Exceeded, Launch, Platform, Policy};
+use units::{Bandwidth, Bytes, Span};
+
+/// The settings the executor itself acts on.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Sizes of the dimensions collectives run over; each has its queues.
+    pub sizes: Vec<u32>,
+    /// Groups that fill lines of the network are machines of their own.
+    pub aligned_groups: bool,
+    /// Ids of nodes that have an algorithm of their own.
+    pub custom_nodes: Vec<u64>,
+    /// Queues a dimension.
+    pub queues_per_dim: u32,
+    /// Chunk phases at once in a queue.
+    pub per_queue: u32,
+    /// Communication operations at once on a rank; 0 for no limit.
+    pub comm_streams: u32,
+    /// Memory operations take a communication slot (the peer).
+    pub memory_is_communication: bool,
+    /// Order among collectives.
+    pub policy: Policy,
+    /// Receivers announce themselves first.
+    pub rendezvous: bool,
+    /// Every operation takes its recorded duration.
+    pub replay_only: bool,
+    /// Sends and receives of different sizes never match (the peer).
+    pub match_bytes: bool,
+    /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so
+    /// that the order does not depend on who scheduled what when. Off: first scheduled, first done
+    /// (the peer).
+    pub canonical: bool,
+    /// Transfers never hold one another up, whoever sends them.
+    pub contention_free: bool,
+    /// Transfers hold one another up where they leave their NPU, and nowhere else.
+    pub departures_only: bool,
+    /// Phases take their closed form where it is exact: `lockstep.rs`, `solo.rs`.
+    pub closed_form: bool,
+    /// Local memory of an NPU, if known.
+    pub local_memory: Option<Bandwidth>,
+    /// Who takes turns at memory outside the NPUs, if there is any.
+    pub remote_memory: Option<Sharing>,
+    /// What accesses to memory outside the NPU take, where what doesn't fit is moved there.
+    pub spill: Option<Pipeline>,
+    /// What an NPU's memory may hold, and whether more ends the run.
+    pub memory_limit: Option<(Bytes, Exceeded)>,
+    /// What each program holds from the beginning to the end.
+    pub resident: Vec<u64>,
+    /// What a host takes to launch work on its NPU.
+    pub launch: Launch,
+    /// Duration of every node that takes a set time (computations, accesses to memory, replays), by
+    /// program and node.
+    pub durations: Vec<Vec<Span>>,
+    /// The same for computations whose NPU communicates all the time; empty where that changes
+    /// nothing.
+    pub beside: Vec<Vec<Span>>,
+}
+
+impl Settings {
+    /// The settings of a run of `workload` on `platform`, in the terms of its profile.
+    pub fn of(platform: &Platform, workload: &Workload) -> Settings {
+        let scheduler = &platform.scheduler;
+        let peer = platform.astra_sim.as_ref();
+        Settings {
+            ranks: workload.ranks.len() as u32,
+            sizes: platform.sizes(),
+            aligned_groups: peer.is_none(),
+            custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
+            queues_per_dim: scheduler.queues().0,
+            per_queue: scheduler.queues().1,
+            comm_streams: if peer.is_some() { 1 } else { scheduler.comm_streams },
+            memory_is_communication: peer.is_some(),
+            policy: scheduler.policy,
+            rendezvous: scheduler.rendezvous,
+            replay_only: scheduler.replay_only,
+            match_bytes: peer.is_some(),
+            canonical: peer.is_none(),
+            contention_free: false,
+            departures_only: false,
+            closed_form: true,
+            local_memory: platform.npu.memory_bandwidth,
+            remote_memory: memory::sharing(platform),
+            spill: memory::spill(platform),
+            memory_limit: platform
+                .npu
+                .memory_capacity
+                .map(|capacity| (capacity, platform.npu.memory_exceeded)),
+            resident: memory::resident(workload),
+            durations: compute::durations(workload, platform),
+            launch: if platform.scheduler.replay_only {
+                Launch::default()
+            } else {
+                platform.npu.launch
+            },
+            beside: compute::beside(workload, platform),
+        }
+    }
+
+    /// What `node` asks for on a group of this shape; `None` for a node that is no collective, or
+    /// takes its recorded time.
+    pub fn request(&self, node: &Node, shape: u32) -> Option<Request> {
+        match node.op {
+            Op::Collective { kind, .. } if self.replays(kind) => None,
+            _ => Request::of(node, shape, &self.custom_nodes),
+        }
+    }
+
+    /// Whether a collective takes its recorded time and sends nothing: all do in a replay,
+    /// broadcasts with the peer.
+    pub fn replays(&self, kind: CollectiveKind) -> bool {
+        self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
+    }
+
+    /// Whether phases may run alone, see `solo.rs`.
+    pub fn runs_alone(&self) -> bool {
+        let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
+        self.closed_form
+            && self.canonical
+            && self.departures_only
+            && one_at_a_time
+            && !self.rendezvous
+    }
+}

@@ -1,0 +1,53 @@
+//! What kind of work an operation is: for resources and time (`OpKind`), and by name.
+
+use crate::program::{Op, Reach};
+
+/// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for
+/// programs can be large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// Bookkeeping.
+    Nothing,
+    /// Computation on the host.
+    Host,
+    /// Computation on the NPU.
+    Compute,
+    /// A collective or a send.
+    Communication,
+    /// An access to memory outside the NPU.
+    Remote,
+    /// An access to the NPU's own memory.
+    Local,
+    /// A receive: occupies nothing, and communicates while its message is under way.
+    Receive,
+}
+
+impl Op {
+    /// What the operation is to its rank.
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Op::Metadata | Op::Invalid => OpKind::Nothing,
+            Op::Recv { .. } => OpKind::Receive,
+            Op::Compute { cpu: true, .. } => OpKind::Host,
+            Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => OpKind::Compute,
+            Op::Memory { reach: Reach::Local, .. } => OpKind::Local,
+            Op::Memory { .. } => OpKind::Remote,
+            Op::Send { .. } | Op::Collective { .. } => OpKind::Communication,
+        }
+    }
+
+    /// The kind of the operation as reports name it.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Op::Metadata => "metadata",
+            Op::Invalid => "invalid",
+            Op::Compute { cpu: true, .. } => "host",
+            Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => "compute",
+            Op::Memory { store: true, .. } => "store",
+            Op::Memory { .. } => "load",
+            Op::Send { .. } => "send",
+            Op::Recv { .. } => "recv",
+            Op::Collective { kind, .. } => kind.name(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! How long every node takes that takes a set time, and what the report must say about that.
+//!
+//! A computation on the NPU takes what the platform's model makes of its work, else its recorded
+//! duration, divided by the platform's factor on compute; the host keeps its recorded durations.
+//! Not here: accesses to memory (`memory`), the models (`device::compute`), and what ASTRA-sim does
+//! instead (`astra_sim::duration`).
+
+use crate::astra_sim;
+use crate::memory::{self, Accesses};
+use device::compute::{Compute, Estimate, Roofline, Validity, Work};
+use graph::{Node, Op, Workload};
+use platform::Platform;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use units::{Ratio, Span};
+
+/// Durations by program and node.
+pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+    let mut clock = Clock::new(platform);
+    workload
+        .programs
+        .iter()
+        .map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect())
+        .collect()
+}
+
+/// Durations of computations whose NPU communicates all the time; nothing where that makes no
+/// difference.
+pub fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+    let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
+    let kept = platform.npu.compute_beside;
+    if platform.astra_sim.is_some() || left.is_none() && kept == Ratio::ONE {
+        return Vec::new();
+    }
+    let mut shared = platform.clone();
+    if let Some(left) = left {
+        shared.npu.compute = shared.npu.compute.with_memory(left);
+    }
+    let mut clock = Clock::new(&shared);
+    let mut slower = |node: &Node| clock.duration(node).over(kept);
+    workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
+}
+
+/// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded
+/// duration would have to be.
+pub fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
+    let clock = RefCell::new(Clock::new(platform));
+    move |node| clock.borrow_mut().unscaled(node)
+}
+
+/// What the report warns of: computations without any time, and a model beyond what it covers.
+pub fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> {
+    if platform.astra_sim.is_some() {
+        return Vec::new();
+    }
+    let mut clock = Clock::new(platform);
+    let mut found: [Option<(u64, String)>; DOUBTS.len()] = Default::default();
+    for program in &workload.programs {
+        for (i, node) in program.nodes().iter().enumerate() {
+            if let Some(doubt) = clock.doubt(node) {
+                let (count, _) = found[doubt as usize].get_or_insert_with(|| {
+                    (0, format!("first: \"{}\", node {}", program.name(i), node.id))
+                });
+                *count += 1;
+            }
+        }
+    }
+    let text = |(doubt, found): (&Doubt, Option<(u64, String)>)| {
+        found.map(|(count, first)| {
+            let nodes = if count == 1 { "1 node".to_string() } else { format!("{count} nodes") };
+            format!("compute, {nodes} ({first}): {}", doubt.text(platform))
+        })
+    };
+    DOUBTS.iter().zip(found).filter_map(text).collect()
+}
+
+/// Why the time of a computation is to be doubted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    Nothing,
+    NotRecorded,
+    OtherWidth,
+    Outside,
+    Sparse,
+}
+
+const DOUBTS: [Doubt; 5] =
+    [Doubt::Nothing, Doubt::NotRecorded, Doubt::OtherWidth, Doubt::Outside, Doubt::Sparse];
+
+impl Doubt {
+    fn text(self, platform: &Platform) -> String {
+        match self {
+            Doubt::Nothing => "neither a recorded duration nor both operations and bytes, so they take no time".into(),
+            Doubt::NotRecorded if platform.scheduler.replay_only => {
+                "no recorded duration, which scheduler.replay_only takes, so they take no time".into()
+            }
+            Doubt::NotRecorded => {
+                "no recorded duration, so they take no time; npu.compute: roofline would use their operations and bytes"
+                    .into()
+            }
+            Doubt::OtherWidth => {
+                let widths: Vec<String> = match &platform.npu.compute {
+                    Compute::Measured(measured) => {
+                        measured.table.widths().map(|(width, _)| width.to_string()).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                format!(
+                    "elements of another width than the table's ({} bytes), taken by the roofline",
+                    widths.join(", ")
+                )
+            }
+            Doubt::Outside => "outside the measured shapes of the table, taken at the efficiency at its edge".into(),
+            Doubt::Sparse => {
+                "measured shapes lie so far apart that the time is uncertain by up to a factor of 2 or more".into()
+            }
+        }
+    }
+}
+
+/// Estimates, each made once: programs repeat their shapes.
+struct Clock<'a> {
+    platform: &'a Platform,
+    memory: Accesses<'a>,
+    known: FxHashMap<Work, Option<Estimate>>,
+}
+
+impl<'a> Clock<'a> {
+    fn new(platform: &'a Platform) -> Clock<'a> {
+        Clock { platform, memory: Accesses::new(platform), known: FxHashMap::default() }
+    }
+
+    /// What a computation on the NPU takes before the platform's factor on compute.
+    fn unscaled(&mut self, node: &Node) -> Span {
+        self.estimate(node).map_or(node.duration, |estimate| estimate.time)
+    }
+
+    /// What the model says; nothing for a node whose recorded duration counts.
+    fn estimate(&mut self, node: &Node) -> Option<Estimate> {
+        if self.platform.scheduler.replay_only {
+            return None;
+        }
+        let work = Work::of(&node.op)?;
+        let compute = &self.platform.npu.compute;
+        match compute {
+            // Quicker than looking it up.
+            Compute::Recorded | Compute::Roofline(Roofline { tiles: None, .. }) => {
+                compute.estimate(&work)
+            }
+            _ => *self.known.entry(work).or_insert_with(|| compute.estimate(&work)),
+        }
+    }
+
+    fn duration(&mut self, node: &Node) -> Span {
+        if let (Op::Memory { bytes, reach, .. }, false) =
+            (node.op, self.platform.scheduler.replay_only)
+        {
+            return self.memory.span(bytes, reach).unwrap_or(Span::ZERO);
+        }
+        if let Some(parameters) = &self.platform.astra_sim {
+            return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
+        }
+        match node.op {
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => {
+                self.unscaled(node).over(self.platform.npu.compute_scale)
+            }
+            _ => node.duration,
+        }
+    }
+
+    fn doubt(&mut self, node: &Node) -> Option<Doubt> {
+        if !matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_)) {
+            return None;
+        }
+        match self.estimate(node).map(|estimate| estimate.validity) {
+            Some(Validity::Covered) => None,
+            Some(Validity::Sparse) => Some(Doubt::Sparse),
+            Some(Validity::Outside) => Some(Doubt::Outside),
+            Some(Validity::OtherWidth) => Some(Doubt::OtherWidth),
+            None if node.duration > Span::ZERO => None,
+            None if node.op.work().is_some() => Some(Doubt::NotRecorded),
+            None => Some(Doubt::Nothing),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What a workload becomes on a platform: collectives as chunks, phases and plans, computations and
+//! accesses to memory as durations.
+//!
+//! Start at [`Lowering`] and [`of`], which picks the one of the platform's profile. Pure: no state,
+//! no network, no order of events (crate `executor`).
+
+pub mod astra_sim;
+pub mod compute;
+pub mod library;
+mod lowered;
+pub mod memory;
+mod native;
+pub mod scheduler;
+pub mod shape;
+
+pub use lowered::{
+    Directed, Filter, Geometry, Lane, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, buffer,
+    custom, regular,
+};
+pub use native::NativeLowering;
+pub use shape::{Line, Shape, Shapes, physical};
+
+use astra_sim::AstraSimLowering;
+use platform::Platform;
+
+/// The lowering of the platform's profile.
+pub fn of(platform: &Platform) -> Box<dyn Lowering + '_> {
+    match &platform.astra_sim {
+        Some(parameters) => Box::new(AstraSimLowering::new(platform, parameters, platform.sizes())),
+        None => Box::new(NativeLowering::new(platform, platform.sizes())),
+    }
+}

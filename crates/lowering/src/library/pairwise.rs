@@ -1,0 +1,128 @@
+//! Messages between pairs: all-to-all, gather and scatter, which NCCL makes of sends and receives,
+//! and a single send.
+//!
+//! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers:
+//!
+//! ```text
+//! pairwise   start + (g-1) pair + (n-g) network pair + max(S (g-1)/n / link, S (n-g)/n / network)
+//! PXN        start + g pair + (N-1) ceil(g / pxn) network pair + max((S (g-1)/n + handed) / link, S (n-g)/n / network)
+//! handed     S (n-g)/n (g-1)/g
+//! send       send + pair + bytes / link, or bytes / min(network, single)
+//! ```
+//!
+//! With PXN a GPU hands what goes to another node to the GPU of its own node that sits on the
+//! receiver's rail, over NVLink; that one's card sends up to `pxn` messages to a receiver as one,
+//! and none cross rails. Without, those that do share `crossing` of the network. A root that
+//! scatters reaches all cards of its node so. Not here: what `start` and the like are (`mod.rs`),
+//! who wins (`time.rs`).
+//!
+//! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
+//! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
+//! on what a single send reaches, docs/models/libraries.md.
+
+use super::time::{Call, Way, part, us};
+use graph::CollectiveKind;
+use platform::library::{Algorithm, Between, Library, Protocol};
+use topology::Fabric;
+use units::Span;
+
+/// What a message takes alone, from one rank to another whose outermost difference is in dimension
+/// `dim` of the fabric: `send + pair + bytes / (efficiency bandwidth)`, between nodes no more than
+/// `single`; `None` where there is no such dimension, and over an explicit graph, whose routes are
+/// the network's to know.
+pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
+    let (pair, efficiency, most) = match (dim, &library.network) {
+        (0, _) => (library.node.pair, library.node.efficiency, None),
+        (_, Some(network)) => (network.pair, network.efficiency, network.single),
+        _ => return None,
+    };
+    let Fabric::Stacked(dims) = fabric else { return None };
+    let stream = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * part(efficiency);
+    let bandwidth = most.map_or(stream, |most| stream.min(most.as_gb_per_s()));
+    let time = us(library.send) + us(pair) + Call::carry(bytes as f64, bandwidth);
+    Some(Span((time * 1e6).round() as u64))
+}
+
+/// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in
+/// its own node before.
+struct Far {
+    waits: f64,
+    carried: f64,
+    handed: f64,
+}
+
+impl Call<'_> {
+    /// All pairs of members, one message each.
+    pub(super) fn pairwise(&self) -> Way {
+        let (g, nodes, n) = self.counts();
+        let node = &self.library.node;
+        let near = self.size * (g - 1.0) / n;
+        let network = self.library.network.as_ref().filter(|_| nodes > 1.0);
+        let pxn = network.and_then(|b| b.pxn).filter(|_| g > 1.0);
+        let far = match (network, pxn) {
+            (None, _) => Far { waits: 0.0, carried: 0.0, handed: 0.0 },
+            (Some(network), None) => self.across(network),
+            (Some(network), Some(together)) => self.by_rail(network, f64::from(together)),
+        };
+        let link = if self.place.rings.is_some() {
+            self.ring_bandwidth(Protocol::Simple)
+        } else {
+            self.place.link
+        };
+        // What a gather hands on goes to another GPU than the root, beside what the root receives.
+        let through = near + if self.kind == CollectiveKind::Gather { 0.0 } else { far.handed };
+        let inside = if g > 1.0 { Call::carry(through, link * part(node.pairs)) } else { 0.0 };
+        let us = us(self.library.start)
+            + (g - 1.0) * us(node.pair)
+            + far.waits
+            + inside.max(far.carried);
+        // Of a gather or scatter the root's port sets the time; another member sends its own part.
+        let all = if self.kind == CollectiveKind::AllToAll { 1.0 } else { 1.0 / n };
+        let between = self.size * (n - g) / n * all;
+        let algorithm = if pxn.is_some() { Algorithm::Pxn } else { Algorithm::Pairwise };
+        Way {
+            algorithm,
+            protocol: Protocol::Simple,
+            us,
+            inside: (near + far.handed) * all,
+            between,
+        }
+    }
+
+    /// Every member sends to every one of the other nodes by its own card.
+    fn across(&self, network: &Between) -> Far {
+        let (g, _, n) = self.counts();
+        let bytes = self.size * (n - g) / n;
+        let bandwidth = self.place.network * part(network.pairs);
+        let crossing = network.crossing.map_or(1.0, part);
+        let carried = Call::carry(bytes, bandwidth)
+            .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
+        Far {
+            waits: (n - g) * (us(network.pair) + shortness(network, self.size / n)),
+            carried,
+            handed: 0.0,
+        }
+    }
+
+    /// Every card sends to the members of its rail what all members of the node have for them,
+    /// `together` messages as one.
+    fn by_rail(&self, network: &Between, together: f64) -> Far {
+        let (g, nodes, n) = self.counts();
+        let bytes = self.size * (n - g) / n;
+        let messages = (nodes - 1.0) * (g / together).ceil();
+        let each = us(network.pair) + shortness(network, self.size / n * g.min(together));
+        let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
+        let carried = Call::carry(bytes, self.place.network * part(network.pairs) * cards);
+        // A message is handed on while others are sent: one pair more, not each.
+        Far {
+            waits: us(self.library.node.pair) + messages * each,
+            carried,
+            handed: bytes * (g - 1.0) / g,
+        }
+    }
+}
+
+/// What a message between nodes takes longer because it is short, us.
+fn shortness(network: &Between, bytes: f64) -> f64 {
+    network.short.as_ref().filter(|s| bytes <= s.most.0 as f64).map_or(0.0, |s| us(s.pair))
+}

@@ -1,0 +1,110 @@
+//! All-to-all with and without PXN, gather, scatter and sends against the model worked out by hand,
+//! and against what is said of NCCL.
+
+use super::tests::{ask, platform, us};
+use super::{Prediction, message};
+use graph::CollectiveKind::{self, AllGather, AllReduce, AllToAll, Barrier, Gather, Scatter};
+use platform::library::Algorithm;
+
+/// Four nodes of 8; a pair 1 us in the node (from `NODE`), 3 us between nodes; 50 GB/s within, 10
+/// GB/s between for all-to-all.
+fn on(more: &str, kind: CollectiveKind, bytes: u64) -> Prediction {
+    let text = format!(
+        "  network: {{efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1{more}}}\n"
+    );
+    ask(&platform("Switch(8)_Switch(4)", &text), kind, bytes)
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+}
+
+/// Small: 7 pairs in the node and 24 beyond; with PXN one more is handed on, and 3 nodes get one
+/// message of 8 each.
+#[test]
+fn pxn_divides_messages_by_the_gpus_of_a_node() {
+    let (own, pxn) = (on("", AllToAll, 32), on(", pxn: 8", AllToAll, 32));
+    assert_eq!((own.algorithm, pxn.algorithm), (Algorithm::Pairwise, Algorithm::Pxn));
+    assert_eq!(pxn.name(), "PXN Simple");
+    near(us(&own), 10.0 + 7.0 + 24.0 * 3.0);
+    near(us(&pxn), 10.0 + 8.0 + 3.0 * 3.0);
+    let (fours, threes, ones) =
+        (on(", pxn: 4", AllToAll, 32), on(", pxn: 3", AllToAll, 32), on(", pxn: 1", AllToAll, 32));
+    near(us(&fours), 10.0 + 8.0 + 6.0 * 3.0);
+    near(us(&threes), 10.0 + 8.0 + 9.0 * 3.0);
+    near(us(&ones), us(&own) + 1.0);
+}
+
+/// Large: as many bytes between nodes, and 7/8 of them through the node's switch before; the
+/// network is the slower, so both take as long. NCCL's authors say that PXN helps small sizes and
+/// that the difference may disappear as they grow (NVIDIA/nccl issue 1189).
+#[test]
+fn pxn_moves_bytes_twice_in_the_node() {
+    let bytes = 1 << 30;
+    let (own, pxn) = (on("", AllToAll, bytes), on(", pxn: 8", AllToAll, bytes));
+    let (near_by, far) = ((bytes / 32 * 7) as f64, (bytes / 32 * 24) as f64);
+    assert_eq!((own.inside as f64, own.between as f64), (near_by, far));
+    assert_eq!((pxn.inside as f64, pxn.between as f64), (near_by + far * 7.0 / 8.0, far));
+    near(us(&own), 89.0 + far / 10e3);
+    near(us(&pxn), 27.0 + far / 10e3);
+    // A network as fast as the node's switch: what is handed on sets the time.
+    let text = "  network: {efficiency: 0.5, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.5, pxn: 8}\n";
+    let fast = ask(&platform("Switch(8)_Switch(4)", text), AllToAll, bytes);
+    near(us(&fast), 27.0 + (near_by + far * 7.0 / 8.0) / 50e3);
+}
+
+/// Switches between rails that carry 0.5 of the bandwidth: without PXN 7 of 8 messages cross them,
+/// with PXN none.
+#[test]
+fn only_without_pxn_are_rails_crossed() {
+    let (bytes, far) = (1u64 << 30, (1u64 << 30) as f64 * 0.75);
+    near(us(&on(", crossing: 0.5", AllToAll, bytes)), 89.0 + far * 7.0 / 8.0 / 5e3);
+    assert_eq!(on(", crossing: 0.5, pxn: 8", AllToAll, bytes), on(", pxn: 8", AllToAll, bytes));
+    // What crosses is less than what a card carries: no difference.
+    assert_eq!(us(&on(", crossing: 0.9", AllToAll, bytes)), us(&on("", AllToAll, bytes)));
+}
+
+/// A root that scatters reaches the 8 cards of its node; one that gathers receives by its own.
+#[test]
+fn roots_and_their_cards() {
+    let (bytes, far) = (1u64 << 30, (1u64 << 30) as f64 * 0.75);
+    near(us(&on("", Scatter, bytes)), 89.0 + far / 10e3);
+    near(us(&on(", pxn: 8", Scatter, bytes)), 27.0 + (far * 7.0 / 8.0 + far * 7.0 / 24.0) / 50e3);
+    near(us(&on(", pxn: 8", Gather, bytes / 32)), 27.0 + far / 10e3);
+}
+
+/// With one GPU a node there is nobody to hand anything to.
+#[test]
+fn pxn_needs_two_gpus_a_node() {
+    let text = "  network: {efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1, pxn: 8}\n";
+    let alone = ask(&platform("Switch(1)_Switch(4)", text), AllToAll, 4);
+    assert_eq!(alone.algorithm, Algorithm::Pairwise);
+    near(us(&alone), 10.0 + 3.0 * 3.0);
+}
+
+/// NCCL drops collectives of no bytes: `alltoall_perf` on 8 H20 takes 3.2 us for 0 bytes and 10.6
+/// us for 128 (deepseek-ai/DeepEP issue 303).
+#[test]
+fn no_bytes_make_a_call_only() {
+    for kind in [AllToAll, AllReduce, AllGather, Gather] {
+        near(us(&on(", short: {most: 192 B, pair: 12 us}", kind, 0)), 10.0);
+    }
+    assert!(us(&on("", Barrier, 0)) > 20.0);
+}
+
+/// One stream: the bandwidth of a ring's step, between nodes no more than `single`.
+#[test]
+fn sends_are_single_streams() {
+    let alone = |more: &str, dim: u32| {
+        let text = format!(
+            "  send: 4 us\n  network: {{efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1{more}}}\n"
+        );
+        let platform = platform("Switch(8)_Switch(4)", &text);
+        let library = platform.library.as_ref().expect("has one");
+        message(library, &platform.fabric, dim, 1_000_000).map(|span| span.as_ns() / 1e3)
+    };
+    assert_eq!(alone("", 0), Some(4.0 + 1.0 + 12.5));
+    near(alone("", 1).expect("a network"), 4.0 + 3.0 + 1e6 / 90e3);
+    assert_eq!(alone(", single: 40 GB/s", 1), Some(4.0 + 3.0 + 25.0));
+    assert_eq!(alone("", 2), None);
+}

@@ -1,0 +1,288 @@
+//! The prediction: of the algorithms and protocols a library may choose, the fastest and its time.
+//!
+//! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers,
+//! `w = 2 (n-1)/n` for an all-reduce and half of that for all-gather and reduce-scatter:
+//!
+//! ```text
+//! ring       start + (steps - network steps) step + beside(network steps * network step, S w / min(ring, g network))
+//! tree       start + 2 ((g - 1) step + ceil(log2 N) level) + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
+//! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
+//! beside     (a^4 + b^4)^(1/4), hardly more than the larger of two that go on side by side
+//! ```
+//!
+//! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a
+//! call: `start` (NCCL drops it before it gets that far).
+//!
+//! Arithmetic is in double precision with sums, products, quotients and square roots only, which
+//! are the same everywhere; the time is rounded to the picosecond once.
+
+use super::correction;
+use super::place::Place;
+use graph::CollectiveKind;
+use platform::library::{Algorithm, Between, Library, Protocol};
+use units::{Ratio, Span};
+
+/// Bytes a barrier's all-reduce moves.
+const BARRIER: u64 = 4;
+
+/// What a library does with a collective.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// How.
+    pub algorithm: Algorithm,
+    /// With which protocol.
+    pub protocol: Protocol,
+    /// For how long.
+    pub time: Span,
+    /// Bytes a member sends within the node.
+    pub inside: u64,
+    /// Bytes a member sends between nodes.
+    pub between: u64,
+}
+
+impl Prediction {
+    /// Algorithm and protocol: `Ring LL`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.algorithm.name(), self.protocol.name())
+    }
+}
+
+/// A way to do it: microseconds, and bytes a member sends.
+pub(super) struct Way {
+    pub algorithm: Algorithm,
+    pub protocol: Protocol,
+    pub us: f64,
+    pub inside: f64,
+    pub between: f64,
+}
+
+/// The prediction for `kind` with `bytes` (as a workload counts them) over `place`; `None` where
+/// the members have no way to one another, or are only one.
+pub fn predict(
+    library: &Library,
+    place: &Place,
+    kind: CollectiveKind,
+    bytes: u64,
+) -> Option<Prediction> {
+    if place.members() < 2 {
+        return None;
+    }
+    let call = Call { library, place, kind, size: size(kind, bytes, place.members()) };
+    let best = call.best()?;
+    let measured = library.corrections.iter().find(|c| correction::suits(c, kind, place));
+    let model = |size: f64| {
+        let way = if size > 0.0 {
+            Call { size, ..call }.best().map_or(best.us, |way| way.us)
+        } else {
+            us(library.start)
+        };
+        way.max(us(library.gap))
+    };
+    let time = measured.map_or_else(|| model(call.size), |c| correction::time(c, call.size, model));
+    Some(Prediction {
+        algorithm: best.algorithm,
+        protocol: best.protocol,
+        time: Span((time * 1e6).round() as u64),
+        inside: if kind == CollectiveKind::Barrier { 0 } else { best.inside as u64 },
+        between: if kind == CollectiveKind::Barrier { 0 } else { best.between as u64 },
+    })
+}
+
+/// The larger of a member's two buffers.
+fn size(kind: CollectiveKind, bytes: u64, members: u32) -> f64 {
+    match kind {
+        CollectiveKind::AllGather | CollectiveKind::Gather => bytes as f64 * f64::from(members),
+        CollectiveKind::Barrier => BARRIER as f64,
+        _ => bytes as f64,
+    }
+}
+
+pub(super) fn us(span: Span) -> f64 {
+    span.0 as f64 / 1e6
+}
+
+pub(super) fn part(ratio: Ratio) -> f64 {
+    ratio.0 as f64 / 1e6
+}
+
+/// Of a protocol's times.
+fn of(spans: &[Span; 3], protocol: Protocol) -> f64 {
+    us(spans[protocol as usize])
+}
+
+/// Of a protocol's parts of a bandwidth.
+fn share(shares: &[Ratio; 2], protocol: Protocol) -> f64 {
+    shares.get(protocol as usize).map_or(1.0, |&r| part(r))
+}
+
+/// Of two that go on side by side and hinder each other little: `(a^4 + b^4)^(1/4)`, from the
+/// larger so that nothing overflows.
+fn beside(a: f64, b: f64) -> f64 {
+    let (less, more) = (a.min(b), a.max(b));
+    let part = if more > 0.0 && more.is_finite() { less / more } else { 0.0 };
+    let square = part * part;
+    more * (1.0 + square * square).sqrt().sqrt()
+}
+
+/// One collective of a library on a place.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub library: &'a Library,
+    pub place: &'a Place,
+    pub kind: CollectiveKind,
+    pub size: f64,
+}
+
+impl Call<'_> {
+    /// The fastest way; `None` where there is no way.
+    fn best(&self) -> Option<Way> {
+        self.ways()
+            .into_iter()
+            .filter(|way| way.us.is_finite())
+            .min_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        use CollectiveKind::*;
+        match self.kind {
+            AllReduce | Barrier => {
+                let mut ways: Vec<Way> =
+                    Protocol::ALL.into_iter().flat_map(|p| [self.ring(p), self.tree(p)]).collect();
+                ways.extend(self.nvls());
+                ways
+            }
+            AllGather | ReduceScatter | Broadcast | Reduce => {
+                Protocol::ALL.into_iter().map(|p| self.ring(p)).collect()
+            }
+            AllToAll | Gather | Scatter => vec![self.pairwise()],
+        }
+    }
+
+    /// Members in a node, nodes, members.
+    pub(super) fn counts(&self) -> (f64, f64, f64) {
+        let (g, nodes) = (f64::from(self.place.inside), f64::from(self.place.between));
+        (g, nodes, g * nodes)
+    }
+
+    fn start(&self, protocol: Protocol) -> f64 {
+        let simple =
+            if protocol == Protocol::Simple { us(self.library.node.simple_start) } else { 0.0 };
+        us(self.library.start) + simple
+    }
+
+    /// GB/s of the rings within a node, per member.
+    pub(super) fn ring_bandwidth(&self, protocol: Protocol) -> f64 {
+        let (node, place) = (&self.library.node, self.place);
+        let (g, nodes, _) = self.counts();
+        if place.inside == 1 {
+            return f64::INFINITY;
+        }
+        let reached = part(node.efficiency) * share(&node.share, protocol);
+        if place.rings.is_some() {
+            let direct = place.link * reached;
+            return if direct > 0.0 { direct } else { node.host.map_or(0.0, |b| b.as_gb_per_s()) };
+        }
+        // Through a mesh, rings that leave the node don't return within it: one link in g is free
+        // for others.
+        let open = if place.mesh && nodes > 1.0 { g / (g - 1.0) } else { 1.0 };
+        let fill = node.fill.map_or(0.0, part);
+        place.link * reached * open / (1.0 + fill / (2.0 * g - 2.0))
+    }
+
+    /// GB/s of the network of a node.
+    fn network_bandwidth(&self, protocol: Protocol) -> f64 {
+        let of_node = |n: &Between| part(n.efficiency) * share(&n.share, protocol);
+        self.library.network.as_ref().map_or(0.0, of_node)
+            * self.place.network
+            * f64::from(self.place.inside)
+    }
+
+    /// Microseconds that `bytes` take at `bandwidth` GB/s.
+    pub(super) fn carry(bytes: f64, bandwidth: f64) -> f64 {
+        bytes / bandwidth / 1e3
+    }
+
+    fn ring(&self, protocol: Protocol) -> Way {
+        let (g, nodes, n) = self.counts();
+        let rounds = if matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::Barrier) {
+            2.0
+        } else {
+            1.0
+        };
+        let rooted = matches!(self.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
+        let wire = if rooted { 1.0 } else { rounds * (n - 1.0) / n };
+        let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
+        let network_step = self.library.network.as_ref().map_or(0.0, |b| of(&b.step, protocol));
+        let (inside, far) =
+            ((steps - outside) * of(&self.library.node.step, protocol), outside * network_step);
+        let mut bandwidth = self.ring_bandwidth(protocol);
+        if nodes > 1.0 {
+            bandwidth = bandwidth.min(self.network_bandwidth(protocol));
+        }
+        let bytes = self.size * wire;
+        let us = self.start(protocol) + inside + beside(far, Call::carry(bytes, bandwidth));
+        let within = if nodes > 1.0 { (g - 1.0) / g } else { 1.0 };
+        let between = if nodes > 1.0 { bytes / g } else { 0.0 };
+        Way { algorithm: Algorithm::Ring, protocol, us, inside: bytes * within, between }
+    }
+
+    /// What a tree carries between nodes, GB/s of the buffer.
+    fn trees(&self, protocol: Protocol) -> f64 {
+        let Some(network) = &self.library.network else { return 0.0 };
+        let of_two = self.place.between == 2;
+        let part_of = if of_two { part(network.tree_of_two) } else { 0.5 * part(network.tree) };
+        self.network_bandwidth(protocol) * part_of
+    }
+
+    fn levels(&self) -> f64 {
+        f64::from(self.place.between.next_power_of_two().trailing_zeros())
+    }
+
+    /// Bytes a member sends over the network in a tree: a node sends its buffer up and down, half
+    /// of that between two.
+    fn sent_in_trees(&self) -> f64 {
+        let (g, _, _) = self.counts();
+        match self.place.between {
+            1 => 0.0,
+            2 => self.size / g,
+            _ => 2.0 * self.size / g,
+        }
+    }
+
+    fn tree(&self, protocol: Protocol) -> Way {
+        let (g, nodes, _) = self.counts();
+        let mut bandwidth = 0.5 * self.ring_bandwidth(protocol) * part(self.library.node.tree);
+        if nodes > 1.0 {
+            bandwidth = bandwidth.min(self.trees(protocol));
+        }
+        let level = self.library.network.as_ref().map_or(0.0, |b| of(&b.level, protocol));
+        let waits =
+            2.0 * ((g - 1.0) * of(&self.library.node.step, protocol) + self.levels() * level);
+        let us = self.start(protocol) + waits + Call::carry(self.size, bandwidth);
+        let inside = 2.0 * self.size * (g - 1.0) / g;
+        Way { algorithm: Algorithm::Tree, protocol, us, inside, between: self.sent_in_trees() }
+    }
+
+    fn nvls(&self) -> Option<Way> {
+        let nvls = self.library.nvls.as_ref().filter(|n| self.place.inside >= n.least)?;
+        let (g, nodes, _) = self.counts();
+        let moved = self.size * (1.0 + 1.0 / g);
+        let mut carried = Call::carry(moved, self.place.link * part(nvls.efficiency));
+        let mut waits = us(nvls.latency) + us(nvls.ramp) * (self.size / f64::from(1 << 20)).sqrt();
+        let mut algorithm = Algorithm::Nvls;
+        if nodes > 1.0 {
+            let network = self.library.network.as_ref()?;
+            carried = carried.max(Call::carry(self.size, self.trees(Protocol::Simple)));
+            waits += 2.0 * self.levels() * of(&network.level, Protocol::Simple);
+            algorithm = Algorithm::NvlsTree;
+        }
+        let us = us(self.library.start) + waits + carried;
+        Some(Way {
+            algorithm,
+            protocol: Protocol::Simple,
+            us,
+            inside: moved,
+            between: self.sent_in_trees(),
+        })
+    }
+}

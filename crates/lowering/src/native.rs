@@ -1,0 +1,310 @@
+//! Our own semantics: how a collective becomes chunks and phases.
+//!
+//! A collective of `m` bytes is cut into chunks of `ceil(m / chunks)` (at least one byte a member);
+//! the last has what is left. Over several dimensions a chunk goes through the phases of
+//! `collective::phases`; every reduction is charged `3 * bytes / memory bandwidth` (two reads, one
+//! write). A group that fills lines of the network is treated as a machine of its own; any other
+//! group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
+
+mod orders;
+
+use crate::lowered::{
+    Directed, Filter, Geometry, Lane, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, buffer,
+    regular,
+};
+use crate::scheduler::Order;
+use crate::shape::{Line, Shape};
+use collective::is_rooted;
+use collective::phases::{Phase, phases, takes_part};
+use graph::{CollectiveKind, Problem};
+use platform::{Algorithm, Choice, Platform};
+use topology::{Block, Fabric};
+use units::{Bytes, Span};
+
+/// Lowers by our own semantics.
+pub struct NativeLowering<'a> {
+    platform: &'a Platform,
+    /// Sizes of the dimensions collectives run over.
+    sizes: Vec<u32>,
+}
+
+impl<'a> NativeLowering<'a> {
+    /// For any platform.
+    pub fn new(platform: &'a Platform, sizes: Vec<u32>) -> NativeLowering<'a> {
+        NativeLowering { platform, sizes }
+    }
+
+    fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<Chunks, Problem> {
+        if kind == CollectiveKind::Barrier || bytes == 0 {
+            return Ok(Chunks { full: 0, count: 1, last: 0 });
+        }
+        let chunk =
+            bytes.div_ceil(u64::from(self.platform.scheduler.chunks)).max(members.min(bytes));
+        let count = bytes.div_ceil(chunk);
+        let count32 = u32::try_from(count).map_err(|_| {
+            Problem::new(
+                "",
+                "",
+                format!("{bytes} bytes in chunks of {chunk} bytes are more than 2^32 chunks"),
+            )
+        })?;
+        Ok(Chunks { full: chunk, count: count32, last: bytes - chunk * (count - 1) })
+    }
+
+    fn block(&self, dim: u32) -> Option<Block> {
+        match &self.platform.fabric {
+            Fabric::Stacked(dims) if self.platform.logical.is_none() => {
+                dims.get(dim as usize).map(|d| d.block)
+            }
+            _ => None,
+        }
+    }
+
+    /// The algorithm chosen for a kind on a dimension, or the one that suits the block.
+    fn algorithm(&self, kind: CollectiveKind, dim: u32, size: u32) -> Algorithm {
+        let choice = self.platform.collectives.choices[kind as usize].as_ref();
+        let chosen =
+            choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
+        chosen.unwrap_or(match self.block(dim) {
+            Some(Block::Ring) | None => Algorithm::Ring,
+            // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
+            // the root's port.
+            Some(Block::Switch) if is_rooted(kind) || kind == CollectiveKind::Barrier => {
+                Algorithm::HalvingDoubling
+            }
+            Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
+                Algorithm::HalvingDoubling
+            }
+            Some(Block::Switch | Block::FullyConnected) => Algorithm::Direct { window: None },
+        })
+    }
+
+    fn charge(&self, bytes: u64) -> Span {
+        self.platform.npu.memory_bandwidth.map_or(Span::ZERO, |b| b.span(Bytes(3 * bytes)))
+    }
+
+    fn plans(
+        &self,
+        kind: CollectiveKind,
+        algorithm: Algorithm,
+        n: u32,
+        bytes: u64,
+        root: u32,
+    ) -> Result<Vec<Directed>, Problem> {
+        let turns = if algorithm == Algorithm::DoubleBinaryTree { 2 } else { 1 };
+        let plan = |chunk| {
+            let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
+            plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
+                .map_err(|e| refusal(&e.to_string()))
+        };
+        (0..turns).map(plan).collect()
+    }
+
+    fn phase(&self, phase: &Named) -> Result<PhaseSpec, Problem> {
+        let Named { dim, kind, bytes, algorithm, geometry, size, root, lane, ref only } = *phase;
+        let plans = self.plans(kind, algorithm, size, bytes, root)?;
+        Ok(PhaseSpec {
+            dim,
+            lane,
+            geometry,
+            regular: only.is_empty() && regular(&self.platform.fabric, geometry, &plans),
+            plans,
+            custom: None,
+            only: only.clone(),
+            endpoint_delay: self.platform.scheduler.endpoint_delay,
+            kind,
+            bytes: buffer(kind, bytes, size),
+            algorithm: algorithm.to_string().into(),
+        })
+    }
+
+    /// The phases of a chunk over `lines`, innermost first, taken in `order`.
+    fn over_lines(
+        &self,
+        request: &Request,
+        bytes: u64,
+        lines: &[Line],
+        order: &[u32],
+    ) -> Result<Vec<PhaseSpec>, Problem> {
+        let dims: Vec<(u32, u32)> = order.iter().map(|&i| (i, lines[i as usize].size)).collect();
+        let split = phases(request.kind, bytes, &dims, self.platform.collectives.hierarchy);
+        // The root is a position of the group: its coordinate along each line.
+        let mut rest = request.root;
+        let roots: Vec<u32> = lines
+            .iter()
+            .map(|l| {
+                let at = rest % l.size;
+                rest /= l.size;
+                at
+            })
+            .collect();
+        let lanes = Lane::of(request.kind, &split);
+        let spec = |(at, phase): (usize, &Phase)| {
+            let index = phase.dim.expect("phases over lines name one") as usize;
+            let line = lines[index];
+            let needed = |&d: &u32| !takes_part(&split, at, |other| other != d);
+            let filter = |d: u32| Filter {
+                stride: lines[d as usize].stride,
+                size: lines[d as usize].size,
+                at: roots[d as usize],
+            };
+            self.phase(&Named {
+                dim: line.dim,
+                kind: phase.kind,
+                bytes: phase.bytes,
+                algorithm: self.algorithm(request.kind, line.dim, line.size),
+                geometry: Geometry::Line { stride: line.stride, size: line.size },
+                size: line.size,
+                root: roots[index],
+                lane: lanes[at],
+                only: (0..lines.len() as u32).filter(needed).map(filter).collect(),
+            })
+        };
+        split.iter().enumerate().map(spec).collect()
+    }
+
+    fn one_phase(
+        &self,
+        request: &Request,
+        bytes: u64,
+        count: u32,
+        dim: u32,
+        geometry: Geometry,
+    ) -> Result<Vec<PhaseSpec>, Problem> {
+        let algorithm = self.algorithm(request.kind, dim, count);
+        let (kind, root) = (request.kind, request.root);
+        let named = Named {
+            dim,
+            kind,
+            bytes,
+            algorithm,
+            geometry,
+            size: count,
+            root,
+            lane: Lane::All,
+            only: Vec::new(),
+        };
+        Ok(vec![self.phase(&named)?])
+    }
+
+    /// The lines that a collective runs over, innermost first; `None`: it is one phase, or nothing.
+    fn lines(&self, request: &Request, shape: &Shape) -> Option<Vec<Line>> {
+        let flat = self.platform.collectives.choices[request.kind as usize]
+            .as_ref()
+            .is_some_and(|c| c.flat);
+        let lines = match shape {
+            Shape::World if flat => return None,
+            Shape::World => self.all_lines(),
+            Shape::Lines(lines) => lines.clone(),
+            Shape::List { .. } => return None,
+        };
+        let involved = |l: &Line| l.size > 1 && (l.dim >= 32 || request.dims >> l.dim & 1 == 1);
+        Some(lines.into_iter().filter(involved).collect())
+    }
+
+    fn all_lines(&self) -> Vec<Line> {
+        let mut stride = 1;
+        let line = |(dim, &size): (usize, &u32)| {
+            let line = Line { dim: dim as u32, stride, size };
+            stride *= size;
+            line
+        };
+        self.sizes.iter().enumerate().map(line).collect()
+    }
+
+    /// The phases of a chunk of a collective that runs over no lines.
+    fn undivided(
+        &self,
+        request: &Request,
+        shape: &Shape,
+        bytes: u64,
+    ) -> Result<Vec<PhaseSpec>, Problem> {
+        match shape {
+            Shape::List { count: 1, .. } => Ok(Vec::new()),
+            Shape::List { count, dim } => {
+                self.one_phase(request, bytes, *count, *dim, Geometry::Group)
+            }
+            Shape::World | Shape::Lines(_) => {
+                let size = self.sizes.iter().product();
+                self.one_phase(request, bytes, size, 0, Geometry::Line { stride: 1, size })
+            }
+        }
+    }
+}
+
+/// The chunks of a collective: all of one size but the last.
+#[derive(Clone, Copy)]
+struct Chunks {
+    full: u64,
+    count: u32,
+    last: u64,
+}
+
+impl Chunks {
+    fn size(&self, chunk: u32) -> u64 {
+        if chunk + 1 == self.count { self.last } else { self.full }
+    }
+}
+
+/// A plan's error as a problem: what is wrong, and what is allowed.
+fn refusal(text: &str) -> Problem {
+    let (message, allowed) = text.split_once("; allowed: ").unwrap_or((text, ""));
+    Problem::new("", "", message).help(allowed)
+}
+
+/// What a phase is made of.
+struct Named {
+    dim: u32,
+    kind: CollectiveKind,
+    bytes: u64,
+    algorithm: Algorithm,
+    geometry: Geometry,
+    size: u32,
+    root: u32,
+    lane: Lane,
+    only: Vec<Filter>,
+}
+
+impl Lowering for NativeLowering<'_> {
+    fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem> {
+        let members = shape.members(&self.sizes);
+        if is_rooted(request.kind) && u64::from(request.root) >= members {
+            let text = format!(
+                "{} has root {}, and the group has {members} members",
+                request.kind.name(),
+                request.root
+            );
+            return Err(Problem::new("", "", text)
+                .help(format!("a position from 0 to {}", members.saturating_sub(1))));
+        }
+        if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
+            return crate::lowered::custom(custom, request, shape, members);
+        }
+        let chosen = self.platform.collectives.choices[request.kind as usize].is_some();
+        if let Some(library) = self.platform.library.as_ref().filter(|_| !chosen) {
+            return crate::library::lower(library, &self.platform.fabric, request, shape);
+        }
+        let chunks = self.chunks(request.kind, request.bytes, members)?;
+        let sizes = if chunks.last == chunks.full {
+            vec![chunks.full]
+        } else {
+            vec![chunks.full, chunks.last]
+        };
+        let alike = |shapes| Lowered { shapes, chunks: chunks.count, shape_of: Vec::new() };
+        let Some(lines) = self.lines(request, shape) else {
+            let shapes = sizes.iter().map(|&bytes| self.undivided(request, shape, bytes));
+            return shapes.collect::<Result<_, _>>().map(alike);
+        };
+        let orders = self.orders(request, &lines, chunks)?;
+        if !orders.is_empty() {
+            return self.by_order(request, &lines, chunks, &orders);
+        }
+        let order: Order = (0..lines.len() as u32).collect();
+        let shapes = sizes.iter().map(|&bytes| self.over_lines(request, bytes, &lines, &order));
+        shapes.collect::<Result<_, _>>().map(alike)
+    }
+
+    fn message(&self, dim: u32, bytes: u64) -> Option<Span> {
+        crate::library::message(self.platform.library.as_ref()?, &self.platform.fabric, dim, bytes)
+    }
+}

@@ -1,0 +1,177 @@
+//! A collective whose chunks take the dimensions in orders of their own: what the schedulers see of
+//! it, and what becomes of their choice.
+//!
+//! Not here: the schedulers (`scheduler`), the phases of one chunk (`native.rs`).
+
+use super::{Chunks, NativeLowering};
+use crate::lowered::{Lowered, PhaseSpec, Request};
+use crate::scheduler::predict::{self, Cost, Wire};
+use crate::scheduler::{self, Costs, Job, Order};
+use crate::shape::Line;
+use collective::Phase;
+use graph::{CollectiveKind, Problem};
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+use platform::{DimensionOrder, Policy};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use topology::Fabric;
+
+impl NativeLowering<'_> {
+    /// One list of phases for each order and size that occurs.
+    pub(super) fn by_order(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        chunks: Chunks,
+        orders: &[Order],
+    ) -> Result<Lowered, Problem> {
+        let mut known: IndexMap<(&Order, u64), Vec<PhaseSpec>> = IndexMap::new();
+        let mut shape_of = Vec::with_capacity(orders.len());
+        for (chunk, order) in (0..).zip(orders) {
+            let bytes = chunks.size(chunk);
+            let entry = known.entry((order, bytes));
+            shape_of.push(entry.index() as u32);
+            if let Entry::Vacant(vacant) = entry {
+                vacant.insert(self.over_lines(request, bytes, lines, order)?);
+            }
+        }
+        Ok(Lowered { shapes: known.into_values().collect(), chunks: chunks.count, shape_of })
+    }
+
+    /// The order of dimensions of each chunk; empty: that of the lines, for all.
+    pub(super) fn orders(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        chunks: Chunks,
+    ) -> Result<Vec<Order>, Problem> {
+        let policy = self.platform.scheduler.dimension_order;
+        if policy == DimensionOrder::Baseline {
+            return Ok(Vec::new());
+        }
+        let chosen = self
+            .with_job(request, lines, chunks, |job, costs| scheduler::orders(policy, job, costs));
+        chosen.unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    /// Shows a collective to `look` as schedulers see it; `None` where its lines are not those of
+    /// the network.
+    fn with_job<T>(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        chunks: Chunks,
+        look: impl FnOnce(&Job, &Costs) -> T,
+    ) -> Option<T> {
+        let wires = self.wires(lines)?;
+        let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
+        let sizes: Vec<u64> = (0..chunks.count).map(|chunk| chunks.size(chunk)).collect();
+        let directions: Vec<bool> = wires.iter().map(Wire::has_directions).collect();
+        let whole: Vec<bool> = lines.iter().map(|l| self.is_whole(request.kind, l)).collect();
+        let setup = &self.platform.scheduler;
+        let job = Job {
+            kind: request.kind,
+            dims: &dims,
+            chunks: &sizes,
+            hierarchy: self.platform.collectives.hierarchy,
+            queues: setup.queues(),
+            smallest_first: setup.policy == Policy::SmallestFirst,
+            directions: &directions,
+            whole: &whole,
+        };
+        let known: RefCell<FxHashMap<Phase, Cost>> = RefCell::default();
+        let costs = |phase: &Phase| {
+            if let Some(&cost) = known.borrow().get(phase) {
+                return Ok(cost);
+            }
+            let at = phase.dim.unwrap_or(0) as usize;
+            let cost = self.cost(request.kind, phase, &lines[at], &wires[at])?;
+            known.borrow_mut().insert(*phase, cost);
+            Ok(cost)
+        };
+        Some(look(&job, &costs))
+    }
+
+    /// Whether a line's algorithm does all-reduces, and neither reduce-scatter nor all-gather.
+    fn is_whole(&self, kind: CollectiveKind, line: &Line) -> bool {
+        let algorithm = self.algorithm(kind, line.dim, line.size);
+        let can = |kind| {
+            collective::Request { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }
+                .check()
+                .is_ok()
+        };
+        kind == CollectiveKind::AllReduce && can(kind) && !can(CollectiveKind::ReduceScatter)
+    }
+
+    /// The physical dimension of each line; `None` where one crosses dimensions.
+    fn wires(&self, lines: &[Line]) -> Option<Vec<Wire<'_>>> {
+        let Fabric::Stacked(dims) = &self.platform.fabric else { return None };
+        lines.iter().map(|l| Wire::find(dims, l.stride, l.size)).collect()
+    }
+
+    fn cost(
+        &self,
+        kind: CollectiveKind,
+        phase: &Phase,
+        line: &Line,
+        wire: &Wire,
+    ) -> Result<Cost, Problem> {
+        let algorithm = self.algorithm(kind, line.dim, line.size);
+        let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
+        Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+    use graph::{Node, Op, ProgramBuilder, Workload};
+    use platform::config::native;
+    use proptest::prelude::*;
+    use sim::{BackendKind, Config, Source, Watch, run};
+    use units::{Bytes, Span, Time};
+
+    fn dimension() -> impl Strategy<Value = (&'static str, u32, u32, u32)> {
+        let block = prop_oneof![Just("Ring"), Just("FullyConnected"), Just("Switch")];
+        (block, 2u32..=5, 1u32..400, 0u32..2000)
+    }
+
+    proptest! {
+        /// With one chunk at a time in a dimension a collective that runs alone takes what is
+        /// predicted for it, to the picosecond.
+        #[test]
+        fn what_is_predicted_is_what_happens(
+            dims in prop::collection::vec(dimension(), 1..=3),
+            (chunks, bytes) in (1u32..9, 1u64..5_000_000),
+            kind in prop::sample::select(vec![CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather]),
+            policy in prop_oneof![Just("fifo"), Just("smallest_first")],
+            memory in prop_oneof![Just(""), Just("npu: {memory: {bandwidth: 1 TB/s}}\n")],
+            delay in 0u32..50,
+        ) {
+            let topology: Vec<String> = dims.iter().map(|d| format!("{}({})", d.0, d.1)).collect();
+            let link = |d: &(&str, u32, u32, u32)| format!("  - {{bandwidth: {} GB/s, per: link, latency: {} ns}}\n", d.2, d.3);
+            let text = format!(
+                "topology: {}\nlinks:\n{}{memory}scheduler: {{chunks: {chunks}, policy: {policy}, endpoint_delay: {delay} ns}}\n",
+                topology.join("_"),
+                dims.iter().map(link).collect::<String>()
+            );
+            let platform = native::from_yaml(&text, "p.yml", &[]).unwrap();
+            let request = Request { kind, bytes, shape: 0, node: None, dims: u32::MAX, root: 0 };
+            let lowering = NativeLowering::new(&platform, platform.sizes());
+            let (lines, members) = (lowering.lines(&request, &Shape::World).unwrap(), u64::from(platform.fabric.npus()));
+            let cut = lowering.chunks(kind, bytes, members).unwrap();
+            let predicted = lowering.with_job(&request, &lines, cut, scheduler::predicted_end).unwrap().unwrap();
+            let op = Op::Collective { kind, bytes: Bytes(bytes), slot: 0, priority: 0, dims: u32::MAX, root: 0 };
+            let mut program = ProgramBuilder::default();
+            program.push(Node { id: 0, duration: Span::ZERO, op }, "collective", []);
+            let workload = Workload::uniform(program.build().unwrap(), platform.fabric.npus());
+            let workload = Source::Built(Box::new(workload));
+            let (backend, watch) = (BackendKind::Analytical, Watch::default());
+            let config = Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0, watch };
+            let outcome = run(&config, &mut |_| true).unwrap();
+            prop_assert_eq!(outcome.finish(0).since(Time::ZERO), predicted, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a phase takes by itself: all positions of its line enter together and nobody else uses the
+//! links.
+//!
+//! A plan whose positions all run one script looks the same from everywhere, so one position is
+//! followed as if it sent to itself: a message leaves when its link is free, arrives after `hops *
+//! latency + bytes / bandwidth`, and is usable after delay and reduction. For other plans an
+//! estimate: the busiest script's bytes one after the other, and its receptions' latencies and
+//! delays. Not here: contention with other phases (the backends), and whether a phase may really be
+//! timed so (`executor/lockstep.rs`).
+
+use crate::lowered::ReadyPlan;
+use collective::{Script, Step, To};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use topology::{Block, Dim};
+use units::{Bytes, Span};
+
+/// Steps of a script that are followed; longer ones are estimated.
+const STEPS: usize = 1 << 16;
+
+/// A line in a physical dimension: position p is `p * stride` places from the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire<'a> {
+    /// Of the dimension.
+    pub index: usize,
+    dim: &'a Dim,
+    stride: u32,
+    size: u32,
+}
+
+impl<'a> Wire<'a> {
+    /// The dimension of a stack that holds the line of `size` positions `stride` ranks apart;
+    /// `None` where it crosses dimensions.
+    pub fn find(dims: &'a [Dim], stride: u32, size: u32) -> Option<Wire<'a>> {
+        let mut inner = 1;
+        for (index, dim) in dims.iter().enumerate() {
+            let outer = inner * dim.size;
+            let length = u64::from(stride) * u64::from(size);
+            if stride >= inner
+                && stride.is_multiple_of(inner)
+                && u64::from(outer).is_multiple_of(length)
+            {
+                return Some(Wire { index, dim, stride: stride / inner, size });
+            }
+            inner = outer;
+        }
+        None
+    }
+
+    /// Whether what runs backwards leaves by other links.
+    pub fn has_directions(&self) -> bool {
+        self.dim.block == Block::Ring && self.dim.size > 2
+    }
+
+    /// The link by which position 0 sends to `position`, and the links on the way.
+    fn way(&self, position: u32) -> (u32, u32) {
+        let (n, at) = (self.dim.size, position * self.stride);
+        let link = match self.dim.block {
+            Block::Ring => u32::from(2 * at > n),
+            Block::FullyConnected => at,
+            Block::Switch => 0,
+        };
+        (link, self.dim.block.hops(n, 0, at))
+    }
+}
+
+/// What a phase costs by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes an NPU sends, over every link.
+    pub sent: u64,
+    /// From entering it to its end.
+    pub alone: Span,
+    /// The same without latencies, delays and reductions: the bytes alone.
+    pub serial: Span,
+    /// For how long it keeps the link it uses most.
+    pub link: Span,
+}
+
+/// What `plan` costs on a line of `wire`; `delay` passes before the first send and after each
+/// reception.
+pub fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
+    let (script, charges) = (&plan.plan.scripts[0], &plan.charges[0]);
+    if !plan.plan.is_uniform() || script.steps.len() > STEPS {
+        return estimate(plan, wire, delay);
+    }
+    let follow = |latency| Follow::new(&script.steps, plan.plan.n, wire, latency);
+    let first =
+        if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
+    let alone = follow(true).run_to_end(first, |j| delay + charges[j]);
+    Cost {
+        sent: sent(script),
+        alone,
+        serial: follow(false).run_to_end(Span::ZERO, |_| Span::ZERO),
+        link: busiest(script, wire),
+    }
+}
+
+/// How fast a phase sends by itself, in GB/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// From its first byte to its last.
+    pub alone: f64,
+    /// What its links could carry, were the busiest one never idle.
+    pub links: f64,
+    /// Whether what runs backwards may leave by other links.
+    pub has_directions: bool,
+}
+
+/// The rate of `plan` on a line of `wire`, without latencies, delays and reductions; `None` where
+/// positions differ, the script is long, or messages take links of NPUs in between.
+pub fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
+    let script = &plan.plan.scripts[0];
+    let passes =
+        |to: To| wire.dim.block == Block::Ring && wire.way(to.position(0, plan.plan.n)).1 > 1;
+    if !plan.plan.is_uniform()
+        || script.steps.len() > STEPS
+        || script.steps.iter().filter_map(|s| s.to).any(passes)
+    {
+        return None;
+    }
+    let serial =
+        Follow::new(&script.steps, plan.plan.n, wire, false).run_to_end(Span::ZERO, |_| Span::ZERO);
+    let gb_per_s =
+        |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
+    let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
+    Some(Rate { alone, links, has_directions: wire.dim.block != Block::Switch })
+}
+
+fn sent(script: &Script) -> u64 {
+    script.steps.iter().map(|s| if s.to.is_some() { s.bytes } else { 0 }).sum()
+}
+
+/// For how long position 0 of a uniform plan keeps its busiest link.
+fn busiest(script: &Script, wire: &Wire) -> Span {
+    let n = wire.size;
+    let mut by_link: FxHashMap<u32, Span> = FxHashMap::default();
+    for (to, bytes) in script.steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))) {
+        *by_link.entry(wire.way(to.position(0, n)).0).or_default() +=
+            wire.dim.bandwidth.span(Bytes(bytes));
+    }
+    by_link.into_values().max().unwrap_or_default()
+}
+
+fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
+    let hop = wire.dim.latency * u64::from(wire.dim.block.hops(wire.dim.size, 0, wire.stride));
+    let of_script = |(script, charges): (&Script, &Vec<Span>)| {
+        let serial = wire.dim.bandwidth.span(Bytes(sent(script)));
+        let waits = (hop + delay) * charges.len() as u64 + charges.iter().copied().sum::<Span>();
+        Cost { sent: sent(script), alone: serial + waits + delay, serial, link: serial }
+    };
+    plan.plan
+        .scripts
+        .iter()
+        .zip(&plan.charges)
+        .map(of_script)
+        .max_by_key(|c| c.alone)
+        .unwrap_or_default()
+}
+
+/// One position on its way through its script.
+struct Follow<'a> {
+    steps: &'a [Step],
+    n: u32,
+    wire: &'a Wire<'a>,
+    /// Links take time to cross.
+    latency: bool,
+    fired: usize,
+    received: u32,
+    usable: u32,
+    next: usize,
+    arrival: Vec<Option<Span>>,
+    posted: Vec<Option<Span>>,
+    free: FxHashMap<u32, Span>,
+    /// When something is received (false) or becomes usable (true).
+    events: BinaryHeap<Reverse<(Span, bool)>>,
+}
+
+impl<'a> Follow<'a> {
+    fn new(steps: &'a [Step], n: u32, wire: &'a Wire<'a>, latency: bool) -> Follow<'a> {
+        let receives = steps.iter().filter(|s| s.from.is_some()).count();
+        let (arrival, posted) = (vec![None; receives], vec![None; receives]);
+        let (free, events) = (FxHashMap::default(), BinaryHeap::new());
+        let (fired, next, received, usable) = (0, 0, 0, 0);
+        Follow {
+            steps,
+            n,
+            wire,
+            latency,
+            fired,
+            received,
+            usable,
+            next,
+            arrival,
+            posted,
+            free,
+            events,
+        }
+    }
+
+    /// Follows the script from `start` on; `wait(j)` passes between the j-th reception and its use.
+    /// The time of the last event.
+    fn run_to_end(mut self, start: Span, wait: impl Fn(usize) -> Span) -> Span {
+        let mut now = start;
+        self.fire(now);
+        while let Some(Reverse((time, usable))) = self.events.pop() {
+            now = time;
+            if usable {
+                self.usable += 1;
+                self.fire(now);
+            } else {
+                self.events.push(Reverse((now + wait(self.received as usize), true)));
+                self.received += 1;
+            }
+        }
+        now
+    }
+
+    fn fire(&mut self, now: Span) {
+        while let Some(&step) = self.steps.get(self.fired) {
+            if step.after_usable > self.usable || step.after_received > self.received {
+                return;
+            }
+            self.fired += 1;
+            if let Some(to) = step.to {
+                self.send(now, to, &step);
+            }
+            if step.from.is_some() {
+                self.posted[self.next] = Some(now);
+                self.meet(self.next);
+                self.next += 1;
+            }
+        }
+    }
+
+    fn send(&mut self, now: Span, to: To, step: &Step) {
+        let (link, hops) = self.wire.way(to.position(0, self.n));
+        let free = self.free.entry(link).or_default();
+        *free = now.max(*free) + self.wire.dim.bandwidth.span(Bytes(step.bytes));
+        let latency =
+            if self.latency { self.wire.dim.latency * u64::from(hops) } else { Span::ZERO };
+        let arrival = *free + latency;
+        self.arrival[step.slot as usize] = Some(arrival);
+        self.meet(step.slot as usize);
+    }
+
+    /// A message is received once it is there and its receive is posted.
+    fn meet(&mut self, slot: usize) {
+        if let (Some(arrival), Some(posted)) = (self.arrival[slot], self.posted[slot]) {
+            self.events.push(Reverse((arrival.max(posted), false)));
+        }
+    }
+}

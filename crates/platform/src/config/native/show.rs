@@ -1,0 +1,230 @@
+//! A platform as a native file that reads back to the same platform, and as JSON for the report.
+
+use super::collectives::{HIERARCHIES, word};
+use super::reader::{DIMENSION_ORDERS, POLICIES};
+use super::{compute, launch, library, memory};
+use crate::platform::{Choice, DimensionOrder, Platform, Policy};
+use crate::profile::Profile;
+use graph::CollectiveKind;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use topology::{Fabric, GraphFabric};
+
+/// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's
+/// files is shown with its integers and loses what only that profile knows.
+pub fn to_yaml(platform: &Platform) -> String {
+    let mut out = format!("name: {}\n", quoted(&platform.name));
+    if !platform.source.is_empty() {
+        let _ = writeln!(out, "source: {}", quoted(&platform.source));
+    }
+    match &platform.fabric {
+        Fabric::Stacked(dims) => {
+            let shape = platform.fabric.topology().map(|t| t.to_string()).unwrap_or_default();
+            let _ = writeln!(out, "topology: {shape}\nlinks:");
+            for dim in dims {
+                let _ = writeln!(
+                    out,
+                    "  - {{bandwidth: {}, per: link, latency: {}}}",
+                    dim.bandwidth, dim.latency
+                );
+            }
+        }
+        Fabric::Graph(graph) => show_graph(graph, &mut out),
+    }
+    if let Some(sizes) = &platform.logical {
+        let _ = writeln!(out, "logical: {sizes:?}");
+    }
+    show_npu(platform, &mut out);
+    show_collectives(platform, &mut out);
+    if let Some(library) = &platform.library {
+        library::show(library, &mut out);
+    }
+    show_scheduler(platform, &mut out);
+    out
+}
+
+/// A double-quoted text as JSON writes it, with what YAML counts as unprintable escaped as well.
+fn quoted(text: &str) -> String {
+    let unprintable = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}')
+    };
+    let escape =
+        |c: char| if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() };
+    Value::from(text).to_string().chars().map(escape).collect()
+}
+
+fn show_graph(graph: &GraphFabric, out: &mut String) {
+    let (npus, switches) = graph.nodes.split_at(graph.npus as usize);
+    let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ");
+    let _ = writeln!(
+        out,
+        "graph:\n  npus: [{}]\n  switches: [{}]\n  links:",
+        list(npus),
+        list(switches)
+    );
+    if graph.links.is_empty() {
+        out.truncate(out.len() - 1);
+        out.push_str(" []\n");
+    }
+    let mut links = graph.links.iter().peekable();
+    while let Some(link) = links.next() {
+        let (from, to) =
+            (quoted(&graph.nodes[link.from as usize]), quoted(&graph.nodes[link.to as usize]));
+        let back = |next: &&topology::GraphLink| {
+            (next.from, next.to, next.bandwidth, next.latency)
+                == (link.to, link.from, link.bandwidth, link.latency)
+        };
+        let ends = if links.next_if(back).is_some() {
+            format!("between: [{from}, {to}]")
+        } else {
+            format!("from: {from}, to: {to}")
+        };
+        let _ = writeln!(
+            out,
+            "    - {{{ends}, bandwidth: {}, latency: {}}}",
+            link.bandwidth, link.latency
+        );
+    }
+}
+
+fn show_npu(platform: &Platform, out: &mut String) {
+    let npu = &platform.npu;
+    let _ = writeln!(out, "npu:\n  name: {}", quoted(&npu.name));
+    compute::show(npu, quoted, out);
+    if let Some(peak) = npu.peak {
+        let _ = writeln!(out, "  peak: {peak}");
+    }
+    launch::show(npu.launch, out);
+    memory::show(platform, out);
+}
+
+fn show_collectives(platform: &Platform, out: &mut String) {
+    let _ = writeln!(out, "collectives:\n  hierarchy: {}", hierarchy(platform));
+    for kind in CollectiveKind::ALL {
+        let choice = platform.collectives.choices[kind as usize].as_ref();
+        let path = platform.custom_paths.kinds[kind as usize].as_deref();
+        let algorithms = choice.map(|c| format!("[{}]", words(c).join(", ")));
+        let flat = choice.is_some_and(|c| c.flat);
+        let text = match (algorithms, path) {
+            (None, None) => continue,
+            (Some(list), None) if !flat => list,
+            (list, path) => {
+                let parts = [
+                    list.map(|l| format!("algorithm: {l}, flat: {flat}")),
+                    path.map(|p| format!("custom: {}", quoted(p))),
+                ];
+                format!("{{{}}}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+            }
+        };
+        let _ = writeln!(out, "  {}: {text}", kind.name());
+    }
+}
+
+fn words(choice: &Choice) -> Vec<String> {
+    let shown = if choice.flat { &choice.per_dim[..1] } else { &choice.per_dim[..] };
+    shown.iter().map(|&algorithm| word(algorithm)).collect()
+}
+
+fn hierarchy(platform: &Platform) -> &'static str {
+    HIERARCHIES.into_iter().find(|h| h.1 == platform.collectives.hierarchy).map_or("", |h| h.0)
+}
+
+fn policy(policy: Policy) -> &'static str {
+    POLICIES.into_iter().find(|p| p.1 == policy).map_or("", |p| p.0)
+}
+
+pub(super) fn dimension_order(order: DimensionOrder) -> &'static str {
+    DIMENSION_ORDERS.into_iter().find(|o| o.1 == order).map_or("", |o| o.0)
+}
+
+fn show_scheduler(platform: &Platform, out: &mut String) {
+    let s = &platform.scheduler;
+    let streams =
+        if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
+    let _ = writeln!(
+        out,
+        "scheduler:\n  policy: {}\n  dimension_order: {}\n  chunks: {}\n  active_chunks: {}",
+        policy(s.policy),
+        dimension_order(s.dimension_order),
+        s.chunks,
+        s.active_chunks
+    );
+    let _ = writeln!(
+        out,
+        "  queues_per_dim: {}\n  endpoint_delay: {}",
+        s.queues_per_dim, s.endpoint_delay
+    );
+    let _ = writeln!(
+        out,
+        "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}",
+        s.rendezvous, s.replay_only
+    );
+}
+
+/// The resolved platform: every choice, integers with their unit in the key. Rates in bytes
+/// (operations) per second.
+pub fn to_json(platform: &Platform) -> Value {
+    let s = &platform.scheduler;
+    let choice = |kind: CollectiveKind| {
+        let choice = platform.collectives.choices[kind as usize].as_ref();
+        json!({
+            "algorithms": choice.map(words),
+            "flat": choice.is_some_and(|c| c.flat),
+            "custom": platform.custom_paths.kinds[kind as usize],
+        })
+    };
+    let collectives: serde_json::Map<String, Value> = CollectiveKind::ALL
+        .into_iter()
+        .map(|kind| (kind.name().to_string(), choice(kind)))
+        .collect();
+    json!({
+        "name": platform.name,
+        "source": platform.source,
+        "profile": match platform.profile { Profile::Native => "native", Profile::AstraSim => "astra_sim" },
+        "npus": platform.fabric.npus(),
+        "fabric": fabric(&platform.fabric),
+        "logical": platform.logical,
+        "npu": {
+            "name": platform.npu.name,
+            "compute": platform.npu.compute.name(),
+            "compute_settings": compute::json(&platform.npu),
+            "peak_flops": platform.npu.peak.map(|p| p.0),
+            "launch": launch::json(platform.npu.launch),
+            "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
+            "memory_latency_ps": platform.npu.memory_latency.0,
+            "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
+            "memory_exceeded": platform.npu.memory_exceeded,
+            "memory_contention": platform.npu.memory_contention,
+        },
+        "remote_memory": platform.remote_memory,
+        "hierarchy": hierarchy(platform),
+        "collectives": collectives,
+        "library": platform.library.as_ref().map(library::json),
+        "custom_by_node": platform.custom_paths.nodes,
+        "scheduler": {
+            "policy": s.policy,
+            "dimension_order": dimension_order(s.dimension_order),
+            "chunks": s.chunks,
+            "active_chunks": s.active_chunks,
+            "queues_per_dim": s.queues_per_dim,
+            "endpoint_delay_ps": s.endpoint_delay.0,
+            "comm_streams": s.comm_streams,
+            "rendezvous": s.rendezvous,
+            "replay_only": s.replay_only,
+        },
+    })
+}
+
+fn fabric(fabric: &Fabric) -> Value {
+    match fabric {
+        Fabric::Stacked(dims) => {
+            let dim = |d: &topology::Dim| json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0});
+            json!({"topology": fabric.topology().map(|t| t.to_string()), "dims": dims.iter().map(dim).collect::<Vec<_>>()})
+        }
+        Fabric::Graph(graph) => {
+            let link = |l: &topology::GraphLink| json!({"from": l.from, "to": l.to, "bandwidth": l.bandwidth.0, "latency_ps": l.latency.0});
+            json!({"nodes": graph.nodes, "links": graph.links.iter().map(link).collect::<Vec<_>>()})
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The platform: network, NPUs, memory, collective and scheduling choices, and the files they are
+//! read from.
+//!
+//! Start at [`Platform`]; files become one in [`config`]. Not here: what a platform makes of a
+//! workload (crates `lowering` and `executor`).
+
+pub mod config;
+pub mod custom_files;
+pub mod library;
+mod platform;
+mod profile;
+
+pub use platform::{
+    Algorithm, AstraSimParameters, Choice, Collectives, CustomAlgorithm, CustomPaths,
+    DimensionOrder, Exceeded, Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler, SharedBus,
+};
+pub use profile::Profile;

@@ -1,0 +1,294 @@
+//! The platform as the simulator uses it: every choice made, every number in integers. Files become
+//! this in `config/`.
+
+use crate::library::Library;
+use crate::profile::Profile;
+use collective::custom::Custom;
+use device::compute::Compute;
+use device::memory::RemoteMemory;
+use graph::CollectiveKind;
+use std::sync::Arc;
+use topology::Fabric;
+use trace::chakra::ReadOptions;
+use units::{Bandwidth, Bytes, Flops, Ratio, Span};
+
+pub use collective::{Algorithm, Hierarchy};
+
+/// The algorithms of one collective kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// One algorithm a dimension, innermost first. Shorter than the dimensions: the outer ones take
+    /// no part (ASTRA-sim).
+    pub per_dim: Vec<Algorithm>,
+    /// One flat group over all ranks with the first algorithm (`oneRing`, ...) instead of dimension
+    /// by dimension.
+    pub flat: bool,
+}
+
+/// Collective settings.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Collectives {
+    /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: ring; FullyConnected: direct;
+    /// Switch: halving-doubling for powers of two, rooted kinds and the barrier, else direct).
+    pub choices: [Option<Choice>; CollectiveKind::ALL.len()],
+    /// All-reduce over several dimensions.
+    pub hierarchy: Hierarchy,
+    /// By `CollectiveKind as usize`: an algorithm read from a file, which overrides `choices`.
+    pub custom: [Option<CustomAlgorithm>; CollectiveKind::ALL.len()],
+    /// By workload node id: stronger than `custom`.
+    pub custom_nodes: std::collections::BTreeMap<u64, CustomAlgorithm>,
+}
+
+/// An algorithm from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CustomAlgorithm {
+    /// Chakra traces with sizes of their own.
+    Chakra(Arc<Custom>),
+    /// MSCCL XML, in fractions of the buffer.
+    Msccl(Arc<trace::msccl::Algorithm>),
+}
+
+impl CustomAlgorithm {
+    /// The operation graphs for a buffer of `bytes` (the larger of input and output of a rank).
+    pub fn sized(&self, bytes: Bytes) -> Arc<Custom> {
+        match self {
+            CustomAlgorithm::Chakra(custom) => custom.clone(),
+            CustomAlgorithm::Msccl(algorithm) => {
+                let positions = algorithm.programs(bytes).into_iter().map(Arc::new).collect();
+                Arc::new(Custom { name: algorithm.name.clone(), positions })
+            }
+        }
+    }
+}
+
+impl Collectives {
+    /// The algorithm from a file for a kind, or for one node.
+    pub fn custom_for(&self, kind: CollectiveKind, node: Option<u64>) -> Option<&CustomAlgorithm> {
+        node.and_then(|id| self.custom_nodes.get(&id)).or(self.custom[kind as usize].as_ref())
+    }
+}
+
+/// In which order collectives get a free slot of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Later issued first.
+    Lifo,
+    /// Earlier issued first.
+    Fifo,
+    /// By the node's priority, larger first; then earlier first.
+    Explicit,
+    /// All-to-all before everything else, then earlier first (HOTI 2020).
+    AllToAllFirst,
+    /// By the buffer of the chunk's phase, smaller first; then entered earlier (Themis, ISCA 2022).
+    SmallestFirst,
+}
+
+/// How the order of dimensions is chosen for each chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DimensionOrder {
+    /// Innermost first, every chunk.
+    #[default]
+    Baseline,
+    /// Greedy by predicted load (Rashidi et al., ISCA 2022).
+    Themis,
+    /// Greedy by bytes over bandwidth, as ASTRA-sim's scheduler of that name.
+    OfflineGreedy,
+}
+
+/// Scheduler settings.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scheduler {
+    /// Order among collectives.
+    pub policy: Policy,
+    /// Order of dimensions of each chunk.
+    pub dimension_order: DimensionOrder,
+    /// Chunks a collective is split into.
+    pub chunks: u32,
+    /// Chunk phases that may run at once on a dimension of an NPU.
+    pub active_chunks: u32,
+    /// Logical scheduling queues a dimension.
+    pub queues_per_dim: u32,
+    /// Delay before the first send of a phase and after every reception.
+    pub endpoint_delay: Span,
+    /// Communication operations (collectives, sends) that may run at once on an NPU; 0 for no
+    /// limit.
+    pub comm_streams: u32,
+    /// Receivers announce themselves before a transfer starts.
+    pub rendezvous: bool,
+    /// Collectives take their recorded duration, too (nothing is sent).
+    pub replay_only: bool,
+}
+
+impl Scheduler {
+    /// Queues a dimension, and chunk phases at once in each of them.
+    pub fn queues(&self) -> (u32, u32) {
+        let queues = self.queues_per_dim.max(1);
+        (queues, self.active_chunks.div_ceil(queues).max(1))
+    }
+}
+
+/// What happens where an NPU's memory holds more than its size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exceeded {
+    /// The report warns.
+    #[default]
+    Warn,
+    /// The run is refused, or ends when it happens.
+    Refuse,
+    /// What was allocated first moves to memory outside the NPU, and back when it is freed.
+    Spill,
+}
+
+/// What a host takes to launch one piece of work on its NPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// A kernel; a collective takes as much and something for every other member.
+    pub kernel: Span,
+    /// What a collective takes for every member beside the NPU itself.
+    pub member: Span,
+    /// A send.
+    pub send: Span,
+    /// A receive, before it waits for what it receives.
+    pub receive: Span,
+}
+
+/// One NPU.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Npu {
+    /// Name for people.
+    pub name: String,
+    /// Compute model.
+    pub compute: Compute,
+    /// What every duration of NPU compute, recorded or modelled, is divided by.
+    pub compute_scale: Ratio,
+    /// Part of their speed that kernels keep while their NPU communicates.
+    pub compute_beside: Ratio,
+    /// Peak rate, if known.
+    pub peak: Option<Flops>,
+    /// What its host takes to launch work, one piece after the other; it waits for receives.
+    pub launch: Launch,
+    /// Local memory bandwidth; `None`: reductions cost nothing.
+    pub memory_bandwidth: Option<Bandwidth>,
+    /// Fixed part of an access to local memory by a load or store node.
+    pub memory_latency: Span,
+    /// Local memory size, if known.
+    pub memory_capacity: Option<Bytes>,
+    /// What happens where more is held than that.
+    pub memory_exceeded: Exceeded,
+    /// While their NPU communicates, kernels have what communication leaves of its memory's
+    /// bandwidth.
+    pub memory_contention: bool,
+}
+
+/// Files of algorithms that override the built-in ones; readers leave the paths here, loading them
+/// fills `Collectives::custom`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CustomPaths {
+    /// By `CollectiveKind as usize`: a path, or a prefix of `PREFIX.<position>.et`.
+    pub kinds: [Option<String>; CollectiveKind::ALL.len()],
+    /// By workload node id; stronger than `kinds`.
+    pub nodes: std::collections::BTreeMap<u64, String>,
+}
+
+/// The LogGP memory bus of ASTRA-sim (`model-shared-bus`), as its file gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedBus {
+    /// Latency L, ns.
+    pub latency: f64,
+    /// Overhead o, ns.
+    pub overhead: f64,
+    /// Gap g, ns.
+    pub gap: f64,
+    /// Gap per byte G, ns per byte.
+    pub gap_per_byte: f64,
+    /// `local-reduction-delay`.
+    pub local_reduction_delay: i64,
+}
+
+/// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its
+/// arithmetic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AstraSimParameters {
+    /// The system file, to be named when a workload needs an implementation it does not give.
+    pub system_file: String,
+    /// Link bandwidth a dimension, GB/s of 2^30 bytes: `bytes/ns = bandwidth * 2^30 / 1e9`.
+    pub bandwidth: Vec<f64>,
+    /// Link latency a dimension, ns.
+    pub latency: Vec<f64>,
+    /// `endpoint-delay` times `--injection-scale`, truncated, ns.
+    pub endpoint_delay: u64,
+    /// `local-mem-bw`, GB/s of 1e9 bytes; 0 when absent.
+    pub local_memory_bandwidth: f64,
+    /// `peak-perf`, TFLOP/s; 0 when absent.
+    pub peak: f64,
+    /// `roofline-enabled`.
+    pub roofline: bool,
+    /// `model-shared-bus`.
+    pub shared_bus: Option<SharedBus>,
+    /// `remote-mem-latency`, ns.
+    pub remote_latency: u64,
+    /// `remote-mem-bw`, bytes per ns.
+    pub remote_bandwidth: u64,
+    /// `trace-enabled`.
+    pub trace_enabled: bool,
+    /// `track-local-mem`: the name of the file to write.
+    pub track_local_memory: Option<String>,
+}
+
+/// Everything but the workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Platform {
+    /// Name for people.
+    pub name: String,
+    /// Where the numbers are from, free text; possibly empty.
+    pub source: String,
+    /// Network.
+    pub fabric: Fabric,
+    /// Sizes of the logical dimensions collectives run over, when they differ from the physical
+    /// ones; product = NPUs.
+    pub logical: Option<Vec<u32>>,
+    /// NPU.
+    pub npu: Npu,
+    /// Memory outside the NPUs, if any.
+    pub remote_memory: Option<RemoteMemory>,
+    /// Collectives.
+    pub collectives: Collectives,
+    /// The communication library that does them; `None`: the algorithms of `collectives`.
+    pub library: Option<Library>,
+    /// Scheduler.
+    pub scheduler: Scheduler,
+    /// Algorithms to load from files.
+    pub custom_paths: CustomPaths,
+    /// Whose semantics: ours, or the peer's.
+    pub profile: Profile,
+    /// The raw numbers of ASTRA-sim's files; present exactly with `Profile::AstraSim`.
+    pub astra_sim: Option<AstraSimParameters>,
+    /// Warnings that reading the files gave rise to; they stand at the top of the report.
+    pub warnings: Vec<String>,
+    /// Presets that have what is left out here, where somebody looked for them.
+    pub like: Like,
+}
+
+/// Presets with what a platform leaves out, as a report names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Like {
+    /// Efficiencies of such an NPU's kernels.
+    pub compute: Option<String>,
+    /// A library on such a network.
+    pub library: Option<String>,
+}
+
+impl Platform {
+    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is
+    /// one.
+    pub fn sizes(&self) -> Vec<u32> {
+        self.logical.clone().unwrap_or_else(|| self.fabric.sizes())
+    }
+
+    /// How forgiving the trace reader is on this platform.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { replay: self.scheduler.replay_only }
+    }
+}

@@ -1,0 +1,44 @@
+//! One run, as it is asked for.
+
+use crate::backends::BackendKind;
+use executor::observe::TimelineRequest;
+use graph::Workload;
+use platform::Platform;
+use std::path::PathBuf;
+
+/// Where the operations come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Chakra traces, in any form `trace::chakra::find` takes, or a text workload, which runs once.
+    Traces(PathBuf),
+    /// Made by a program.
+    Built(Box<Workload>),
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Operations.
+    pub workload: Source,
+    /// Communicator groups from a file: name and ranks in ring order.
+    pub groups: Vec<(String, Vec<u32>)>,
+    /// Network, NPUs, collectives, scheduler.
+    pub platform: Platform,
+    /// Fidelity.
+    pub backend: BackendKind,
+    /// Simulate one rank of each class of ranks that must behave alike.
+    pub fold: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// What to watch the run for.
+    pub watch: Watch,
+}
+
+/// What is kept of a run beside its sums.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// A log, for `Report::detail`.
+    pub detail: bool,
+    /// A timeline, written to a file.
+    pub timeline: Option<TimelineRequest>,
+}

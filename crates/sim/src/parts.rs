@@ -1,0 +1,53 @@
+//! What the stages of a run share, and what the run gives.
+
+use executor::observe::Shown;
+use executor::{Folding, Settings};
+use graph::Workload;
+use lowering::Lowering;
+use platform::Platform;
+use stats::Report;
+use units::{Span, Time};
+
+/// What the stages share.
+pub(crate) struct Parts<'a> {
+    pub workload: &'a Workload,
+    pub platform: &'a Platform,
+    pub settings: &'a Settings,
+    pub folding: &'a Folding,
+    pub lowering: &'a dyn Lowering,
+}
+
+/// What a run gives.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The report.
+    pub report: Report,
+    /// Finish and device time by class.
+    pub classes: Vec<(Time, Span)>,
+    /// Class of each rank; `None` when every rank is its own.
+    pub class_of: Option<Vec<u32>>,
+    /// Ranks simulated, events handled: what the run cost, not part of the report.
+    pub simulated_ranks: u64,
+    /// Events handled.
+    pub events: u64,
+    /// What the timeline shows, if there is one.
+    pub timeline: Option<Shown>,
+}
+
+impl Outcome {
+    /// End of the last operation of `rank`.
+    pub fn finish(&self, rank: u32) -> Time {
+        self.classes[self.class(rank)].0
+    }
+
+    /// Finish of `rank` minus the durations of what its NPU did itself: what ASTRA-sim calls
+    /// exposed communication.
+    pub fn exposed(&self, rank: u32) -> Span {
+        let (finish, device) = self.classes[self.class(rank)];
+        finish.since(Time::ZERO).saturating_sub(device)
+    }
+
+    fn class(&self, rank: u32) -> usize {
+        self.class_of.as_ref().map_or(rank as usize, |c| c[rank as usize] as usize)
+    }
+}
