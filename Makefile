@@ -84,7 +84,7 @@ hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-co
 
 docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail if a link leads nowhere
 	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --locked --quiet
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	cp -r target/doc site/rust
 
 wheel: prerequisites $(BIN)/.tools ## Build a wheel and a source archive in dist/

@@ -48,6 +48,13 @@ def test_every_page_is_in_the_index() -> None:
     assert not missing
 
 
+def test_every_page_is_on_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    listed = {ROOT / "docs" / name for name in re.findall(r"(\S+\.md)$", nav, re.M)}
+    missing = set((ROOT / "docs").glob("**/*.md")) - listed
+    assert not missing
+
+
 def test_pages_named_elsewhere_exist() -> None:
     """Messages, comments and presets name pages by their path from the root."""
     files = subprocess.run(
