@@ -9,7 +9,7 @@ use collective::{Plan, Step, To, is_rooted};
 use graph::{CollectiveKind, Node, Op, Problem};
 use platform::CustomAlgorithm;
 use std::sync::Arc;
-use topology::{Block, Fabric};
+use topology::{Fabric, Symmetry};
 use units::{Bytes, Span};
 
 /// Which of a dimension's queues a phase is dealt to, round robin.
@@ -230,7 +230,12 @@ pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool 
     };
     let mut steps = plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
     let uniform = !plans.is_empty() && plans.iter().all(|d| d.forward.plan.is_uniform());
-    uniform && (block != Block::Ring || steps.all(|s| s.to.as_ref().is_none_or(same)))
+    uniform
+        && match block.symmetry() {
+            Symmetry::Full => true,
+            Symmetry::Rotation => steps.all(|s| s.to.as_ref().is_none_or(same)),
+            Symmetry::None => false,
+        }
 }
 
 /// One collective, lowered.

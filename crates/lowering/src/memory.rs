@@ -7,7 +7,7 @@ use network::LinkCost;
 use platform::{Exceeded, Platform};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use topology::{Block, Fabric};
+use topology::Fabric;
 use units::{Bandwidth, Bytes, Span};
 
 /// Who takes turns at memory outside the NPUs, if there is any that can be.
@@ -47,14 +47,9 @@ pub fn beside(platform: &Platform) -> Option<Bandwidth> {
 /// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has
 /// most.
 fn sent(fabric: &Fabric) -> Bandwidth {
-    let links = |dim: &topology::Dim| match dim.block {
-        Block::Ring => dim.size.saturating_sub(1).min(2),
-        Block::FullyConnected => dim.size.saturating_sub(1),
-        Block::Switch => 1,
-    };
     Bandwidth(match fabric {
         Fabric::Stacked(dims) => dims.iter().fold(0, |sum: u64, dim| {
-            sum.saturating_add(dim.bandwidth.0.saturating_mul(links(dim).into()))
+            sum.saturating_add(dim.bandwidth.0.saturating_mul(dim.leaving().into()))
         }),
         Fabric::Graph(graph) => {
             let mut out = vec![0u64; graph.npus as usize];

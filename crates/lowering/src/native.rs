@@ -18,7 +18,7 @@ use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
 use platform::{Algorithm, Choice, Platform};
-use topology::{Block, Fabric};
+use topology::{Fabric, Paths};
 use units::{Bytes, Span};
 
 /// Lowers by our own semantics.
@@ -51,10 +51,10 @@ impl<'a> NativeLowering<'a> {
         Ok(Chunks { full: chunk, count: count32, last: bytes - chunk * (count - 1) })
     }
 
-    fn block(&self, dim: u32) -> Option<Block> {
+    fn paths(&self, dim: u32) -> Option<Paths> {
         match &self.platform.fabric {
             Fabric::Stacked(dims) if self.platform.logical.is_none() => {
-                dims.get(dim as usize).map(|d| d.block)
+                dims.get(dim as usize).map(|d| d.block.paths())
             }
             _ => None,
         }
@@ -65,17 +65,17 @@ impl<'a> NativeLowering<'a> {
         let choice = self.platform.collectives.choices[kind as usize].as_ref();
         let chosen =
             choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
-        chosen.unwrap_or(match self.block(dim) {
-            Some(Block::Ring) | None => Algorithm::Ring,
+        chosen.unwrap_or(match self.paths(dim) {
+            Some(Paths::Relayed) | None => Algorithm::Ring,
             // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
             // the root's port.
-            Some(Block::Switch) if is_rooted(kind) || kind == CollectiveKind::Barrier => {
+            Some(Paths::Switched) if is_rooted(kind) || kind == CollectiveKind::Barrier => {
                 Algorithm::HalvingDoubling
             }
-            Some(Block::Switch) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
+            Some(Paths::Switched) if size.is_power_of_two() && kind != CollectiveKind::AllToAll => {
                 Algorithm::HalvingDoubling
             }
-            Some(Block::Switch | Block::FullyConnected) => Algorithm::Direct { window: None },
+            Some(Paths::Switched | Paths::Direct) => Algorithm::Direct { window: None },
         })
     }
 

@@ -1,8 +1,7 @@
 //! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
 //! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency +
-//! bytes / bandwidth`; hops along a dimension: Ring the shorter way round, FullyConnected 1,
-//! Switch 2. On an explicit graph it takes the sum of the latencies of its route plus `bytes / bandwidth`
+//! bytes / bandwidth`, with the hops of the dimension's block. On an explicit graph it takes the sum of the latencies of its route plus `bytes / bandwidth`
 //! of the slowest link. An NPU sends one message at a time on a link: the next one starts when the
 //! last has left, `bytes / bandwidth` later. Without that, messages sent at once would add up to
 //! more than the NPU's bandwidth. The peer does without ([`Ports::Unlimited`]). Not modelled: links
@@ -126,11 +125,7 @@ impl Analytical {
                 (0, u32::MAX)
             };
             let first_port = width;
-            width += match block {
-                Block::Ring => 2,
-                Block::FullyConnected => size as usize,
-                Block::Switch => 1,
-            };
+            width += block.leaving(size) as usize;
             Axis { block, size, mask, shift, first_port, cost }
         };
         let axes = dims.iter().map(axis).collect();
@@ -263,44 +258,24 @@ impl Axis {
 
     #[inline]
     fn hops(&self, x: u32, y: u32) -> u32 {
-        match self.block {
-            Block::Ring => {
-                let d = x.abs_diff(y);
-                d.min(self.size - d)
-            }
-            Block::FullyConnected => 1,
-            Block::Switch => 2,
-        }
+        self.block.hops(self.size, x, y)
     }
 
-    /// The link by which a message leaves coordinate `x` for `y`: on a ring the shorter way round,
-    /// upwards when both are equal.
+    /// The link by which a message leaves coordinate `x` for `y`.
     #[inline]
     fn port(&self, x: u32, y: u32) -> usize {
-        let within = match self.block {
-            Block::Ring => {
-                let up = if y > x { y - x } else { y + self.size - x };
-                u32::from(2 * up > self.size)
-            }
-            Block::FullyConnected => y,
-            Block::Switch => 0,
-        };
-        self.first_port + within as usize
+        self.first_port + self.block.slot(self.size, x, y) as usize
     }
 
     /// [`Axis::port`], numbered alike by NPUs at which it leads the same way.
     fn port_seen_from(&self, x: u32, y: u32) -> u32 {
-        let within = match self.block {
-            Block::FullyConnected => ((y + self.size - x) % self.size) as usize,
-            Block::Ring | Block::Switch => self.port(x, y) - self.first_port,
-        };
-        (self.first_port + within) as u32
+        self.first_port as u32 + self.block.direction(self.size, x, y)
     }
 
-    /// Links leaving an NPU on the way: every hop of a ring, the first of a switch.
+    /// Links leaving an NPU on the way.
     #[inline]
     fn leaving(&self, hops: u32) -> u128 {
-        if self.block == Block::Ring { u128::from(hops) } else { 1 }
+        u128::from(self.block.hops_from_npus(hops))
     }
 }
 

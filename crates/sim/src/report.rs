@@ -14,7 +14,7 @@ use graph::ranges;
 use platform::config::native;
 use platform::{Exceeded, Profile};
 use stats::{Class, Counts, Dimension, Link, Origin, Phase, Report, SCHEMA, Symmetry};
-use topology::{Block, Fabric};
+use topology::Fabric;
 use units::{Bytes, Span, Time};
 
 /// Operations listed, by total time.
@@ -291,13 +291,8 @@ fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
     match fabric {
         Fabric::Stacked(dims) => {
             let row = |d: &topology::Dim| {
-                let links = match d.block {
-                    Block::Ring => d.size.saturating_sub(1).min(2),
-                    Block::FullyConnected => d.size.saturating_sub(1),
-                    Block::Switch => 1,
-                };
                 let link = d.bandwidth.as_gb_per_s();
-                (format!("{:?}({})", d.block, d.size), link, link * f64::from(links))
+                (format!("{:?}({})", d.block, d.size), link, link * d.mean_leaving())
             };
             dims.iter().map(row).collect()
         }

@@ -24,7 +24,7 @@ use network::Backend;
 use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
-use topology::{Block, Fabric};
+use topology::{Fabric, Paths, Symmetry};
 
 /// The classes, and why there are more than one.
 #[derive(Clone, Debug)]
@@ -221,9 +221,8 @@ impl<'a> Finder<'a> {
         let steps =
             || phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
         let ring = match phase.geometry {
-            Geometry::Line { stride, size } => {
-                physical(&self.platform.fabric, stride, size).is_some_and(|p| p.0 == Block::Ring)
-            }
+            Geometry::Line { stride, size } => physical(&self.platform.fabric, stride, size)
+                .is_some_and(|p| p.0.symmetry() != Symmetry::Full),
             Geometry::Group => false,
         };
         let homogeneous =
@@ -273,10 +272,12 @@ impl<'a> Finder<'a> {
                 || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
             let neighbour =
                 |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
-            let single = match block {
-                Block::FullyConnected => true,
-                Block::Switch => false,
-                Block::Ring => peers().all(|(to, _)| neighbour(to)),
+            let single = match block.paths() {
+                Paths::Direct => true,
+                Paths::Switched => false,
+                Paths::Relayed => {
+                    block.symmetry() != Symmetry::None && peers().all(|(to, _)| neighbour(to))
+                }
             };
             if !single {
                 return Err(format!(
@@ -294,12 +295,7 @@ impl<'a> Finder<'a> {
                 let (mut a, mut b, mut hops) =
                     (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
                 for dim in dims {
-                    let d = (a % dim.size).abs_diff(b % dim.size);
-                    hops += match dim.block {
-                        Block::Ring => d.min(dim.size - d),
-                        Block::FullyConnected => d.min(1),
-                        Block::Switch => 2 * d.min(1),
-                    };
+                    hops += dim.block.hops(dim.size, a % dim.size, b % dim.size);
                     (a, b) = (a / dim.size, b / dim.size);
                 }
                 if hops > 1 {

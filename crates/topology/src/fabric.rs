@@ -1,18 +1,7 @@
 //! A shape together with bandwidth and latency.
 
-use crate::Topology;
+use crate::{Block, Topology};
 use units::{Bandwidth, Span};
-
-/// A building block: how the NPUs along one dimension are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub enum Block {
-    /// A bidirectional ring: one link each way between neighbours.
-    Ring,
-    /// One link each way between every pair.
-    FullyConnected,
-    /// One link each way between every NPU and a non-blocking switch.
-    Switch,
-}
 
 /// One dimension of a stacked fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +14,18 @@ pub struct Dim {
     pub bandwidth: Bandwidth,
     /// Latency of one link (a switch is crossed by two).
     pub latency: Span,
+}
+
+impl Dim {
+    /// Links that leave an NPU along the dimension, for the NPU that has most.
+    pub fn leaving(&self) -> u32 {
+        self.block.leaving(self.size)
+    }
+
+    /// Links that leave an NPU along the dimension, on average.
+    pub fn mean_leaving(&self) -> f64 {
+        self.block.links_out(self.size) as f64 / f64::from(self.size)
+    }
 }
 
 /// A one-way link of an explicit graph.

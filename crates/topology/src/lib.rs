@@ -6,17 +6,16 @@
 //! (`collective`). Rank r sits at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)):
 //! dimension 1 of the notation is fastest.
 
+mod block;
 mod divide;
 mod fabric;
-mod fully_connected;
 mod graph;
 mod links;
 mod notation;
-mod ring;
 mod stack;
-mod switch;
 
-pub use fabric::{Block, Dim, Fabric, GraphFabric, GraphLink};
+pub use block::{Block, NOTATION, Paths, Symmetry};
+pub use fabric::{Dim, Fabric, GraphFabric, GraphLink};
 pub use links::{Hop, Link, LinkError, LinkGraph};
-pub use notation::{NOTATION, NotationError, Topology};
+pub use notation::{NotationError, Topology};
 pub use stack::{coordinates, rank};

@@ -3,7 +3,7 @@
 //!
 //! Dimension 1 (innermost, fastest in the rank) comes first. Names are case-insensitive.
 
-use crate::Block;
+use crate::{Block, NOTATION};
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,47 +15,13 @@ pub struct Topology {
     pub dims: Vec<(Block, u32)>,
 }
 
-/// A text that is no topology.
+/// Why a text is not a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotationError {
     /// Character of the text the fault is at, from 1.
     pub column: usize,
     /// What is wrong, with the value.
     pub message: String,
-}
-
-/// What the notation allows, for error messages.
-pub const NOTATION: &str = "blocks Ring(n), FullyConnected(n), Switch(n) or R(n), FC(n), SW(n) joined by \"_\", \
-                            such as \"Ring(4)_FullyConnected(8)_Switch(16)\"";
-
-impl Block {
-    /// Every block.
-    pub const ALL: [Block; 3] = [Block::Ring, Block::FullyConnected, Block::Switch];
-
-    /// The name in the notation and in ASTRA-sim's files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Block::Ring => "Ring",
-            Block::FullyConnected => "FullyConnected",
-            Block::Switch => "Switch",
-        }
-    }
-
-    /// The short name.
-    pub const fn short(self) -> &'static str {
-        match self {
-            Block::Ring => "R",
-            Block::FullyConnected => "FC",
-            Block::Switch => "SW",
-        }
-    }
-
-    /// The block with this long or short name, in any case.
-    pub fn from_name(name: &str) -> Option<Block> {
-        Block::ALL
-            .into_iter()
-            .find(|b| name.eq_ignore_ascii_case(b.name()) || name.eq_ignore_ascii_case(b.short()))
-    }
 }
 
 impl Topology {
@@ -189,14 +155,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_shapes_read_back(dims in prop::collection::vec((0usize..3, 1u32..40), 1..6)) {
+        fn printed_shapes_read_back(dims in prop::collection::vec((0..Block::ALL.len(), 1u32..40), 1..6)) {
             let topology = Topology { dims: dims.into_iter().map(|(b, size)| (Block::ALL[b], size)).collect() };
             prop_assert_eq!(topology.to_string().parse(), Ok(topology.clone()));
             prop_assert_eq!(topology.short().parse(), Ok(topology.clone()));
         }
 
         #[test]
-        fn no_text_panics(text in "[RFCSWring()_0-9é ]{0,30}") {
+        fn no_text_panics(text in "[RFCSWMring()_0-9é ]{0,30}") {
             let _ = text.parse::<Topology>();
         }
     }

@@ -2,12 +2,12 @@
 //! stored.
 //!
 //! NPUs are nodes `0..npus`, then come the switches, dimension by dimension. The links of dimension
-//! d start at `first_link`; link `first_link + rank * links_per_npu + slot` is a slot of that rank.
-//! Routes are dimension-ordered, dimension 0 first.
+//! d start at `first_link` and are numbered by the rank that owns them, then by slot. Routes are
+//! dimension-ordered, dimension 0 first.
 
 use crate::divide::Divisor;
 use crate::links::{Hop, Link, LinkError};
-use crate::{Block, Dim, fully_connected, ring, switch};
+use crate::{Block, Dim, Paths};
 use units::{Bandwidth, Span};
 
 /// The coordinates of `rank` in a stack of these sizes, innermost first.
@@ -26,26 +26,6 @@ pub fn rank(coordinates: &[u32], sizes: &[u32]) -> u32 {
     coordinates.iter().zip(sizes).rev().fold(0, |rank, (&at, &size)| rank * size + at)
 }
 
-impl Block {
-    /// Links between coordinates `a` and `b` of a block of `n`.
-    pub fn hops(self, n: u32, a: u32, b: u32) -> u32 {
-        match self {
-            Block::Ring => ring::hops(n, a, b),
-            Block::FullyConnected => fully_connected::hops(a, b),
-            Block::Switch => switch::hops(a, b),
-        }
-    }
-
-    /// One-way links a block of `n` has for each of its NPUs.
-    pub fn links_per_npu(self, n: u32) -> u32 {
-        match self {
-            Block::Ring => ring::links_per_npu(n),
-            Block::FullyConnected => fully_connected::links_per_npu(n),
-            Block::Switch => switch::links_per_npu(n),
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Layer {
     block: Block,
@@ -53,7 +33,12 @@ struct Layer {
     stride: u32,
     by_size: Divisor,
     by_stride: Divisor,
+    /// Links that each NPU owns; 0 where the NPUs own different numbers.
     per_npu: u32,
+    /// Links of one instance of the block.
+    links: u32,
+    /// Links by which an NPU leaves along this dimension.
+    leaving: u32,
     first_link: u32,
     first_switch: u32,
     bandwidth: Bandwidth,
@@ -78,28 +63,13 @@ impl StackLinks {
         let mut stack = StackLinks { layers: Vec::new(), npus, nodes: npus, links: 0 };
         let mut stride = 1;
         for dim in dims {
-            let per_npu = dim.block.links_per_npu(dim.size);
-            let (block, size, bandwidth, latency) =
-                (dim.block, dim.size, dim.bandwidth, dim.latency);
-            let (first_link, first_switch) = (stack.links, stack.nodes);
-            let (by_size, by_stride) = (Divisor::new(size), Divisor::new(stride));
-            stack.layers.push(Layer {
-                block,
-                size,
-                stride,
-                by_size,
-                by_stride,
-                per_npu,
-                first_link,
-                first_switch,
-                bandwidth,
-                latency,
-            });
-            let switches = if block == Block::Switch && size > 1 { npus / size } else { 0 };
+            let layer = Layer::new(dim, stride, &stack)?;
+            let switches = if layer.is_switched() { npus / dim.size } else { 0 };
             stack.nodes = stack.nodes.checked_add(switches).ok_or(LinkError::TooLarge)?;
-            let more = npus.checked_mul(per_npu).ok_or(LinkError::TooLarge)?;
+            let more = (npus / dim.size).checked_mul(layer.links).ok_or(LinkError::TooLarge)?;
             stack.links = stack.links.checked_add(more).ok_or(LinkError::TooLarge)?;
-            stride *= size;
+            stack.layers.push(layer);
+            stride *= dim.size;
         }
         Ok(stack)
     }
@@ -150,52 +120,112 @@ impl StackLinks {
             let ((from_rest, a), (to_rest, b)) =
                 (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
-                return first
-                    + match layer.block {
-                        Block::Ring => ring::slot(layer.size, a, b),
-                        Block::FullyConnected => (b + layer.size - a) % layer.size,
-                        Block::Switch => switch::UP,
-                    };
+                return first + layer.block.direction(layer.size, a, b);
             }
             (from, to) = (from_rest, to_rest);
-            first += layer.size.max(2);
+            first += layer.leaving;
         }
         u32::MAX
     }
 
     /// From a switch to its NPU with the destination's coordinate.
     fn down(&self, node: u32, dst: u32) -> Option<Hop> {
-        let dim =
-            self.layers.iter().rposition(|l| l.block == Block::Switch && l.first_switch <= node)?;
+        let dim = self.layers.iter().rposition(|l| l.is_switched() && l.first_switch <= node)?;
         let layer = &self.layers[dim];
-        let to = layer.member(node - layer.first_switch, layer.coordinate(dst));
-        Some(Hop {
-            link: layer.first_link + to * layer.per_npu + switch::DOWN,
-            to,
-            dim: dim as u32,
-        })
+        let at = layer.coordinate(dst);
+        let to = layer.member(node - layer.first_switch, at);
+        Some(Hop { link: layer.link_id(to, at, layer.leaving), to, dim: dim as u32 })
     }
 
     pub(crate) fn dim(&self, link: u32) -> u32 {
-        self.layers.iter().rposition(|l| l.per_npu > 0 && l.first_link <= link).unwrap_or(0) as u32
+        self.layers.iter().rposition(|l| l.links > 0 && l.first_link <= link).unwrap_or(0) as u32
     }
 
     pub(crate) fn link(&self, link: u32) -> Link {
         let dim = self.dim(link);
         let layer = &self.layers[dim as usize];
-        let (rank, slot) =
-            ((link - layer.first_link) / layer.per_npu, (link - layer.first_link) % layer.per_npu);
-        let other = layer.other_end(rank, layer.coordinate(rank), slot);
-        let (from, to) = if layer.block == Block::Switch && slot == switch::DOWN {
-            (other, rank)
-        } else {
-            (rank, other)
+        let (rank, at, slot) = layer.owner(link - layer.first_link);
+        let (from, to) = match layer.block.paths() {
+            Paths::Switched if slot == layer.leaving => (layer.switch(rank), rank),
+            Paths::Switched => (rank, layer.switch(rank)),
+            Paths::Direct | Paths::Relayed => (rank, layer.other_end(rank, at, slot)),
         };
         Link { from, to, bandwidth: layer.bandwidth, latency: layer.latency, dim }
     }
 }
 
 impl Layer {
+    /// The next layer of `stack`, whose neighbours are `stride` ranks apart.
+    fn new(dim: &Dim, stride: u32, stack: &StackLinks) -> Result<Layer, LinkError> {
+        let &Dim { block, size, bandwidth, latency } = dim;
+        let links = u32::try_from(block.links(size)).map_err(|_| LinkError::TooLarge)?;
+        let owned = block.before(size, 1);
+        let alike = (0..size).all(|a| block.before(size, a + 1) == owned * u64::from(a + 1));
+        Ok(Layer {
+            block,
+            size,
+            stride,
+            by_size: Divisor::new(size),
+            by_stride: Divisor::new(stride),
+            per_npu: if alike { owned as u32 } else { 0 },
+            links,
+            leaving: block.leaving(size),
+            first_link: stack.links,
+            first_switch: stack.nodes,
+            bandwidth,
+            latency,
+        })
+    }
+
+    fn is_switched(&self) -> bool {
+        self.links > 0 && self.block.paths() == Paths::Switched
+    }
+
+    fn switch(&self, rank: u32) -> u32 {
+        self.first_switch + self.instance(rank)
+    }
+
+    /// Id of the link that `rank`, whose coordinate here is `a`, owns at `slot`. Links are numbered
+    /// by rank: all of the ranks `stride` apart and below come first.
+    #[inline]
+    fn link_id(&self, rank: u32, a: u32, slot: u32) -> u32 {
+        if self.per_npu > 0 {
+            return self.first_link + rank * self.per_npu + slot;
+        }
+        let (before, after) = self.owned(a);
+        let (outer, inner) = self.by_stride.split(rank);
+        let outer = self.by_size.split(outer).0;
+        self.first_link
+            + self.stride * (outer * self.links + before)
+            + inner * (after - before)
+            + slot
+    }
+
+    /// Links of an instance owned by the coordinates below `a`, and by those up to `a`.
+    fn owned(&self, a: u32) -> (u32, u32) {
+        (self.block.before(self.size, a) as u32, self.block.before(self.size, a + 1) as u32)
+    }
+
+    /// Rank, coordinate and slot of a link, counted from the first of the layer.
+    fn owner(&self, link: u32) -> (u32, u32, u32) {
+        if self.per_npu > 0 {
+            let rank = link / self.per_npu;
+            return (rank, self.coordinate(rank), link % self.per_npu);
+        }
+        let (outer, within) =
+            (link / (self.stride * self.links), link % (self.stride * self.links));
+        let owns = |a: u32| u64::from(within / self.stride) < self.block.before(self.size, a + 1);
+        let (mut low, mut high) = (0, self.size - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            (low, high) = if owns(middle) { (low, middle) } else { (middle + 1, high) };
+        }
+        let (before, after) = self.owned(low);
+        let rest = within - self.stride * before;
+        let (inner, slot) = (rest / (after - before), rest % (after - before));
+        (inner + self.stride * (low + self.size * outer), low, slot)
+    }
+
     fn coordinate(&self, rank: u32) -> u32 {
         self.by_size.split(self.by_stride.split(rank).0).1
     }
@@ -218,24 +248,16 @@ impl Layer {
     }
 
     fn first_hop(&self, rank: u32, a: u32, b: u32, dim: u32) -> Hop {
-        let slot = match self.block {
-            Block::Ring => ring::slot(self.size, a, b),
-            Block::FullyConnected => fully_connected::slot(a, b),
-            Block::Switch => switch::UP,
+        let slot = self.block.slot(self.size, a, b);
+        let to = match self.block.paths() {
+            Paths::Switched => self.switch(rank),
+            Paths::Direct | Paths::Relayed => self.other_end(rank, a, slot),
         };
-        Hop {
-            link: self.first_link + rank * self.per_npu + slot,
-            to: self.other_end(rank, a, slot),
-            dim,
-        }
+        Hop { link: self.link_id(rank, a, slot), to, dim }
     }
 
-    /// The node at the other end of a slot of `rank`, whose coordinate here is `a`.
+    /// The NPU at the other end of a slot that leaves `rank`, whose coordinate here is `a`.
     fn other_end(&self, rank: u32, a: u32, slot: u32) -> u32 {
-        match self.block {
-            Block::Ring => self.moved(rank, a, ring::end(self.size, a, slot)),
-            Block::FullyConnected => self.moved(rank, a, fully_connected::end(a, slot)),
-            Block::Switch => self.first_switch + self.instance(rank),
-        }
+        self.moved(rank, a, self.block.end(self.size, a, slot))
     }
 }

@@ -53,6 +53,22 @@ fn fully_connected_and_switch_have_their_counts() {
 }
 
 #[test]
+fn a_mesh_has_its_diameter_links_and_mean() {
+    for n in 2..20u32 {
+        let fabric = stacked(&format!("Mesh({n})"));
+        assert_eq!(LinkGraph::new(&fabric).unwrap().len(), 2 * (n - 1));
+        let hops = all_hops(&fabric);
+        assert_eq!(*hops.iter().max().unwrap(), n - 1);
+        // Sum of distances over ordered pairs of a path: n (n^2 - 1) / 3 (its Wiener index twice).
+        assert_eq!(hops.iter().sum::<u32>(), n * (n * n - 1) / 3);
+    }
+    // A k x k mesh has 4 k (k - 1) one-way links and a diameter of 2 (k - 1).
+    let square = stacked("M(5)_M(5)");
+    assert_eq!(LinkGraph::new(&square).unwrap().len(), 80);
+    assert_eq!(*all_hops(&square).iter().max().unwrap(), 8);
+}
+
+#[test]
 fn a_torus_has_its_diameter_and_mean() {
     // Each of three even rings adds a mean of n/4 over all pairs, the pair with itself included.
     let fabric = stacked("R(4)_R(4)_R(4)");
@@ -136,7 +152,7 @@ fn a_broken_graph_is_refused() {
 }
 
 fn shapes() -> impl Strategy<Value = Fabric> {
-    prop::collection::vec((0usize..3, 1u32..6), 1..5).prop_map(|dims| {
+    prop::collection::vec((0..Block::ALL.len(), 1u32..6), 1..5).prop_map(|dims| {
         let parts: Vec<String> =
             dims.iter().map(|&(b, n)| format!("{}({n})", Block::ALL[b].name())).collect();
         stacked(&parts.join("_"))

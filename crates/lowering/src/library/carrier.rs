@@ -26,7 +26,7 @@ use crate::shape::{Line, Shape};
 use collective::{Plan, Script, Step, To};
 use graph::Problem;
 use platform::library::Library;
-use topology::{Block, Fabric, GraphFabric, LinkGraph};
+use topology::{Fabric, GraphFabric, LinkGraph, Paths};
 use units::{Bytes, Span};
 
 /// Messages the bytes of a line are cut into, so that a network that stores them whole loses an
@@ -95,7 +95,7 @@ impl Carrier<'_> {
     fn plan(&self, time: Span) -> ReadyPlan {
         let (plan, delayed) = match self.fabric {
             Fabric::Stacked(dims)
-                if dims[self.line.dim as usize].block == Block::FullyConnected =>
+                if dims[self.line.dim as usize].block.paths() == Paths::Direct =>
             {
                 self.direct()
             }

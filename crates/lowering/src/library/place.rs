@@ -3,7 +3,7 @@
 
 use super::rings::{self, Rings};
 use crate::shape::{Line, Shape};
-use topology::{Block, Fabric};
+use topology::{Fabric, Paths};
 
 /// A group of evenly spread members, `inside` of them in each of `between` nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ impl Place {
         let (inside, between) = (size(0), size(1));
         match fabric {
             Fabric::Stacked(dims) => {
-                let mesh = dims[0].block == Block::FullyConnected;
+                let mesh = dims[0].block.paths() == Paths::Direct;
                 let links = if mesh { f64::from(inside.saturating_sub(1)) } else { 1.0 };
                 let link = dims[0].bandwidth.as_gb_per_s() * links;
                 let network = dims.get(1).map_or(0.0, |d| d.bandwidth.as_gb_per_s());

@@ -13,7 +13,7 @@ use collective::{Script, Step, To};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use topology::{Block, Dim};
+use topology::{Dim, Paths, Symmetry};
 use units::{Bytes, Span};
 
 /// Steps of a script that are followed; longer ones are estimated.
@@ -50,18 +50,22 @@ impl<'a> Wire<'a> {
 
     /// Whether what runs backwards leaves by other links.
     pub fn has_directions(&self) -> bool {
-        self.dim.block == Block::Ring && self.dim.size > 2
+        self.dim.block.has_ways_round(self.dim.size)
     }
 
-    /// The link by which position 0 sends to `position`, and the links on the way.
-    fn way(&self, position: u32) -> (u32, u32) {
-        let (n, at) = (self.dim.size, position * self.stride);
-        let link = match self.dim.block {
-            Block::Ring => u32::from(2 * at > n),
-            Block::FullyConnected => at,
-            Block::Switch => 0,
+    /// The link by which position 0 sends `to`, and the links on the way; where positions differ,
+    /// those of the position that has most.
+    fn way(&self, to: To, n: u32) -> (u32, u32) {
+        let &Dim { block, size, .. } = self.dim;
+        let way = |position: u32| {
+            let (from, at) = (position * self.stride, to.position(position, n) * self.stride);
+            let link = if at == from { 0 } else { block.direction(size, from, at) };
+            (link, block.hops(size, from, at))
         };
-        (link, self.dim.block.hops(n, 0, at))
+        match block.symmetry() {
+            Symmetry::None => (0..self.size).map(way).max_by_key(|w| w.1).unwrap_or_default(),
+            Symmetry::Full | Symmetry::Rotation => way(0),
+        }
     }
 }
 
@@ -113,7 +117,7 @@ pub struct Rate {
 pub fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
     let script = &plan.plan.scripts[0];
     let passes =
-        |to: To| wire.dim.block == Block::Ring && wire.way(to.position(0, plan.plan.n)).1 > 1;
+        |to: To| wire.dim.block.paths() == Paths::Relayed && wire.way(to, plan.plan.n).1 > 1;
     if !plan.plan.is_uniform()
         || script.steps.len() > STEPS
         || script.steps.iter().filter_map(|s| s.to).any(passes)
@@ -125,7 +129,7 @@ pub fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
     let gb_per_s =
         |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
     let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
-    Some(Rate { alone, links, has_directions: wire.dim.block != Block::Switch })
+    Some(Rate { alone, links, has_directions: wire.dim.block.paths() != Paths::Switched })
 }
 
 fn sent(script: &Script) -> u64 {
@@ -137,8 +141,7 @@ fn busiest(script: &Script, wire: &Wire) -> Span {
     let n = wire.size;
     let mut by_link: FxHashMap<u32, Span> = FxHashMap::default();
     for (to, bytes) in script.steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))) {
-        *by_link.entry(wire.way(to.position(0, n)).0).or_default() +=
-            wire.dim.bandwidth.span(Bytes(bytes));
+        *by_link.entry(wire.way(to, n).0).or_default() += wire.dim.bandwidth.span(Bytes(bytes));
     }
     by_link.into_values().max().unwrap_or_default()
 }
@@ -235,7 +238,7 @@ impl<'a> Follow<'a> {
     }
 
     fn send(&mut self, now: Span, to: To, step: &Step) {
-        let (link, hops) = self.wire.way(to.position(0, self.n));
+        let (link, hops) = self.wire.way(to, self.n);
         let free = self.free.entry(link).or_default();
         *free = now.max(*free) + self.wire.dim.bandwidth.span(Bytes(step.bytes));
         let latency =

@@ -6,7 +6,7 @@ use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
 use collective::{Phase, PlanError, Request};
 use graph::CollectiveKind;
 use std::path::Path;
-use topology::Block;
+use topology::{Block, Paths};
 
 /// Words for `collectives.hierarchy`.
 pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
@@ -105,7 +105,7 @@ fn switched(choice: &Choice, at: &At<'_>, blocks: &[Block], findings: &mut Findi
     let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
     for (dim, _) in choice.per_dim.iter().enumerate().filter(|(_, a)| **a == Algorithm::InNetwork) {
         let block = blocks.get(dim).filter(|_| !choice.flat || blocks.len() == 1);
-        if block != Some(&Block::Switch) {
+        if block.map(|block| block.paths()) != Some(Paths::Switched) {
             let what = block.map_or("no single switch".to_string(), |block| format!("a {block:?}"));
             let message = format!("in_network on dimension {}, which is {what}", dim + 1);
             findings.refuse(

@@ -3,7 +3,7 @@
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use rustc_hash::FxHashMap;
-use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, NOTATION, Topology};
+use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, NOTATION, Paths, Topology};
 use units::{Bandwidth, Span};
 
 const LINK: [&str; 3] = ["bandwidth", "latency", "per"];
@@ -153,7 +153,7 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
     let latency = latency.and_then(|at| findings.quantity(&at));
     let per_npu = match at.get("per") {
         Some(per) => findings.one_of(&per, &[("link", false), ("npu", true)])?,
-        None if block == Block::FullyConnected => {
+        None if block.paths() == Paths::Direct => {
             findings.missing(
                 at,
                 "per",
@@ -164,7 +164,7 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
         None => false,
     };
     let (bandwidth, latency): (Bandwidth, Span) = (bandwidth?, latency?);
-    let share = if per_npu { leaving(block, size) } else { 1 };
+    let share = if per_npu { u64::from(block.leaving(size).max(1)) } else { 1 };
     if bandwidth.0 < share {
         findings.refuse(
             at,
@@ -174,15 +174,6 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
         return None;
     }
     Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency })
-}
-
-/// Links that leave an NPU in a block of this size.
-fn leaving(block: Block, size: u32) -> u64 {
-    let links = match block {
-        Block::Switch => 1,
-        Block::Ring | Block::FullyConnected => block.links_per_npu(size),
-    };
-    u64::from(links.max(1))
 }
 
 fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {

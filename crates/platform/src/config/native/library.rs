@@ -5,7 +5,7 @@ use crate::config::tree::Value;
 use crate::library::{Between, Correction, Inside, Library, Name, Nvls, Short};
 use graph::CollectiveKind;
 use std::fmt::Write;
-use topology::{Block, Fabric};
+use topology::{Fabric, Paths};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Words for `library.name`.
@@ -84,8 +84,9 @@ fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
         );
     }
     let Fabric::Stacked(dims) = fabric else { return };
-    let ring = dims.iter().any(|d| d.block == Block::Ring);
-    if ring || dims.len() > 2 || dims.get(1).is_some_and(|d| d.block != Block::Switch) {
+    let relayed = dims.iter().any(|d| d.block.paths() == Paths::Relayed);
+    let switched = |d: &topology::Dim| d.block.paths() == Paths::Switched;
+    if relayed || dims.len() > 2 || dims.get(1).is_some_and(|d| !switched(d)) {
         let allowed = "Switch(n) or FullyConnected(n) as the node, and Switch(m) as the network if there is one";
         findings.refuse(at, "the library has no rings for this topology", allowed);
     }

@@ -1,0 +1,287 @@
+//! Trees of switches with several roots: leaf-spine, k-ary fat tree, and Clos networks of any
+//! number of tiers and any oversubscription.
+//!
+//! All three are parallel generalized fat trees PGFT(h; m; w; p): a switch of tier l has `m_l`
+//! children and `w_{l+1}` parents, each by `p` cables. Nodes of tier l: `prod_{i>l} m_i *
+//! prod_{i<=l} w_i`. Diameter `2 h`. Bisection: half of what the narrowest tier carries.
+//!
+//! Sources: Öhring, Ibel, Das, Kumar, "On generalized fat trees", IPPS 1995 (XGFT); Zahavi, "D-Mod-K
+//! routing providing non-blocking traffic for shift permutations on real life fat trees", CCIT 776,
+//! 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three tiers).
+
+use super::{Draft, Fault, Generator, Key, Values};
+use crate::{GraphDim, Symmetry};
+
+/// The numbers of a tree: by tier, from the NPUs outwards.
+struct Tree {
+    /// Children of a switch.
+    down: Vec<u32>,
+    /// Parents of a node of the tier below.
+    up: Vec<u32>,
+    /// Cables to each parent.
+    cables: Vec<u32>,
+}
+
+impl Tree {
+    fn wire(&self, draft: &mut Draft) {
+        let mut first = 0;
+        for tier in 0..self.down.len() {
+            let parents = self.count(tier + 1);
+            let next = draft.switches(name(tier + 1, self.down.len()), parents, tier as u32 + 1);
+            // A node of the tier below is (b, a, rest): b of `wide`, a of `down`.
+            let wide: u32 = self.up[..tier].iter().product();
+            for child in 0..self.count(tier) {
+                let (b, rest) = (child % wide, child / wide / self.down[tier]);
+                for up in 0..self.up[tier] {
+                    let parent = b + wide * (up + self.up[tier] * rest);
+                    draft.cables(first + child, next + parent, tier as u32, self.cables[tier]);
+                }
+            }
+            first = next;
+        }
+    }
+
+    /// Nodes of a tier; tier 0 are the NPUs.
+    fn count(&self, tier: usize) -> u32 {
+        self.down[tier..].iter().product::<u32>() * self.up[..tier].iter().product::<u32>()
+    }
+
+    fn dims(&self, names: &[&'static str]) -> Vec<GraphDim> {
+        let dim = |(size, &name): (&u32, &&'static str)| GraphDim {
+            name,
+            size: *size,
+            symmetry: Symmetry::Full,
+        };
+        self.down.iter().zip(names).map(dim).collect()
+    }
+
+    fn diameter(&self) -> u32 {
+        2 * self.down.iter().rposition(|&m| m > 1).map_or(0, |tier| tier as u32 + 1)
+    }
+
+    fn faults(&self, key: &'static str) -> Vec<Fault> {
+        let most = u128::from(u32::MAX >> 4);
+        let product = |all: &[u32]| all.iter().map(|&m| u128::from(m)).product::<u128>();
+        let counts = (0..=self.down.len()).map(|l| {
+            product(&self.down[l..]) * product(&self.up[..l])
+        });
+        match counts.max().filter(|&nodes| nodes > most) {
+            Some(nodes) => {
+                let allowed = format!("at most {most}");
+                vec![Fault::new(key, format!("a tier of {nodes} nodes"), allowed)]
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+/// What the switches of a tier are called.
+fn name(tier: usize, tiers: usize) -> &'static str {
+    match tier {
+        1 => "leaf",
+        _ if tier == tiers && tiers > 2 => "core",
+        _ if tier == tiers => "spine",
+        2 => "aggregation",
+        _ => "tier",
+    }
+}
+
+/// What the links of a tree are called, from the NPUs outwards.
+const KINDS: [&str; 6] = ["npu", "leaf", "aggregation", "tier3", "tier4", "tier5"];
+
+/// Leaf switches that are all joined to all spine switches.
+pub(super) struct LeafSpine;
+
+impl LeafSpine {
+    fn tree(values: &Values) -> Tree {
+        Tree {
+            down: vec![values.one("npus_per_leaf"), values.one("leaves")],
+            up: vec![1, values.one("spines")],
+            cables: vec![1, values.one("cables")],
+        }
+    }
+}
+
+impl Generator for LeafSpine {
+    fn name(&self) -> &'static str {
+        "leaf_spine"
+    }
+
+    fn about(&self) -> &'static str {
+        "leaf switches that are all joined to all spine switches"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        const KEYS: [Key; 4] = [
+            Key::one("npus_per_leaf", "NPUs at a leaf switch"),
+            Key::one("leaves", "leaf switches"),
+            Key::one("spines", "spine switches"),
+            Key::one("cables", "cables from each leaf to each spine").or("1"),
+        ];
+        &KEYS
+    }
+
+    fn outer(&self) -> &'static str {
+        "leaves"
+    }
+
+    fn faults(&self, values: &Values) -> Vec<Fault> {
+        LeafSpine::tree(values).faults("leaves")
+    }
+
+    fn dims(&self, values: &Values) -> Vec<GraphDim> {
+        LeafSpine::tree(values).dims(&["leaf", "spine"])
+    }
+
+    fn kinds(&self, _: &Values) -> Vec<&'static str> {
+        KINDS[..2].to_vec()
+    }
+
+    fn diameter(&self, values: &Values) -> u32 {
+        LeafSpine::tree(values).diameter()
+    }
+
+    fn wire(&self, values: &Values, draft: &mut Draft) {
+        LeafSpine::tree(values).wire(draft);
+    }
+}
+
+/// The k-ary fat tree of three tiers: `k` pods of `k / 2` leaves and `k / 2` aggregation switches,
+/// `(k / 2)^2` cores, `k^3 / 4` NPUs, full bisection.
+pub(super) struct FatTree;
+
+impl FatTree {
+    fn tree(values: &Values) -> Tree {
+        let half = values.one("radix") / 2;
+        let pods = values.given("pods").unwrap_or(2 * half);
+        Tree { down: vec![half, half, pods], up: vec![1, half, half], cables: vec![1; 3] }
+    }
+}
+
+impl Generator for FatTree {
+    fn name(&self) -> &'static str {
+        "fat_tree"
+    }
+
+    fn about(&self) -> &'static str {
+        "k-ary fat tree of three tiers, k^3/4 NPUs at full bisection"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        const KEYS: [Key; 2] = [
+            Key::one("radix", "ports of a switch, even").from(2),
+            Key::one("pods", "pods, at most as many as ports; all when left out").or(""),
+        ];
+        &KEYS
+    }
+
+    fn outer(&self) -> &'static str {
+        "pods"
+    }
+
+    fn faults(&self, values: &Values) -> Vec<Fault> {
+        let radix = values.one("radix");
+        let mut faults = Vec::new();
+        if !radix.is_multiple_of(2) || radix > 256 {
+            let message = format!("a fat tree of switches with {radix} ports");
+            faults.push(Fault::new("radix", message, "an even number from 2 to 256"));
+        }
+        if let Some(pods) = values.given("pods").filter(|&pods| pods > radix) {
+            let message = format!("{pods} pods, and cores have {radix} ports");
+            faults.push(Fault::new("pods", message, format!("at most {radix}")));
+        }
+        faults
+    }
+
+    fn dims(&self, values: &Values) -> Vec<GraphDim> {
+        FatTree::tree(values).dims(&["leaf", "pod", "core"])
+    }
+
+    fn kinds(&self, _: &Values) -> Vec<&'static str> {
+        KINDS[..3].to_vec()
+    }
+
+    fn diameter(&self, values: &Values) -> u32 {
+        FatTree::tree(values).diameter()
+    }
+
+    fn wire(&self, values: &Values, draft: &mut Draft) {
+        FatTree::tree(values).wire(draft);
+    }
+}
+
+/// Any number of tiers, children, parents and cables.
+pub(super) struct Clos;
+
+impl Clos {
+    fn tree(values: &Values) -> Tree {
+        let down = values.list("down").to_vec();
+        let up = std::iter::once(values.one("planes")).chain(values.list("up").iter().copied());
+        let cables = match values.list("cables") {
+            [] => vec![1; down.len()],
+            [one] => vec![*one; down.len()],
+            list => list.to_vec(),
+        };
+        Tree { up: up.collect(), down, cables }
+    }
+}
+
+impl Generator for Clos {
+    fn name(&self) -> &'static str {
+        "clos"
+    }
+
+    fn about(&self) -> &'static str {
+        "tree of switches with any number of tiers, roots and planes, oversubscribed as you like"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        const KEYS: [Key; 4] = [
+            Key::many("down", "nodes below a switch, by tier from the NPUs outwards"),
+            Key::many("up", "switches above a switch, by tier: one fewer than down"),
+            Key::many("cables", "cables to each node above, by tier, or one number for all").or("1"),
+            Key::one("planes", "leaf switches that an NPU is joined to").or("1"),
+        ];
+        &KEYS
+    }
+
+    fn outer(&self) -> &'static str {
+        "down"
+    }
+
+    fn faults(&self, values: &Values) -> Vec<Fault> {
+        let tiers = values.list("down").len();
+        let mut faults = Vec::new();
+        if !(1..=KINDS.len()).contains(&tiers) {
+            let allowed = format!("1 to {} tiers", KINDS.len());
+            faults.push(Fault::new("down", format!("{tiers} tiers"), allowed));
+        }
+        let mut counted = |key, expected: &[usize]| {
+            let count = values.list(key).len();
+            if !expected.contains(&count) {
+                let shown: Vec<String> = expected.iter().map(usize::to_string).collect();
+                let message = format!("{count} values for {tiers} tiers");
+                faults.push(Fault::new(key, message, format!("{} values", shown.join(" or "))));
+            }
+        };
+        counted("up", &[tiers.saturating_sub(1)]);
+        counted("cables", if tiers == 1 { &[1][..] } else { &[1, tiers][..] });
+        if faults.is_empty() { Clos::tree(values).faults("down") } else { faults }
+    }
+
+    fn dims(&self, values: &Values) -> Vec<GraphDim> {
+        Clos::tree(values).dims(&["leaf", "tier2", "tier3", "tier4", "tier5", "tier6"])
+    }
+
+    fn kinds(&self, values: &Values) -> Vec<&'static str> {
+        KINDS[..values.list("down").len().min(KINDS.len())].to_vec()
+    }
+
+    fn diameter(&self, values: &Values) -> u32 {
+        Clos::tree(values).diameter()
+    }
+
+    fn wire(&self, values: &Values, draft: &mut Draft) {
+        Clos::tree(values).wire(draft);
+    }
+}

@@ -1,0 +1,115 @@
+//! Dragonfly: groups of routers that are all joined to each other, and groups that are all joined to
+//! each other.
+//!
+//! `p` NPUs at a router, `a` routers in a group, `h` global links at a router, `g <= a h + 1`
+//! groups. Every pair of groups has `floor(a h / (g - 1))` cables. Cable k from group i to group j
+//! leaves by global port `(d - 1) c + k` of group i, `d = (j - i) mod g`; port q belongs to router
+//! `q / h`. So turning all groups by one leaves the wiring as it is. Routes are the shortest:
+//! at most a local, a global and a local link between routers.
+//!
+//! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
+//! 2008; the order of ports is that of Camarero, Vallejo, Beivide, TACO 11 (2014), "palmtree".
+
+use super::{Draft, Fault, Generator, Key, Values};
+use crate::{GraphDim, Symmetry};
+
+pub(super) struct Dragonfly;
+
+/// (NPUs at a router, routers in a group, global links at a router, groups).
+fn numbers(values: &Values) -> (u32, u32, u32, u32) {
+    let (a, h) = (values.one("routers_per_group"), values.one("global_links"));
+    let all = a.saturating_mul(h).saturating_add(1);
+    (values.one("npus_per_router"), a, h, values.given("groups").unwrap_or(all))
+}
+
+/// Cables between two groups.
+fn cables(a: u32, h: u32, g: u32) -> u32 {
+    if g > 1 { a * h / (g - 1) } else { 0 }
+}
+
+impl Generator for Dragonfly {
+    fn name(&self) -> &'static str {
+        "dragonfly"
+    }
+
+    fn about(&self) -> &'static str {
+        "groups of routers, all joined within a group; every two groups joined"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        const KEYS: [Key; 4] = [
+            Key::one("npus_per_router", "NPUs at a router"),
+            Key::one("routers_per_group", "routers in a group"),
+            Key::one("global_links", "links of a router to other groups"),
+            Key::one("groups", "groups; as many as there are links for when left out").or(""),
+        ];
+        &KEYS
+    }
+
+    fn outer(&self) -> &'static str {
+        "groups"
+    }
+
+    fn faults(&self, values: &Values) -> Vec<Fault> {
+        let (p, a, h, g) = numbers(values);
+        let most = u64::from(a) * u64::from(h) + 1;
+        if u64::from(g) > most {
+            let message = format!("{g} groups, and a group has {} links to others", most - 1);
+            return vec![Fault::new("groups", message, format!("at most {most}"))];
+        }
+        let routers = u64::from(a) * u64::from(g);
+        if routers * u64::from(p) > super::MOST_NPUS || routers > super::MOST_NPUS {
+            let message = format!("{routers} routers with {p} NPUs each");
+            return vec![Fault::new("groups", message, "a smaller fabric")];
+        }
+        Vec::new()
+    }
+
+    fn dims(&self, values: &Values) -> Vec<GraphDim> {
+        let (p, a, _, g) = numbers(values);
+        vec![
+            GraphDim { name: "router", size: p, symmetry: Symmetry::Full },
+            GraphDim { name: "group", size: a, symmetry: Symmetry::Full },
+            GraphDim { name: "global", size: g, symmetry: Symmetry::Rotation },
+        ]
+    }
+
+    fn kinds(&self, _: &Values) -> Vec<&'static str> {
+        vec!["npu", "local", "global"]
+    }
+
+    fn diameter(&self, values: &Values) -> u32 {
+        let (p, a, h, g) = numbers(values);
+        // Two links of NPUs; between routers a local link at both ends unless each router has a
+        // cable to each group.
+        let between = match (a, g) {
+            (1, 1) => return 2 * u32::from(p > 1),
+            (_, 1) => 1,
+            (1, _) => 1,
+            _ if cables(a, h, g) >= a && h >= g - 1 => 2,
+            _ => 3,
+        };
+        2 + between
+    }
+
+    fn wire(&self, values: &Values, draft: &mut Draft) {
+        let (p, a, h, g) = numbers(values);
+        let first = draft.switches("router", a * g, 1);
+        for npu in 0..p * a * g {
+            draft.cables(npu, first + npu / p, 0, 1);
+        }
+        for group in 0..g {
+            for (x, y) in (0..a).flat_map(|x| (x + 1..a).map(move |y| (x, y))) {
+                draft.cables(first + group * a + x, first + group * a + y, 1, 1);
+            }
+        }
+        let c = cables(a, h, g);
+        for (i, j) in (0..g).flat_map(|i| (i + 1..g).map(move |j| (i, j))) {
+            let d = j - i;
+            for k in 0..c {
+                let (here, there) = ((d - 1) * c + k, (g - d - 1) * c + (c - 1 - k));
+                draft.cables(first + i * a + here / h, first + j * a + there / h, 2, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Rail-optimized and rail-only networks: NPU i of every node is joined to leaf switches of rail i.
+//!
+//! A node is `npus_per_node` NPUs at a switch (NVSwitch). A rail leaf joins NPU i of `nodes_per_leaf`
+//! nodes; all leaves are joined to all spines. Without spines (rail-only) messages between rails
+//! pass a node's switch. NPUs pass messages on where that is as short (NVIDIA's PXN): between rails
+//! it is 4 links either way, and the least latency decides.
+//!
+//! Sources: NVIDIA DGX SuperPOD reference architecture (H100), 2023; Wang, Ghobadi, Shakeri, Zhang,
+//! Hasani, "Rail-only: a low-cost high-performance network for training LLMs", HotI 2024.
+
+use super::{Draft, Fault, Generator, Key, Values};
+use crate::{GraphDim, Symmetry};
+
+pub(super) struct RailOptimized;
+
+struct Rails {
+    npus: u32,
+    nodes: u32,
+    per_leaf: u32,
+    spines: u32,
+    cables: u32,
+}
+
+impl Rails {
+    fn of(values: &Values) -> Rails {
+        let nodes = values.one("nodes");
+        Rails {
+            npus: values.one("npus_per_node"),
+            nodes,
+            per_leaf: values.given("nodes_per_leaf").unwrap_or(nodes),
+            spines: values.given("spines").unwrap_or(0),
+            cables: values.one("cables"),
+        }
+    }
+
+    /// Leaves of a rail.
+    fn leaves(&self) -> u32 {
+        self.nodes.div_ceil(self.per_leaf)
+    }
+}
+
+impl Generator for RailOptimized {
+    fn name(&self) -> &'static str {
+        "rail_optimized"
+    }
+
+    fn about(&self) -> &'static str {
+        "nodes with a switch inside; NPU i of each node at the leaves of rail i"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        const KEYS: [Key; 5] = [
+            Key::one("npus_per_node", "NPUs of a node, and rails"),
+            Key::one("nodes", "nodes"),
+            Key::one("nodes_per_leaf", "nodes at a leaf; all when left out").or(""),
+            Key::one("spines", "spine switches over all rails; 0: rail-only").or("0").from(0),
+            Key::one("cables", "cables from each leaf to each spine").or("1"),
+        ];
+        &KEYS
+    }
+
+    fn outer(&self) -> &'static str {
+        "nodes"
+    }
+
+    fn faults(&self, values: &Values) -> Vec<Fault> {
+        let rails = Rails::of(values);
+        let mut faults = Vec::new();
+        if rails.leaves() > 1 && rails.spines == 0 {
+            let message = format!("{} leaves a rail, and no spines to join them", rails.leaves());
+            faults.push(Fault::new("spines", message, "1 or more, or more nodes_per_leaf"));
+        }
+        if rails.leaves() > 1 && !rails.nodes.is_multiple_of(rails.per_leaf) {
+            let message = format!("{} nodes over leaves of {}", rails.nodes, rails.per_leaf);
+            let allowed = format!("a divisor of {}", rails.nodes);
+            faults.push(Fault::new("nodes_per_leaf", message, allowed));
+        }
+        if u64::from(rails.npus) * u64::from(rails.nodes) > super::MOST_NPUS {
+            let message = format!("{} nodes of {} NPUs", rails.nodes, rails.npus);
+            faults.push(Fault::new("nodes", message, format!("{} NPUs", super::MOST_NPUS)));
+        }
+        faults
+    }
+
+    fn dims(&self, values: &Values) -> Vec<GraphDim> {
+        let rails = Rails::of(values);
+        let dim = |name, size| GraphDim { name, size, symmetry: Symmetry::Full };
+        let mut dims = vec![dim("node", rails.npus)];
+        if rails.leaves() > 1 {
+            dims.extend([dim("rail", rails.per_leaf), dim("spine", rails.leaves())]);
+        } else {
+            dims.push(dim("rail", rails.nodes));
+        }
+        dims
+    }
+
+    fn kinds(&self, values: &Values) -> Vec<&'static str> {
+        let all = ["node", "rail", "spine"];
+        all[..if Rails::of(values).spines > 0 { 3 } else { 2 }].to_vec()
+    }
+
+    fn diameter(&self, values: &Values) -> u32 {
+        let rails = Rails::of(values);
+        match (rails.npus > 1, rails.nodes > 1) {
+            (false, false) => 0,
+            (true, false) => 2,
+            (false, true) => 2 + 2 * u32::from(rails.leaves() > 1),
+            (true, true) => 4,
+        }
+    }
+
+    fn wire(&self, values: &Values, draft: &mut Draft) {
+        let rails = Rails::of(values);
+        let inside = draft.switches("node", rails.nodes, 1);
+        let leaves = draft.switches("leaf", rails.npus * rails.leaves(), 1);
+        let spines = draft.switches("spine", rails.spines, 2);
+        for npu in 0..rails.npus * rails.nodes {
+            let (rail, node) = (npu % rails.npus, npu / rails.npus);
+            draft.cables(npu, inside + node, 0, 1);
+            draft.cables(npu, leaves + rail * rails.leaves() + node / rails.per_leaf, 1, 1);
+        }
+        for leaf in 0..rails.npus * rails.leaves() {
+            (0..rails.spines).for_each(|s| draft.cables(leaves + leaf, spines + s, 2, rails.cables));
+        }
+    }
+}
