@@ -9,9 +9,10 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
 
-from mkdocs.structure.files import File
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ("ARCHITECTURE", "CHANGELOG", "COMPARE", "CONTRIBUTING", "DESIGN", "SECURITY")
@@ -30,7 +31,7 @@ def target(link: str, page: str) -> str | None:
     return posixpath.relpath(path.removeprefix("docs/"), posixpath.dirname(page) or ".")
 
 
-def on_files(files: Any, config: Any) -> Any:
+def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called by mkdocs with the files of the site: adds the documents of the root."""
     for name in HOUSE:
         path = str(ROOT / f"{name}.md")
@@ -38,7 +39,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by mkdocs with the text of each page: turns the links."""
 
     def turned(match: re.Match[str]) -> str:
