@@ -1,33 +1,101 @@
-"""Writes the tables of docs/reference/accuracy.md anew, a study each, between the marks that bear its
-name."""
+"""Writes docs/reference/accuracy.md anew: the tables, one study each, between the marks that bear
+their names, then the summary and the plot above them.
+
+`python benches/accuracy.py` runs the studies (some ten minutes). With `--summary` the tables stay,
+and only what is drawn from them is written."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from armillary.report.chart import Chart
 from armillary.studies import BACKENDS, Row, study
 
-PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "reference/accuracy.md"
+PLOT = DOCS / "images/accuracy.svg"
 MARKS = re.compile(r"(<!-- ([\w-]+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
+SIZES = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
+LARGE = f"all_reduce, {SIZES[2]}"
+STEPS, OURS = "all runs", "nanotron, tp 1"
 
 
 def main() -> None:
     """Replaces what stands between the marks."""
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(MARKS.sub(lambda found: found[1] + _table(found[2]) + "\n" + found[3], text), encoding="utf-8")
+    if "--summary" not in sys.argv[1:]:
+        text = MARKS.sub(lambda found: found[1] + _part(found) + found[3], text)
+    values = _values(text)
+    PLOT.write_text(_chart(values).svg(), encoding="utf-8")
+    start, _, rest = text.partition("<!-- summary -->\n")
+    end = rest.partition("<!-- summary end -->")[2]
+    summary = "\n".join(_summary(values))
+    PAGE.write_text(
+        f"{start}<!-- summary -->\n{summary}\n<!-- summary end -->{end}", encoding="utf-8"
+    )
 
 
-def _table(name: str) -> str:
-    lines = [_line(row) for row in study(name).rows(BACKENDS)]
-    return "\n".join(["| what | should be | is | of which |", "| --- | --- | --- | --- |", *lines])
+def _part(found: re.Match[str]) -> str:
+    if found[2] == "summary":
+        return ""
+    lines = [_line(row) for row in study(found[2]).rows(BACKENDS)]
+    head = ["| what | should be | is | details |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *lines, ""])
 
 
 def _line(row: Row) -> str:
     goal = "" if row.paper is None else f"{GOALS[row.relation]}{row.paper:g} {row.unit}"
     ours = f"{row.ours:.1f} {row.unit}" if row.unit else f"{row.ours:.2f}"
     return f"| {row.setup} | {goal} | {ours} | {row.why} |"
+
+
+def _values(text: str) -> dict[str, tuple[int, float]]:
+    """The percentages of the tables by what they are of, each with the number of cases."""
+    rows = re.findall(r"^\| ([^|]+?) \((\d+)\)(: [^|]+?)? \|[^|]*\| ([\d.]+) % ", text, re.M)
+    return {name + rest: (int(count), float(percent)) for name, count, rest, percent in rows}
+
+
+def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
+    """Five lines."""
+    large, small = values[LARGE], [values[f"all_reduce, {size}"][1] for size in SIZES[:2]]
+    steps, most = values[f"{STEPS}: median error"], values[f"{STEPS}: 90th percentile"]
+    memory = values[f"{OURS}: median error"], values["Megatron-LM: median error"]
+    yield f"- Large all-reduces (16 MiB and above): {large[1]:.0f} % on average."
+    yield f"- Smaller all-reduces: up to {max(small):.0f} % on average."
+    yield f"- Training steps: {steps[1]:.0f} % at the median of {steps[0]:,} published steps."
+    yield f"- The worst tenth of these steps: {most[1]:.0f} % and more."
+    yield (
+        f"- Peak memory: {memory[1][1]:.0f} % (Megatron-LM) and {memory[0][1]:.0f} % (plain PyTorch "
+        "without tensor parallelism) at the median."
+    )
+
+
+def _chart(values: dict[str, tuple[int, float]]) -> Chart:
+    rows = [
+        {"what": f"{kind}, {size}", "of": "collectives, mean", "error": values[key][1]}
+        for kind in ("all_reduce", "all_gather", "all_to_all")
+        for size in SIZES
+        if (key := f"{kind}, {size}") in values
+    ]
+    for name, what in ((STEPS, "all"), ("all but nanotron's on several nodes", "one cluster left out")):
+        error = values[f"{name}: median error"][1]
+        rows.append({"what": f"training steps, {what}", "of": "steps, median", "error": error})
+    for name, what in ((OURS, "plain PyTorch, tp 1"), ("Megatron-LM", "Megatron-LM")):
+        error = values[f"{name}: median error"][1]
+        rows.append({"what": f"peak memory, {what}", "of": "memory, median", "error": error})
+    spec = {
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "error", "type": "quantitative", "title": "error, %"},
+            "y": {"field": "what", "type": "nominal", "sort": None, "title": None},
+            "color": {"field": "of", "type": "nominal", "title": None},
+        },
+    }
+    return Chart("accuracy", "Error of predictions", rows, spec)
 
 
 if __name__ == "__main__":
