@@ -1,0 +1,61 @@
+"""Prose is easy to read: lines fit in 100 columns, and phrases that readers stumble over are gone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import prose
+import pytest
+from conftest import ROOT
+
+STUMBLES = {
+    r"\btold\b": "reported, predicted, known",
+    r"\bbeside\b": "next to, in addition to, in parallel with",
+    r"\bwhom\b": "split the sentence",
+    r"\bof which\b": "split the sentence",
+    r"\bas many\b": "the number",
+    r"\bcomes? to\b": "equals, is",
+    r"\bis no [a-z]": "is not a ..., unknown ...",
+    r"\bninth decile\b": "90th percentile",
+    r"\b(?:one|a) (?:file|row|byte|page) a [a-z]": "one ... for each ...",
+    r"\bstands? still\b": "stalls",
+}
+
+
+@pytest.mark.parametrize("path", prose.documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_fit(path: Path) -> None:
+    """`python tools/prose.py` breaks lines that are too long. Tables, code and links may be."""
+    text = path.read_text(encoding="utf-8")
+    allowed = set(prose.filled(text).split("\n"))
+    assert not [
+        line for line in text.split("\n") if len(line) > prose.WIDTH and line not in allowed
+    ]
+
+
+@pytest.mark.parametrize("path", prose.documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_plain_english(path: Path) -> None:
+    text = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"`[^`]*`|<!--.*?-->", "", text, flags=re.S)
+    found = [
+        f"{match[0]!r}: {better}"
+        for phrase, better in STUMBLES.items()
+        for match in re.finditer(phrase, text, re.I)
+    ]
+    assert not found
+
+
+def test_filling() -> None:
+    long = " ".join(["word"] * 30)
+    text = f"# A title\n\n{long}\n\n- {long}\n\n| {long} |\n\n```text\n{long}\n```\n"
+    lines = prose.filled(text).split("\n")
+    assert [line for line in lines if len(line) > prose.WIDTH] == [f"| {long} |", long]
+    assert lines[2] == " ".join(["word"] * 20)
+    assert [line[:6] for line in lines if line.startswith(("- ", "  "))] == ["- word", "  word"]
+    assert "".join(prose.filled(text).split()) == "".join(text.split())
+    assert prose.filled(prose.filled(text)) == prose.filled(text)
+
+
+def test_code_and_links_stay_whole() -> None:
+    code = "`" + "a b " * 30 + "`"
+    assert code in prose.filled(f"Some words before {code} and after it.")
