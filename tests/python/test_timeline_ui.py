@@ -136,7 +136,7 @@ def test_counters_are_the_report_s_activity(demo: Run) -> None:
         "SELECT t.name AS name, c.ts AS ts, c.value AS value FROM counter c JOIN track t ON c.track_id = t.id "
         "JOIN track g ON t.parent_id = g.id WHERE g.name = 'all NPUs' ORDER BY ts"
     )
-    compute = [(v["ts"], v["value"]) for v in values if v["name"] == "computing"]
+    compute = [(v["ts"], v["value"]) for v in values if v["name"] == "compute"]
     bins = list(enumerate(share * 100 for share in detail["activity"]["compute"]))
     changes = [(i, share) for i, share in bins if i == 0 or share != bins[i - 1][1]]
     expected = [(int(i * detail["bin_ns"]), share) for i, share in changes]

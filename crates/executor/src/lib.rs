@@ -3,11 +3,11 @@
 //! Start at [`Executor`]; the main loop is in `executor/mod.rs`. Not here: what collectives and
 //! computations become (crate `lowering`), which ranks are alike and what a report says (`sim`).
 
+mod charge;
 mod executor;
 mod folding;
 mod names;
 pub mod observe;
-mod parts;
 mod settings;
 
 pub use executor::{Executor, Finished, Halt, PhaseTotals, Progress, RankTotals, Stall};

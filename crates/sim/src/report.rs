@@ -11,9 +11,13 @@ use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
 use graph::ranges;
+use indexmap::IndexMap;
 use platform::config::native;
 use platform::{Exceeded, Profile};
-use stats::{Class, Counts, Dimension, Link, Origin, Phase, Report, SCHEMA, Symmetry};
+use stats::{
+    Class, Counts, Dimension, Link, Origin, Part, PerPart, Phase, Report, SCHEMA, StepParts,
+    Symmetry,
+};
 use topology::Fabric;
 use units::{Bytes, Span, Time};
 
@@ -197,25 +201,13 @@ fn times(count: u64) -> String {
 
 /// Ranks with the same program and the same totals, by first rank.
 fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
-    let mut found: indexmap::IndexMap<(u32, u64, Time, [u64; 8]), Vec<u32>> =
-        indexmap::IndexMap::new();
+    type Totals = (u64, Time, Span, PerPart<Span>, u64);
+    let mut found: IndexMap<(u32, Totals), Vec<u32>> = IndexMap::new();
     for rank in 0..parts.settings.ranks {
         let totals = &ranks[parts.folding.local(rank) as usize];
-        let RankTotals {
-            compute,
-            comm,
-            exposed_comm,
-            exposed_remote,
-            exposed_local,
-            exposed_launch,
-            exposed_host,
-            ..
-        } = *totals;
-        let exposed = [exposed_comm, exposed_remote, exposed_local, exposed_launch, exposed_host];
-        let [a, b, c, d, e] = exposed.map(|span| span.0);
-        let sums = [compute.0, comm.0, a, b, c, d, e, totals.peak];
-        let key = (parts.workload.ranks[rank as usize].program, totals.digest, totals.finish, sums);
-        found.entry(key).or_default().push(rank);
+        let key = (totals.digest, totals.finish, totals.comm, totals.parts, totals.peak);
+        let program = parts.workload.ranks[rank as usize].program;
+        found.entry((program, key)).or_default().push(rank);
     }
     found.into_values().collect()
 }
@@ -228,22 +220,16 @@ fn class(
     step: Time,
 ) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
-    let memory = totals.exposed_remote + totals.exposed_local;
-    let busy =
-        totals.compute + totals.exposed_comm + memory + totals.exposed_launch + totals.exposed_host;
+    let mut spent = totals.parts;
+    let busy = Part::charged().map(|(part, _)| spent[part]).sum();
+    spent[Part::Idle] = step.since(Time::ZERO).saturating_sub(busy);
     Class {
         label: labels.of(members[0]),
         ranks: ranges(members),
         count: members.len() as u64,
         program: parts.workload.ranks[members[0] as usize].program,
         finish_ns: totals.finish.as_ns(),
-        compute_ns: totals.compute.as_ns(),
-        exposed_comm_ns: totals.exposed_comm.as_ns(),
-        exposed_remote_ns: totals.exposed_remote.as_ns(),
-        exposed_local_ns: totals.exposed_local.as_ns(),
-        exposed_launch_ns: totals.exposed_launch.as_ns(),
-        exposed_host_ns: totals.exposed_host.as_ns(),
-        idle_ns: step.since(Time::ZERO).saturating_sub(busy).as_ns(),
+        parts: StepParts(spent.map(Span::as_ns)),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,
         finish_minus_compute_ns: totals

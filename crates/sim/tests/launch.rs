@@ -7,6 +7,7 @@ mod built;
 use built::{WORK, collective, config, recv, send};
 use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
 use sim::{BackendKind, run};
+use stats::Part;
 use std::sync::Arc;
 use units::Span;
 
@@ -92,10 +93,10 @@ fn waits_for_launches_are_told() {
     let report = run(&asked, &mut |_| true).unwrap_or_else(|e| panic!("{e}")).report;
     let class = &report.classes[0];
     assert_eq!(
-        (report.step_time_ns, class.compute_ns, class.exposed_launch_ns),
+        (report.step_time_ns, class.parts[Part::Compute], class.parts[Part::Launch]),
         (101_000.0, 10_000.0, 91_000.0)
     );
-    assert_eq!((class.idle_ns, class.exposed_comm_ns), (0.0, 0.0));
+    assert_eq!((class.parts[Part::Idle], class.parts[Part::Communication]), (0.0, 0.0));
     let detail = report.detail.as_ref().expect("asked for");
     let spent = |parts: &[stats::PathPart]| {
         parts.iter().map(|p| (p.name.clone(), p.ns)).collect::<Vec<_>>()
@@ -104,7 +105,10 @@ fn waits_for_launches_are_told() {
         spent(&detail.critical_path.by_kind),
         [("launch".to_string(), 91_000.0), ("compute".into(), 10_000.0)]
     );
-    assert_eq!(detail.layers.iter().map(|layer| layer.exposed_launch_ns).sum::<f64>(), 91_000.0);
+    assert_eq!(
+        detail.layers.iter().map(|layer| layer.parts.charged[Part::Launch]).sum::<f64>(),
+        91_000.0
+    );
     assert_eq!(report.operations.iter().map(|op| op.total_ns).sum::<f64>(), 2.0 * 10_000.0);
 }
 
@@ -122,8 +126,8 @@ fn a_wait_beside_communication_is_communications() {
     // Launched at 10 us, over after 100 us (both ways of the ring at once); the kernel is launched
     // at 20 us and takes 1 us.
     let class = &report.classes[0];
-    assert_eq!((class.exposed_launch_ns, class.compute_ns), (10_000.0, 1_000.0));
-    assert_eq!(class.exposed_comm_ns, report.step_time_ns - 11_000.0);
+    assert_eq!((class.parts[Part::Launch], class.parts[Part::Compute]), (10_000.0, 1_000.0));
+    assert_eq!(class.parts[Part::Communication], report.step_time_ns - 11_000.0);
     assert_eq!(class.comm_ns, report.step_time_ns - 10_000.0);
 }
 

@@ -8,7 +8,7 @@ mod built;
 use built::{WORK, collective, config};
 use graph::{CollectiveKind, Footprint, Held, Kernel, Node, Op, ProgramBuilder, Reach, Workload};
 use sim::{BackendKind, run};
-use stats::{Class, Report};
+use stats::{Class, Part, Report};
 use std::collections::BTreeMap;
 use units::{Bytes, Span};
 
@@ -42,13 +42,8 @@ fn report(platform: &str, workload: Workload) -> Report {
 }
 
 fn parts(class: &Class) -> [f64; 5] {
-    [
-        class.compute_ns,
-        class.exposed_comm_ns,
-        class.exposed_remote_ns,
-        class.exposed_local_ns,
-        class.idle_ns,
-    ]
+    [Part::Compute, Part::Communication, Part::Remote, Part::Local, Part::Idle]
+        .map(|part| class.parts[part])
 }
 
 /// Loads of a tensor of W on each of 256 GPUs, piece by piece: every GPU takes an equal piece by
@@ -316,7 +311,7 @@ fn communication_takes_its_part_of_the_memory() {
             "topology: Ring(2)\nlinks: {{bandwidth: 1 GB/s, latency: 0 ns}}\nscheduler: {{endpoint_delay: 0 ns}}\n\
              npu: {{peak: 100 TFLOPS, memory: {{bandwidth: 3 GB/s, contention: {contention}}}}}\n"
         );
-        report(&platform, everywhere(2, &ops)).classes[0].compute_ns
+        report(&platform, everywhere(2, &ops)).classes[0].parts[Part::Compute]
     };
     assert_eq!((step(false), step(true)), (200.0, 300.0 + 300.0));
     let platform = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\n\

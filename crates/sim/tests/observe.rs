@@ -13,7 +13,7 @@ use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
 use random::{platform, steps};
 use sim::{BackendKind, Watch, run};
-use stats::{Detail, Report};
+use stats::{Detail, Part, Report};
 use watched::{close, random_report};
 
 fn detail_of(report: &Report) -> &Detail {
@@ -38,27 +38,21 @@ proptest! {
             let path: f64 = detail.critical_path.by_kind.iter().map(|part| part.ns).sum();
             prop_assert!(close(path, report.step_time_ns), "the path is {path} of {}", report.step_time_ns);
             for (at, class) in report.classes.iter().enumerate().take(64) {
-                let of = |part: fn(&stats::Layer) -> f64| -> f64 {
-                    detail.layers.iter().filter(|l| l.rank_class == at as u64).map(part).sum()
-                };
-                prop_assert!(close(of(|l| l.compute_ns), class.compute_ns));
-                prop_assert!(close(of(|l| l.exposed_comm_ns), class.exposed_comm_ns));
-                prop_assert!(close(of(|l| l.exposed_remote_ns), class.exposed_remote_ns));
-                prop_assert!(close(of(|l| l.exposed_local_ns), class.exposed_local_ns));
-                prop_assert!(close(of(|l| l.exposed_launch_ns), class.exposed_launch_ns));
-                prop_assert!(close(of(|l| l.exposed_host_ns), class.exposed_host_ns));
+                for (part, _) in Part::charged() {
+                    let layers = detail.layers.iter().filter(|l| l.rank_class == at as u64);
+                    let charged = layers.map(|layer| layer.parts.charged[part]).sum();
+                    prop_assert!(close(charged, class.parts[part]), "{part:?}");
+                }
                 // To the picosecond: sums of integers as long as they fit a double.
-                let exposed = [class.exposed_comm_ns, class.exposed_remote_ns, class.exposed_local_ns];
-                let parts = [exposed.as_slice(), &[class.compute_ns, class.exposed_launch_ns, class.exposed_host_ns]].concat();
                 let ps = |ns: f64| (ns * 1e3).round() as u64;
-                let busy: u64 = parts.into_iter().map(ps).sum();
-                prop_assert_eq!(busy + ps(class.idle_ns), ps(report.step_time_ns));
+                let busy: u64 = Part::charged().map(|(part, _)| ps(class.parts[part])).sum();
+                prop_assert_eq!(busy + ps(class.parts[Part::Idle]), ps(report.step_time_ns));
                 prop_assert!(busy <= ps(class.finish_ns));
             }
-            let busy = |class: &stats::Class| class.count as f64 * (report.step_time_ns - class.idle_ns);
+            let busy = |class: &stats::Class| class.count as f64 * (report.step_time_ns - class.parts[Part::Idle]);
             let cost: f64 = report.operations.iter().map(|operation| operation.cost_ns).sum();
             prop_assert!(close(cost, report.classes.iter().map(busy).sum()), "{cost} is charged");
-            for bin in 0..detail.activity.compute.len() {
+            for bin in 0..detail.activity.parts[Part::Compute].len() {
                 let width = detail.bin_ns.min(report.step_time_ns - bin as f64 * detail.bin_ns);
                 let of_bin: f64 = detail.critical_path.over_time.iter().map(|series| series.ns[bin]).sum();
                 prop_assert!(close(of_bin, width), "bin {bin} of the path holds {of_bin} of {width}");
@@ -69,9 +63,9 @@ proptest! {
             };
             if report.step_time_ns > 0.0 {
                 let activity = &detail.activity;
-                let compute = mean(&report, &activity.compute) * report.step_time_ns;
-                prop_assert!(close(compute, over_ranks(|class| class.compute_ns)));
-                let comm = mean(&report, &activity.communication) * report.step_time_ns;
+                let compute = mean(&report, &activity.parts[Part::Compute]) * report.step_time_ns;
+                prop_assert!(close(compute, over_ranks(|class| class.parts[Part::Compute])));
+                let comm = mean(&report, &activity.parts[Part::Communication]) * report.step_time_ns;
                 prop_assert!(close(comm, over_ranks(|class| class.comm_ns)));
                 for (bins, dimension) in activity.dimensions.iter().zip(&report.dimensions) {
                     let busy = mean(&report, bins) * report.step_time_ns;
@@ -170,12 +164,15 @@ fn the_host_is_a_part_of_its_own() {
         Op::Compute { operations: None, bytes: None, cpu: true, kernel: graph::Kernel::Other };
     let report = by_hand(&[&[(host, &[]), (WORK, &[0])], &[(WORK, &[])]]);
     let class = |rank: usize| &report.classes[rank];
-    assert!(class(0).exposed_host_ns > 0.0);
-    assert_eq!(class(0).idle_ns, 0.0);
-    assert_eq!(class(1).exposed_host_ns, 0.0);
-    let layer =
-        detail_of(&report).layers.iter().find(|layer| layer.host_ns > 0.0).expect("the host's");
-    assert_eq!(layer.exposed_host_ns, class(0).exposed_host_ns);
+    assert!(class(0).parts[Part::Host] > 0.0);
+    assert_eq!(class(0).parts[Part::Idle], 0.0);
+    assert_eq!(class(1).parts[Part::Host], 0.0);
+    let layer = detail_of(&report)
+        .layers
+        .iter()
+        .find(|layer| layer.parts.in_flight[Part::Host] > 0.0)
+        .expect("the host's");
+    assert_eq!(layer.parts.charged[Part::Host], class(0).parts[Part::Host]);
 }
 
 #[test]
@@ -191,7 +188,7 @@ fn exposed_communication_is_charged_to_what_ends_first() {
         layers
             .iter()
             .find(|l| l.rank_class == 0 && l.layer == name)
-            .map(|l| (l.comm_ns, l.exposed_comm_ns))
+            .map(|l| (l.parts.in_flight[Part::Communication], l.parts.charged[Part::Communication]))
     };
     let (short, long) = (of("n0").expect("a layer"), of("n1").expect("a layer"));
     // Two hops of 500 ns; the messages share the link: 1 us, then 3 us.

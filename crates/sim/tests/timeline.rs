@@ -20,7 +20,7 @@ use random::{RandomPlatform, Step, platform, steps};
 use scratch::Scratch;
 use sim::Error;
 use sim::{BackendKind, Config, Outcome, Watch, run};
-use stats::{Class, Report};
+use stats::{Class, Part, Report};
 
 /// Runs and reads the timeline of `ranks`.
 fn watched(mut config: Config, ranks: Vec<u32>, scratch: &Scratch) -> (Outcome, Vec<u8>) {
@@ -112,14 +112,12 @@ proptest! {
             let mut ranks = 0.0;
             for group in timeline.groups() {
                 let (class, count) = class_of(&report, &timeline.tracks[&group].name);
-                prop_assert_eq!(ns(sum(&timeline.on(group, Some("compute")))), class.compute_ns);
+                let computed = ns(sum(&timeline.on(group, Some("compute"))));
+                prop_assert_eq!(computed, class.parts[Part::Compute]);
                 prop_assert_eq!(ns(union(&timeline.on(group, Some("communication")))), class.comm_ns);
-                prop_assert_eq!(state(&timeline, group, "compute"), class.compute_ns);
-                prop_assert_eq!(state(&timeline, group, "exposed communication"), class.exposed_comm_ns);
-                prop_assert_eq!(state(&timeline, group, "exposed remote memory"), class.exposed_remote_ns);
-                prop_assert_eq!(state(&timeline, group, "exposed local memory"), class.exposed_local_ns);
-                prop_assert_eq!(state(&timeline, group, "waiting for launches"), class.exposed_launch_ns);
-                prop_assert_eq!(state(&timeline, group, "waiting for the host"), class.exposed_host_ns);
+                for (part, _) in Part::charged() {
+                    prop_assert_eq!(state(&timeline, group, part.about().label), class.parts[part]);
+                }
                 for (dim, busy) in busy.iter_mut().enumerate() {
                     let slices = timeline.on(group, Some(&dimension_track(&report, dim)));
                     *busy += ns(union(&slices)) * count;

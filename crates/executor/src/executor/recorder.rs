@@ -1,45 +1,30 @@
 //! What a run leaves behind: per rank the time in each state, per phase label the waits, per
 //! operation the totals, and a digest.
 //!
-//! A rank is at every moment in one of seven states, in this order of precedence: computing;
-//! communicating (a collective, a send, or a message under way to a posted receive); accessing
-//! memory outside the NPU; accessing its own; waiting for its host to launch what could begin;
-//! waiting for work of its host; idle. The seven sum to the step time. Each moment but those of
-//! idleness is charged to one operation (`flight.rs`).
+//! At every moment a rank is in one part of the step ([`Part`]), so the parts sum to the step time.
+//! Each moment that is not idle is charged to one operation (`flight.rs`).
 
 use super::flight::InFlight;
+use crate::charge::part;
 use crate::folding::Folding;
 use crate::names;
-use crate::observe::{self, Message, Observer};
-use crate::parts::{LAUNCH, part};
+use crate::observe::{Activity, Message, Observer};
 use engine::Digest;
 use graph::{CollectiveKind, Op, OpKind, Workload};
 use indexmap::{Equivalent, IndexMap};
+use stats::{Part, PerPart};
 use units::{Span, Time};
-
-/// The part of time that communication is.
-const COMMUNICATION: usize = 1;
 
 /// Totals of one simulated rank.
 #[derive(Clone, Debug, Default)]
 pub struct RankTotals {
     /// End of its last operation.
     pub finish: Time,
-    /// NPU compute busy.
-    pub compute: Span,
+    /// Each part of the step but idle time.
+    pub parts: PerPart<Span>,
     /// Sum of the durations of what the device did itself: compute, and in a replay everything that
     /// is not on the host.
     pub device: Span,
-    /// Communicating, not computing.
-    pub exposed_comm: Span,
-    /// Accessing memory outside the NPU, neither computing nor communicating.
-    pub exposed_remote: Span,
-    /// Accessing the NPU's own memory only.
-    pub exposed_local: Span,
-    /// Nothing but waiting for its host's launches.
-    pub exposed_launch: Span,
-    /// Nothing but its host's own work.
-    pub exposed_host: Span,
     /// Communicating, computing or not.
     pub comm: Span,
     /// At least one chunk in a phase, by dimension.
@@ -158,12 +143,12 @@ impl<'a> Recorder<'a> {
     pub(super) fn awaits_launch(&mut self, rank: u32, node: u32, now: Time) {
         let started = self.ranks[rank as usize].started;
         self.starts[started + node as usize] = now;
-        self.begins(rank, node, Some(LAUNCH), now);
+        self.begins(rank, node, Some(Part::Launch), now);
     }
 
     /// The host has launched it.
     pub(super) fn is_launched(&mut self, rank: u32, node: u32, now: Time) {
-        self.ends(rank, node, Some(LAUNCH), now);
+        self.ends(rank, node, Some(Part::Launch), now);
     }
 
     #[inline]
@@ -216,7 +201,7 @@ impl<'a> Recorder<'a> {
     /// Whether the rank communicates.
     #[inline]
     pub(super) fn communicates(&self, rank: u32) -> bool {
-        self.ranks[rank as usize].flight.has(COMMUNICATION)
+        self.ranks[rank as usize].flight.has(Part::Communication)
     }
 
     /// A node that was one thing is another from now on.
@@ -227,7 +212,7 @@ impl<'a> Recorder<'a> {
 
     /// A message is on its way to a posted receive.
     pub(super) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
-        self.begins(rank, node, Some(COMMUNICATION), now);
+        self.begins(rank, node, Some(Part::Communication), now);
         for observer in &mut self.observers {
             observer.message_leaves(rank, node, now);
         }
@@ -235,7 +220,7 @@ impl<'a> Recorder<'a> {
 
     /// It has arrived.
     pub(super) fn message_over(&mut self, rank: u32, node: u32, now: Time) {
-        self.ends(rank, node, Some(COMMUNICATION), now);
+        self.ends(rank, node, Some(Part::Communication), now);
     }
 
     /// A send and a receive of the workload have met.
@@ -300,7 +285,7 @@ impl<'a> Recorder<'a> {
 
     /// From now on the rank has something more in flight.
     #[inline]
-    fn begins(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
+    fn begins(&mut self, rank: u32, node: u32, part: Option<Part>, now: Time) {
         self.pass(rank, now);
         if let Some(part) = part {
             self.ranks[rank as usize].flight.begin(part, node);
@@ -309,7 +294,7 @@ impl<'a> Recorder<'a> {
 
     /// Charges an operation for what it had in flight until now.
     #[inline]
-    fn ends(&mut self, rank: u32, node: u32, part: Option<usize>, now: Time) {
+    fn ends(&mut self, rank: u32, node: u32, part: Option<Part>, now: Time) {
         self.pass(rank, now);
         if let Some(part) = part {
             self.ranks[rank as usize].flight.end(part, node);
@@ -361,27 +346,16 @@ impl State {
     /// Accounts the time since the last change.
     #[inline]
     fn account(&mut self, span: Span) {
-        let (part, totals) = (self.flight.pass(span), &mut self.totals);
-        let exposed = [
-            &mut totals.compute,
-            &mut totals.exposed_comm,
-            &mut totals.exposed_remote,
-            &mut totals.exposed_local,
-            &mut totals.exposed_launch,
-            &mut totals.exposed_host,
-        ];
-        if let Some(part) = part {
-            *exposed[part] += span;
+        if let Some(part) = self.flight.pass(span) {
+            self.totals.parts[part] += span;
         }
-        if self.flight.has(COMMUNICATION) {
-            totals.comm += span;
+        if self.flight.has(Part::Communication) {
+            self.totals.comm += span;
         }
     }
 
-    fn activity(&self) -> observe::Activity {
-        let [compute, communication, remote, local, launch, host] =
-            std::array::from_fn(|part| self.flight.has(part));
-        observe::Activity { compute, communication, remote, local, launch, host }
+    fn activity(&self) -> Activity {
+        PerPart::of(|part| self.flight.has(part))
     }
 }
 

@@ -3,17 +3,14 @@
 use super::bins::Bins;
 use super::{Activity, ChunkPhase, Observer};
 use crate::folding::Folding;
+use stats::PerPart;
 use units::Time;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Activities {
-    pub compute: Bins,
-    pub communication: Bins,
-    pub remote: Bins,
-    pub local: Bins,
-    pub launch: Bins,
-    pub host: Bins,
+    /// Ranks by what they do.
+    pub parts: PerPart<Bins>,
     /// Ranks with a chunk in a phase, by dimension.
     pub dimensions: Vec<Bins>,
     /// Chunks in queues, by dimension.
@@ -26,12 +23,7 @@ impl Activities {
     pub(super) fn new(folding: &Folding, dims: usize) -> Activities {
         let bins = Bins::default;
         Activities {
-            compute: bins(),
-            communication: bins(),
-            remote: bins(),
-            local: bins(),
-            launch: bins(),
-            host: bins(),
+            parts: PerPart::default(),
             dimensions: vec![bins(); dims],
             waiting: vec![bins(); dims],
             multiplicity: folding.multiplicity.clone(),
@@ -52,19 +44,8 @@ impl Activities {
 impl Observer for Activities {
     fn spent(&mut self, rank: u32, activity: Activity, from: Time, to: Time) {
         let ranks = self.multiplicity[rank as usize];
-        let Activities { compute, communication, remote, local, launch, host, .. } = self;
-        let Activity { compute: computes, communication: communicates, .. } = activity;
-        let done = [
-            computes,
-            communicates,
-            activity.remote,
-            activity.local,
-            activity.launch,
-            activity.host,
-        ];
-        let all = [compute, communication, remote, local, launch, host];
-        for (bins, _) in all.into_iter().zip(done).filter(|(_, done)| *done) {
-            bins.add(from, to, ranks);
+        for (part, _) in activity.iter().filter(|(_, does)| **does) {
+            self.parts[part].add(from, to, ranks);
         }
     }
 

@@ -9,11 +9,11 @@ use super::path::{Segment, Walk};
 use super::{bins, gantt, log, memory};
 use crate::folding::Folding;
 use crate::names::pattern;
-use crate::parts::LAUNCH;
 use graph::Workload;
 use indexmap::IndexMap;
 use stats::{
-    Activity, CriticalPath, Detail, Layer, PathOperation, PathPart, PathSegment, PathSeries,
+    Activity, ActivityParts, CriticalPath, Detail, Layer, LayerParts, Part, PathOperation,
+    PathPart, PathSegment, PathSeries,
 };
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -61,12 +61,7 @@ fn activity(source: &Source, activities: Activities) -> Activity {
     let ranks = activities.ranks() as f64;
     let means = |bins: bins::Bins| bins.means(source.step, ranks);
     Activity {
-        compute: means(activities.compute),
-        communication: means(activities.communication),
-        remote: means(activities.remote),
-        local: means(activities.local),
-        launch: means(activities.launch),
-        host: means(activities.host),
+        parts: ActivityParts(activities.parts.map(means)),
         dimensions: activities.dimensions.into_iter().map(means).collect(),
         waiting: activities.waiting.into_iter().map(means).collect(),
     }
@@ -83,16 +78,10 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
     let row = |(layer, sums): (&str, layers::Sums)| Layer {
         rank_class: class,
         layer: layer.into(),
-        compute_ns: sums.compute.as_ns(),
-        comm_ns: sums.comm.as_ns(),
-        exposed_comm_ns: sums.exposed_comm.as_ns(),
-        remote_ns: sums.remote.as_ns(),
-        exposed_remote_ns: sums.exposed_remote.as_ns(),
-        local_ns: sums.local.as_ns(),
-        exposed_local_ns: sums.exposed_local.as_ns(),
-        exposed_launch_ns: sums.exposed_launch.as_ns(),
-        host_ns: sums.host.as_ns(),
-        exposed_host_ns: sums.exposed_host.as_ns(),
+        parts: LayerParts {
+            charged: sums.charged.map(Span::as_ns),
+            in_flight: sums.in_flight.map(Span::as_ns),
+        },
     };
     layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
 }
@@ -105,7 +94,7 @@ pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> 
         let part = layers::part(program.nodes()[node].op.kind());
         let wait = Interval {
             node,
-            part: Some(LAUNCH),
+            part: Some(Part::Launch),
             began: log.ready((local, node as u32)),
             end: ran.start,
         };

@@ -11,7 +11,7 @@ use super::detail::{Source, intervals};
 use super::layers;
 use super::log::Log;
 use graph::{Kernel, Op, Program};
-use stats::{GanttBar, GanttLane};
+use stats::{GanttBar, GanttLane, Part};
 use units::{Span, Time};
 
 /// Bars of all lanes together; a lane has at least `LEAST`.
@@ -26,11 +26,8 @@ enum Work {
     WeightGrad,
     Recompute,
     Optimizer,
-    Compute,
-    Communication,
-    Memory,
-    Launch,
-    Host,
+    /// Of no pass: how lanes show the part of the step.
+    Part(&'static str),
 }
 
 impl Work {
@@ -41,18 +38,13 @@ impl Work {
             Work::WeightGrad => "weight_grad",
             Work::Recompute => "recompute",
             Work::Optimizer => "optimizer",
-            Work::Compute => "compute",
-            Work::Communication => "communication",
-            Work::Memory => "memory",
-            Work::Launch => "launch",
-            Work::Host => "host",
+            Work::Part(name) => name,
         }
     }
 
-    /// What work is that is charged as `part`, where its name says nothing.
-    fn of(part: usize) -> Work {
-        [Work::Compute, Work::Communication, Work::Memory, Work::Memory, Work::Launch, Work::Host]
-            [part]
+    /// The work of what is charged to `part`, where its name says nothing.
+    fn of(part: Part) -> Work {
+        Work::Part(part.about().doing.map_or("", |doing| doing.lane.kind))
     }
 
     /// Whether it belongs to the backward pass of a micro-batch.
@@ -108,14 +100,14 @@ fn lane(source: &Source, log: &Log, class: usize, room: usize) -> GanttLane {
 }
 
 /// What a moment that is charged to a node as `part` shows, and its micro-batch or layer.
-fn what(program: &Program, node: usize, part: usize, generated: bool) -> (Work, &str) {
+fn what(program: &Program, node: usize, part: Part, generated: bool) -> (Work, &str) {
     let mut words = program.name(node).split('.');
     let first = words.next().unwrap_or_default();
     let numbered = generated && !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
     match program.nodes()[node].op {
         Op::Compute { kernel: Kernel::Optimizer, .. } if !numbered => (Work::Optimizer, ""),
         Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Collective { .. }
-            if numbered && part <= 1 =>
+            if numbered && part <= Part::Communication =>
         {
             pass(words).map_or((Work::of(part), program.layer(node)), |work| (work, first))
         }
@@ -261,8 +253,9 @@ mod tests {
 
     #[test]
     fn the_number_of_bars_is_bounded() {
-        let many = (0..10_000u64)
-            .map(|i| bar(i * 10, i * 10 + 5, if i % 2 == 0 { Work::Forward } else { Work::Host }));
+        let many = (0..10_000u64).map(|i| {
+            bar(i * 10, i * 10 + 5, if i % 2 == 0 { Work::Forward } else { Work::of(Part::Host) })
+        });
         let found = fit(many.collect(), Time(100_000), 100);
         assert!(found.len() <= 100, "{}", found.len());
         assert!(found.windows(2).all(|pair| pair[0].to <= pair[1].from));

@@ -27,6 +27,7 @@ pub use timeline::{Shown, TimelineRequest};
 
 use graph::{CollectiveKind, OpKind};
 use lowering::{Lowered, Request};
+use stats::PerPart;
 use std::sync::Arc;
 use units::{Span, Time};
 
@@ -110,22 +111,8 @@ pub struct Departure {
     pub handling: Span,
 }
 
-/// What a rank does at a moment; several at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// Computing.
-    pub compute: bool,
-    /// Communicating.
-    pub communication: bool,
-    /// Accessing memory outside the NPU.
-    pub remote: bool,
-    /// Accessing the NPU's own memory.
-    pub local: bool,
-    /// Waiting for its host to launch something.
-    pub launch: bool,
-    /// Its host works on a node of its own.
-    pub host: bool,
-}
+/// What a rank does at a moment, by part of the step; it can do several things at once.
+pub type Activity = PerPart<bool>;
 
 /// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their
 /// programs, times never go back.

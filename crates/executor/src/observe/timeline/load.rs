@@ -6,6 +6,7 @@
 use super::super::activities::Activities;
 use super::super::bins::{self, Bins};
 use super::instant::ns;
+use stats::Part;
 use std::io::Write;
 use trace::perfetto::{Track, Unit, Writer};
 use units::Time;
@@ -34,10 +35,10 @@ pub(super) fn write<W: Write>(
         }
     };
     let percent = Some(Unit::Percent);
-    put("computing", "Share of all NPUs.", activities.compute, percent);
-    put("communicating", "Share of all NPUs.", activities.communication, percent);
-    put("accessing remote memory", "Share of all NPUs.", activities.remote, percent);
-    put("accessing local memory", "Share of all NPUs.", activities.local, percent);
+    let mut parts = activities.parts;
+    for (part, doing) in Part::charged() {
+        put(doing.label, "Share of all NPUs.", std::mem::take(&mut parts[part]), percent);
+    }
     for (name, bins) in dimensions.iter().zip(activities.dimensions) {
         put(
             &format!("using {name}"),

@@ -22,6 +22,7 @@ use graph::{Node, Op, OpKind, Problem, Program, Workload};
 use instant::{Instant, What};
 use rank::{Chunks, RankTracks, Row};
 use rustc_hash::FxHashMap;
+use stats::PerPart;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -92,7 +93,7 @@ pub struct Timeline<'a> {
     counted: Vec<u32>,
     activities: Activities,
     /// Names of the states, by precedence.
-    states: [u32; 6],
+    states: PerPart<u32>,
     /// Flows of messages: from sends under way, and to receives that end at this instant.
     sent: FxHashMap<Place, u64>,
     received: FxHashMap<Place, u64>,
@@ -119,14 +120,6 @@ impl<'a> Timeline<'a> {
         let file = File::create(&request.path)?;
         let mut out = Writer::new(BufWriter::with_capacity(BUFFER, file));
         let words = Words::new(workload, &mut out);
-        let states = [
-            "compute",
-            "exposed communication",
-            "exposed remote memory",
-            "exposed local memory",
-            "waiting for launches",
-            "waiting for the host",
-        ];
         let mut timeline = Timeline {
             workload,
             folding,
@@ -136,7 +129,7 @@ impl<'a> Timeline<'a> {
             instant: Instant::default(),
             counted: Vec::new(),
             activities: Activities::new(folding, dimensions.len()),
-            states: states.map(|state| out.intern(Table::Name, state)),
+            states: PerPart::of(|part| out.intern(Table::Name, part.about().label)),
             dimensions,
             sent: FxHashMap::default(),
             received: FxHashMap::default(),
@@ -446,10 +439,8 @@ impl Observer for Timeline<'_> {
     fn spent(&mut self, local: u32, activity: Activity, from: Time, to: Time) {
         self.activities.spent(local, activity, from, to);
         let Some(rank) = &mut self.ranks[local as usize] else { return };
-        let Activity { compute, communication, remote, local, launch, host } = activity;
-        let state =
-            [compute, communication, remote, local, launch, host].iter().position(|&does| does);
-        let name = state.map(|state| self.states[state]);
+        let state = activity.iter().find(|(_, does)| **does);
+        let name = state.map(|(part, _)| self.states[part]);
         rank.states.spent(name, (from, to), (rank.group, &self.words), &mut self.out);
     }
 

@@ -1,0 +1,76 @@
+//! Ranks that behave alike, and where their time goes.
+
+use crate::part::{Part, PerPart, object};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::ops::Index;
+
+/// Ranks that behave alike. At every moment a rank is in one state: the first part of the step that
+/// holds. The parts sum to `step_time_ns`, to the picosecond.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Class {
+    /// The name that the workload's generator gives them, `stage 3`. Empty where it gives none.
+    pub label: String,
+    /// Ranks as `0-7,16`, or `0-56:8` for every eighth.
+    pub ranks: String,
+    /// Number of ranks.
+    pub count: u64,
+    /// Index of their program.
+    pub program: u32,
+    /// End of the last operation.
+    pub finish_ns: f64,
+    /// Each part of the step.
+    #[serde(flatten)]
+    pub parts: StepParts,
+    /// Communicating, overlapped with computing or not.
+    pub comm_ns: f64,
+    /// The most that the NPU's memory held. 0 where the workload doesn't say.
+    pub peak_memory_bytes: u64,
+    /// `finish_ns` less the durations of the rank's own compute. ASTRA-sim prints this as "exposed
+    /// communication"; it counts idle time as well.
+    pub finish_minus_compute_ns: f64,
+}
+
+/// Time of each part of the step, ns; a field per declared part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StepParts(pub PerPart<f64>);
+
+impl Index<Part> for StepParts {
+    type Output = f64;
+
+    fn index(&self, part: Part) -> &f64 {
+        &self.0[part]
+    }
+}
+
+impl Serialize for StepParts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Part::ALL.len()))?;
+        for part in Part::ALL {
+            map.serialize_entry(part.about().field, &self.0[part])?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for StepParts {
+    fn schema_name() -> Cow<'static, str> {
+        "StepParts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let fields = Part::ALL.map(|part| (part.about().field, part.about().meaning.into()));
+        object::<f64>(generator, fields)
+    }
+}
+
+/// The symmetry of the workload on the platform. The same whether the run was folded or not.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Symmetry {
+    /// Number of sets of ranks that must behave alike. A folded run simulates one rank of each.
+    pub classes: u64,
+    /// Which rank, group or choice sets ranks apart. Empty when all ranks are alike.
+    pub reason: String,
+}

@@ -1,0 +1,167 @@
+//! What takes a log of the run to find out.
+
+use crate::part::{Part, PerPart, object};
+use crate::{Collective, CriticalPath};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::ops::Index;
+
+/// What takes a log of the run to find out.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Detail {
+    /// Sums by layer of the first rank of each class (at most 64 classes), in order of appearance.
+    pub layers: Vec<Layer>,
+    /// Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
+    /// 512. The last bin ends with the step.
+    pub bin_ns: f64,
+    /// What NPUs and dimensions do over time.
+    pub activity: Activity,
+    /// What pipeline stages or classes of ranks do over time, to be drawn as one bar chart. At most
+    /// 64 lanes.
+    pub gantt: Vec<GanttLane>,
+    /// What the first rank of each class (at most 64) holds over time, where its workload says so.
+    pub memory: Vec<HeldMemory>,
+    /// The chain of operations that determines the step time.
+    pub critical_path: CriticalPath,
+    /// What the time of collectives and sends is made of, similar ones in one row, by total time, at
+    /// most 50.
+    pub collectives: Vec<Collective>,
+}
+
+/// One layer on one class of ranks. `compute_ns` and the exposed parts sum over the layers to those
+/// of the class.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Layer {
+    /// Index into `classes`.
+    pub rank_class: u64,
+    /// Name of the layer.
+    pub layer: String,
+    /// Each part of the step.
+    #[serde(flatten)]
+    pub parts: LayerParts,
+}
+
+/// Time of each part of the step on a layer, ns; idle time belongs to no layer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LayerParts {
+    /// What was charged to the layer.
+    pub charged: PerPart<f64>,
+    /// How long its operations were in flight, for the parts that declare a field for it.
+    pub in_flight: PerPart<f64>,
+}
+
+impl Serialize for LayerParts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (part, doing) in Part::charged() {
+            if let Some(field) = doing.in_flight {
+                map.serialize_entry(field, &self.in_flight[part])?;
+            }
+            map.serialize_entry(part.about().field, &self.charged[part])?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for LayerParts {
+    fn schema_name() -> Cow<'static, str> {
+        "LayerParts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let fields = Part::charged().flat_map(|(part, doing)| {
+            let sum = format!(
+                "Sum of the times that its operations of this kind were in flight ({}).",
+                doing.label
+            );
+            let charged = format!("Charged to the layer. {}", part.about().meaning);
+            let in_flight = doing.in_flight.map(|field| (field, sum));
+            in_flight.into_iter().chain([(part.about().field, charged)])
+        });
+        object::<f64>(generator, fields)
+    }
+}
+
+/// Activity over time, one number per bin.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Activity {
+    /// Each part of the step but idle time.
+    #[serde(flatten)]
+    pub parts: ActivityParts,
+    /// Share of NPUs with a chunk in a phase on it, by dimension that collectives run over.
+    pub dimensions: Vec<Vec<f64>>,
+    /// Chunks in queues of the mean NPU, by dimension that collectives run over.
+    pub waiting: Vec<Vec<f64>>,
+}
+
+/// Share of NPUs by what they do, 0..1, one number per bin. An NPU may do several things at once.
+#[derive(Clone, Debug, Default)]
+pub struct ActivityParts(pub PerPart<Vec<f64>>);
+
+impl Index<Part> for ActivityParts {
+    type Output = [f64];
+
+    fn index(&self, part: Part) -> &[f64] {
+        &self.0[part]
+    }
+}
+
+impl Serialize for ActivityParts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (part, doing) in Part::charged() {
+            map.serialize_entry(doing.field, &self.0[part])?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for ActivityParts {
+    fn schema_name() -> Cow<'static, str> {
+        "ActivityParts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let share = |doing: &crate::PartActivity| format!("Share of NPUs, 0..1: {}.", doing.label);
+        let fields = Part::charged().map(|(_, doing)| (doing.field, share(doing)));
+        object::<Vec<f64>>(generator, fields)
+    }
+}
+
+/// What the first rank of a class does over time. One lane per pipeline stage (the first of its
+/// classes), or per class where the generator named no stage.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct GanttLane {
+    /// Index into `classes`.
+    pub rank_class: u64,
+    /// `stage 3`, or the first rank.
+    pub label: String,
+    /// In order of time, without overlaps. Gaps are waits for other stages and idle time.
+    pub bars: Vec<GanttBar>,
+}
+
+/// A stretch of time in a lane.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct GanttBar {
+    /// Begin.
+    pub start_ns: f64,
+    /// End.
+    pub end_ns: f64,
+    /// Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else
+    /// `optimizer` or what the rank did or waited for (`compute`, `communication`, `memory`,
+    /// `launch`, `host`).
+    pub kind: String,
+    /// The micro-batch, or the layer.
+    pub label: String,
+}
+
+/// Memory of an NPU over time.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct HeldMemory {
+    /// Index into `classes`.
+    pub rank_class: u64,
+    /// The most that it holds within each bin, bytes.
+    pub bytes: Vec<u64>,
+}

@@ -1,0 +1,86 @@
+//! The report as a whole, and what was asked for.
+
+use crate::{Bounds, Class, Counts, Detail, Dimension, Link, Operation, Phase, Symmetry};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What a run found. The same input gives the same bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Report {
+    /// `armillary.report/1`. Changes when a field changes its meaning.
+    pub schema: String,
+    /// Version of Armillary.
+    pub version: String,
+    /// What was asked for, fully resolved.
+    pub config: Config,
+    /// Seed of every random stream. No model of this release draws from one.
+    pub seed: u64,
+    /// 16 hexadecimal digits over (node, time) of every completion of every rank. Equal digests mean
+    /// equal runs, folded or not.
+    pub digest: String,
+    /// Models used outside their validity (a dimension that carried more than its links can),
+    /// settings without effect, counted oddities of the input.
+    pub warnings: Vec<String>,
+    /// What the platform leaves out, what the result assumes instead, and which preset has it. Only
+    /// what matters to this run.
+    pub assumptions: Vec<String>,
+    /// End of the last rank, ns.
+    pub step_time_ns: f64,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// Ranks with the same program and the same times, by first rank.
+    pub classes: Vec<Class>,
+    /// The symmetry that folding uses.
+    pub symmetry: Symmetry,
+    /// How fast the network could be at best.
+    pub bounds: Bounds,
+    /// One row per network dimension, innermost first. An explicit graph is one dimension.
+    pub dimensions: Vec<Dimension>,
+    /// One row per position, kind and dimension of collective phases.
+    pub phases: Vec<Phase>,
+    /// Operations by kind and pattern of names, the most costly first, at most 1,000.
+    pub operations: Vec<Operation>,
+    /// Links by busy time, equal ones in one row, at most 20 rows. Link queues only.
+    pub links: Vec<Link>,
+    /// Work done, over all ranks.
+    pub counts: Counts,
+    /// Layers, activity over time and the critical path. Null unless asked for: `--json`,
+    /// `--report`, `simulate(detail=True)`.
+    pub detail: Option<Detail>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Config {
+    /// Name of the network backend: `analytical`, `link`.
+    pub backend: String,
+    /// The platform with every default filled in.
+    pub platform: serde_json::Value,
+    /// The platform as a file that reads back to it. Null under ASTRA-sim's rules.
+    pub platform_file: Option<String>,
+    /// The workload.
+    pub workload: Origin,
+}
+
+/// Where a workload comes from, and what its generator says about it.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Origin {
+    /// Number of communicator groups.
+    pub groups: u64,
+    /// The file of its communicator groups, as the user named it.
+    pub groups_file: Option<String>,
+    /// The model it was made from and the options. Null for a workload read from files.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub model: Option<Box<RawValue>>,
+    /// How often the layers of a text workload run. 1 for everything else.
+    pub passes: u32,
+    /// Number of distinct programs.
+    pub programs: u64,
+    /// Parameters, operations, batch and memory, as `armillary workload --json` writes them. Null
+    /// where nobody counted. Its numbers can have more than 64 bits.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub summary: Option<Box<RawValue>>,
+    /// The path it was read from, as the user named it. Null for a workload that a program made.
+    pub traces: Option<String>,
+}
