@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo test rust-test python-test bench fuzz lint hooks docs wheel release clean
+.PHONY: help prerequisites setup demo test rust-test python-test generate bench fuzz lint hooks docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -63,6 +63,9 @@ rust-test: prerequisites
 
 python-test:
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
+
+generate: prerequisites ## Write the files that follow from Rust types (schema of reports, its tables)
+	cargo run --locked --quiet -p generate
 
 bench: prerequisites ## Measure speed (benches/)
 	cargo bench -p benches -p micro --locked

@@ -1,307 +1,778 @@
-"""The form of a report, `armillary.report/1`, as types. The truth is `crates/stats/src/lib.rs`; a
-test compares them.
+"""The form of a report, `armillary.report/1`, as types, and the parts of the step.
 
-Times end in `_ns`, bytes are bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128:
-sums over all ranks."""
+Generated from `crates/stats/src` by `make generate`; do not edit. Times end in `_ns`, bytes are
+bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128: sums over all ranks."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias, TypedDict
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict
 
 Large: TypeAlias = Annotated[int, "128 bits"]
 """A whole number that can exceed 64 bits."""
 
 
 class Class(TypedDict):
-    """Ranks that behave alike; `label` is their generator's. Compute, exposed parts and idle sum to
-    the step time."""
+    """Ranks that behave alike. At every moment a rank is in one state: the first part of the step
+    that holds. The parts sum to `step_time_ns`, to the picosecond."""
 
     label: str
+    """The name that the workload's generator gives them, `stage 3`. Empty where it gives none."""
     ranks: str
+    """Ranks as `0-7,16`, or `0-56:8` for every eighth."""
     count: int
+    """Number of ranks."""
     program: int
+    """Index of their program."""
     finish_ns: float
+    """End of the last operation."""
     compute_ns: float
+    """The NPU computes."""
     exposed_comm_ns: float
+    """The rank communicates (a collective, a send, or a message on its way to a posted receive) and
+    does not compute."""
     exposed_remote_ns: float
+    """The rank accesses memory outside the NPU and neither computes nor communicates."""
     exposed_local_ns: float
+    """The rank accesses the NPU's own memory by a load or store node and does nothing else. What
+    kernels read and write is part of `compute_ns`."""
     exposed_launch_ns: float
+    """Nothing is in flight, and the host has yet to launch a kernel, a collective, a send or a
+    receive that could begin."""
     exposed_host_ns: float
+    """Nothing is in flight but work of the host: recorded operators, data loading."""
     idle_ns: float
+    """Nothing is in flight: pipeline bubbles, and the time after the rank's end."""
     comm_ns: float
+    """Communicating, overlapped with computing or not."""
     peak_memory_bytes: int
+    """The most that the NPU's memory held. 0 where the workload doesn't say."""
     finish_minus_compute_ns: float
+    """`finish_ns` less the durations of the rank's own compute. ASTRA-sim prints this as "exposed
+    communication"; it counts idle time as well."""
 
 
 class Symmetry(TypedDict):
-    """Sets of ranks that must behave alike, and what sets ranks apart; the same whether the run was
-    folded or not."""
+    """The symmetry of the workload on the platform. The same whether the run was folded or not."""
 
     classes: int
+    """Number of sets of ranks that must behave alike. A folded run simulates one rank of each."""
     reason: str
+    """Which rank, group or choice sets ranks apart. Empty when all ranks are alike."""
 
 
 class Bounds(TypedDict):
-    """Times below which the bytes sent cannot come: as they lie on the dimensions, and moved so
-    that all are busy."""
+    """Lower bounds of the step from the bytes it sends, whatever the schedule. Both hold where no
+    dimension's `utilisation` is above 1. `step_time_ns` over a bound is the gap to the ideal."""
 
     dimension_ns: float
+    """With these bytes on each dimension: the largest `bound_ns` of a dimension."""
     network_ns: float
+    """With the bytes moved between dimensions so that all are busy: sum of bytes over sum of usable
+    bandwidth and NPUs."""
 
 
 class Dimension(TypedDict):
     """One network dimension."""
 
     name: str
+    """`Ring(4)`."""
     link_gb_per_s: float
+    """Bandwidth of one link in one direction, GB/s (1e9)."""
     npu_gb_per_s: float
+    """Outgoing bandwidth of one NPU over all its links, GB/s (1e9). On a graph the mean."""
     usable_gb_per_s: float
+    """The part of `npu_gb_per_s` that the algorithms of the run can use: the fastest phase by
+    itself, times the chunks that may run at once, up to the links in the directions taken. A ring
+    run one way uses one link. All links on graphs, with rendezvous, and where messages, algorithms
+    from files or groups that are not lines use the network."""
     bytes: Large
+    """Bytes sent by all NPUs over this dimension. Every hop of a ring counts. On a graph: what
+    leaves NPUs (link queues), what is sent (analytical)."""
     utilisation: float
+    """`bytes / (npu_gb_per_s * step time * NPUs)`. Above 1 only where the network has no contention
+    behind the first link."""
     bound_ns: float
+    """`bytes / (usable_gb_per_s * NPUs)`: the least time for them."""
     busy_ns: float
+    """Time in which at least one chunk of the mean NPU was in a phase on this dimension. Sends and
+    receives of the workload don't count. 0 with `logical` dimensions."""
 
 
 class Phase(TypedDict):
     """One phase position of multi-phase collectives."""
 
     name: str
+    """`P1 reduce_scatter Ring(4)`: the first phase of its chunk."""
     count: Large
+    """Chunk phases over all ranks."""
     queue_ns: float
+    """Mean wait in the queue."""
     network_ns: float
+    """Mean time from leaving the queue to the end of the phase."""
 
 
 class Operation(TypedDict):
-    """Operations of one kind whose names differ in numbers only, over all ranks.
-
-    `cost_ns` is the time charged to them: each moment of a rank goes to one operation. `total_ns`
-    sums durations."""
+    """Operations of one kind whose names differ only in numbers, over all ranks."""
 
     name: str
+    """Their name, with a star for each number: `*.layer*.attention.norm`."""
     kind: str
+    """`compute`, `host`, `load`, `store`, `send`, `recv`, `metadata`, `invalid`, or the
+    collective."""
     count: Large
+    """Number of operations, over all ranks."""
     cost_ns: float
+    """Time of all ranks that is charged to them. Each moment of a rank goes to one operation: to
+    what computes, else to the communication that ends first, else to memory, a launch or the host.
+    So a receive that is posted early costs nothing. The sum over all operations is the time of all
+    ranks less their idle time."""
     total_ns: float
+    """Sum of their durations over all ranks, overlapped or not. A receive lasts from when it is
+    posted."""
     max_ns: float
+    """The longest duration."""
     bytes: Large
+    """Bytes of communication and memory accesses over all ranks, as the trace gives them."""
     flops: Large
+    """Floating-point operations over all ranks."""
     compute_bytes: Large
+    """Bytes that computations read and write, over all ranks."""
 
 
 class Link(TypedDict):
-    """Links used alike, the busiest first (link backend): name of the first, how many, and the
-    numbers of each."""
+    """One link, and the number of links that were used just like it."""
 
     name: str
+    """The first of them: `npu3 -> npu4 (dimension 1)`."""
     count: int
+    """Number of links."""
     bytes: int
+    """Bytes that each carried."""
     busy_ns: float
+    """Time that each was sending."""
     messages: int
+    """Messages that each carried."""
     queue_mean_ns: float
+    """Mean wait in the link's queue."""
     queue_max: int
+    """Most messages waiting at once."""
 
 
 class Counts(TypedDict):
-    """Work done."""
+    """Work done, over all ranks."""
 
     operations: Large
+    """Number of operations."""
     transfers: Large
+    """Number of transfers."""
 
 
 class Layer(TypedDict):
-    """One layer on ranks of `rank_class`, an index into `classes`. Exposed parts sum over the
-    layers to the class's."""
+    """One layer on one class of ranks. `compute_ns` and the exposed parts sum over the layers to
+    those of the class."""
 
     rank_class: int
+    """Index into `classes`."""
     layer: str
+    """Name of the layer."""
     compute_ns: float
+    """Charged to the layer. The NPU computes."""
     comm_ns: float
+    """Sum of the times that its operations of this kind were in flight (communication)."""
     exposed_comm_ns: float
+    """Charged to the layer. The rank communicates (a collective, a send, or a message on its way to
+    a posted receive) and does not compute."""
     remote_ns: float
+    """Sum of the times that its operations of this kind were in flight (remote memory)."""
     exposed_remote_ns: float
+    """Charged to the layer. The rank accesses memory outside the NPU and neither computes nor
+    communicates."""
     local_ns: float
+    """Sum of the times that its operations of this kind were in flight (local memory)."""
     exposed_local_ns: float
+    """Charged to the layer. The rank accesses the NPU's own memory by a load or store node and does
+    nothing else. What kernels read and write is part of `compute_ns`."""
     exposed_launch_ns: float
+    """Charged to the layer. Nothing is in flight, and the host has yet to launch a kernel, a
+    collective, a send or a receive that could begin."""
     host_ns: float
+    """Sum of the times that its operations of this kind were in flight (host)."""
     exposed_host_ns: float
+    """Charged to the layer. Nothing is in flight but work of the host: recorded operators, data
+    loading."""
 
 
 class Activity(TypedDict):
-    """Activity over time, a number a bin: shares of NPUs (0..1), and chunks in queues of the mean
-    NPU."""
+    """Activity over time, one number per bin."""
 
     compute: list[float]
+    """Share of NPUs, 0..1: compute."""
     communication: list[float]
+    """Share of NPUs, 0..1: communication."""
     remote: list[float]
+    """Share of NPUs, 0..1: remote memory."""
     local: list[float]
+    """Share of NPUs, 0..1: local memory."""
     launch: list[float]
+    """Share of NPUs, 0..1: waiting for launches."""
     host: list[float]
+    """Share of NPUs, 0..1: host."""
     dimensions: list[list[float]]
+    """Share of NPUs with a chunk in a phase on it, by dimension that collectives run over."""
     waiting: list[list[float]]
+    """Chunks in queues of the mean NPU, by dimension that collectives run over."""
 
 
 class GanttBar(TypedDict):
-    """A stretch of time: a pass of a micro-batch (`label`), or what the rank did or waited for in a
-    layer."""
+    """A stretch of time in a lane."""
 
     start_ns: float
+    """Begin."""
     end_ns: float
+    """End."""
     kind: str
+    """Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else
+    `optimizer` or what the rank did or waited for (`compute`, `communication`, `memory`, `launch`,
+    `host`)."""
     label: str
+    """The micro-batch, or the layer."""
 
 
 class GanttLane(TypedDict):
-    """What the first rank of `rank_class`, an index into `classes`, does over time; gaps are idle
-    time."""
+    """What the first rank of a class does over time. One lane per pipeline stage (the first of its
+    classes), or per class where the generator named no stage."""
 
     rank_class: int
+    """Index into `classes`."""
     label: str
+    """`stage 3`, or the first rank."""
     bars: list[GanttBar]
+    """In order of time, without overlaps. Gaps are waits for other stages and idle time."""
 
 
 class HeldMemory(TypedDict):
-    """Memory of an NPU of `rank_class`, an index into `classes`: the most that it holds within each
-    bin, bytes."""
+    """Memory of an NPU over time."""
 
     rank_class: int
+    """Index into `classes`."""
     bytes: list[int]
-
-
-class PathSeries(TypedDict):
-    """One kind of operation on the critical path: its time in each bin. The kinds of a bin sum to
-    its width."""
-
-    kind: str
-    ns: list[float]
+    """The most that it holds within each bin, bytes."""
 
 
 class PathSegment(TypedDict):
-    """A stretch of the critical path: an operation, when the path comes to it and leaves it, and
-    why it began then."""
+    """A segment of the critical path: an operation, when the path reaches it and leaves it, and why
+    it began then."""
 
     rank: int
+    """The rank it is on: the first of its class."""
     node: int
+    """Id of the operation in the trace."""
     name: str
+    """Its name."""
     kind: str
+    """Its kind: `compute`, `all_reduce`, ...; `launch` while it waits for its host to launch it."""
     layer: str
+    """Its layer."""
     start_ns: float
+    """When the path reaches it."""
     end_ns: float
+    """When it ends."""
     cause: str
+    """Why it began then: `dependency` (ended), `resource` (what it needs became free), `last
+    member` (of its collective arrived), `message` (was sent), `launch` (by its host), `start` (of
+    the run)."""
+
+
+class PathSeries(TypedDict):
+    """One kind of operation on the critical path, over time."""
+
+    kind: str
+    """`compute`, `all_reduce`, ..., `launch`."""
+    ns: list[float]
+    """Time of the path in each bin."""
 
 
 class PathPart(TypedDict):
-    """Segments of the critical path by kind, layer or cause: how many, and their time."""
+    """Segments of the critical path of one kind, layer or cause."""
 
     name: str
+    """Kind, layer or cause."""
     count: int
+    """Number of segments."""
     ns: float
+    """Their time."""
 
 
 class PathOperation(TypedDict):
-    """Operations of one kind and name (a star a number in it) on the critical path; why most of it
-    began then."""
+    """Operations of the same kind and name on the critical path."""
 
     name: str
+    """Their name, with a star for each number."""
     kind: str
+    """Their kind."""
     count: int
+    """Number of segments."""
     ns: float
+    """Their time."""
     cause: str
+    """Why most of it began when it did; see the causes of a segment."""
 
 
 class CriticalPath(TypedDict):
-    """Operations without a gap from the beginning of the step to its end: the longest segments, and
-    sums of all."""
+    """A chain of operations without a gap, from the beginning of the step to its end."""
 
     count: int
+    """Number of segments."""
     segments: list[PathSegment]
+    """The longest segments (at most 400), in order of time."""
     over_time: list[PathSeries]
+    """By kind of operation, the time of the path in each bin of `bin_ns`. The kinds of a bin sum to
+    its width, so no moment is missing."""
     by_kind: list[PathPart]
+    """Sums of all segments by kind of operation, largest first."""
     by_layer: list[PathPart]
+    """Sums of all segments by layer, largest first."""
     by_cause: list[PathPart]
+    """Sums of all segments by cause, largest first."""
     by_operation: list[PathOperation]
+    """Sums of all segments by operation, largest first, at most 200."""
 
 
 class CollectivePhase(TypedDict):
-    """One phase of a full chunk: on which dimension, what, how, over how many, what the mean
-    position sends."""
+    """One phase of a full chunk."""
 
     dim: int
+    """Index of the dimension, from 0."""
     name: str
+    """Name of the dimension."""
     kind: str
+    """What the phase does."""
     algorithm: str
+    """The algorithm."""
     ranks: int
+    """Number of ranks in a line."""
     sends: float
+    """Messages that the mean position sends."""
     sent_bytes: float
+    """Bytes that the mean position sends."""
 
 
 class CollectiveTerms(TypedDict):
-    """What the mean time of a collective is made of on one dimension; means of counts are
+    """What the mean time of a collective is made of on one dimension. Means of counts are
     fractions."""
 
     dim: int
+    """Index of the dimension, from 0."""
     messages: float
+    """Messages that waited for one another."""
     bytes: float
+    """Bytes of those messages."""
     latency_ns: float
+    """Latency of their paths."""
     transfer_ns: float
+    """Bytes over bandwidth of the links they crossed."""
     port_ns: float
+    """Waiting for the link out of the NPU behind messages of the same collective: their bytes over
+    its bandwidth."""
     endpoint_ns: float
+    """Endpoint delays."""
     reduction_ns: float
+    """Reducing what was received."""
     contention_ns: float
+    """Waiting for the link out of the NPU behind messages of other operations."""
     congestion_ns: float
+    """Waiting for links inside the network (link queues)."""
     queue_ns: float
+    """Chunks waiting in queues for those of other operations."""
     algorithm_ns: float
+    """In an algorithm from a file."""
 
 
 class Collective(TypedDict):
-    """Collectives or sends of one name, kind and size: `late_ns - ahead_ns` and all terms sum to
-    `mean_ns`."""
+    """Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns -
+    ahead_ns` and all times of `terms` sum to `mean_ns`."""
 
     name: str
+    """Their name, with a star for each number."""
     kind: str
+    """`all_reduce`, ..., `send`."""
     bytes: int
+    """Bytes of each, as the trace gives them."""
     ranks: int
+    """Number of ranks that take part in one."""
     chunks: int
+    """Number of chunks that each is cut into."""
     count: Large
+    """Number of collectives, over all ranks."""
     nodes: list[int]
+    """The first 64 ids in the traces."""
     mean_ns: float
+    """Mean time from a rank's start to its end."""
     max_ns: float
+    """The longest time."""
     late_ns: float
+    """Mean wait for the rank whose arrival determines the end. Of a send with rendezvous: for its
+    receiver."""
     ahead_ns: float
+    """Mean time between the start of what determines the end and the rank's own later arrival."""
     phases: list[CollectivePhase]
+    """The phases of a full chunk."""
     terms: list[CollectiveTerms]
+    """What the time is made of, by dimension, along the chain of what waited for what."""
     behind: list[PathPart]
+    """The names of what was waited for longest in queues and for links, with the mean waits of
+    those that waited for it longest."""
 
 
 class Detail(TypedDict):
-    """What takes a log of the run to tell."""
+    """What takes a log of the run to find out."""
 
     layers: list[Layer]
+    """Sums by layer of the first rank of each class (at most 64 classes), in order of
+    appearance."""
     bin_ns: float
+    """Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
+    512. The last bin ends with the step."""
     activity: Activity
+    """What NPUs and dimensions do over time."""
     gantt: list[GanttLane]
+    """What pipeline stages or classes of ranks do over time, to be drawn as one bar chart. At most
+    64 lanes."""
     memory: list[HeldMemory]
+    """What the first rank of each class (at most 64) holds over time, where its workload says
+    so."""
     critical_path: CriticalPath
+    """The chain of operations that determines the step time."""
     collectives: list[Collective]
+    """What the time of collectives and sends is made of, similar ones in one row, by total time, at
+    most 50."""
 
 
 class Report(TypedDict):
-    """A report."""
+    """What a run found. The same input gives the same bytes."""
 
     schema: str
+    """`armillary.report/1`. Changes when a field changes its meaning."""
     version: str
+    """Version of Armillary."""
     config: dict[str, Any]
+    """What was asked for, fully resolved."""
     seed: int
+    """Seed of every random stream. No model of this release draws from one."""
     digest: str
+    """16 hexadecimal digits over (node, time) of every completion of every rank. Equal digests mean
+    equal runs, folded or not."""
     warnings: list[str]
+    """Models used outside their validity (a dimension that carried more than its links can),
+    settings without effect, counted oddities of the input."""
     assumptions: list[str]
+    """What the platform leaves out, what the result assumes instead, and which preset has it. Only
+    what matters to this run."""
     step_time_ns: float
+    """End of the last rank, ns."""
     ranks: int
+    """Number of ranks."""
     classes: list[Class]
+    """Ranks with the same program and the same times, by first rank."""
     symmetry: Symmetry
+    """The symmetry that folding uses."""
     bounds: Bounds
+    """How fast the network could be at best."""
     dimensions: list[Dimension]
+    """One row per network dimension, innermost first. An explicit graph is one dimension."""
     phases: list[Phase]
+    """One row per position, kind and dimension of collective phases."""
     operations: list[Operation]
+    """Operations by kind and pattern of names, the most costly first, at most 1,000."""
     links: list[Link]
+    """Links by busy time, equal ones in one row, at most 20 rows. Link queues only."""
     counts: Counts
+    """Work done, over all ranks."""
     detail: Detail | None
+    """Layers, activity over time and the critical path. Null unless asked for: `--json`,
+    `--report`, `simulate(detail=True)`."""
+
+
+class PartLane(NamedTuple):
+    """Bars of a lane."""
+
+    kind: str
+    """Their kind. Parts may share one."""
+    colour: str
+    """Their colour, which differs from those of passes."""
+
+
+class PartActivity(NamedTuple):
+    """What a rank does while a part goes on."""
+
+    field: str
+    """Field of the activity over time."""
+    label: str
+    """Its name."""
+    in_flight: str | None
+    """Field of a layer that has the time in flight, charged or not."""
+    lane: PartLane
+    """How lanes over time show it."""
+    kinds: tuple[str, ...]
+    """Kinds of the segments of the critical path that belong to it alone."""
+
+
+class PartStyle(NamedTuple):
+    """Colours and characters. Shapes tell parts apart where there is no colour."""
+
+    colour: str
+    """Colour in charts (Okabe and Ito, 2008)."""
+    mark: str
+    """Character of a bar in a terminal."""
+    ascii: str
+    """The same where only ASCII can be shown."""
+    terminal: str
+    """Colour in a terminal."""
+
+
+class PartBound(NamedTuple):
+    """What can bound a step."""
+
+    name: str
+    """Its name in data."""
+    subject: str
+    """The subject of the sentence `... bounds the step`."""
+
+
+class PartSetting(NamedTuple):
+    """A setting to try."""
+
+    what: str
+    """What it means, as in `... would help most`."""
+    key: str
+    """Key of the platform."""
+    value: str
+    """Value."""
+
+
+class PartDeclaration(NamedTuple):
+    """Everything about one part of the step."""
+
+    field: str
+    """Field of a class and of a layer that has its time."""
+    label: str
+    """Its name as a part of the step."""
+    heading: str
+    """Its name where there is little room."""
+    meaning: str
+    """What it means, in a sentence or two."""
+    always: bool
+    """Whether views show it even where a run has none of it."""
+    doing: PartActivity | None
+    """What a rank does meanwhile. Null for idle time."""
+    style: PartStyle
+    """How it looks."""
+    bound: PartBound
+    """What it counts as where a verdict names what bounds the step."""
+    removed_by: PartSetting | None
+    """The setting of a platform that removes it, if one does."""
+
+
+PARTS: tuple[PartDeclaration, ...] = (
+    PartDeclaration(
+        field="compute_ns",
+        label="compute",
+        heading="Compute",
+        meaning="The NPU computes.",
+        always=True,
+        doing=PartActivity(
+            field="compute",
+            label="compute",
+            in_flight=None,
+            lane=PartLane(
+                kind="compute",
+                colour="#56b4e9",
+            ),
+            kinds=("compute",),
+        ),
+        style=PartStyle(
+            colour="#0072b2",
+            mark="\u2588",
+            ascii="#",
+            terminal="green",
+        ),
+        bound=PartBound(
+            name="compute",
+            subject="computing",
+        ),
+        removed_by=None,
+    ),
+    PartDeclaration(
+        field="exposed_comm_ns",
+        label="exposed communication",
+        heading="Exposed comm.",
+        meaning=(
+            "The rank communicates (a collective, a send, or a message on its way to a posted "
+            "receive) and does not compute."
+        ),
+        always=True,
+        doing=PartActivity(
+            field="communication",
+            label="communication",
+            in_flight="comm_ns",
+            lane=PartLane(
+                kind="communication",
+                colour="#d55e00",
+            ),
+            kinds=(),
+        ),
+        style=PartStyle(
+            colour="#d55e00",
+            mark="\u2593",
+            ascii="=",
+            terminal="red",
+        ),
+        bound=PartBound(
+            name="communication",
+            subject="communication",
+        ),
+        removed_by=None,
+    ),
+    PartDeclaration(
+        field="exposed_remote_ns",
+        label="exposed remote memory",
+        heading="Remote mem.",
+        meaning="The rank accesses memory outside the NPU and neither computes nor communicates.",
+        always=False,
+        doing=PartActivity(
+            field="remote",
+            label="remote memory",
+            in_flight="remote_ns",
+            lane=PartLane(
+                kind="memory",
+                colour="#f0e442",
+            ),
+            kinds=("load", "store"),
+        ),
+        style=PartStyle(
+            colour="#e69f00",
+            mark="\u2592",
+            ascii="~",
+            terminal="yellow",
+        ),
+        bound=PartBound(
+            name="memory",
+            subject="moving data to and from memory",
+        ),
+        removed_by=None,
+    ),
+    PartDeclaration(
+        field="exposed_local_ns",
+        label="exposed local memory",
+        heading="Local mem.",
+        meaning=(
+            "The rank accesses the NPU's own memory by a load or store node and does nothing else. "
+            "What kernels read and write is part of `compute_ns`."
+        ),
+        always=False,
+        doing=PartActivity(
+            field="local",
+            label="local memory",
+            in_flight="local_ns",
+            lane=PartLane(
+                kind="memory",
+                colour="#f0e442",
+            ),
+            kinds=(),
+        ),
+        style=PartStyle(
+            colour="#f0e442",
+            mark="\u259e",
+            ascii=":",
+            terminal="blue",
+        ),
+        bound=PartBound(
+            name="memory",
+            subject="moving data to and from memory",
+        ),
+        removed_by=None,
+    ),
+    PartDeclaration(
+        field="exposed_launch_ns",
+        label="waiting for launches",
+        heading="Launches",
+        meaning=(
+            "Nothing is in flight, and the host has yet to launch a kernel, a collective, a send "
+            "or a receive that could begin."
+        ),
+        always=False,
+        doing=PartActivity(
+            field="launch",
+            label="waiting for launches",
+            in_flight=None,
+            lane=PartLane(
+                kind="launch",
+                colour="#f2b48c",
+            ),
+            kinds=("launch",),
+        ),
+        style=PartStyle(
+            colour="#009e73",
+            mark="\u25a4",
+            ascii="-",
+            terminal="magenta",
+        ),
+        bound=PartBound(
+            name="hosts",
+            subject="waiting for hosts, which compute or launch what is next,",
+        ),
+        removed_by=PartSetting(
+            what="launches that take no time, as of a CUDA graph",
+            key="npu.launch",
+            value="0 ns",
+        ),
+    ),
+    PartDeclaration(
+        field="exposed_host_ns",
+        label="waiting for the host",
+        heading="Host",
+        meaning="Nothing is in flight but work of the host: recorded operators, data loading.",
+        always=False,
+        doing=PartActivity(
+            field="host",
+            label="host",
+            in_flight="host_ns",
+            lane=PartLane(
+                kind="host",
+                colour="#5b5b5b",
+            ),
+            kinds=("host",),
+        ),
+        style=PartStyle(
+            colour="#5b5b5b",
+            mark="\u25a5",
+            ascii="*",
+            terminal="cyan",
+        ),
+        bound=PartBound(
+            name="hosts",
+            subject="waiting for hosts, which compute or launch what is next,",
+        ),
+        removed_by=None,
+    ),
+    PartDeclaration(
+        field="idle_ns",
+        label="idle",
+        heading="Idle",
+        meaning="Nothing is in flight: pipeline bubbles, and the time after the rank's end.",
+        always=True,
+        doing=None,
+        style=PartStyle(
+            colour="#c8c8c8",
+            mark="\u2591",
+            ascii=".",
+            terminal="bright_black",
+        ),
+        bound=PartBound(
+            name="waiting",
+            subject="waiting for other ranks",
+        ),
+        removed_by=None,
+    ),
+)
+"""The parts of the step by precedence, idle time last. They sum to it."""

@@ -1,58 +1,72 @@
-"""The Python types of a report are those of the Rust structs."""
+"""The types and the JSON Schema of a report describe real reports.
+
+That they are those of the Rust structs is a test of `crates/generate`."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, get_type_hints
+import json
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from conftest import ROOT
 
+import armillary as arm
 from armillary import schema
 
-RUST = (ROOT / "crates/stats/src/lib.rs").read_text(encoding="utf-8")
-NAMES = [
-    name for name in re.findall(r"pub struct (\w+) \{", RUST) if name not in ("Config", "Origin")
-]
-KINDS = {
-    "String": str,
-    "u128": schema.Large,
-    "u64": int,
-    "u32": int,
-    "f64": float,
-    "bool": bool,
-    "serde_json::Value": dict[str, Any],
-    # What a platform and a workload say of themselves is checked where it is read
-    # (report/reading.py).
-    "Config": dict[str, Any],
-}
+
+@pytest.fixture(scope="module")
+def simulated() -> Any:  # noqa: ANN401
+    """A report of this version, with detail."""
+    example = ROOT / "examples/gpt-64"
+    workload = arm.load(example, groups=example / "comm_group.json")
+    platform = arm.Platform.load(example / "platform.yml")
+    return json.loads(arm.simulate(workload, platform, detail=True).to_json())
 
 
-def kind(rust: str) -> Any:  # noqa: ANN401
-    if inner := re.fullmatch(r"Vec<(.*)>", rust):
-        return list[kind(inner[1])]  # type: ignore[misc]
-    if inner := re.fullmatch(r"Option<(.*)>", rust):
-        return kind(inner[1]) | None
-    return KINDS[rust] if rust in KINDS else getattr(schema, rust)
+def mismatches(value: Any, kind: Any, at: str) -> list[str]:  # noqa: ANN401
+    """Places where `value` has other fields, or other kinds of values, than the type."""
+    if kind is Any or get_origin(kind) is dict:
+        return []
+    if is_typeddict(kind):
+        fields = get_type_hints(kind)
+        if list(value) != list(fields):
+            return [f"{at}: {sorted(set(value) ^ set(fields)) or 'order'}"]
+        return [
+            found
+            for name, inner in fields.items()
+            for found in mismatches(value[name], inner, f"{at}.{name}")
+        ]
+    if get_origin(kind) is list:
+        return [
+            f for i, v in enumerate(value) for f in mismatches(v, get_args(kind)[0], f"{at}[{i}]")
+        ]
+    if type(None) in get_args(kind):
+        [inner] = set(get_args(kind)) - {type(None)}
+        return [] if value is None else mismatches(value, inner, at)
+    allowed = (int, float) if kind is float else kind
+    return [] if isinstance(value, allowed) else [f"{at}: {value!r} is not {kind.__name__}"]
 
 
-def test_every_struct_is_found() -> None:
-    assert {
-        "Report",
-        "Class",
-        "Symmetry",
-        "Dimension",
-        "Phase",
-        "Operation",
-        "Link",
-        "Counts",
-    } <= set(NAMES)
+def test_a_report_has_the_fields_of_its_types_in_their_order(simulated: Any) -> None:  # noqa: ANN401
+    assert mismatches(simulated, schema.Report, "report") == []
+    assert simulated["detail"]["collectives"], "every section has rows"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_same_fields_in_the_same_order(name: str) -> None:
-    [body] = re.findall(rf"pub struct {name} \{{(.*?)\n\}}", RUST, re.DOTALL)
-    fields = {field: kind(rust) for field, rust in re.findall(r"^ +pub (\w+): (.*),$", body, re.M)}
-    assert list(get_type_hints(getattr(schema, name), include_extras=True).items()) == list(
-        fields.items()
-    )
+def test_a_missing_field_is_a_mismatch(simulated: Any) -> None:  # noqa: ANN401
+    wrong = {**simulated, "bounds": {"dimension_ns": 1.0}}
+    assert mismatches(wrong, schema.Report, "report") == ["report.bounds: ['network_ns']"]
+
+
+def test_a_report_is_valid_by_the_json_schema(simulated: Any) -> None:  # noqa: ANN401
+    jsonschema = pytest.importorskip("jsonschema")
+    text = (ROOT / "python/armillary/report.schema.json").read_text(encoding="utf-8")
+    validator = jsonschema.Draft202012Validator(json.loads(text))
+    validator.check_schema(validator.schema)
+    validator.validate(simulated)
+    assert not validator.is_valid({**simulated, "ranks": "many"})
+
+
+def test_parts_sum_to_the_step(simulated: Any) -> None:  # noqa: ANN401
+    for each in simulated["classes"]:
+        parts = [each[part.field] for part in schema.PARTS]
+        assert sum(parts) == pytest.approx(simulated["step_time_ns"], rel=1e-12)
