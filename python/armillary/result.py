@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from . import _core, files
 from .errors import InputError, Problem
-from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
+from .schema import PARTS, Class, Dimension, Large, Link, Operation, Phase, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from .explain import Comparison, Explanation, Verdict
     from .report.rates import Rates
-
-_PARTS = (
-    "compute",
-    "exposed_comm",
-    "exposed_remote",
-    "exposed_local",
-    "exposed_launch",
-    "exposed_host",
-    "idle",
-)
 
 
 class Result:
@@ -131,17 +121,16 @@ class Result:
         return self.report["warnings"]
 
     def breakdown(self) -> pl.DataFrame:
-        """Where the step time goes, one row a class of ranks that behave alike.
+        """Where the step time goes, one row per class of ranks that behave alike.
 
-        Each part (`compute`, `exposed_comm`, `exposed_remote`, `exposed_local`, `exposed_launch`:
-        waiting for launches, `exposed_host`: waiting for the host's own work, `idle`) as
-        `<part>_ns` and as its share, `<part>_share`."""
+        Each part of `armillary.schema.PARTS` as its time (`compute_ns`, `exposed_comm_ns`, ...,
+        `idle_ns`) and as its share of the step (`compute_share`, ...)."""
         import polars as pl
 
         frame = pl.DataFrame(self.report["classes"], schema=columns(Class))
         step = self.step_time_ns or 1.0  # nothing ran: every share is zero
         return frame.with_columns(
-            *((pl.col(f"{part}_ns") / step).alias(f"{part}_share") for part in _PARTS)
+            *((pl.col(part.field) / step).alias(_share(part.field)) for part in PARTS)
         )
 
     def operations(self) -> pl.DataFrame:
@@ -267,6 +256,10 @@ class Result:
         parts += [f"MFU {share(self.mfu)}"] if self.mfu else []
         parts += [counted(len(self.warnings), "warning")] if self.warnings else []
         return f"<Result: {', '.join(parts)}>"
+
+
+def _share(field: str) -> str:
+    return f"{field.removesuffix('_ns')}_share"
 
 
 def columns(row: type) -> dict[str, type[pl.DataType]]:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..schema import Collective, CollectiveTerms, Report
+from ..schema import PARTS, Collective, CollectiveTerms, Report
 from .network import dimensions
-from .rows import LAUNCH, detail, term
+from .rows import detail, term
 
 _MORE = 1.1
 _LESS = 0.9
@@ -51,7 +51,7 @@ def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:
     )
     yield from _links(report, used)
     yield from _npu(report, row)
-    yield from _host(report)
+    yield from _removals(report)
     yield from _scheduler(report)
     yield from _collectives(report, row)
 
@@ -154,11 +154,13 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
         )
 
 
-def _host(report: Report) -> Iterator[Change]:
-    """Without its launches, where they are waited for; the NPU does what it did."""
-    if any(each["exposed_launch_ns"] for each in report["classes"]):
-        what = "launches that take no time, as of a CUDA graph"
-        yield Change(what, {"npu.launch": "0 ns"}, False, _on_path(report, LAUNCH))
+def _removals(report: Report) -> Iterator[Change]:
+    """Without each part of the step that a setting removes, where some rank has it."""
+    for part in PARTS:
+        setting = part.removed_by
+        if setting and part.doing and any(each[part.field] for each in report["classes"]):  # type: ignore[literal-required]
+            reach = _on_path(report, *part.doing.kinds)
+            yield Change(setting.what, {setting.key: setting.value}, False, reach)
 
 
 def _scheduler(report: Report) -> Iterator[Change]:

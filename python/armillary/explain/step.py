@@ -3,11 +3,11 @@ bounds."""
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any
 
 from ..report.page import Part, Section, Table
 from ..report.quantity import counted, number, share, time
-from ..schema import Class, CriticalPath, Report
+from ..schema import PARTS, CriticalPath, Report
 from . import bounds, charts, layers
 from .rows import LAUNCH, detail
 
@@ -20,12 +20,6 @@ _CAUSES = {
     "launch": "its host launched it",
     "start": "the run began",
 }
-PARTS = [
-    name
-    for name in get_type_hints(Class)
-    if name in ("compute_ns", "idle_ns") or name.startswith("exposed_")
-]
-"""Parts of the step time of a class of ranks, which sum to it."""
 
 
 def sections(report: Report) -> list[Section]:
@@ -45,7 +39,7 @@ def data(report: Report) -> dict[str, Any]:
         "step_time_ns": report["step_time_ns"],
         "critical_path": {key: found for key, found in path.items() if key != "segments"},
         "parts": [
-            {"ranks": each["ranks"], **{part: each[part] for part in PARTS}}  # type: ignore[literal-required]
+            {"ranks": each["ranks"], **{part.field: each[part.field] for part in PARTS}}  # type: ignore[literal-required]
             for each in report["classes"]
         ],
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
@@ -128,14 +122,14 @@ def _layers(report: Report) -> Table:
 
 
 def _parts(report: Report) -> Table:
-    used = [part for part in PARTS if any(each[part] for each in report["classes"])]  # type: ignore[literal-required]
-    names = [part.removesuffix("_ns").replace("_", " ").capitalize() for part in used]
+    used = [part for part in PARTS if any(each[part.field] for each in report["classes"])]  # type: ignore[literal-required]
+    names = [part.heading for part in used]
     rows = [
         (
             each["label"],
             each["ranks"],
             number(each["count"]),
-            *(time(float(each[part])) for part in used),  # type: ignore[literal-required]
+            *(time(float(each[part.field])) for part in used),  # type: ignore[literal-required]
         )
         for each in report["classes"][:_ROWS]
     ]

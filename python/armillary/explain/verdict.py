@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report.quantity import share, size, time
-from ..schema import PathOperation, Report
+from ..schema import PARTS, PathOperation, Report
 from . import changes, whatif
-from .rows import LAUNCH, detail, unsaid
+from .rows import detail, unsaid
 
 _BOUND = 0.5
 """Share from which something bounds the step, and does not only take most of it."""
@@ -27,29 +27,11 @@ _WORTH = 1e-3
 _RUNS = ((2_000_000, 6), (20_000_000, 4))
 """Operations and messages to be simulated, and how many changes are tried of runs with no more."""
 _FEWEST = 2
-_NAMES = {
-    "compute": "computing",
-    "communication": "communication",
-    "memory": "moving data to and from memory",
-    "hosts": "waiting for hosts, which compute or launch what is next,",
-    "waiting": "waiting for other ranks",
-}
+_SUBJECTS = {part.bound.name: part.bound.subject for part in PARTS}
 _KINDS = {
-    "compute": "compute",
-    "load": "memory",
-    "store": "memory",
-    LAUNCH: "hosts",
-    "host": "hosts",
+    kind: part.bound.name for part in PARTS if part.doing is not None for kind in part.doing.kinds
 }
-_PARTS = {
-    "compute_ns": "compute",
-    "exposed_comm_ns": "communication",
-    "exposed_remote_ns": "memory",
-    "exposed_local_ns": "memory",
-    "exposed_launch_ns": "hosts",
-    "exposed_host_ns": "hosts",
-    "idle_ns": "waiting",
-}
+"""What a kind of segment of the critical path counts as; all others are communication."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +103,13 @@ def _shares(report: Report) -> dict[str, float]:
     step = report["step_time_ns"] or 1.0
     sums: dict[str, float] = {}
     if _has_detail(report):
-        for part in detail(report)["critical_path"]["by_kind"]:
-            name = _KINDS.get(part["name"], "communication")
-            sums[name] = sums.get(name, 0.0) + part["ns"] / step
+        for kind in detail(report)["critical_path"]["by_kind"]:
+            name = _KINDS.get(kind["name"], "communication")
+            sums[name] = sums.get(name, 0.0) + kind["ns"] / step
         return sums
-    for field, name in _PARTS.items():
-        sums[name] = sums.get(name, 0.0) + _mean(report, field) / step
+    for part in PARTS:
+        name = part.bound.name
+        sums[name] = sums.get(name, 0.0) + _mean(report, part.field) / step
     return {name: part for name, part in sums.items() if part > 0}
 
 
@@ -151,7 +134,7 @@ def _bounds(report: Report, bound: str, part: float, operation: PathOperation | 
     where = "its critical path" if _has_detail(report) else "the mean NPU's time"
     verb = "bounds the step" if part >= _BOUND else "takes most of the step"
     most = f", most in {operation['name']}, {share(operation['ns'] / step)}" if operation else ""
-    said = f"{_NAMES[bound]} {verb} ({share(part)} of {where}{most})"
+    said = f"{_SUBJECTS[bound]} {verb} ({share(part)} of {where}{most})"
     computing = _mean(report, "compute_ns") / step
     if _has_detail(report) and bound == "compute" and part - computing > _WAITING:
         said += f", while the mean NPU computes {share(computing)} of the time and waits the rest{_bubble(report)}"

@@ -1,23 +1,14 @@
-"""Bars out of characters, which tell parts apart by shape as well as by colour: plain text keeps
-the meaning."""
+"""Bars made of characters. Shapes as well as colours distinguish the parts of the step, so plain text
+keeps the meaning."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
+from itertools import compress
 
 from rich.text import Text
 
-PARTS = (
-    ("compute", "\u2588", "#", "green"),
-    ("communication", "\u2593", "=", "red"),
-    ("remote memory", "\u2592", "~", "yellow"),
-    ("local memory", "\u259e", ":", "blue"),
-    ("waiting for launches", "\u25a4", "-", "magenta"),
-    ("host", "\u25a5", "*", "cyan"),
-    ("idle", "\u2591", ".", "bright_black"),
-)
-"""Name, character, character where only ASCII can be shown, colour."""
+from ..schema import PARTS
 
 
 def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
@@ -25,18 +16,19 @@ def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
     characters."""
     cells = _apportion(shares, width)
     bar = Text()
-    for (_, block, plain, style), length in zip(PARTS, cells, strict=True):
-        bar.append((plain if ascii_only else block) * length, style)
+    for part, length in zip(PARTS, cells, strict=True):
+        style = part.style
+        bar.append((style.ascii if ascii_only else style.mark) * length, style.terminal)
     return bar
 
 
 def legend(ascii_only: bool, used: Sequence[bool]) -> Text:
     """What the characters of `stacked` mean, of those parts that are `used`."""
     line = Text()
-    for (name, block, plain, style), _ in filter(
-        operator.itemgetter(1), zip(PARTS, used, strict=True)
-    ):
-        line.append(plain if ascii_only else block, style).append(f" {name}  ")
+    for part in compress(PARTS, used):
+        style = part.style
+        line.append(style.ascii if ascii_only else style.mark, style.terminal)
+        line.append(f" {(part.doing or part).label}  ")
     return line
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from typing import cast
 
 from rich.console import Console, RenderableType
@@ -13,23 +13,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..schema import Class, Report
+from ..schema import PARTS, Class, PartDeclaration, Report
 from ..workload.summary import spans
 from . import bars
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
 
-_PARTS = {
-    "compute": "Compute",
-    "exposed_comm": "Exposed comm.",
-    "exposed_remote": "Remote mem.",
-    "exposed_local": "Local mem.",
-    "exposed_launch": "Launches",
-    "exposed_host": "Host",
-    "idle": "Idle",
-}
-"""Parts of the step time, in the order of `bars.PARTS`, and their headings."""
-_SELDOM = ("exposed_remote", "exposed_local", "exposed_launch", "exposed_host")
 _CLASSES = 12
 _OPERATIONS = 10
 _LINKS = 5
@@ -90,9 +79,9 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     classes, step = report["classes"], report["step_time_ns"] or 1.0
     # Memory and waits for launches are shown where there are any; everything else always.
-    used = [part not in _SELDOM or any(_part(item, part) for item in classes) for part in _PARTS]
+    used = [part.always or any(_time(item, part) for item in classes) for part in PARTS]
     yield from _heading("Where the time goes", bars.legend(console.options.ascii_only, used))
-    parts = [part for part, is_used in zip(_PARTS, used, strict=True) if is_used]
+    parts = list(compress(PARTS, used))
     rows = _alike(classes, parts, step)
     shown = rows[:_CLASSES]
     table = _by_class(shown, parts, step, narrow=False)
@@ -111,12 +100,12 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
 
 
 def _alike(
-    classes: Sequence[Class], parts: Sequence[str], step: float
+    classes: Sequence[Class], parts: Sequence[PartDeclaration], step: float
 ) -> list[tuple[str, list[Class]]]:
     """Classes next to one another that print the same as one, by name."""
     rows = []
     for _, run in groupby(
-        classes, lambda item: [_cell(_part(item, part), step, narrow=False) for part in parts]
+        classes, lambda item: [_cell(_time(item, part), step, narrow=False) for part in parts]
     ):
         same = list(run)
         ranks = _joined([item["ranks"] for item in same])
@@ -139,14 +128,17 @@ def _joined(ranks: Sequence[str]) -> str:
 
 
 def _by_class(
-    rows: Sequence[tuple[str, list[Class]]], parts: Sequence[str], step: float, narrow: bool
+    rows: Sequence[tuple[str, list[Class]]],
+    parts: Sequence[PartDeclaration],
+    step: float,
+    narrow: bool,
 ) -> Table:
     """Each row of classes, their parts as times and shares, or as shares alone."""
     table = _table(
-        ("Ranks", "left"), ("NPUs", "right"), *((_PARTS[part], "right") for part in parts)
+        ("Ranks", "left"), ("NPUs", "right"), *((part.heading, "right") for part in parts)
     )
     for name, same in rows:
-        cells = (_cell(_part(same[0], part), step, narrow) for part in parts)
+        cells = (_cell(_time(same[0], part), step, narrow) for part in parts)
         table.add_row(
             _clip(name, _LONGEST_RANKS), number(sum(item["count"] for item in same)), *cells
         )
@@ -286,11 +278,11 @@ def _cell(ns: float, step: float, narrow: bool) -> str:
 
 
 def _shares(item: Class, step: float) -> list[float]:
-    return [_part(item, part) / step for part in _PARTS]
+    return [_time(item, part) / step for part in PARTS]
 
 
-def _part(item: Class, part: str) -> float:
-    return cast(dict[str, float], item)[f"{part}_ns"]
+def _time(item: Class, part: PartDeclaration) -> float:
+    return cast(dict[str, float], item)[part.field]
 
 
 def _clip(ranks: str, longest: int) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import machine
 from ..errors import InputError, Problem
+from ..schema import PARTS
 from .visible import visible, visible_data
 
 if TYPE_CHECKING:
@@ -27,18 +28,9 @@ VEGA_LITE = "6.4"
 WIDTH = 720
 """Width of a chart in pixels where its specification gives none."""
 
-COLOURS = {
-    "compute": "#0072b2",
-    "communication": "#d55e00",
-    "memory": "#e69f00",
-    "remote memory": "#e69f00",
-    "local memory": "#f0e442",
-    "waiting for launches": "#009e73",
-    "host": "#5b5b5b",
-    "idle": "#c8c8c8",
-}
-"""One colour a part of the step, everywhere: told apart by colour-blind readers too (Okabe and Ito,
-2008)."""
+COLOURS = {(part.doing or part).label: part.style.colour for part in PARTS}
+"""One colour per part of the step, everywhere. Colour-blind readers can distinguish them (Okabe and
+Ito, 2008)."""
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b"]
 """Colours of everything else, in this order."""
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .. import schema
 from ..schema import Detail, Layer, Report
 from . import names
 from .chart import COLOURS, Chart
@@ -26,20 +27,20 @@ _LAYERS = 200
 """Layers drawn and listed; the smaller ones of more are one."""
 _LABELS = 24
 """Layers named below a chart of more."""
-_PARTS = {part: entry for part, entry in PARTS.items() if part != "idle"}
+_CHARGED = [(part, part.doing) for part in schema.PARTS if part.doing]
+_PARTS = {part.label: PARTS[part.label] for part, _ in _CHARGED}
 _HEADS = {
-    "compute_ns": "Compute",
-    "comm_ns": "Raw comm.",
-    "exposed_comm_ns": "Exposed comm.",
-    "remote_ns": "Raw remote memory",
-    "exposed_remote_ns": "Exposed remote",
-    "local_ns": "Raw local memory",
-    "exposed_local_ns": "Exposed local",
-    "exposed_launch_ns": "Waiting for launches",
-    "host_ns": "Raw host",
-    "exposed_host_ns": "Exposed host",
+    field: head
+    for part, doing in _CHARGED
+    for field, head in (
+        (doing.in_flight, f"Raw {doing.label}"),
+        (part.field, part.label.capitalize()),
+    )
+    if field
 }
-_ALWAYS = ("compute_ns", "comm_ns", "exposed_comm_ns")
+_ALWAYS = {
+    field for part, doing in _CHARGED if part.always for field in (doing.in_flight, part.field)
+}
 _RAW_NOTE = "Raw: the times that communication was in flight, summed. Exposed: what nothing computed beside."
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..schema import Detail, GanttBar, Report
+from ..schema import PARTS, Detail, GanttBar, Report
 from .chart import COLOURS, Chart, zoomed
 from .page import Part, Section
 from .quantity import time
@@ -26,11 +26,7 @@ KINDS = {
     "weight_grad": "#8c6d31",
     "recompute": "#cc79a7",
     "optimizer": "#e69f00",
-    "compute": "#56b4e9",
-    "communication": COLOURS["communication"],
-    "memory": COLOURS["local memory"],
-    "launch": "#f2b48c",
-    "host": COLOURS["host"],
+    **{part.doing.lane.kind: part.doing.lane.colour for part in PARTS if part.doing},
 }
 """Colours of what a lane shows; kinds that are not here take the palette's."""
 _OTHERS = ("#56b4e9", "#cc79a7", "#009e73", "#8c6d31", "#f0e442")
@@ -135,15 +131,12 @@ def palette(known: dict[str, str], rows: Sequence[dict[str, Any]]) -> dict[str, 
 
 def _activity(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
     activity = detail["activity"]
-    series = {
-        "compute": activity["compute"],
-        "communication": activity["communication"],
-        "remote memory": activity["remote"],
-        "local memory": activity["local"],
-        "waiting for launches": activity["launch"],
-        "host": activity["host"],
+    shares: dict[str, list[float]] = {
+        doing.label: activity[doing.field]  # type: ignore[literal-required]
+        for doing in (part.doing for part in PARTS)
+        if doing
     }
-    series = {name: values for name, values in series.items() if any(values)}
+    series = {name: values for name, values in shares.items() if any(values)}
     if not series:
         return
     rows = list(bins(report, detail, series))

@@ -1,7 +1,6 @@
 """Where the time of a step goes: by class of ranks.
 
-Here: the parts that sum to the step, with their colours, and the first section of a run's page. Not
-here: layers (`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and
+Here: the first section of a run's page. Not here: the parts (`schema.py`), layers (`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and
 memory (`run_work.py`)."""
 
 from __future__ import annotations
@@ -9,24 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import schema
 from ..schema import Class, Report
 from . import names
-from .chart import COLOURS, Chart
+from .chart import Chart
 from .page import Section, Table
 from .quantity import number, share, time
 from .run_time import NAMES, tooltip
 from .scale import Scale
 
-PARTS = {
-    "compute": ("compute_ns", COLOURS["compute"]),
-    "exposed communication": ("exposed_comm_ns", COLOURS["communication"]),
-    "remote memory": ("exposed_remote_ns", COLOURS["remote memory"]),
-    "local memory": ("exposed_local_ns", COLOURS["local memory"]),
-    "waiting for launches": ("exposed_launch_ns", COLOURS["waiting for launches"]),
-    "host": ("exposed_host_ns", COLOURS["host"]),
-    "idle": ("idle_ns", COLOURS["idle"]),
-}
+PARTS = {part.label: (part.field, part.style.colour) for part in schema.PARTS}
 """The parts that sum to the step: name, field of a class, colour."""
+_ALWAYS = {part.label for part in schema.PARTS if part.always}
 _CLASSES = 32
 _ALIKE = 0.001
 """Of the step: classes that differ by less in every part look the same."""
@@ -132,15 +125,12 @@ def mean(classes: Sequence[Class]) -> dict[str, float]:
 def present(
     parts: dict[str, tuple[str, str]], rows: Sequence[dict[str, Any]]
 ) -> dict[str, tuple[str, str]]:
-    """Without memory where a kind of it is not accessed, and without launches and host where none
-    is waited for."""
-    seldom = ("memory", "launches", "host")
-    used = {
-        part
-        for part, (field, _) in parts.items()
-        if not part.endswith(seldom) or any(row[field] for row in rows)
+    """The parts that are always shown, and those that some row has."""
+    return {
+        part: (field, colour)
+        for part, (field, colour) in parts.items()
+        if part in _ALWAYS or any(row[field] for row in rows)
     }
-    return {part: entry for part, entry in parts.items() if part in used}
 
 
 def _class_spec(scale: Scale, parts: dict[str, tuple[str, str]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema import CriticalPath, Detail, PathPart, Report
+from ..schema import PARTS, CriticalPath, Detail, PathPart, Report
 from ..workload import Summary
 from . import names
 from .chart import COLOURS, PALETTE, Chart
@@ -31,11 +31,8 @@ _HELD = {
 
 
 _COLOURS = {
-    "compute": COLOURS["compute"],
-    "load": COLOURS["memory"],
+    **{kind: part.style.colour for part in PARTS if part.doing for kind in part.doing.kinds},
     "store": COLOURS["local memory"],
-    "launch": COLOURS["waiting for launches"],
-    "host": COLOURS["host"],
     "all_reduce": COLOURS["communication"],
     "all_gather": "#cc79a7",
     "reduce_scatter": "#8c6d31",

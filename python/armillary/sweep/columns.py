@@ -12,24 +12,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from .. import schema
 from ..errors import InputError, Problem
 from ..workload import Workload
 
-PARTS = (
-    "compute_ns",
-    "exposed_comm_ns",
-    "exposed_remote_ns",
-    "exposed_local_ns",
-    "exposed_launch_ns",
-    "exposed_host_ns",
-    "idle_ns",
-    "comm_ns",
-)
-"""Of a class of ranks; the first seven sum to the step time."""
+PARTS = (*(part.field for part in schema.PARTS), "comm_ns")
+"""Of a class of ranks; all but the last sum to the step time."""
 
 NUMBERS = (
     "step_time_ns",
@@ -130,18 +122,16 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class _Class(msgspec.Struct):
+class _AnyClass(msgspec.Struct):
     count: int
     finish_ns: float
-    compute_ns: float
-    exposed_comm_ns: float
-    exposed_remote_ns: float
-    exposed_local_ns: float
-    exposed_launch_ns: float
-    exposed_host_ns: float
-    idle_ns: float
-    comm_ns: float
     peak_memory_bytes: int
+
+
+if TYPE_CHECKING:
+    _Class = _AnyClass
+else:
+    _Class = msgspec.defstruct("_Class", [(part, float) for part in PARTS], bases=(_AnyClass,))
 
 
 class _Dimension(msgspec.Struct):

@@ -4,17 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.report import bars
+from armillary.schema import PARTS
 
-PARTS = st.lists(st.floats(0, 1), min_size=len(bars.PARTS), max_size=len(bars.PARTS))
+SHARES = st.lists(st.floats(0, 1), min_size=len(PARTS), max_size=len(PARTS))
 
 
-@given(PARTS.filter(lambda parts: sum(parts) > 0), st.integers(1, 200))
+@given(SHARES.filter(lambda parts: sum(parts) > 0), st.integers(1, 200))
 def test_stacked_fills_the_width_in_proportion(parts: list[float], width: int) -> None:
     shares = [part / sum(parts) for part in parts]
     bar = bars.stacked(shares, width, ascii_only=True).plain
     assert len(bar) == width
-    for share, (_, _, character, _) in zip(shares, bars.PARTS, strict=True):
-        assert abs(bar.count(character) - share * width) < 1
+    for share, part in zip(shares, PARTS, strict=True):
+        assert abs(bar.count(part.style.ascii) - share * width) < 1
 
 
 @given(st.floats(0, 1), st.integers(2, 100))
