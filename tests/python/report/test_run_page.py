@@ -60,7 +60,7 @@ def test_parts_of_every_class_are_drawn_and_sum_to_the_step(report: Report) -> N
     assert {row["part"] for row in rows} == {
         "compute",
         "exposed communication",
-        "remote memory",
+        "exposed remote memory",
         "idle",
     }
 
