@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         "model",
         "platform",
         "report",
+        "schema",
         "workload",
     },
     "design": {
