@@ -81,7 +81,10 @@ def _chart(values: dict[str, tuple[int, float]]) -> Chart:
         for size in SIZES
         if (key := f"{kind}, {size}") in values
     ]
-    for name, what in ((STEPS, "all"), ("all but nanotron's on several nodes", "one cluster left out")):
+    for name, what in (
+        (STEPS, "all"),
+        ("all but nanotron's on several nodes", "one cluster left out"),
+    ):
         error = values[f"{name}: median error"][1]
         rows.append({"what": f"training steps, {what}", "of": "steps, median", "error": error})
     for name, what in ((OURS, "plain PyTorch, tp 1"), ("Megatron-LM", "Megatron-LM")):

@@ -2,7 +2,7 @@
 
 One allocation of five workloads on four dimensions, and whole searches of 1,024 NPUs for the three
 workloads of the multi-dimensional topologies paper: every factorisation up to four dimensions,
-three blocks each. """
+three blocks each."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ WORKLOADS = [
 
 
 def timed(what: str, run: Callable[[], str]) -> None:
-    """Runs once and prints wall and CPU time beside what came of it."""
+    """Runs once and prints wall and CPU time, and the result."""
     wall, cpu = time.perf_counter(), time.process_time()
     said = run()
-    print(f"| {what} | {time.perf_counter() - wall:.3f} | {time.process_time() - cpu:.3f} | {said} |")
+    print(
+        f"| {what} | {time.perf_counter() - wall:.3f} | {time.process_time() - cpu:.3f} | {said} |"
+    )
 
 
 def allocation() -> str:
@@ -35,7 +37,9 @@ def allocation() -> str:
     gaps = []
     for _ in range(100):
         loads = np.exp(rng.normal(0, 2, (5, 3, 4))) * 1e9
-        models = tuple(serial("w", 1.0, [(f"t{j}", row) for j, row in enumerate(each)], 4) for each in loads)
+        models = tuple(
+            serial("w", 1.0, [(f"t{j}", row) for j, row in enumerate(each)], 4) for each in loads
+        )
         total = Constraint("total", (1.0,) * 4, 3e11, True)
         gaps.append(optimise(Question(models, (1.0,) * 5, (total,))).gap)
     return f"largest gap {max(gaps):.0e}"

@@ -5,7 +5,7 @@ that it left out.
 sources alike, is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one
 node, or several that share no network, of each source at most `MOST`, drawn once. Minutes to an
 hour. The presets hold the values of the fit to all sources; docs/reference/accuracy.md has the errors of what
-was left out. """
+was left out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,14 @@ def runs(gpu: str) -> dict[str, list[Training]]:
     for run in trainings():
         quiet = run.nodes <= 2 if run.group == "nanotron_h100" else run.gpus <= 512
         room = (run.memory_gib or 0) < ROOM[gpu]
-        if run.gpu in GPUS[gpu] and run.iter_time_s and run.grade != "C" and run.pp <= 2 and quiet and room:
+        if (
+            run.gpu in GPUS[gpu]
+            and run.iter_time_s
+            and run.grade != "C"
+            and run.pp <= 2
+            and quiet
+            and room
+        ):
             found.setdefault(source(run), []).append(run)
     draw = random.Random(1)
     return {group: draw.sample(some, min(MOST, len(some))) for group, some in found.items()}
@@ -88,7 +95,9 @@ def error(some: Sequence[Training], values: Mapping[str, float]) -> float:
                 platform = arm.Platform.load(preset, {**settings, **overrides(values)})
             except InputError:
                 return math.inf
-            logs.append(abs(math.log(arm.simulate(step, platform).step_time_ns / 1e9 / run.iter_time_s)))
+            logs.append(
+                abs(math.log(arm.simulate(step, platform).step_time_ns / 1e9 / run.iter_time_s))
+            )
     return sum(logs) / len(logs) if logs else 0.0
 
 
@@ -100,7 +109,9 @@ def overrides(values: Mapping[str, float]) -> dict[str, object]:
             shown |= {f"{COMPUTE}{key}.{kind}": f"{value:.6f}" for kind in STREAMS}
             continue
         whole = key.startswith("tiles")
-        shown[COMPUTE + key] = f"{1e6 * value:.0f} ps" if key == "start" else round(value) if whole else f"{value:.6f}"
+        shown[COMPUTE + key] = (
+            f"{1e6 * value:.0f} ps" if key == "start" else round(value) if whole else f"{value:.6f}"
+        )
     return shown
 
 
@@ -118,27 +129,34 @@ def fit(
         moved = True
         while moved:
             moved = False
-            for key in best:
+            for key in tuple(best):
                 for factor in (step, 1 / step):
-                    tried = {**best, key: best[key] * factor}
+                    tried = best | {key: best[key] * factor}
                     found = total(tried)
                     if found < least * (1 - 1e-4):
                         best, least, moved = tried, found, True
     return best
 
 
-def report(title: str, values: Mapping[str, float], sources: Mapping[str, Sequence[Training]]) -> None:
+def report(
+    title: str, values: Mapping[str, float], sources: Mapping[str, Sequence[Training]]
+) -> None:
     """Values, and the error of each source."""
     print(title, {key: float(f"{value:.3g}") for key, value in values.items()})
     for group, some in sources.items():
-        print(f"    {group:22} {len(some):4} runs {100 * math.expm1(error(some, values)):6.1f} %", flush=True)
+        print(
+            f"    {group:22} {len(some):4} runs {100 * math.expm1(error(some, values)):6.1f} %",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Fits to all sources, or to all but one in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("gpu", choices=GPUS)
-    parser.add_argument("--left-out", action="store_true", help="leave out one source after the other")
+    parser.add_argument(
+        "--left-out", action="store_true", help="leave out one source after the other"
+    )
     arguments = parser.parse_args()
     sources, start = runs(arguments.gpu), FEW if arguments.gpu == "B200" else START
     if not arguments.left_out:

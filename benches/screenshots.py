@@ -3,7 +3,7 @@
 
 Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and
 writes `docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs
-requirements/extras.txt. """
+requirements/extras.txt."""
 
 import io
 import os
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
@@ -30,7 +31,9 @@ PAGES: dict[str, list[str]] = {
         f"{RUN} --json b.json --set links[1].bandwidth=25GB/s",
         "compare a.json b.json --report compare.html",
     ],
-    "collective": ["collective all_reduce -p dgx-h100-16n -b 1M -e 4G -f 4 --report collective.html"],
+    "collective": [
+        "collective all_reduce -p dgx-h100-16n -b 1M -e 4G -f 4 --report collective.html"
+    ],
     "sweep": [f"sweep {ROOT}/examples/sweep.yml -o sweep", "report sweep -o sweep.html"],
     "design": [f"design {ROOT}/examples/design.yml --html design.html"],
     "calibrate": ["calibrate nccl.log -p dgx-h100 -o mine.yml --report calibrate.html"],
@@ -42,14 +45,22 @@ WORKLOAD = "workload llama-3-70b --tp 8 --pp 4 --dp 8 --global-batch 128 --zero 
 
 def armillary(folder: Path, line: str) -> None:
     """Runs the command line in `folder`."""
-    subprocess.run([sys.executable, "-m", "armillary.cli", *line.split()], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "armillary.cli", *line.split()],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
 
 
 def log(folder: Path) -> None:
     """A measurement as nccl-tests prints it: 8 GPUs, latencies and bandwidths a little worse than
     the preset's."""
     lines = ["# nThread 1 nGpus 8", "# Collective test starting: all_reduce_perf"]
-    lines += [f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3" for i in range(8)]
+    lines += [
+        f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3"
+        for i in range(8)
+    ]
     results = "time algbw busbw #wrong"
     lines.append(f"# size count type redop root {results} {results}")
     for size in SIZES:
@@ -60,7 +71,7 @@ def log(folder: Path) -> None:
     (folder / "nccl.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def picture(running: Browser, page: Path, target: Path, scheme: str) -> None:
+def picture(running: Browser, page: Path, target: Path, scheme: Literal["light", "dark"]) -> None:
     """The top of a page as a PNG."""
     context = running.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
     shown = context.new_page()
@@ -68,7 +79,9 @@ def picture(running: Browser, page: Path, target: Path, scheme: str) -> None:
     shown.wait_for_selector("body[data-ready]", state="attached")
     image = Image.open(io.BytesIO(shown.screenshot()))
     context.close()
-    image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE).save(target, optimize=True)
+    image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE).save(
+        target, optimize=True
+    )
 
 
 def main() -> None:
@@ -80,7 +93,9 @@ def main() -> None:
         folder = Path(name)
         armillary(folder, WORKLOAD)
         log(folder)
-        running = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        running = play.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
         for page in names:
             for line in PAGES[page]:
                 armillary(folder, line)

@@ -2,7 +2,7 @@
 
 Small points (two nodes on eight NPUs) and a step of GPT-3 175B on 1,024 NPUs, 10,000 points each,
 by worker processes as `arm.sweep` runs them, journal and table included; and the small ones by
-threads of one process, for comparison. """
+threads of one process, for comparison."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def small(folder: Path) -> dict[str, object]:
     program.collective("gradients", [first], "all_reduce", 1 << 24)
     arm.Workload.listed("toy", [program], [0] * 8, {}).write(folder / "work")
     bandwidth = {"from": "100 GB/s", "to": "900 GB/s", "steps": 2500}
-    parameters = {"platform.links[0].bandwidth": bandwidth, "platform.scheduler.chunks": [1, 2, 4, 8]}
+    parameters = {
+        "platform.links[0].bandwidth": bandwidth,
+        "platform.scheduler.chunks": [1, 2, 4, 8],
+    }
     return {"workload": str(folder / "work"), "platform": "dgx-h100", "parameters": parameters}
 
 
@@ -56,7 +59,10 @@ def measure(what: str, workers: str, work: Callable[[], int]) -> None:
     wall, used = time.monotonic(), cpu()
     count = work()
     wall, used = time.monotonic() - wall, cpu() - used
-    print(f"| {what} | {workers} | {count:,} | {wall:.1f} | {used:.1f} | {count / wall:,.0f} | {count / used:,.0f} |", flush=True)
+    print(
+        f"| {what} | {workers} | {count:,} | {wall:.1f} | {used:.1f} | {count / wall:,.0f} | {count / used:,.0f} |",
+        flush=True,
+    )
 
 
 def by_processes(content: dict[str, object], workers: int) -> int:
@@ -78,15 +84,25 @@ def by_threads(content: dict[str, object], workers: int) -> int:
 
 def main() -> None:
     """The table."""
-    print("| what | workers | points | wall s | CPU s | points/s | points/CPU s |\n|---|---|---|---|---|---|---|")
+    print(
+        "| what | workers | points | wall s | CPU s | points/s | points/CPU s |\n|---|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
         toy = small(Path(folder))
         for workers in (1, 2):
             measure("small", f"{workers} processes", lambda: by_processes(toy, workers))  # noqa: B023
         for workers in (1, 2):
             measure("small", f"{workers} threads", lambda: by_threads(toy, workers))  # noqa: B023
-    measure("GPT-3, 1,024 NPUs, chunks 1, 4, 8, 16", "2 processes", lambda: by_processes(gpt3([1, 4, 8, 16]), 2))
-    measure("GPT-3, 1,024 NPUs, chunks 1, 4, 16, 64", "2 processes", lambda: by_processes(gpt3([1, 4, 16, 64]), 2))
+    measure(
+        "GPT-3, 1,024 NPUs, chunks 1, 4, 8, 16",
+        "2 processes",
+        lambda: by_processes(gpt3([1, 4, 8, 16]), 2),
+    )
+    measure(
+        "GPT-3, 1,024 NPUs, chunks 1, 4, 16, 64",
+        "2 processes",
+        lambda: by_processes(gpt3([1, 4, 16, 64]), 2),
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Time, memory and size of a timeline of millions of packets, beside the same run without one.
+"""Time, memory and size of a timeline of millions of packets, and of the same run without one.
 
 `python benches/timeline.py [DATA_PARALLEL]`: a step of GPT-3 175B on 8 x DATA_PARALLEL NPUs, every
-rank simulated and shown. Each run is a process of its own, for its peak of memory. """
+rank simulated and shown. Each run is a process of its own, for its peak of memory."""
 
 import json
 import resource
@@ -19,8 +19,8 @@ def run(dp: int, path: str) -> None:
     platform = arm.Platform.load("dgx-h100-16n", {"npus": str(8 * dp), "scheduler.chunks": "16"})
     workload = arm.workload.build("gpt3-175b", tp=8, dp=dp, global_batch=dp)
     begin, cpu = time.perf_counter(), time.process_time()
-    shown = {"timeline": path, "ranks": range(8 * dp)} if path else {}
-    result = arm.simulate(workload, platform, fold=False, **shown)
+    shown = range(8 * dp) if path else None
+    result = arm.simulate(workload, platform, fold=False, timeline=path or None, ranks=shown)
     took = {
         "wall_s": time.perf_counter() - begin,
         "cpu_s": time.process_time() - cpu,
@@ -40,7 +40,12 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         for name, path in (("without", ""), ("with", str(Path(folder) / "t.pftrace"))):
-            done = subprocess.run([sys.executable, __file__, str(dp), path], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, __file__, str(dp), path],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             print(f"{name:8}", done.stdout.strip())
 
 

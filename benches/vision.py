@@ -3,7 +3,7 @@ prints that one's errors.
 
 A fit is the least mean `|ln(ours / measured)|` over a grid of parts and starts: for DLRM and DCNv2
 lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted
-to language models); for ResNet-50 convolutions, memory and starts. """
+to language models); for ResNet-50 convolutions, memory and starts."""
 
 from __future__ import annotations
 
@@ -40,13 +40,17 @@ def changes(run: Vision, point: Point) -> dict[str, object]:
     if run.model == "resnet50":
         kinds = ("convolution", "elementwise", "normalization", "optimizer")
         found |= {f"npu.compute.memory_efficiency.{kind}": memory for kind in kinds}
-        return found | ({} if run.precision == "fp32" else {"npu.compute.efficiency.convolution": part})
+        return found | (
+            {} if run.precision == "fp32" else {"npu.compute.efficiency.convolution": part}
+        )
     found["npu.compute.memory_efficiency.embedding"] = memory
     tensor = run.generation == "V100" and run.precision != "fp32"
     return found | ({"npu.compute.efficiency.gemm": part} if tensor else {})
 
 
-def fit(runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]) -> dict[tuple[str, str], Point]:
+def fit(
+    runs: Sequence[Vision], errors: Mapping[tuple[str, Point], float]
+) -> dict[tuple[str, str], Point]:
     """The point of each generation and framework that fits best, lookups or memory being one number
     for all."""
     points = sorted({point for _, point in errors})
@@ -71,11 +75,20 @@ def _with(
     generations, frameworks = (sorted({group[at] for group in groups}) for at in (0, 1))
     best: tuple[float, dict[tuple[str, str], Point]] = (math.inf, {})
     for start in itertools.product(starts, repeat=len(frameworks)):
-        of, chosen, total = dict(zip(frameworks, start, strict=True)), {}, 0.0
+        of, total = dict(zip(frameworks, start, strict=True)), 0.0
+        chosen: dict[tuple[str, str], Point] = {}
         for generation in generations:
-            mine = [(group, run) for group, runs in groups.items() if group[0] == generation for run in runs]
+            mine = [
+                (group, run)
+                for group, runs in groups.items()
+                if group[0] == generation
+                for run in runs
+            ]
             least, part = min(
-                (sum(abs(errors[run.name, (part, memory, of[group[1]])]) for group, run in mine), part)
+                (
+                    sum(abs(errors[run.name, (part, memory, of[group[1]])]) for group, run in mine),
+                    part,
+                )
                 for part in parts
             )
             total += least
@@ -87,7 +100,9 @@ def _with(
 def main() -> None:
     """Prints a line a source left out."""
     for name, grid in GRIDS.items():
-        runs = [run for run in vision.visions() if (run.model == "resnet50") == (name == "resnet50")]
+        runs = [
+            run for run in vision.visions() if (run.model == "resnet50") == (name == "resnet50")
+        ]
         points = list(itertools.product(*grid))
         errors = {(run.name, point): error(run, point) for run in runs for point in points}
         for source in sorted({run.source.rpartition(" line")[0] for run in runs}):
@@ -96,9 +111,14 @@ def main() -> None:
             found = fit(rest, errors)
             # A framework that nobody else used has the start of TensorFlow's other version, or the
             # only one.
-            near = {run.name: found.get((run.generation, run.framework)) or _any(found, run) for run in left}
+            near = {
+                run.name: found.get((run.generation, run.framework)) or _any(found, run)
+                for run in left
+            }
             off = [abs(errors[run.name, near[run.name]]) for run in left]
-            print(f"{name} without {source} ({len(left)}): {100 * sum(off) / len(off):.1f} %  {found}")
+            print(
+                f"{name} without {source} ({len(left)}): {100 * sum(off) / len(off):.1f} %  {found}"
+            )
 
 
 def _any(found: Mapping[tuple[str, str], Point], run: Vision) -> Point:

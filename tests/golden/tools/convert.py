@@ -5,13 +5,21 @@
 CORPUS holds `index.json` (cases and what ASTRA-sim printed) and `cases/<id>/` (its inputs). What
 comes out has the parameters, the workload as programs and the expected numbers, one file for each
 family of cases; `tests/golden/README.md` describes the form. The traces are decoded here by hand,
-so that the data owes nothing to the reader it tests. Standard library only. """
+so that the data owes nothing to the reader it tests. Standard library only."""
+
+from __future__ import annotations
 
 import itertools
 import json
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+Case = dict[str, Any]
+Node = dict[str, Any]
+Groups = dict[str, list[int]]
 
 TYPES = {0: "invalid", 1: "metadata", 2: "load", 3: "store", 4: "compute", 5: "send", 6: "recv"}
 KINDS = {
@@ -28,7 +36,8 @@ KINDS = {
 SIGNED = {7, 9}  # int32, int64: two's complement in a varint
 
 
-def varint(data, at):
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -39,12 +48,13 @@ def varint(data, at):
             return value, at
 
 
-def fields(data):
+def fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
     """Every (field number, wire type, value) of a protobuf message."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
         number, wire = key >> 3, key & 7
+        value: Any
         if wire == 0:
             value, at = varint(data, at)
         elif wire == 2:
@@ -57,7 +67,7 @@ def fields(data):
         yield number, wire, value
 
 
-def numbers(wire, value):
+def numbers(wire: int, value: Any) -> Iterator[int]:  # noqa: ANN401
     """A repeated integer field, packed or not."""
     if wire == 0:
         yield value
@@ -68,9 +78,10 @@ def numbers(wire, value):
         yield one
 
 
-def attribute(data):
-    name, value = None, None
-    for number, wire, raw in fields(data):
+def attribute(data: bytes) -> tuple[str, Any]:
+    """Name and value of an attribute."""
+    name, value = "", None
+    for number, _, raw in fields(data):
         if number == 1:
             name = raw.decode()
         elif number in SIGNED:
@@ -84,11 +95,14 @@ def attribute(data):
         elif number == 30:
             value = [r.decode() for _, _, r in fields(raw)]
         elif number != 2:
-            raise ValueError(f"attribute {name}: value of field {number} is not expected in this corpus")
+            raise ValueError(
+                f"attribute {name}: value of field {number} is not expected in this corpus"
+            )
     return name, value
 
 
-def messages(path):
+def messages(path: Path) -> Iterator[bytes]:
+    """The messages of a file, each behind its length."""
     data, at = path.read_bytes(), 0
     while at < len(data):
         length, at = varint(data, at)
@@ -96,9 +110,9 @@ def messages(path):
         at += length
 
 
-def node(data):
+def node(data: bytes) -> Node:
     """One node with its attributes, as the file has it."""
-    found = {"id": 0, "name": "", "type": 0, "deps": [], "us": 0, "attr": {}, "declares": []}
+    found: Node = {"id": 0, "name": "", "type": 0, "deps": [], "us": 0, "attr": {}, "declares": []}
     for number, wire, value in fields(data):
         if number == 1:
             found["id"] = value
@@ -111,18 +125,22 @@ def node(data):
         elif number == 7:
             found["us"] = value
         elif number == 8:
-            found["declares"] += [json.loads(json.loads(v)[0]) for n, _, v in fields(value) if n == 1]
+            found["declares"] += [
+                json.loads(json.loads(v)[0]) for n, _, v in fields(value) if n == 1
+            ]
         elif number == 10:
-            name, value = attribute(value)
-            found["attr"][name] = value
+            name, content = attribute(value)
+            found["attr"][name] = content
         else:
             raise ValueError(f"node field {number} is not expected in this corpus")
     return found
 
 
-def program(path, rank):
+def program(path: Path, rank: int) -> tuple[list[Node], list[str], Groups]:
     """(nodes seen from `rank`, group names by slot, groups the trace declares)."""
-    nodes, slots, declared = [], [], {}
+    nodes: list[Node] = []
+    slots: list[str] = []
+    declared: Groups = {}
     for data in itertools.islice(messages(path), 1, None):
         raw = node(data)
         for group in itertools.chain(*raw["declares"]):
@@ -132,7 +150,8 @@ def program(path, rank):
     return nodes, slots, declared
 
 
-def seen_from(rank, raw, slots):
+def seen_from(rank: int, raw: Node, slots: list[str]) -> Node:
+    """A node as its rank sees it."""
     attr = raw["attr"]
     out = {"id": raw["id"], "name": raw["name"], "op": TYPES.get(raw["type"])}
     if raw["deps"]:
@@ -140,7 +159,13 @@ def seen_from(rank, raw, slots):
     if raw["us"]:
         out["us"] = raw["us"]
     if out["op"] == "compute":
-        out.update({key: attr[name] for key, name in (("ops", "num_ops"), ("bytes", "tensor_size")) if name in attr})
+        out.update(
+            {
+                key: attr[name]
+                for key, name in (("ops", "num_ops"), ("bytes", "tensor_size"))
+                if name in attr
+            }
+        )
         if attr.get("is_cpu_op"):
             out["cpu"] = True
     elif out["op"] in ("load", "store"):
@@ -154,7 +179,8 @@ def seen_from(rank, raw, slots):
     return out
 
 
-def collective(out, attr, slots):
+def collective(out: Node, attr: dict[str, Any], slots: list[str]) -> None:
+    """Adds what a collective says of itself."""
     out.update(op=KINDS[attr["comm_type"]], bytes=attr["comm_size"])
     group = attr.get("pg_name", "")
     group = "" if group == "0" else group
@@ -168,9 +194,11 @@ def collective(out, attr, slots):
         out["dims"] = [d for d, takes_part in enumerate(attr["involved_dim"]) if takes_part]
 
 
-def workload(case, folder):
+def workload(case: Case, folder: Path) -> tuple[list[list[Node]], list[list[Any]], Groups]:
     """(programs, [[ranks in a row, program, group names by slot]], declared groups)."""
-    programs, rows, declared = [], [], {}
+    programs: list[list[Node]] = []
+    rows: list[tuple[int, list[str]]] = []
+    declared: Groups = {}
     npus = case["npus"]
     same = case.get("uniform_trace") or case.get("replicate_rank0")
     for rank in range(1 if same else npus):
@@ -185,22 +213,27 @@ def workload(case, folder):
     return programs, ranks, declared
 
 
-def expected(case):
-    """What the peer printed: {backend: [[ranks in a row, finish, exposed]]}, {backend: why there is
+def expected(case: Case) -> tuple[dict[str, list[list[Any]]], dict[str, str]]:
+    """What ASTRA-sim printed: {backend: [[ranks in a row, finish, exposed]]}, {backend: why there is
     nothing to compare}."""
-    numbers, nothing = {}, {}
+    numbers: dict[str, list[list[Any]]] = {}
+    nothing: dict[str, str] = {}
     for backend, run in case["expected"].items():
         if run.get("rc") == 0 and run.get("all_finished"):
             finish = run.get("finish") or [run["finish_all_equal"]] * case["npus"]
             exposed = run.get("exposed") or [run.get("exposed_all_equal")] * case["npus"]
-            runs = [[len(list(g)), *key] for key, g in itertools.groupby(zip(finish, exposed, strict=True))]
+            runs = [
+                [len(list(g)), *key]
+                for key, g in itertools.groupby(zip(finish, exposed, strict=True))
+            ]
             numbers[backend] = runs
         else:
             nothing[backend] = why(run)
     return numbers, nothing
 
 
-def why(run):
+def why(run: dict[str, Any]) -> str:
+    """Why a run has no numbers."""
     text = " ".join(run.get("message") or [])
     if "only support 1-dim topology" in text:
         return "runs one dimension only"
@@ -208,11 +241,14 @@ def why(run):
         return "does not end"
     if run["rc"] == 0:
         done = run.get("finished_ranks") or []
-        return f"ends with exit code 0 after {len(done)} of the ranks" + (f": {done}" if done else "")
+        return f"ends with exit code 0 after {len(done)} of the ranks" + (
+            f": {done}" if done else ""
+        )
     return f"exit code {run['rc']}" + (f": {text[:160]}" if text else "")
 
 
-def convert(case, corpus):
+def convert(case: Case, corpus: Path) -> Case:
+    """A case in the form that the tests read."""
     folder = corpus / "cases" / case["id"]
     programs, ranks, declared = workload(case, folder)
     groups = declared
@@ -237,22 +273,29 @@ def convert(case, corpus):
     return out
 
 
-def show(case):
+def show(case: Case) -> str:
     """A case with one node and one stretch of ranks a line."""
     lines = []
     for key, value in case.items():
         if key == "programs":
             bodies = [",\n".join("   " + json.dumps(n) for n in nodes) for nodes in value]
-            lines.append('  "programs": [' + ", ".join(f"[\n{body}]" if body else "[]" for body in bodies) + "]")
+            lines.append(
+                '  "programs": ['
+                + ", ".join(f"[\n{body}]" if body else "[]" for body in bodies)
+                + "]"
+            )
         elif key == "groups":
-            body = ",\n".join(f"   {json.dumps(name)}: {json.dumps(ranks)}" for name, ranks in value.items())
+            body = ",\n".join(
+                f"   {json.dumps(name)}: {json.dumps(ranks)}" for name, ranks in value.items()
+            )
             lines.append('  "groups": {\n' + body + "}")
         else:
             lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
     return " {\n" + ",\n".join(lines) + "\n }"
 
 
-def main(corpus, target):
+def main(corpus: Path, target: Path) -> None:
+    """Writes one file for each family."""
     index = json.loads((corpus / "index.json").read_text())
     cases = sorted(index["cases"], key=lambda c: c["id"])
     for family, members in itertools.groupby(cases, key=lambda c: c["id"].split("_")[0]):
