@@ -1,6 +1,6 @@
 //! What kind of work an operation is: for resources and time (`OpKind`), and by name.
 
-use crate::program::{Op, Reach};
+use crate::op::{Op, Reach};
 
 /// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for
 /// programs can be large.

@@ -8,6 +8,7 @@
 mod check;
 mod kind;
 mod mesh;
+mod op;
 mod problem;
 mod program;
 mod ranks;
@@ -16,9 +17,8 @@ mod workload;
 pub use check::{check, order};
 pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh, NamedProgram};
+pub use op::{CollectiveKind, Gemm, Kernel, Node, Op, Reach};
 pub use problem::{Problem, and_more, node_place};
-pub use program::{
-    CollectiveKind, Gemm, Held, Kernel, Node, Op, Program, ProgramBuilder, ProgramError, Reach,
-};
+pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;
 pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Reading, Workload};

@@ -1,6 +1,6 @@
 //! One thing wrong with the user's input, said so that it can be mended.
 
-use crate::program::Node;
+use crate::op::Node;
 
 /// What is wrong, where, and what would be right.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

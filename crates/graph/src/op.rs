@@ -1,0 +1,285 @@
+//! The operations of a program: what a node does.
+
+use units::{Bytes, Span};
+
+/// What a collective promises (nccl-tests and MPI meanings).
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum CollectiveKind {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    Broadcast,
+    Reduce,
+    Gather,
+    Scatter,
+    Barrier,
+}
+
+impl CollectiveKind {
+    /// Every kind, in a fixed order.
+    pub const ALL: [CollectiveKind; 9] = [
+        CollectiveKind::AllReduce,
+        CollectiveKind::AllGather,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::AllToAll,
+        CollectiveKind::Broadcast,
+        CollectiveKind::Reduce,
+        CollectiveKind::Gather,
+        CollectiveKind::Scatter,
+        CollectiveKind::Barrier,
+    ];
+
+    /// The name used in files and on the command line: `all_reduce`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            CollectiveKind::AllReduce => "all_reduce",
+            CollectiveKind::AllGather => "all_gather",
+            CollectiveKind::ReduceScatter => "reduce_scatter",
+            CollectiveKind::AllToAll => "all_to_all",
+            CollectiveKind::Broadcast => "broadcast",
+            CollectiveKind::Reduce => "reduce",
+            CollectiveKind::Gather => "gather",
+            CollectiveKind::Scatter => "scatter",
+            CollectiveKind::Barrier => "barrier",
+        }
+    }
+}
+
+/// What kind of kernel a compute node is; platforms give efficiencies by kind.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Kernel {
+    /// Anything, or not known.
+    #[default]
+    Other,
+    Gemm,
+    /// A matrix multiplication for each of several groups of rows, as experts have.
+    Grouped,
+    Convolution,
+    Attention,
+    /// Attention of a block of queries to keys that all of them see: no part of it is masked.
+    UnmaskedAttention,
+    Elementwise,
+    Normalization,
+    Embedding,
+    Optimizer,
+}
+
+impl Kernel {
+    /// Every kind, in a fixed order.
+    pub const ALL: [Kernel; 10] = [
+        Kernel::Other,
+        Kernel::Gemm,
+        Kernel::Grouped,
+        Kernel::Convolution,
+        Kernel::Attention,
+        Kernel::UnmaskedAttention,
+        Kernel::Elementwise,
+        Kernel::Normalization,
+        Kernel::Embedding,
+        Kernel::Optimizer,
+    ];
+
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kernel::Other => "other",
+            Kernel::Gemm => "gemm",
+            Kernel::Grouped => "grouped",
+            Kernel::Convolution => "convolution",
+            Kernel::Attention => "attention",
+            Kernel::UnmaskedAttention => "unmasked_attention",
+            Kernel::Elementwise => "elementwise",
+            Kernel::Normalization => "normalization",
+            Kernel::Embedding => "embedding",
+            Kernel::Optimizer => "optimizer",
+        }
+    }
+
+    /// The kind whose efficiency counts where a file has none for this one.
+    pub const fn general(self) -> Option<Kernel> {
+        match self {
+            Kernel::Grouped => Some(Kernel::Gemm),
+            Kernel::UnmaskedAttention => Some(Kernel::Attention),
+            _ => None,
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Kernel> {
+        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
+}
+
+/// How far an access to memory goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reach {
+    /// The NPU's own memory.
+    Local,
+    /// Memory outside the NPU.
+    #[default]
+    Remote,
+    /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load,
+    /// reduced and scattered on a store.
+    InSwitch,
+}
+
+impl Reach {
+    /// Every one, in a fixed order.
+    pub const ALL: [Reach; 3] = [Reach::Local, Reach::Remote, Reach::InSwitch];
+
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reach::Local => "local",
+            Reach::Remote => "remote",
+            Reach::InSwitch => "in_switch",
+        }
+    }
+
+    /// The reach of that name.
+    pub fn from_name(name: &str) -> Option<Reach> {
+        Reach::ALL.into_iter().find(|reach| reach.name() == name)
+    }
+}
+
+/// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of
+/// `width` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct Gemm {
+    pub batch: u32,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    /// Bytes an element.
+    pub width: u8,
+}
+
+impl Gemm {
+    /// Floating-point operations, a multiplication and an addition for each term; saturating.
+    pub fn operations(&self) -> u128 {
+        let [batch, m, n, k] = [self.batch, self.m, self.n, self.k].map(u128::from);
+        (batch * m * n * k).saturating_mul(2)
+    }
+
+    /// Bytes of both inputs and the output, each counted once; saturating.
+    pub fn bytes(&self) -> Bytes {
+        let [m, n, k] = [self.m, self.n, self.k].map(u128::from);
+        let elements = u128::from(self.batch) * (m * k + k * n + m * n);
+        Bytes(u64::try_from(elements.saturating_mul(u128::from(self.width))).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Bookkeeping; takes no time.
+    Metadata,
+    /// A node whose type the trace leaves invalid; takes no time.
+    Invalid,
+    /// Computation: `operations` floating-point operations over `bytes` of tensors (for the
+    /// roofline), on the host when `cpu`.
+    Compute {
+        /// Floating-point operations; `None` when the trace does not say.
+        operations: Option<u64>,
+        /// Bytes read and written; `None` when the trace does not say.
+        bytes: Option<Bytes>,
+        /// Runs on the host and occupies no NPU compute.
+        cpu: bool,
+        /// What kind of kernel it is.
+        kernel: Kernel,
+    },
+    /// Matrix multiplication on the NPU: `batch` times (`m` x `k`) * (`k` x `n`).
+    Gemm(Gemm),
+    /// The same as one matrix for each of `batch` groups of rows, as experts have.
+    Grouped(Gemm),
+    /// A load from (or store to) memory.
+    Memory {
+        /// True for a store.
+        store: bool,
+        /// Tensor size; in-switch that of the shard of one NPU.
+        bytes: Bytes,
+        /// Where the tensor is.
+        reach: Reach,
+    },
+    /// Point-to-point send to `rank + peer`.
+    Send {
+        /// Destination minus own rank.
+        peer: i32,
+        /// Message size.
+        bytes: Bytes,
+        /// Matching tag.
+        tag: u32,
+    },
+    /// Point-to-point receive from `rank + peer`.
+    Recv {
+        /// Source minus own rank.
+        peer: i32,
+        /// Message size.
+        bytes: Bytes,
+        /// Matching tag.
+        tag: u32,
+    },
+    /// A collective over the group in slot `slot` of the rank's group table.
+    ///
+    /// `bytes` per NPU: the input buffer of all-reduce, reduce-scatter, all-to-all, reduce,
+    /// broadcast and scatter (at the root); the contribution of one NPU for all-gather and gather;
+    /// 0 for barrier.
+    Collective {
+        /// Kind.
+        kind: CollectiveKind,
+        /// Size, see above.
+        bytes: Bytes,
+        /// Index into the rank's group table.
+        slot: u32,
+        /// Larger is more urgent (policy EXPLICIT).
+        priority: i32,
+        /// Bit d set: dimension d takes part. All bits set where the trace does not say.
+        dims: u32,
+        /// Position of the root in the group, for rooted kinds.
+        root: u32,
+    },
+}
+
+impl Op {
+    /// Floating-point operations and bytes of a computation on the NPU, where both are known.
+    pub fn work(&self) -> Option<(u128, Bytes)> {
+        match self {
+            Op::Compute {
+                operations: Some(operations), bytes: Some(bytes), cpu: false, ..
+            } => Some((u128::from(*operations), *bytes)),
+            Op::Gemm(gemm) | Op::Grouped(gemm) => Some((gemm.operations(), gemm.bytes())),
+            _ => None,
+        }
+    }
+}
+
+/// One operation of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// The id in the file, unique in the program.
+    pub id: u64,
+    /// Recorded duration, zero when none was recorded.
+    pub duration: Span,
+    /// What it does.
+    pub op: Op,
+}
