@@ -6,7 +6,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use engine::EventQueue;
 use graph::CollectiveKind;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
-use network::{Backend, LinkCost, Sequence, Stamp, Transfer};
+use network::{Backend, LinkCost, Transfer};
 use std::hint::black_box;
 use topology::{Block, Dim, Fabric, LinkGraph};
 use units::{Bandwidth, Span, Time};
@@ -64,7 +64,7 @@ fn backends(criterion: &mut Criterion) {
 }
 
 fn exchange(backend: &mut impl Backend) -> usize {
-    let (mut sequence, mut finished) = (Sequence::default(), Vec::new());
+    let mut finished = Vec::new();
     for src in 0..1024u32 {
         let transfer = Transfer {
             src,
@@ -73,11 +73,11 @@ fn exchange(backend: &mut impl Backend) -> usize {
             token: u64::from(src),
             weight: 1,
         };
-        backend.start(Time(0), transfer, &mut sequence);
+        backend.start(Time(0), transfer);
     }
     let mut count = 0;
     while backend.next_event().is_some() {
-        backend.advance(Stamp::MAX, &mut sequence, &mut finished);
+        backend.advance(Time::MAX, &mut finished);
         count += finished.drain(..).count();
     }
     count

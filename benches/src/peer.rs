@@ -37,7 +37,7 @@ fn row(line: &'static str) -> Row {
     let number = |i: usize| cells[i].parse::<u64>().expect("a recorded figure");
     Row {
         name: cells[0],
-        backend: if cells[1] == "link" { BackendKind::Link } else { BackendKind::Analytical },
+        backend: cells[1].parse().expect("a backend"),
         block: cells[2],
         sizes: cells[3].split('x').map(|n| n.parse().expect("a size")).collect(),
         bytes: number(4),

@@ -3,7 +3,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, configure, write_traces};
 use benches::peer::{Row, rows};
-use sim::{BackendKind, Outcome, run};
+use sim::{Outcome, run};
 use std::io;
 
 /// Messages that `--quick` unfolds at most.
@@ -43,7 +43,7 @@ fn line(wish: &Wish, row: &Row) -> io::Result<()> {
     write_traces(&all_reduce(row.bytes, 1), 1, folder.path())?;
     let measure = |fold| {
         wish.effort().least(|| {
-            let config = configure(folder.path(), "trace.0.et", row.backend, fold);
+            let config = configure(folder.path(), "trace.0.et", row.backend.clone(), fold);
             run(&config, &mut |_| true).map_err(|error| io::Error::other(error.to_string()))
         })
     };
@@ -54,10 +54,9 @@ fn line(wish: &Wish, row: &Row) -> io::Result<()> {
         None => "peer failed".into(),
     };
     let ratio = |ours: f64| row.finish_ns.map_or("-".into(), |_| digits(row.cpu_s / ours));
-    let backend = if row.backend == BackendKind::Link { "link" } else { "analytical" };
     cells(&[
         row.name.to_string(),
-        backend.into(),
+        row.backend.to_string(),
         row.messages.to_string(),
         row.cpu_s.to_string(),
         ms(unfolded),

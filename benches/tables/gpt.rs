@@ -87,7 +87,7 @@ fn line(
         return Ok(());
     }
     let fault = |error: sim::Error| io::Error::other(error.to_string());
-    let config = |fold| configure(folder, "trace", backend, fold);
+    let config = |fold| configure(folder, "trace", backend.clone(), fold);
     let simulate = |config: &Config| run(config, &mut |_| true);
     let (reading, workload) = wish.effort().least(|| read(&config(false)));
     let memory = built(&config(false), workload.map_err(fault)?);

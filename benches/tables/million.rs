@@ -35,13 +35,14 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 /// Prints milliseconds, megabytes and the finish of `[bytes, backend, runs]`.
 pub fn child(words: &[String]) -> io::Result<()> {
     let number = |i: usize| words[i].parse::<u64>().map_err(io::Error::other);
-    let backend = if words[1] == "link" { BackendKind::Link } else { BackendKind::Analytical };
+    let backend: BackendKind = words[1].parse().map_err(io::Error::other)?;
     let folder = Folder::new("million")?;
     Shape { blocks: vec!["Ring"; 3], sizes: vec![100; 3], splits: 1 }.write(folder.path())?;
     write_traces(&all_reduce(number(0)?, 1), 1, folder.path())?;
     let effort = Effort { runs: number(2)? as u32, ..Effort::FULL };
-    let (seconds, outcome) =
-        effort.least(|| run(&configure(folder.path(), "trace.0.et", backend, true), &mut |_| true));
+    let (seconds, outcome) = effort.least(|| {
+        run(&configure(folder.path(), "trace.0.et", backend.clone(), true), &mut |_| true)
+    });
     let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
     println!(
         "{} {} {}",

@@ -4,7 +4,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
-use network::{Backend, Delivery, LinkCost, Sequence, Stamp, Transfer};
+use network::{Backend, Delivery, LinkCost, Transfer};
 use sim::{BackendKind, run_with};
 use std::io;
 use topology::{Block, Dim, Fabric, LinkGraph};
@@ -54,7 +54,6 @@ fn alone(wish: &Wish) {
 /// `rounds` transfers of each NPU; NPUs start `spread` ps apart and send sizes that keep them
 /// apart.
 fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
-    let mut sequence = Sequence::default();
     let transfer = |round: u64, src: u32| {
         let stride = SIDE.pow((round % 3) as u32);
         let digit = src / stride % SIDE;
@@ -67,16 +66,16 @@ fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
             weight: 1,
         }
     };
-    (0..NPUS).for_each(|npu| backend.start(Time(0), transfer(0, npu), &mut sequence));
+    (0..NPUS).for_each(|npu| backend.start(Time(0), transfer(0, npu)));
     let (mut finished, mut count): (Vec<Delivery>, u64) = (Vec::new(), 0);
     while backend.next_event().is_some() {
-        backend.advance(Stamp::MAX, &mut sequence, &mut finished);
+        backend.advance(Time::MAX, &mut finished);
         for delivery in finished.drain(..) {
             count += 1;
             let (round, npu) =
                 (delivery.token / u64::from(NPUS) + 1, (delivery.token % u64::from(NPUS)) as u32);
             if round < rounds {
-                backend.start(delivery.time, transfer(round, npu), &mut sequence);
+                backend.start(delivery.time, transfer(round, npu));
             }
         }
     }
@@ -87,7 +86,8 @@ fn executor(wish: &Wish) -> io::Result<()> {
     let folder = Folder::new("transfers")?;
     let (splits, what) = (if wish.quick { 1 } else { 4 }, "executor, 1 GB all-reduce");
     Shape { blocks: vec!["Ring"; 3], sizes: vec![SIDE; 3], splits }.write(folder.path())?;
-    for (name, backend) in [("analytical", BackendKind::Analytical), ("link", BackendKind::Link)] {
+    for backend in BackendKind::ALL {
+        let name = backend.name();
         if wish.row(what) {
             let config = built(
                 &configure(folder.path(), "trace", backend, false),

@@ -220,7 +220,7 @@ pub fn simulate(data: &[u8]) -> bool {
     if npus > 64 || chunks > 1 << 16 || platform.custom_paths != Default::default() {
         return false;
     }
-    [BackendKind::Analytical, BackendKind::Link].into_iter().all(|backend| {
+    BackendKind::ALL.into_iter().all(|backend| {
         let run = |fold| {
             let workload = Source::Built(Box::new(every_collective(npus)));
             let config = Config {

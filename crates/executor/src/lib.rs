@@ -10,6 +10,8 @@ mod names;
 pub mod observe;
 mod settings;
 
-pub use executor::{Executor, Finished, Halt, PhaseTotals, Progress, RankTotals, Stall};
+pub use executor::{
+    Executor, Finished, Halt, NetworkStall, PhaseTotals, Progress, RankTotals, Stall,
+};
 pub use folding::{Folding, SlotClass};
 pub use settings::Settings;

@@ -3,6 +3,7 @@
 use device::memory::{Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
 use lowering::{Request, compute, memory};
+use network::Contention;
 use platform::{Exceeded, Launch, Platform, Policy};
 use units::{Bandwidth, Bytes, Span};
 
@@ -37,10 +38,8 @@ pub struct Settings {
     /// that the order does not depend on who scheduled what when. Off: first scheduled, first done
     /// (the peer).
     pub canonical: bool,
-    /// Transfers never hold one another up, whoever sends them.
-    pub contention_free: bool,
-    /// Transfers hold one another up where they leave their NPU, and nowhere else.
-    pub departures_only: bool,
+    /// Where transfers hold one another up, as the backend says.
+    pub contention: Contention,
     /// Phases take their closed form where it is exact: `lockstep.rs`, `solo.rs`.
     pub closed_form: bool,
     /// Local memory of an NPU, if known.
@@ -82,8 +81,7 @@ impl Settings {
             replay_only: scheduler.replay_only,
             match_bytes: peer.is_some(),
             canonical: peer.is_none(),
-            contention_free: false,
-            departures_only: false,
+            contention: Contention::Links,
             closed_form: true,
             local_memory: platform.npu.memory_bandwidth,
             remote_memory: memory::sharing(platform),
@@ -123,7 +121,7 @@ impl Settings {
         let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
         self.closed_form
             && self.canonical
-            && self.departures_only
+            && self.contention == Contention::Departures
             && one_at_a_time
             && !self.rendezvous
     }

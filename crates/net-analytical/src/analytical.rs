@@ -10,7 +10,10 @@
 //! dimension it crosses.
 
 use engine::EventQueue;
-use network::{Alone, Backend, Delivery, LinkCost, Sequence, Stamp, Transfer, Usage};
+use network::{
+    Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
+    Sequence, Stamp, Transfer, Usage,
+};
 use topology::{Block, LinkGraph};
 use units::{Span, Time};
 
@@ -106,8 +109,10 @@ pub struct Analytical {
     memo: Vec<Memo>,
     departures: Departures,
     queue: EventQueue<u64>,
+    sequence: Sequence,
     bytes: Vec<u128>,
     transfers: u128,
+    sink: Option<Box<dyn NetworkSink>>,
 }
 
 impl Analytical {
@@ -154,7 +159,16 @@ impl Analytical {
 
     fn new(paths: Paths, memo: Vec<Memo>, departures: Departures) -> Analytical {
         let bytes = vec![0; memo.len().max(1)];
-        Analytical { paths, memo, departures, queue: EventQueue::default(), bytes, transfers: 0 }
+        Analytical {
+            paths,
+            memo,
+            departures,
+            queue: EventQueue::default(),
+            sequence: Sequence::default(),
+            bytes,
+            transfers: 0,
+            sink: None,
+        }
     }
 }
 
@@ -281,7 +295,7 @@ impl Axis {
 
 impl Backend for Analytical {
     #[inline]
-    fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence) {
+    fn start(&mut self, now: Time, transfer: Transfer) {
         let Transfer { src, dst, bytes, token, weight } = transfer;
         let (mut start, mut total) = (None, Span::ZERO);
         let volume = u128::from(bytes) * u128::from(weight);
@@ -313,22 +327,83 @@ impl Backend for Analytical {
             }
         }
         self.transfers += u128::from(weight);
-        self.queue.push(start.unwrap_or(now) + total, sequence.draw(), token);
+        self.queue.push(start.unwrap_or(now) + total, self.sequence.draw(), token);
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
+        }
     }
 
     #[inline]
-    fn next_event(&self) -> Option<Stamp> {
+    fn next_event(&self) -> Option<Time> {
+        self.queue.peek().map(|(time, _)| time)
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        self.advance_to(Stamp { time: until, order: u64::MAX }, finished);
+    }
+
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        self.paths.span(src, dst, bytes)
+    }
+
+    fn usage(&self) -> Usage {
+        Usage { bytes: self.bytes.clone(), transfers: self.transfers, ..Usage::default() }
+    }
+
+    fn contention(&self) -> Contention {
+        match self.departures.ports {
+            Ports::OneAtATime => Contention::Departures,
+            Ports::Unlimited => Contention::None,
+        }
+    }
+
+    fn alike(&self) -> Alike {
+        Alike::Departures
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        self.sink = Some(sink);
+        true
+    }
+
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
+
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        Some(self)
+    }
+
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        Some(self)
+    }
+}
+
+impl Ordered for Analytical {
+    fn share(&mut self, sequence: Sequence) {
+        self.sequence = sequence;
+    }
+
+    #[inline]
+    fn next_stamp(&self) -> Option<Stamp> {
         self.queue.peek().map(|(time, order)| Stamp { time, order })
     }
 
     #[inline]
-    fn advance(&mut self, until: Stamp, _: &mut Sequence, finished: &mut Vec<Delivery>) {
-        if self.next_event().is_some_and(|next| next <= until) {
+    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
+        if self.next_stamp().is_some_and(|next| next <= until) {
             let (time, token) = self.queue.pop().expect("peeked");
-            finished.push(Delivery { token, time });
+            let delivery = Delivery { token, time };
+            finished.push(delivery);
+            if let Some(sink) = &mut self.sink {
+                sink.arrives(&delivery);
+            }
         }
     }
+}
 
+impl ClosedForm for Analytical {
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
         let occupancy = match self.departures.ports {
             Ports::OneAtATime => self.paths.occupancy(src, dst, bytes),
@@ -356,10 +431,6 @@ impl Backend for Analytical {
         self.transfers += started;
     }
 
-    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        self.paths.span(src, dst, bytes)
-    }
-
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
         self.paths.occupancy(src, dst, bytes)
     }
@@ -379,9 +450,5 @@ impl Backend for Analytical {
             }
             Paths::Graph { graph, .. } => graph.next(src, dst).map_or(u32::MAX, |hop| hop.link),
         }
-    }
-
-    fn usage(&self) -> Usage {
-        Usage { bytes: self.bytes.clone(), transfers: self.transfers, ..Usage::default() }
     }
 }

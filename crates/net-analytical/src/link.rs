@@ -7,11 +7,18 @@
 //! stack and any explicit graph.
 
 use engine::EventQueue;
-use network::{Alone, Backend, Delivery, LinkCost, LinkUsage, Sequence, Stamp, Transfer, Usage};
+use network::{
+    Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
+    LinkUsage, NetworkSink, Ordered, Sending, Sequence, Stamp, Transfer, Usage,
+};
 use topology::LinkGraph;
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
+/// Bytes kept for a message, a link and a link in use, rounded up for tables that grow by doubling.
+const MESSAGE: u64 = 40;
+const LINK: u64 = 4;
+const USED_LINK: u64 = 96;
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -65,12 +72,14 @@ pub struct LinkQueues {
     /// Links that only one NPU ever sends over; empty when nothing is known.
     private: Vec<bool>,
     /// States of the links used so far, and for each link which of them is its own (`NONE` while
-    /// unused).
+    /// unused; no entries before the first transfer).
     states: Vec<LinkState>,
     state_of: Vec<u32>,
     messages: Vec<Message>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
+    sequence: Sequence,
+    sink: Option<Box<dyn NetworkSink>>,
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
@@ -83,7 +92,7 @@ impl LinkQueues {
         let memo = |cost: LinkCost| (cost, (0, cost.transit(1, 0), cost.occupancy(0)));
         LinkQueues {
             states: Vec::new(),
-            state_of: vec![NONE; graph.len() as usize],
+            state_of: Vec::new(),
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
             costs: costs.into_iter().map(memo).collect(),
             by_link,
@@ -92,14 +101,11 @@ impl LinkQueues {
             messages: Vec::new(),
             free: Vec::new(),
             queue: EventQueue::default(),
+            sequence: Sequence::default(),
+            sink: None,
             transfers: 0,
             stored: 0,
         }
-    }
-
-    /// Says of every link whether only one NPU ever sends over it.
-    pub fn with_private_links(self, private: Vec<bool>) -> LinkQueues {
-        LinkQueues { private, ..self }
     }
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
@@ -122,6 +128,9 @@ impl LinkQueues {
     /// The state of a link, made on first use.
     #[inline]
     fn state(&mut self, link: u32) -> &mut LinkState {
+        if self.state_of.is_empty() {
+            self.state_of.resize(self.graph.len() as usize, NONE);
+        }
         let at = &mut self.state_of[link as usize];
         if *at == NONE {
             *at = self.states.len() as u32;
@@ -132,19 +141,19 @@ impl LinkQueues {
 
     /// Sends `message` on from `node`, or queues it there.
     #[inline]
-    fn forward(&mut self, now: Time, message: u32, node: u32, sequence: &mut Sequence) {
+    fn forward(&mut self, now: Time, message: u32, node: u32) {
         let dst = self.messages[message as usize].transfer.dst;
         let hop = self.graph.next(node, dst).expect("a message that has arrived is not forwarded");
         let link = *self.state(hop.link);
         // Free at this very instant is free, whichever of the two events comes first.
         if link.head == NONE && link.free <= now {
-            return self.serve(now, message, hop.link, (node, hop.to), sequence);
+            return self.serve(now, message, hop.link, (node, hop.to));
         }
         let entry = &mut self.messages[message as usize];
         (entry.next, entry.since) = (NONE, now);
         if link.head == NONE {
             // Nobody waited, so nothing was scheduled for when the link is free.
-            self.queue.push(link.free, sequence.draw(), Event::Free { link: hop.link });
+            self.queue.push(link.free, self.sequence.draw(), Event::Free { link: hop.link });
         } else {
             self.messages[link.tail as usize].next = message;
         }
@@ -152,20 +161,19 @@ impl LinkQueues {
         let head = if link.head == NONE { message } else { link.head };
         *self.state(hop.link) =
             LinkState { head, tail: message, queued, longest: link.longest.max(queued), ..link };
+        self.report_waiting(now, hop.link, queued);
+    }
+
+    fn report_waiting(&mut self, now: Time, link: u32, messages: u32) {
+        if let Some(sink) = &mut self.sink {
+            sink.waits(now, ends(&self.graph, link), messages);
+        }
     }
 
     #[inline]
-    fn serve(
-        &mut self,
-        now: Time,
-        message: u32,
-        link: u32,
-        ends: (u32, u32),
-        sequence: &mut Sequence,
-    ) {
-        let (from, to) = ends;
+    fn serve(&mut self, now: Time, message: u32, link: u32, (from, to): (u32, u32)) {
         let from_npu = from < self.graph.npus();
-        let Transfer { src, bytes, weight, .. } = self.messages[message as usize].transfer;
+        let Transfer { src, bytes, weight, token, .. } = self.messages[message as usize].transfer;
         let (transit, occupancy) = self.spans(link, bytes);
         if from != src {
             self.stored += u128::from(occupancy.0) * u128::from(weight);
@@ -180,28 +188,34 @@ impl LinkQueues {
             self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] +=
                 u128::from(bytes) * u128::from(weight);
         }
-        self.queue.push(now + transit, sequence.draw(), Event::Arrive { message, node: to });
+        self.queue.push(now + transit, self.sequence.draw(), Event::Arrive { message, node: to });
         if waiting {
-            self.queue.push(now + occupancy, sequence.draw(), Event::Free { link });
+            self.queue.push(now + occupancy, self.sequence.draw(), Event::Free { link });
+        }
+        if let Some(sink) = &mut self.sink {
+            let link = ends(&self.graph, link);
+            sink.sends(&Sending { link, token, begin: now, end: now + occupancy, bytes });
         }
     }
 
     #[inline]
-    fn freed(&mut self, now: Time, link: u32, sequence: &mut Sequence) {
+    fn freed(&mut self, now: Time, link: u32) {
         let message = self.state(link).head;
         let waiting = self.messages[message as usize];
         let state = self.state(link);
         state.head = waiting.next;
         state.queued -= 1;
         state.waited += now.since(waiting.since);
+        let queued = state.queued;
         let ends = self.graph.link(link);
-        self.serve(now, message, link, (ends.from, ends.to), sequence);
+        self.report_waiting(now, link, queued);
+        self.serve(now, message, link, (ends.from, ends.to));
     }
 }
 
 impl Backend for LinkQueues {
     #[inline]
-    fn start(&mut self, now: Time, transfer: Transfer, sequence: &mut Sequence) {
+    fn start(&mut self, now: Time, transfer: Transfer) {
         let entry = Message { transfer, next: NONE, since: now };
         let message = match self.free.pop() {
             Some(at) => {
@@ -214,73 +228,25 @@ impl Backend for LinkQueues {
             }
         };
         self.transfers += u128::from(transfer.weight);
-        self.forward(now, message, transfer.src, sequence);
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Stamp> {
-        self.queue.peek().map(|(time, order)| Stamp { time, order })
-    }
-
-    #[inline]
-    fn advance(&mut self, until: Stamp, sequence: &mut Sequence, finished: &mut Vec<Delivery>) {
-        while finished.is_empty() && self.next_event().is_some_and(|next| next <= until) {
-            let (time, event) = self.queue.pop().expect("peeked");
-            match event {
-                Event::Free { link } => self.freed(time, link, sequence),
-                Event::Arrive { message, node } => {
-                    let transfer = self.messages[message as usize].transfer;
-                    if node == transfer.dst {
-                        self.free.push(message);
-                        finished.push(Delivery { token: transfer.token, time });
-                    } else {
-                        self.forward(time, message, node, sequence);
-                    }
-                }
-            }
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
         }
+        self.forward(now, message, transfer.src);
     }
 
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
-        let link = self.private_link(src, dst)?;
-        let cost = self.costs[if self.by_link { link } else { self.graph.dim(link) } as usize].0;
-        Some(Alone { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
+    #[inline]
+    fn next_event(&self) -> Option<Time> {
+        self.queue.peek().map(|(time, _)| time)
     }
 
-    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
-        let Some(link) = self.private_link(src, dst) else { return false };
-        let state = self.state_of[link as usize];
-        state == NONE
-            || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
-    }
-
-    fn carry(&mut self, transfer: Transfer, times: u64) {
-        let Some(link) = self.private_link(transfer.src, transfer.dst) else { return };
-        let (_, occupancy) = self.spans(link, transfer.bytes);
-        let state = self.state(link);
-        state.messages += times;
-        state.bytes += transfer.bytes * times;
-        state.sending += occupancy * times;
-        let dim = if self.by_link { 0 } else { self.graph.dim(link) as usize };
-        let started = u128::from(transfer.weight) * u128::from(times);
-        self.bytes[dim] += started * u128::from(transfer.bytes);
-        self.transfers += started;
+    #[inline]
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        self.advance_to(Stamp { time: until, order: u64::MAX }, finished);
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
         let cost = |link, dim| self.costs[if self.by_link { link } else { dim } as usize].0;
         self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()
-    }
-
-    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let cost = |hop: topology::Hop| {
-            self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
-        };
-        self.graph.next(src, dst).map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
-    }
-
-    fn departure(&self, src: u32, dst: u32) -> u32 {
-        self.graph.departure(src, dst)
     }
 
     fn usage(&self) -> Usage {
@@ -301,4 +267,118 @@ impl Backend for LinkQueues {
         }
         Usage { bytes: self.bytes.clone(), transfers: self.transfers, stored: self.stored, links }
     }
+
+    fn contention(&self) -> Contention {
+        Contention::Links
+    }
+
+    fn alike(&self) -> Alike {
+        if self.by_link { Alike::Nothing } else { Alike::OneLink }
+    }
+
+    fn footprint(&self) -> Footprint {
+        let links = self.graph.len().into();
+        Footprint { transfer: MESSAGE, links, link: LINK, used_link: USED_LINK }
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        self.sink = Some(sink);
+        true
+    }
+
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
+
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        Some(self)
+    }
+
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        Some(self)
+    }
+}
+
+impl Ordered for LinkQueues {
+    fn share(&mut self, sequence: Sequence) {
+        self.sequence = sequence;
+    }
+
+    #[inline]
+    fn next_stamp(&self) -> Option<Stamp> {
+        self.queue.peek().map(|(time, order)| Stamp { time, order })
+    }
+
+    #[inline]
+    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
+        let before = finished.len();
+        while finished.len() == before && self.next_stamp().is_some_and(|next| next <= until) {
+            let (time, event) = self.queue.pop().expect("peeked");
+            match event {
+                Event::Free { link } => self.freed(time, link),
+                Event::Arrive { message, node } => {
+                    let transfer = self.messages[message as usize].transfer;
+                    if node == transfer.dst {
+                        self.free.push(message);
+                        let delivery = Delivery { token: transfer.token, time };
+                        finished.push(delivery);
+                        if let Some(sink) = &mut self.sink {
+                            sink.arrives(&delivery);
+                        }
+                    } else {
+                        self.forward(time, message, node);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ClosedForm for LinkQueues {
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+        let link = self.private_link(src, dst)?;
+        let cost = self.costs[if self.by_link { link } else { self.graph.dim(link) } as usize].0;
+        Some(Alone { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
+    }
+
+    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
+        let Some(link) = self.private_link(src, dst) else { return false };
+        let state = self.state_of.get(link as usize).copied().unwrap_or(NONE);
+        state == NONE
+            || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
+    }
+
+    fn carry(&mut self, transfer: Transfer, times: u64) {
+        let Some(link) = self.private_link(transfer.src, transfer.dst) else { return };
+        let (_, occupancy) = self.spans(link, transfer.bytes);
+        let state = self.state(link);
+        state.messages += times;
+        state.bytes += transfer.bytes * times;
+        state.sending += occupancy * times;
+        let dim = if self.by_link { 0 } else { self.graph.dim(link) as usize };
+        let started = u128::from(transfer.weight) * u128::from(times);
+        self.bytes[dim] += started * u128::from(transfer.bytes);
+        self.transfers += started;
+    }
+
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let cost = |hop: topology::Hop| {
+            self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
+        };
+        self.graph.next(src, dst).map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
+    }
+
+    fn departure(&self, src: u32, dst: u32) -> u32 {
+        self.graph.departure(src, dst)
+    }
+
+    fn set_private_links(&mut self, private: Vec<bool>) {
+        self.private = private;
+    }
+}
+
+/// Number, ends and dimension of a link.
+fn ends(graph: &LinkGraph, link: u32) -> LinkEnds {
+    let topology::Link { from, to, dim, .. } = graph.link(link);
+    LinkEnds { link, from, to, dim }
 }

@@ -6,7 +6,7 @@
 //! own count of hops.
 
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
-use network::{Backend, LinkCost, Sequence, Stamp, Transfer, conformance};
+use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, LinkGraph, Topology};
 use units::{Bandwidth, Span, Time};
 
@@ -106,50 +106,6 @@ fn stacks_keep_the_contract() {
     }
 }
 
-/// Where a backend says how long a message keeps the next one waiting, the second of two at once
-/// comes that much later, and the link is idle from then on.
-fn keeps_the_next_one<B: Backend>(make: impl Fn() -> B, transfer: Transfer) {
-    let Transfer { src, dst, bytes, .. } = transfer;
-    let (mut backend, mut sequence, mut finished) = (make(), Sequence::default(), Vec::new());
-    let Some(alone) = backend.uncontended(src, dst, bytes) else { return };
-    let kept = Time::ZERO + alone.occupancy;
-    assert!(backend.is_idle(src, dst, Time::ZERO), "{transfer:?}");
-    backend.start(Time::ZERO, transfer, &mut sequence);
-    assert!(backend.is_idle(src, dst, kept), "{transfer:?}");
-    assert!(kept == Time::ZERO || !backend.is_idle(src, dst, Time(kept.0 - 1)), "{transfer:?}");
-    backend.start(Time::ZERO, transfer, &mut sequence);
-    while backend.next_event().is_some() {
-        backend.advance(Stamp::MAX, &mut sequence, &mut finished);
-    }
-    let times: Vec<Time> = finished.iter().map(|d| d.time).collect();
-    assert_eq!(times, [Time::ZERO + alone.transit, kept + alone.transit], "{transfer:?}");
-}
-
-#[test]
-fn links_are_kept_as_long_as_said() {
-    let mut random = Random(4);
-    for shape in SHAPES {
-        let dims = dims(shape, &mut random);
-        let fabric = Fabric::Stacked(dims.clone());
-        for (_, transfer) in traffic(fabric.npus(), &mut random) {
-            for ports in [Ports::OneAtATime, Ports::Unlimited] {
-                keeps_the_next_one(|| analytical(&dims, ports), transfer);
-            }
-        }
-    }
-    let fabric = Fabric::Graph(tree(&mut random));
-    let Fabric::Graph(GraphFabric { links: list, .. }) = &fabric else {
-        unreachable!("it was just made")
-    };
-    let costs: Vec<LinkCost> = list
-        .iter()
-        .map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency })
-        .collect();
-    for (_, transfer) in traffic(4, &mut random) {
-        keeps_the_next_one(|| Analytical::graph(links(&fabric), costs.clone()), transfer);
-    }
-}
-
 /// A tree of two switches with four NPUs, and a shortcut.
 fn tree(random: &mut Random) -> GraphFabric {
     let ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5), (1, 2)];
@@ -194,6 +150,28 @@ fn graphs_keep_the_contract() {
         };
         let make = || LinkQueues::new(links(&fabric), costs.clone(), true);
         assert_eq!(conformance::check(make, &transfers, every), Ok(()), "link queues");
+    }
+}
+
+/// Where every transfer has a link of its own, link queues know their times, too.
+#[test]
+fn private_links_keep_the_contract() {
+    let mut random = Random(5);
+    for shape in ["FC(6)", "FC(3)", "R(2)"] {
+        let dims = dims(shape, &mut random);
+        let fabric = Fabric::Stacked(dims.clone());
+        let transfers = traffic(fabric.npus(), &mut random);
+        let make = || {
+            let graph = links(&fabric);
+            let private = vec![true; graph.len() as usize];
+            let mut queues = LinkQueues::new(graph, dims.iter().map(cost).collect(), false);
+            let form = queues.closed_form_mut().expect("link queues have a closed form");
+            form.set_private_links(private);
+            assert!(form.uncontended(0, 1, 1).is_some(), "NPU 0 has a link to NPU 1");
+            queues
+        };
+        let one = |_: &LinkQueues, t: &Transfer| cost(&dims[0]).transit(1, t.bytes);
+        assert_eq!(conformance::check(make, &transfers, one), Ok(()), "{shape}");
     }
 }
 

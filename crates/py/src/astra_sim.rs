@@ -6,7 +6,7 @@
 //! finish, lower ranks first among equals. A cycle is a nanosecond.
 
 use crate::errors;
-use crate::simulate::{backend_kind, foreseen};
+use crate::simulate::foreseen;
 use graph::Problem;
 use platform::config::astra_sim::{self as files, AstraSimArgs};
 use pyo3::exceptions::PyRuntimeError;
@@ -110,7 +110,7 @@ impl Ours {
 
 fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
     let mut problems = ours.problems.clone();
-    let backend = match ours.backend.as_deref().map(backend_kind).transpose() {
+    let backend = match ours.backend.as_deref().map(str::parse).transpose() {
         Ok(kind) => kind.unwrap_or(BackendKind::Analytical),
         Err(problem) => {
             problems.push(Problem { place: "--backend".into(), ..problem });

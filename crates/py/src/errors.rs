@@ -76,6 +76,11 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
         let circle = format!("{} -> {first}", list(&stall.cycle, " -> ", usize::MAX));
         all.push(Problem::new("", "", format!("ranks wait for each other in a circle: {circle}")));
     }
+    if let Some(network) = &stall.network {
+        let under_way = format!("stuck with {} transfers under way", network.transfers);
+        all.push(Problem::new("", "network", under_way));
+        all.extend(network.cycle.iter().map(|place| Problem::new("", "network", place.as_str())));
+    }
     all
 }
 

@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use super::script::Script;
     #[pymodule_export]
-    use super::simulate::{Outcome, check, collective, simulate};
+    use super::simulate::{Outcome, backends, check, collective, is_backend, simulate};
     #[pymodule_export]
     use super::version;
     #[pymodule_export]

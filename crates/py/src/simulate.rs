@@ -85,7 +85,7 @@ pub fn simulate(
         workload: Source::Built(Box::new(workload.0.clone())),
         groups: Vec::new(),
         platform: platform.0.clone(),
-        backend: backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?,
+        backend: backend.parse().map_err(|problem| errors::input(py, &[problem]))?,
         fold,
         seed,
         watch: Watch { detail, timeline: timeline.map(|path| TimelineRequest { path, ranks }) },
@@ -111,7 +111,7 @@ pub fn collective(
         workload: Source::Built(Box::new(one_collective(kind, bytes, root, npus).map_err(wrong)?)),
         groups: Vec::new(),
         platform: platform.0.clone(),
-        backend: backend_kind(backend).map_err(wrong)?,
+        backend: backend.parse().map_err(wrong)?,
         fold,
         seed: 0,
         watch: Watch::default(),
@@ -126,9 +126,9 @@ pub fn check(
     platform: &Platform,
     backend: &str,
 ) -> PyResult<Vec<(String, String, String, String)>> {
-    let backend = backend_kind(backend).map_err(|problem| errors::input(py, &[problem]))?;
+    let backend: BackendKind = backend.parse().map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-    match py.detach(|| sim::check(&workload.0, &platform.0, backend)) {
+    match py.detach(|| sim::check(&workload.0, &platform.0, &backend)) {
         Ok(()) => Ok(Vec::new()),
         Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
         Err(error) => Err(errors::run(py, error, None)),
@@ -155,9 +155,7 @@ pub fn foreseen(
     let raised = Mutex::new(None);
     let ended = py.detach(|| {
         let mut foresee = |estimate: &Estimate| {
-            if let Some(problem) =
-                available.and_then(|bytes| estimate.refusal(bytes, config.backend))
-            {
+            if let Some(problem) = available.and_then(|bytes| estimate.refusal(bytes)) {
                 return Err(Error::Input(vec![problem]));
             }
             warn(estimate).map_err(|error| {
@@ -185,14 +183,16 @@ fn warn(estimate: &Estimate) -> PyResult<()> {
     })
 }
 
-/// The backend called `name`.
-pub fn backend_kind(name: &str) -> Result<BackendKind, Problem> {
-    match name {
-        "analytical" => Ok(BackendKind::Analytical),
-        "link" => Ok(BackendKind::Link),
-        _ => Err(Problem::new("", "backend", format!("\"{name}\" is not a backend"))
-            .help("analytical, link")),
-    }
+/// Names of the network backends, the default first, and what each is.
+#[pyfunction]
+pub fn backends() -> Vec<(&'static str, &'static str)> {
+    BackendKind::ALL.iter().map(|kind| (kind.name(), kind.about())).collect()
+}
+
+/// Whether a run takes this name of a backend.
+#[pyfunction]
+pub fn is_backend(name: &str) -> bool {
+    name.parse::<BackendKind>().is_ok()
 }
 
 /// The collective called `name`.

@@ -4,7 +4,6 @@
 //! Each is said only where it matters to this run, with the preset that has what is missing
 //! (`config::native::like`).
 
-use crate::backends::BackendKind;
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
 use graph::CollectiveKind;
@@ -85,14 +84,9 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
 
 /// Warns of messages that are stored whole before they go on, where that is what the step waits
 /// for.
-pub(crate) fn stored(
-    parts: &Parts,
-    backend: BackendKind,
-    usage: &Usage,
-    step: Time,
-) -> Option<String> {
+pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String> {
     let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
-    if backend != BackendKind::Link || parts.platform.profile != Profile::Native || !one_at_a_time {
+    if parts.platform.profile != Profile::Native || !one_at_a_time {
         return None;
     }
     let mean = Span(

@@ -1,20 +1,193 @@
-//! Backends made for a platform. A new backend is one function here and one arm in `run.rs`.
+//! Network backends by name, and how each is made for a platform.
+//!
+//! Here: [`BackendKind`], the one list of names. A new backend is a variant and its arms here; one
+//! of another crate is a [`Registration`]. A backend can be made and driven without a workload. Not here: what a backend
+//! does (`net-*`), the contract (`network`).
 
-use crate::error::Error;
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
-use network::LinkCost;
+use network::{
+    Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, NetworkSink, Ordered,
+    Stuck, Transfer, Usage,
+};
 use platform::Platform;
+use std::fmt;
+use std::str::FromStr;
 use topology::{Fabric, LinkGraph};
+use units::{Span, Time};
 
-/// Which network backend to run on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A network backend as users name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BackendKind {
-    /// Latency, hops and bandwidth; no contention.
+    /// A message waits only where it leaves its NPU.
     #[default]
     Analytical,
     /// A queue on every link.
     Link,
+    /// One of another crate.
+    Other(Registration),
+}
+
+/// A backend of another crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// Its name, in reports.
+    pub name: &'static str,
+    /// Makes it for a platform, or says why it cannot.
+    pub make: fn(&Platform) -> Result<Box<dyn Backend>, Problem>,
+}
+
+impl PartialEq for Registration {
+    fn eq(&self, other: &Registration) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Registration {}
+
+impl BackendKind {
+    /// The built-in ones, the default first.
+    pub const ALL: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            BackendKind::Analytical => "analytical",
+            BackendKind::Link => "link",
+            BackendKind::Other(registration) => registration.name,
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn about(&self) -> &'static str {
+        match self {
+            BackendKind::Analytical => "latency and bandwidth",
+            BackendKind::Link => "messages queue for links",
+            BackendKind::Other(_) => "of another crate",
+        }
+    }
+
+    /// Makes the backend for the network of `platform`.
+    ///
+    /// # Errors
+    /// A network that it cannot carry: an explicit graph with broken links, more than 2^32 links,
+    /// or ASTRA-sim's profile on a backend with an order of events of its own.
+    pub fn make(&self, platform: &Platform) -> Result<Network, Problem> {
+        let mut network = match self {
+            BackendKind::Analytical => Network::Analytical(analytical(platform)?),
+            BackendKind::Link => Network::Link(link(platform)?),
+            BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
+        };
+        if platform.astra_sim.is_some() && network.ordered().is_none() {
+            let text = format!("ASTRA-sim's profile does not run on the backend {self}");
+            return Err(Problem::new(&platform.name, "backend", text).help(names().join(", ")));
+        }
+        Ok(network)
+    }
+}
+
+/// Names of the built-in backends.
+fn names() -> Vec<&'static str> {
+    BackendKind::ALL.iter().map(BackendKind::name).collect()
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for BackendKind {
+    type Err = Problem;
+
+    /// The built-in backend of this name; the problem lists them.
+    fn from_str(name: &str) -> Result<BackendKind, Problem> {
+        let found = BackendKind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            Problem::new("", "backend", format!("unknown backend \"{name}\""))
+                .help(names().join(", "))
+        })
+    }
+}
+
+/// A backend that was made. Calls of the built-in ones are direct, because a run makes several for
+/// each transfer.
+pub enum Network {
+    /// See [`BackendKind::Analytical`].
+    Analytical(Analytical),
+    /// See [`BackendKind::Link`].
+    Link(LinkQueues),
+    /// See [`BackendKind::Other`].
+    Other(Box<dyn Backend>),
+}
+
+/// Calls the backend that it is.
+macro_rules! each {
+    ($network:expr, $backend:ident => $call:expr) => {
+        match $network {
+            Network::Analytical($backend) => $call,
+            Network::Link($backend) => $call,
+            Network::Other($backend) => $call,
+        }
+    };
+}
+
+impl Backend for Network {
+    #[inline]
+    fn start(&mut self, now: Time, transfer: Transfer) {
+        each!(self, backend => backend.start(now, transfer))
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Time> {
+        each!(self, backend => backend.next_event())
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        each!(self, backend => backend.advance(until, finished))
+    }
+
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        each!(self, backend => backend.physical_minimum(src, dst, bytes))
+    }
+
+    fn usage(&self) -> Usage {
+        each!(self, backend => backend.usage())
+    }
+
+    fn contention(&self) -> Contention {
+        each!(self, backend => backend.contention())
+    }
+
+    fn alike(&self) -> Alike {
+        each!(self, backend => backend.alike())
+    }
+
+    fn footprint(&self) -> Footprint {
+        each!(self, backend => backend.footprint())
+    }
+
+    fn stalled(&self) -> Option<Stuck> {
+        each!(self, backend => backend.stalled())
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        each!(self, backend => backend.observe(sink))
+    }
+
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        each!(self, backend => backend.closed_form())
+    }
+
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        each!(self, backend => backend.closed_form_mut())
+    }
+
+    #[inline]
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        each!(self, backend => backend.ordered())
+    }
 }
 
 /// Cost of one link of each dimension of a stack, or of each link of a graph.
@@ -24,7 +197,7 @@ fn costs(platform: &Platform) -> Vec<LinkCost> {
             .bandwidth
             .iter()
             .zip(&raw.latency)
-            .map(|(&b, &latency)| peer_cost(b, latency))
+            .map(|(&b, &latency)| gibibytes(b, latency))
             .collect(),
         (None, Fabric::Stacked(dims)) => dims
             .iter()
@@ -38,36 +211,23 @@ fn costs(platform: &Platform) -> Vec<LinkCost> {
     }
 }
 
-/// The peer's GB is 2^30 bytes.
-fn peer_cost(gb_per_s: f64, latency: f64) -> LinkCost {
+/// ASTRA-sim's GB is 2^30 bytes.
+fn gibibytes(gb_per_s: f64, latency: f64) -> LinkCost {
     LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / 1e9, latency }
 }
 
-fn links(platform: &Platform) -> Result<LinkGraph, Error> {
-    LinkGraph::new(&platform.fabric)
-        .map_err(|e| Problem::new(&platform.name, "topology", e.to_string()).into())
+fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
+    LinkGraph::new(&platform.fabric).map_err(|error| {
+        let problem = Problem::new(&platform.name, "topology", error.to_string());
+        match platform.fabric {
+            Fabric::Stacked(_) => problem.help("a smaller network, or --backend analytical"),
+            Fabric::Graph(_) => problem,
+        }
+    })
 }
 
-/// Why a backend cannot take the platform's network. Explicit graphs were looked at when their file
-/// was read.
-pub fn refusal(platform: &Platform, kind: BackendKind) -> Option<Problem> {
-    if kind == BackendKind::Analytical || matches!(platform.fabric, Fabric::Graph(_)) {
-        return None;
-    }
-    let error = LinkGraph::new(&platform.fabric).err()?;
-    Some(
-        Problem::new(&platform.name, "topology", error.to_string())
-            .help("a smaller network, or --backend analytical"),
-    )
-}
-
-/// The analytical backend.
-///
-/// # Errors
-/// An explicit graph with broken links.
-pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
-    let peer = platform.astra_sim.is_some();
-    let (crossing, ports) = if peer {
+fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
+    let (crossing, ports) = if platform.astra_sim.is_some() {
         (Crossing::Innermost, Ports::Unlimited)
     } else {
         (Crossing::Every, Ports::OneAtATime)
@@ -82,14 +242,7 @@ pub fn analytical(platform: &Platform) -> Result<Analytical, Error> {
     }
 }
 
-/// The link-queue backend.
-///
-/// # Errors
-/// An explicit graph with broken links, or more than 2^32 links.
-pub fn link(platform: &Platform) -> Result<LinkQueues, Error> {
-    Ok(LinkQueues::new(
-        links(platform)?,
-        costs(platform),
-        matches!(platform.fabric, Fabric::Graph(_)),
-    ))
+fn link(platform: &Platform) -> Result<LinkQueues, Problem> {
+    let by_link = matches!(platform.fabric, Fabric::Graph(_));
+    Ok(LinkQueues::new(links(platform)?, costs(platform), by_link))
 }

@@ -6,7 +6,6 @@
 //! standstills, members whose collectives change places under way, steps of more than 213 days
 //! (`executor`).
 
-use crate::backends::BackendKind;
 use crate::error::Error;
 use collective::is_rooted;
 use executor::Settings;
@@ -19,22 +18,21 @@ use rustc_hash::FxHashSet;
 /// Problems of one kind that are listed one by one.
 const MOST: usize = 200;
 
-/// Refuses what cannot run; `unreadable` is what kept algorithms from being loaded.
+/// Refuses what cannot run; `unfit` is what kept algorithms from being loaded and the backend from
+/// being made.
 ///
 /// # Errors
 /// Every problem, in a fixed order.
 pub(crate) fn all(
     workload: &Workload,
     platform: &Platform,
-    unreadable: Vec<Problem>,
+    unfit: Vec<Problem>,
     settings: &Settings,
     lowering: &dyn Lowering,
-    backend: BackendKind,
 ) -> Result<(), Error> {
     let npus = platform.fabric.npus();
     let mut problems = graph::check(workload, npus);
-    problems.extend(unreadable);
-    problems.extend(crate::backends::refusal(platform, backend));
+    problems.extend(unfit);
     problems.extend(memory::problems(workload, platform));
     // Groups mean nothing on another machine than the workload's.
     if workload.ranks.len() as u64 == u64::from(npus) {

@@ -9,26 +9,21 @@
 //! measured runs against them. Not here: what the limit is (the caller knows), the workload and its
 //! lowering, which are there already.
 
-use crate::backends::BackendKind;
 use crate::parts::Parts;
 use executor::Settings;
 use graph::{Node, Problem, RankBinding};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shapes};
+use network::Backend;
 use rustc_hash::FxHashMap;
-use topology::LinkGraph;
 
-/// Bytes of what a run keeps one of for each link of the network, each link in use, simulated rank,
-/// queue, operation, chunk, message.
-const LINK: u64 = 4;
-const USED_LINK: u64 = 96;
+/// Bytes of what a run keeps one of for each simulated rank, queue, operation, chunk, message. What
+/// the network keeps, its backend says.
 const RANK: u64 = 500;
 const QUEUE: u64 = 48;
 const OPERATION: u64 = 20;
 const CHUNK: u64 = 170;
 const INVITED: u64 = 4;
 const MESSAGE: u64 = 70;
-/// What a message takes beside that where it may have to wait for a link.
-const QUEUED: u64 = 40;
 /// The same in a log.
 const LOGGED_OPERATION: u64 = 200;
 const LOGGED_PHASE: u64 = 60;
@@ -44,6 +39,8 @@ pub struct Estimate {
     pub events: u128,
     /// Bytes by what holds them.
     pub held: Vec<(String, u128)>,
+    /// Whether some of them are the network's, so that a simpler one takes less.
+    pub network: bool,
 }
 
 impl Estimate {
@@ -53,7 +50,7 @@ impl Estimate {
     }
 
     /// Why the run does not fit into `available` bytes, `None` where it does.
-    pub fn refusal(&self, available: u64, backend: BackendKind) -> Option<Problem> {
+    pub fn refusal(&self, available: u64) -> Option<Problem> {
         let bytes = self.bytes();
         if bytes <= u128::from(available) {
             return None;
@@ -65,10 +62,7 @@ impl Estimate {
             amount(u128::from(available)),
             amount(*most)
         );
-        let other = match backend {
-            BackendKind::Link => "--backend analytical, ",
-            BackendKind::Analytical => "",
-        };
+        let other = if self.network { "--backend analytical, " } else { "" };
         let help = format!(
             "fewer NPUs, {other}a topology of more dimensions, or fewer chunks; ARMILLARY_MEMORY sets what may be taken"
         );
@@ -98,8 +92,8 @@ struct Footprint {
 }
 
 /// What the run of `parts` will take; `logged` with a log.
-pub(crate) fn estimate(parts: &Parts<'_>, backend: BackendKind, logged: bool) -> Estimate {
-    let mut sums = Sums::new(parts, backend);
+pub(crate) fn estimate(parts: &Parts<'_>, network: &dyn Backend, logged: bool) -> Estimate {
+    let mut sums = Sums::new(parts, network.footprint());
     let folding = parts.folding;
     let mut last: Option<(RankBinding, u64)> = None;
     for &rank in &folding.representatives {
@@ -122,7 +116,7 @@ pub(crate) fn estimate(parts: &Parts<'_>, backend: BackendKind, logged: bool) ->
 
 struct Sums<'a> {
     parts: &'a Parts<'a>,
-    backend: BackendKind,
+    network: network::Footprint,
     shapes: Shapes<'a>,
     known: FxHashMap<Request, Footprint>,
     /// Of the rank that was opened last: operations, chunk phases, events, its largest collective.
@@ -136,10 +130,10 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(parts: &'a Parts<'a>, backend: BackendKind) -> Sums<'a> {
+    fn new(parts: &'a Parts<'a>, network: network::Footprint) -> Sums<'a> {
         Sums {
             parts,
-            backend,
+            network,
             shapes: Shapes::new(&parts.settings.sizes, parts.settings.aligned_groups),
             known: FxHashMap::default(),
             rank: Default::default(),
@@ -201,7 +195,7 @@ impl<'a> Sums<'a> {
     fn finish(self, ranks: u64, logged: bool) -> Estimate {
         let settings = self.parts.settings;
         let queues = settings.sizes.len() as u64 * u64::from(settings.queues_per_dim);
-        let message = MESSAGE + if self.backend == BackendKind::Link { QUEUED } else { 0 };
+        let message = MESSAGE + self.network.transfer;
         let of_rank = u128::from(ranks) * u128::from(RANK + queues * QUEUE);
         let steps: u64 = self.known.values().map(|found| found.steps).sum();
         let mut held = vec![
@@ -221,22 +215,19 @@ impl<'a> Sums<'a> {
             ),
             (format!("{steps} steps of algorithms"), u128::from(steps) * u128::from(STEP)),
         ];
-        if self.backend == BackendKind::Link
-            && let Ok(graph) = LinkGraph::new(&self.parts.platform.fabric)
-        {
-            let links = u128::from(graph.len());
+        let network::Footprint { links, link, used_link, .. } = self.network;
+        if links > 0 {
+            let links = u128::from(links);
             let used = links.min(self.flying * 2 + u128::from(ranks));
-            held.push((
-                format!("{links} links"),
-                links * u128::from(LINK) + used * u128::from(USED_LINK),
-            ));
+            let bytes = links * u128::from(link) + used * u128::from(used_link);
+            held.push((format!("{links} links"), bytes));
         }
         if logged {
             let log = self.operations * u128::from(LOGGED_OPERATION)
                 + self.phases * u128::from(LOGGED_PHASE);
             held.push(("what is logged for the report's details".to_string(), log));
         }
-        Estimate { ranks, events: self.events, held }
+        Estimate { ranks, events: self.events, held, network: self.network.links > 0 }
     }
 }
 
@@ -295,31 +286,30 @@ fn script(phase: &PhaseSpec) -> (u64, u64, u64) {
 mod tests {
     use super::*;
 
-    fn of(bytes: u128) -> Estimate {
+    fn of(bytes: u128, network: bool) -> Estimate {
         Estimate {
             ranks: 8,
             events: 5,
+            network,
             held: vec![("8 simulated ranks".into(), 10), ("70 links".into(), bytes)],
         }
     }
 
     #[test]
     fn what_fits_is_not_refused() {
-        assert_eq!(of(90).refusal(100, BackendKind::Link), None);
+        assert_eq!(of(90, true).refusal(100), None);
     }
 
     #[test]
     fn a_refusal_names_what_takes_most_and_what_to_change() {
-        let problem =
-            of(17_200_000_000).refusal(8_000_000_000, BackendKind::Link).expect("it is too much");
+        let problem = of(17_200_000_000, true).refusal(8_000_000_000).expect("it is too much");
         assert!(problem.message.contains("about 17.2 GB"), "{problem}");
         assert!(
             problem.message.contains("8.0 GB are free: 17.2 GB of it for 70 links"),
             "{problem}"
         );
         assert!(problem.help.contains("--backend analytical"), "{problem}");
-        let problem =
-            of(u128::MAX / 2).refusal(1, BackendKind::Analytical).expect("it is too much");
+        let problem = of(u128::MAX / 2, false).refusal(1).expect("it is too much");
         assert!(!problem.help.contains("--backend"), "{problem}");
     }
 }

@@ -3,7 +3,7 @@
 //! Start at [`run()`].
 
 mod assumptions;
-mod backends;
+pub mod backends;
 mod bounds;
 mod check;
 mod config;
@@ -11,6 +11,7 @@ mod error;
 pub mod estimate;
 pub mod floor;
 mod labels;
+mod names;
 mod parts;
 mod report;
 mod run;

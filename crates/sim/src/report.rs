@@ -1,12 +1,11 @@
 //! From what the executor recorded to the Report: numbers only, the same whether the run was folded
 //! or not.
 
-use crate::backends::BackendKind;
 use crate::config::Config;
 use crate::labels::Labels;
 use crate::parts::{Outcome, Parts};
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds};
+use crate::{assumptions, bounds, names};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -39,7 +38,7 @@ pub(crate) fn outcome(
     let mut operations = finished.operations.clone();
     operations.truncate(OPERATIONS);
     let assumptions = assumptions::of_run(parts, &finished.operations, step);
-    let stored = assumptions::stored(parts, config.backend, &finished.usage, step);
+    let stored = assumptions::stored(parts, &finished.usage, step);
     let alike = rank_classes(parts, &finished.ranks);
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
     let (workload, folding) = (parts.workload, parts.folding);
@@ -107,13 +106,9 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
         passes: parts.workload.reading.passes,
         model: model.and_then(|text| serde_json::from_str(text).ok()),
     };
-    let backend = match config.backend {
-        BackendKind::Analytical => "analytical",
-        BackendKind::Link => "link",
-    };
     let native = config.platform.profile == Profile::Native;
     stats::Config {
-        backend: backend.into(),
+        backend: config.backend.to_string(),
         workload,
         platform: native::to_json(&config.platform),
         platform_file: native.then(|| native::to_yaml(&config.platform)),
@@ -344,9 +339,8 @@ fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
         ((u32, u32), u64),
     )| Link {
         name: format!(
-            "{} -> {} (dimension {})",
-            node_name(parts, ends.0),
-            node_name(parts, ends.1),
+            "{} (dimension {})",
+            names::link(&parts.platform.fabric, ends.0, ends.1),
             dim + 1
         ),
         count,
@@ -357,14 +351,4 @@ fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
         queue_max: u64::from(longest),
     };
     alike.into_iter().take(LINKS).map(row).collect()
-}
-
-fn node_name(parts: &Parts, node: u32) -> String {
-    match &parts.platform.fabric {
-        Fabric::Graph(graph) => {
-            graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}"))
-        }
-        Fabric::Stacked(_) if node < parts.settings.ranks => format!("npu{node}"),
-        Fabric::Stacked(_) => format!("switch{}", node - parts.settings.ranks),
-    }
 }

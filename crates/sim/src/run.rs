@@ -4,17 +4,17 @@
 //! plans, network) -> report. Not here: files (`config`, `trace`), what a stage does (the module
 //! named by its call).
 
-use crate::backends::{self, BackendKind};
+use crate::backends::{BackendKind, Network};
 use crate::check::{self};
 use crate::config::{Config, Source};
 use crate::error::Error;
 use crate::estimate::{Estimate, estimate};
 use crate::parts::{Outcome, Parts};
-use crate::{report, symmetry};
+use crate::{names, report, symmetry};
 use executor::observe::{Log, Observer, Timeline};
-use executor::{Executor, Finished, Folding, Halt, Progress, Settings};
-use graph::Workload;
-use network::Backend;
+use executor::{Executor, Finished, Folding, Halt, Progress, Settings, Stall};
+use graph::{Problem, Workload};
+use network::{Backend, Contention};
 use platform::{Platform, custom_files};
 
 /// Runs `config`; `progress` is called now and then and stops the run by returning false.
@@ -74,20 +74,18 @@ fn simulate(
     foresee: Foresee<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
-    let (platform, unreadable) = custom_files::load(&config.platform, workload);
+    let (platform, mut unfit) = custom_files::load(&config.platform, workload);
     let lowering = lowering::of(&platform);
-    let contention_free = config.backend == BackendKind::Analytical && platform.astra_sim.is_some();
-    // What a phase is made of is seen only step by step; the closed form takes as long.
-    let closed_form = closed_form && !config.watch.detail;
-    let departures_only = config.backend == BackendKind::Analytical && platform.astra_sim.is_none();
+    let network = make(&config.backend, &platform, &mut unfit);
     let settings = Settings {
-        closed_form,
-        contention_free,
-        departures_only,
+        // What a phase is made of is seen only step by step; the closed form takes as long.
+        closed_form: closed_form && !config.watch.detail,
+        contention: network.as_ref().map_or(Contention::Links, |network| network.contention()),
         ..Settings::of(&platform, workload)
     };
-    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), config.backend)?;
-    let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), config.backend);
+    check::all(workload, &platform, unfit, &settings, lowering.as_ref())?;
+    let mut network = network.expect("a backend that can't be made was refused");
+    let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), &network);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
     let parts = Parts {
         workload,
@@ -96,7 +94,7 @@ fn simulate(
         folding: &folding,
         lowering: lowering.as_ref(),
     };
-    foresee(&estimate(&parts, config.backend, config.watch.detail))?;
+    foresee(&estimate(&parts, &network, config.watch.detail))?;
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
     let mut timeline = timeline(&parts, config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);
@@ -105,21 +103,11 @@ fn simulate(
     let observers = observers
         .chain(timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer))
         .collect();
-    let ended = match config.backend {
-        BackendKind::Analytical => {
-            execute(&parts, backends::analytical(&platform)?, observers, progress)
-        }
-        BackendKind::Link => {
-            let private =
-                symmetry::private_links(workload, &platform, &settings, lowering.as_ref());
-            execute(
-                &parts,
-                backends::link(&platform)?.with_private_links(private),
-                observers,
-                progress,
-            )
-        }
-    };
+    let private = symmetry::private_links(&parts, &network);
+    if let Some(form) = network.closed_form_mut() {
+        form.set_private_links(private);
+    }
+    let ended = execute(&parts, network, observers, progress);
     // Whether the run was stopped because it can't be written is for the timeline to say.
     let timeline = timeline
         .map(|timeline| timeline.finish(ended.as_ref().ok().map(Finished::step)))
@@ -145,16 +133,19 @@ fn timeline<'a>(
     config.watch.timeline.as_ref().map(begin).transpose().map_err(Error::Output)
 }
 
-fn execute<'s, B: Backend>(
+fn execute<'s>(
     parts: &'s Parts<'s>,
-    backend: B,
+    network: Network,
     observers: Vec<&'s mut dyn Observer>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Finished, Error> {
-    let Parts { workload, settings, folding, lowering, .. } = *parts;
-    let executor = Executor::new(workload, settings, folding, lowering, backend, observers);
+    let Parts { workload, platform, settings, folding, lowering } = *parts;
+    let executor = Executor::new(workload, settings, folding, lowering, network, observers);
     executor.run(progress).map_err(|halt| match halt {
-        Halt::Stalled(stall) => Error::Stalled(stall),
+        Halt::Stalled(stall, stuck) => {
+            let network = stuck.map(|stuck| names::stall(&platform.fabric, stuck));
+            Error::Stalled(Box::new(Stall { network, ..*stall }))
+        }
         Halt::Input(problem) => Error::Input(vec![problem]),
         Halt::Cancelled => Error::Cancelled,
     })
@@ -180,8 +171,14 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
 ///
 /// # Errors
 /// Every problem found.
-pub fn check(workload: &Workload, platform: &Platform, backend: BackendKind) -> Result<(), Error> {
-    let (platform, unreadable) = custom_files::load(platform, workload);
+pub fn check(workload: &Workload, platform: &Platform, backend: &BackendKind) -> Result<(), Error> {
+    let (platform, mut unfit) = custom_files::load(platform, workload);
+    make(backend, &platform, &mut unfit);
     let (lowering, settings) = (lowering::of(&platform), Settings::of(&platform, workload));
-    check::all(workload, &platform, unreadable, &settings, lowering.as_ref(), backend)
+    check::all(workload, &platform, unfit, &settings, lowering.as_ref())
+}
+
+/// The network of a run; what keeps it from being made goes to `unfit`.
+fn make(backend: &BackendKind, platform: &Platform, unfit: &mut Vec<Problem>) -> Option<Network> {
+    backend.make(platform).map_err(|problem| unfit.push(problem)).ok()
 }

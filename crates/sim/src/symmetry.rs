@@ -5,14 +5,13 @@
 //! (Weisfeiler and Leman 1968): start with a colour for each program and shape of groups, then
 //! split colours whose members see different colours at some port, until nothing splits. A run over
 //! one rank of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna,
-//! Discrete Math. 243, 2002). On link queues ranks must also not share links: every transfer takes
-//! one link from NPU to NPU. Not here: how a folded run delivers a message (`executor`).
+//! Discrete Math. 243, 2002). Where transfers of different NPUs can meet, ranks must also not share
+//! links: every transfer takes one link from NPU to NPU. Not here: how a folded run delivers a message (`executor`).
 
 mod private_links;
 
 pub use private_links::private_links;
 
-use crate::backends::BackendKind;
 use collective::To;
 use device::memory::Sharing;
 use executor::{Folding, Settings, SlotClass};
@@ -20,7 +19,7 @@ use graph::{Op, Reach, Workload};
 use lowering::{
     Geometry, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, Shape, Shapes, physical,
 };
-use network::Backend;
+use network::{Alike, Backend};
 use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -41,7 +40,7 @@ pub fn find(
     platform: &Platform,
     settings: &Settings,
     lowering: &dyn Lowering,
-    kind: BackendKind,
+    network: &dyn Backend,
 ) -> Classes {
     let ranks = workload.ranks.len() as u32;
     let none = |reason: String| Classes { folding: Folding::none(ranks), reason };
@@ -53,14 +52,9 @@ pub fn find(
     {
         return none("ranks share remote memory and take turns".into());
     }
-    let Ok(network) = crate::backends::analytical(platform) else {
-        return none("the network has no routes".into());
-    };
-    let mut finder = Finder::new(workload, platform, settings, lowering, &network, kind);
-    if let Err(reason) = finder.look_at_collectives() {
-        return none(reason);
-    }
-    let reason = match finder.refine() {
+    let mut finder = Finder::new(workload, platform, settings, lowering, network);
+    let looked = finder.look_at_collectives().and_then(|()| finder.check_links());
+    let reason = match looked.and_then(|()| finder.refine()) {
         Ok(reason) => reason,
         Err(reason) => return none(reason),
     };
@@ -108,7 +102,6 @@ struct Finder<'a> {
     settings: &'a Settings,
     lowering: &'a dyn Lowering,
     network: &'a dyn Backend,
-    kind: BackendKind,
     /// Phases that see the same on lines of one colour are kept together, although their peers
     /// differ.
     merge: bool,
@@ -137,7 +130,6 @@ impl<'a> Finder<'a> {
         settings: &'a Settings,
         lowering: &'a dyn Lowering,
         network: &'a dyn Backend,
-        kind: BackendKind,
     ) -> Finder<'a> {
         Finder {
             workload,
@@ -145,8 +137,7 @@ impl<'a> Finder<'a> {
             settings,
             lowering,
             network,
-            kind,
-            merge: kind == BackendKind::Analytical,
+            merge: network.alike() == Alike::Departures,
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
@@ -187,7 +178,7 @@ impl<'a> Finder<'a> {
         }
         self.colours = self.first.clone();
         self.count = known.len() as u32;
-        self.check_links()
+        Ok(())
     }
 
     fn collect(&self, program: u32, shapes: &[u32]) -> Result<Vec<Ports>, String> {
@@ -249,14 +240,19 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// On link queues, refuses networks and algorithms in which ranks share links.
+    /// Refuses networks and algorithms in which transfers meet what the backend does not call
+    /// alike.
     fn check_links(&self) -> Result<(), String> {
-        if self.kind == BackendKind::Analytical {
-            return Ok(());
+        match (self.network.alike(), &self.platform.fabric) {
+            (Alike::Departures, _) => Ok(()),
+            (_, Fabric::Graph(_)) => Err("links of an explicit graph are shared".into()),
+            (Alike::OneLink, Fabric::Stacked(dims)) => self.check_one_link(dims),
+            (Alike::Nothing, _) => Err("the backend knows no links that are alike".into()),
         }
-        let Fabric::Stacked(dims) = &self.platform.fabric else {
-            return Err("links of an explicit graph are shared".into());
-        };
+    }
+
+    /// Refuses transfers that take more than one link, and links over which several ranks send.
+    fn check_one_link(&self, dims: &[topology::Dim]) -> Result<(), String> {
         if self.settings.rendezvous {
             return Err("announcements and messages share links".into());
         }
@@ -391,7 +387,8 @@ impl<'a> Finder<'a> {
     /// hangs on it.
     fn departure(&self, src: u32, dst: u32) -> u64 {
         let there = (dst as usize) < self.colours.len();
-        u64::from(if there { self.network.departure(src, dst) } else { u32::MAX })
+        let form = self.network.closed_form().filter(|_| there);
+        u64::from(form.map_or(u32::MAX, |form| form.departure(src, dst)))
     }
 
     fn path(&self, src: u32, dst: u32, bytes: u64) -> u64 {

@@ -100,7 +100,7 @@ impl Files {
 fn run_and_check(config: &Config) -> Result<Outcome, Error> {
     let outcome = run(config, &mut |_| true);
     let checked =
-        read(config).and_then(|workload| check(&workload, &config.platform, config.backend));
+        read(config).and_then(|workload| check(&workload, &config.platform, &config.backend));
     let refused = |error: &Error| {
         if let Error::Input(problems) = error { problems.clone() } else { Vec::new() }
     };
@@ -778,7 +778,7 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
         load,
         collective(AllToAll, 1 << 20, 0),
     ];
-    for backend in [BackendKind::Analytical, BackendKind::Link] {
+    for backend in BackendKind::ALL {
         assert_eq!(
             told(simulate(platform, everywhere(&calls, 5000), backend)),
             [
@@ -819,7 +819,7 @@ fn members_may_differ_in_what_means_nothing() {
             (call(CollectiveKind::AllReduce, 8, n as u32), &[0]),
         ]
     };
-    for backend in [BackendKind::Analytical, BackendKind::Link] {
+    for backend in BackendKind::ALL {
         simulate(PAIR, workload(&[&rank(0), &rank(1)], &[]), backend)
             .expect("they agree in all that counts");
     }
@@ -908,7 +908,7 @@ fn workloads_that_cannot_run() {
         ),
     ];
     for (name, workload, parts) in cases {
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             one_problem(name, simulate(PAIR, workload.clone(), backend), parts);
         }
     }

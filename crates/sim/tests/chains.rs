@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn terms_sum_to_the_duration(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             let report = random_report(&platform, &steps, backend, fold);
             for row in rows(&report) {
                 let sum: f64 = row.terms.iter().map(CollectiveTerms::total_ns).sum::<f64>() + row.late_ns - row.ahead_ns;
@@ -39,8 +39,8 @@ proptest! {
 
     #[test]
     fn terms_are_the_same_folded_or_not(platform in platform(), steps in steps()) {
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
-            let [folded, unfolded] = [true, false].map(|fold| random_report(&platform, &steps, backend, fold));
+        for backend in BackendKind::ALL {
+            let [folded, unfolded] = [true, false].map(|fold| random_report(&platform, &steps, backend.clone(), fold));
             prop_assert_eq!(format!("{:#?}", rows(&folded)), format!("{:#?}", rows(&unfolded)));
         }
     }

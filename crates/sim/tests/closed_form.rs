@@ -91,8 +91,8 @@ proptest! {
         let workload = workload(&platform.sizes, &steps);
         let peer = as_peer(&platform, delay);
         for backend in [BackendKind::Analytical, BackendKind::Link] {
-            let closed = report(&peer, &workload, backend, fold, true);
-            let events = report(&peer, &workload, backend, fold, false);
+            let closed = report(&peer, &workload, backend.clone(), fold, true);
+            let events = report(&peer, &workload, backend.clone(), fold, false);
             prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{:?} {}", backend, platform.text);
         }
     }
@@ -105,7 +105,7 @@ proptest! {
             native.scheduler = Scheduler { active_chunks: 1, queues_per_dim: 1, rendezvous: false, ..native.scheduler };
         }
         let backend = BackendKind::Analytical;
-        let closed = report(&native, &workload, backend, true, true);
+        let closed = report(&native, &workload, backend.clone(), true, true);
         let events = report(&native, &workload, backend, true, false);
         prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{}", platform.text);
     }
@@ -164,8 +164,10 @@ fn saves_events() {
     let steps = [(Step::World { kind, bytes: 1 << 20, priority: 0, root: 0 }, false)];
     let (peer, workload) = (as_peer(&platform, 10), workload(&platform.sizes, &steps));
     for backend in [BackendKind::Analytical, BackendKind::Link] {
-        let (closed, few) = report(&peer, &workload, backend, false, true).expect("it runs");
-        let (events, many) = report(&peer, &workload, backend, false, false).expect("it runs");
+        let (closed, few) =
+            report(&peer, &workload, backend.clone(), false, true).expect("it runs");
+        let (events, many) =
+            report(&peer, &workload, backend.clone(), false, false).expect("it runs");
         assert_eq!(closed, events);
         assert!(few * 20 < many, "{backend:?}: {few} events in closed form, {many} without");
     }

@@ -217,9 +217,9 @@ fn what_astra_sim_leaves_undefined_has_an_answer() {
         let folder = Scratch::new(&format!("undefined-{}", case.id));
         case.write(&folder);
         for backend in [BackendKind::Analytical, BackendKind::Link] {
-            let answer = case
-                .read(&folder)
-                .and_then(|config| run(&Config { backend, ..config }, &mut |_| true));
+            let answer = case.read(&folder).and_then(|config| {
+                run(&Config { backend: backend.clone(), ..config }, &mut |_| true)
+            });
             match (answer, expected) {
                 (Ok(outcome), Finishes(ns)) => {
                     let finish: Vec<f64> = times(&outcome).iter().map(|t| t.0).collect();

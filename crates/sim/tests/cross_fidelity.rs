@@ -139,7 +139,7 @@ proptest! {
             .map(|&bytes| latency * 1_000 + span(bytes, gb_per_s) + e * 1_000).sum();
         let workload = collective(kind, n, bytes);
         for backend in [BackendKind::Analytical, BackendKind::Link] {
-            prop_assert_eq!(step_time(&text, &workload, backend), e * 1_000 + rounds, "{:?} {}", backend, text);
+            prop_assert_eq!(step_time(&text, &workload, backend.clone()), e * 1_000 + rounds, "{:?} {}", backend, text);
         }
     }
 }
@@ -239,7 +239,7 @@ fn phases_of_two_dimensions_add_up() {
     let direct = e + 2 * (900_000 + span(m / 4 / 8, 25) + e);
     let workload = collective(CollectiveKind::AllReduce, 32, m);
     for backend in [BackendKind::Analytical, BackendKind::Link] {
-        assert_eq!(step_time(&text, &workload, backend), 2 * ring + direct, "{backend:?}");
+        assert_eq!(step_time(&text, &workload, backend.clone()), 2 * ring + direct, "{backend:?}");
     }
 }
 

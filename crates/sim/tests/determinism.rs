@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::{BackendKind, Config, Source, Watch, run};
 
-const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+const BACKENDS: [BackendKind; 2] = BackendKind::ALL;
 
 fn config(
     platform: &RandomPlatform,
@@ -58,8 +58,8 @@ proptest! {
     #[test]
     fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps()) {
         for backend in BACKENDS {
-            let (plain, ranks) = answer(&config(&platform, &steps, backend, false));
-            let (folded, simulated) = answer(&config(&platform, &steps, backend, true));
+            let (plain, ranks) = answer(&config(&platform, &steps, backend.clone(), false));
+            let (folded, simulated) = answer(&config(&platform, &steps, backend.clone(), true));
             prop_assert!(simulated <= ranks);
             let difference = difference(&plain, &folded);
             prop_assert!(difference.is_none(), "{backend:?}, {simulated} of {ranks}: {}", difference.unwrap_or_default());
@@ -69,7 +69,7 @@ proptest! {
     #[test]
     fn the_same_run_gives_the_same_bytes(platform in platform(), steps in steps(), fold in any::<bool>()) {
         for backend in BACKENDS {
-            let config = config(&platform, &steps, backend, fold);
+            let config = config(&platform, &steps, backend.clone(), fold);
             let difference = difference(&answer(&config).0, &answer(&config).0);
             prop_assert!(difference.is_none(), "{backend:?}: {}", difference.unwrap_or_default());
         }
@@ -117,8 +117,8 @@ fn cases_that_once_failed() {
                  scheduler: {{chunks: 1, endpoint_delay: 0 ns, queues_per_dim: {queues}, rendezvous: {rendezvous}}}\n"
             );
             let platform = RandomPlatform { text, sizes: sizes.to_vec() };
-            let [plain, folded] =
-                [false, true].map(|fold| answer(&config(&platform, &steps, backend, fold)).0);
+            let [plain, folded] = [false, true]
+                .map(|fold| answer(&config(&platform, &steps, backend.clone(), fold)).0);
             let difference = difference(&plain, &folded);
             assert!(
                 difference.is_none(),
@@ -194,13 +194,16 @@ fn even_workloads_fold_to_one_rank() {
     for (topology, sizes) in shapes {
         for backend in BACKENDS {
             let platform = even(topology, sizes);
-            let (plain, ranks) = answer(&config(&platform, &training_step(), backend, false));
-            let (folded, simulated) = answer(&config(&platform, &training_step(), backend, true));
+            let (plain, ranks) =
+                answer(&config(&platform, &training_step(), backend.clone(), false));
+            let (folded, simulated) =
+                answer(&config(&platform, &training_step(), backend.clone(), true));
             assert_eq!(difference(&plain, &folded), None, "{topology} on {backend:?}");
-            let symmetry = run(&config(&platform, &training_step(), backend, true), &mut |_| true)
-                .expect("it runs")
-                .report
-                .symmetry;
+            let symmetry =
+                run(&config(&platform, &training_step(), backend.clone(), true), &mut |_| true)
+                    .expect("it runs")
+                    .report
+                    .symmetry;
             // A direct all-to-all sends several messages through one port of a switch: their order
             // sets ranks apart.
             let shares = backend == BackendKind::Link && topology.contains("Switch");

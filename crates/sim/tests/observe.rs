@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn parts_sum_to_the_whole(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             let report = random_report(&platform, &steps, backend, fold);
             let detail = detail_of(&report);
             let path: f64 = detail.critical_path.by_kind.iter().map(|part| part.ns).sum();

@@ -133,7 +133,7 @@ fn time_to_simulate_a_torus() {
         for backend in [BackendKind::Analytical, BackendKind::Link] {
             let platform = native::from_yaml(&text, "torus.yml", &[]).expect("a sound platform");
             let start = std::time::Instant::now();
-            let outcome = all_reduce(platform, 1 << 20, backend);
+            let outcome = all_reduce(platform, 1 << 20, backend.clone());
             let took = start.elapsed().as_secs_f64();
             println!(
                 "{topology:<24} {paper:>8.2} s {took:>16.6} s {:>9.0}x  ({backend:?})",

@@ -16,7 +16,7 @@ use units::Span;
 /// An operation and what it waits for.
 type Call<'a> = (Op, &'a [u64]);
 
-const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+const BACKENDS: [BackendKind; 2] = BackendKind::ALL;
 const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 
@@ -40,7 +40,8 @@ fn stalled_runs_end_and_name_the_circle() {
         for (name, workload, what) in
             [("receives first", &head_to_head, "recv"), ("groups crossed", &crossed, "all_reduce")]
         {
-            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend) else {
+            let Err(Error::Stalled(stall)) = simulate(PAIR, workload.clone(), backend.clone())
+            else {
                 panic!("{name}: no stall")
             };
             assert_eq!(stall.unfinished, 4, "{name}: {stall}");
@@ -93,7 +94,7 @@ fn opposite_orders_on_one_stream_are_a_standstill() {
     let built = workload(&[&[first, second], &[second, first]], &[&[0, 1], &[1, 0]]);
     for (policy, backend) in ["fifo", "lifo"].into_iter().flat_map(|p| BACKENDS.map(|b| (p, b))) {
         let platform = format!("{PAIR}scheduler: {{policy: {policy}, comm_streams: 1}}\n");
-        let Err(Error::Stalled(stall)) = simulate(&platform, built.clone(), backend) else {
+        let Err(Error::Stalled(stall)) = simulate(&platform, built.clone(), backend.clone()) else {
             panic!("no stall")
         };
         let mut circle = stall.cycle.clone();
@@ -171,7 +172,7 @@ fn collectives_in_opposite_orders_do_not_hold_each_other_up() {
                 "topology: Ring({ranks})\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n\
                  scheduler: {{policy: fifo, active_chunks: {active}, comm_streams: unlimited}}\n"
             );
-            let mut config = config(&platform, workload.clone(), backend);
+            let mut config = config(&platform, workload.clone(), backend.clone());
             if from_file {
                 for kind in [AllReduce, AllGather] {
                     config.platform.collectives.custom[kind as usize] = Some(exchange());

@@ -13,7 +13,7 @@ use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};
 
-const BACKENDS: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+const BACKENDS: [BackendKind; 2] = BackendKind::ALL;
 /// 1 byte a ns and a direction, 100 ns a link.
 const RING: &str = "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
 
@@ -87,7 +87,7 @@ fn two_data_parallel_layers_take_what_the_loop_says() {
     for backend in BACKENDS {
         let platform = format!("{RING}  ")
             .replace("chunks: 1", "chunks: 1, active_chunks: 1, queues_per_dim: 1");
-        let one = report(&layers, 1, &[4], &platform, backend).0;
+        let one = report(&layers, 1, &[4], &platform, backend.clone()).0;
         close("one pass", one, (first + 7.0).max(second + 9.0).max(compute));
         // The next pass waits for the first layer, whose update takes 7 ns; by then the second is
         // done.
@@ -110,7 +110,7 @@ fn a_hybrid_layer_waits_for_its_exchanges() {
     for backend in BACKENDS {
         let layers = parse(text("MODEL").as_bytes(), "t.txt").expect("it is right");
         let backward = 21.0 + (exchange + 6.0).max(31.0) + 20.0 + 30.0;
-        close("MODEL", report(&layers, 1, &[4], RING, backend).0, forward + backward);
+        close("MODEL", report(&layers, 1, &[4], RING, backend.clone()).0, forward + backward);
         let transformer = text("HYBRID_TRANSFORMER model_parallel_NPU_group: 4");
         let layers = parse(transformer.as_bytes(), "t.txt").expect("it is right");
         let backward = 21.0 + exchange + 6.0 + 31.0 + 20.0 + exchange + 5.0 + 30.0;
@@ -180,7 +180,7 @@ fn text_out_and_in_again_runs_the_same() {
                 .unwrap_or_else(|p| panic!("{text}\n{p:#?}"));
             let again = parse(back.to_string().as_bytes(), "t.txt").expect("printed text reads");
             let (before, after) = (
-                report(&layers, 2, sizes, platform, backend),
+                report(&layers, 2, sizes, platform, backend.clone()),
                 report(&again, passes, sizes, platform, backend),
             );
             assert_eq!(before.1, after.1, "{text}became\n{again}on {platform}");

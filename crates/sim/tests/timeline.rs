@@ -42,7 +42,7 @@ fn random_run(
 ) -> (Report, Vec<u8>) {
     let workload = random::workload(&platform.sizes, steps);
     let all = (0..workload.ranks.len() as u32).collect();
-    let config = Config { fold, ..built::config(&platform.text, workload, backend) };
+    let config = Config { fold, ..built::config(&platform.text, workload, backend.clone()) };
     let (outcome, bytes) = watched(config, all, &Scratch::new(&format!("{test}-{backend:?}")));
     (outcome.report, bytes)
 }
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn busy_intervals_are_the_reports_sums(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             let (report, bytes) = random_run("sums", &platform, &steps, backend, fold);
             let timeline = perfetto::read(&bytes);
             let mut busy = vec![0.0; report.dimensions.len()];

@@ -15,7 +15,7 @@ use collective::To;
 use device::memory::Sharing;
 use indexmap::IndexMap;
 use lowering::PhaseSpec;
-use network::{Backend, Transfer};
+use network::{Alone, Backend, Contention, Transfer};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,7 +72,8 @@ impl<B: Backend> Executor<'_, B> {
         let form = self.form(stream, line, script);
         let free = |&(to, ..): &(To, u64, u64)| {
             let dst = self.rank_at(&state, script, to.position(state.position, script.n));
-            self.backend.is_idle(src, dst, now + script.delay)
+            let form = self.backend.closed_form();
+            form.is_some_and(|form| form.is_idle(src, dst, now + script.delay))
         };
         let fit = form.is_some_and(|f| f.sends.iter().all(free));
         let fresh = Entries { time: now, entered: 0, checked: 0, together: true };
@@ -108,7 +109,7 @@ impl<B: Backend> Executor<'_, B> {
         let weight = self.folding.multiplicity[state.rank as usize];
         for &(to, bytes, count) in &form.sends {
             let dst = self.rank_at(&state, &script, to.position(state.position, script.n));
-            self.backend.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
+            self.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
         }
         self.register(
             state.rank,
@@ -116,6 +117,17 @@ impl<B: Backend> Executor<'_, B> {
             Callback::LastReceived(stream, form.last),
         );
         true
+    }
+
+    /// What the backend says of a transfer that no other NPU's can hold up.
+    pub(super) fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+        self.backend.closed_form()?.uncontended(src, dst, bytes)
+    }
+
+    /// Accounts for transfers that were timed without the network.
+    pub(super) fn carry(&mut self, transfer: Transfer, times: u64) {
+        let form = self.backend.closed_form_mut();
+        form.expect("times came from a closed form").carry(transfer, times);
     }
 
     fn form(&mut self, stream: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
@@ -140,7 +152,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn regular_everywhere(&self, script: &FlatScript) -> bool {
-        script.regular && self.settings.contention_free
+        script.regular && self.settings.contention == Contention::None
     }
 
     /// True when every step takes the same time from every position.
@@ -161,7 +173,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         let span = |position: u32, to: To, bytes: u64| {
             let rank = |p| self.rank_at(&state, script, p);
-            self.backend.uncontended(rank(position), rank(to.position(position, script.n)), bytes)
+            self.uncontended(rank(position), rank(to.position(position, script.n)), bytes)
         };
         peers.iter().all(|&(to, bytes)| {
             let first = span(0, to, bytes);
@@ -199,7 +211,7 @@ impl<B: Backend> Executor<'_, B> {
                 if let Some(to) = step.to {
                     let peer = self.rank_at(state, script, to.position(state.position, script.n));
                     let src = self.folding.representatives[state.rank as usize];
-                    let alone = self.backend.uncontended(src, peer, step.bytes)?;
+                    let alone = self.uncontended(src, peer, step.bytes)?;
                     let free = free.entry(peer).or_default();
                     if *free > now {
                         return None;

@@ -24,7 +24,7 @@ mod stall;
 mod streams;
 
 pub use recorder::{PhaseTotals, RankTotals};
-pub use stall::Stall;
+pub use stall::{NetworkStall, Stall};
 
 use crate::folding::Folding;
 use crate::observe::{Departure, Observer, Sender};
@@ -32,7 +32,7 @@ use crate::settings::Settings;
 use engine::EventQueue;
 use graph::{OpKind, Problem, Workload};
 use lowering::{Lowered, Lowering, Request, Shapes};
-use network::{Backend, Delivery, Sequence, Stamp, Transfer};
+use network::{Backend, Delivery, Sequence, Stamp, Stuck, Transfer};
 use point_to_point::Owner;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -102,8 +102,9 @@ pub struct Progress {
 /// Why a run ended early.
 #[derive(Debug)]
 pub enum Halt {
-    /// Operations wait for something that cannot happen.
-    Stalled(Box<Stall>),
+    /// Operations wait for something that cannot happen; and what the network says, where it is
+    /// the network that is stuck.
+    Stalled(Box<Stall>, Option<Stuck>),
     /// The input asks for something impossible.
     Input(Problem),
     /// The progress hook said stop.
@@ -172,9 +173,13 @@ impl<'a, B: Backend> Executor<'a, B> {
         settings: &'a Settings,
         folding: &'a Folding,
         lowering: &'a dyn Lowering,
-        backend: B,
+        mut backend: B,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
+        let sequence = Sequence::default();
+        if let Some(ordered) = backend.ordered().filter(|_| !settings.canonical) {
+            ordered.share(sequence.clone());
+        }
         let dims = settings.sizes.len() as u32;
         let recorder =
             recorder::Recorder::new(workload, folding, dims, settings.replay_only, observers);
@@ -184,7 +189,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             folding,
             lowering,
             backend,
-            sequence: Sequence::default(),
+            sequence,
             now: Time::ZERO,
             queue: EventQueue::default(),
             callbacks: Vec::new(),
@@ -264,7 +269,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             return Err(Halt::Input(problem));
         }
         if self.done < self.total {
-            return Err(Halt::Stalled(Box::new(self.stall())));
+            return Err(Halt::Stalled(Box::new(self.stall()), self.backend.stalled()));
         }
         self.carry_solos();
         Ok(Finished {
@@ -293,14 +298,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             self.hand_out_invitations();
             return Some(true);
         }
-        let theirs = self.backend.next_event();
-        let until = match ours {
-            Some(ours) if self.settings.canonical => Stamp { order: u64::MAX, ..ours },
-            Some(ours) => ours,
-            None => Stamp::MAX,
-        };
-        if theirs.is_some_and(|t| t <= until) {
-            self.backend.advance(until, &mut self.sequence, finished);
+        if self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
             return Some(false);
         }
         if let (Some(ours), true) = (ours, self.settings.canonical) {
@@ -308,6 +306,24 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
         ours?;
         self.run_next()
+    }
+
+    /// Lets the network go on if it has something to do before `until`; false where it has not.
+    /// Natively it comes first at every instant.
+    #[inline]
+    fn network_goes_on(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
+        if let Some(network) = self.backend.ordered().filter(|_| !self.settings.canonical) {
+            let due = network.next_stamp().is_some_and(|next| next <= until);
+            if due {
+                network.advance_to(until, finished);
+            }
+            return due;
+        }
+        let due = self.backend.next_event().is_some_and(|next| next <= until.time);
+        if due {
+            self.backend.advance(until.time, finished);
+        }
+        due
     }
 
     /// Runs the first registered instant.
@@ -475,22 +491,23 @@ impl<'a, B: Backend> Executor<'a, B> {
         if self.recorder.observed() {
             let Transfer { src, dst, bytes, token, .. } = transfer;
             let latency = self.backend.physical_minimum(src, dst, 0);
+            let form = self.backend.closed_form();
             let departure = Departure {
                 sender,
                 dim: self.outermost(src, dst),
                 token,
                 rank,
-                port: self.backend.departure(src, dst),
+                port: form.map_or(0, |form| form.departure(src, dst)),
                 bytes,
                 latency,
                 transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
-                occupancy: self.backend.occupancy(src, dst, bytes),
+                occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, bytes)),
                 handling,
             };
             let now = self.now;
             self.recorder.tell(|observer| observer.departs(&departure, now));
         }
-        self.backend.start(self.now, transfer, &mut self.sequence);
+        self.backend.start(self.now, transfer);
     }
 
     /// The outermost dimension in which two ranks differ.

@@ -85,8 +85,7 @@ impl<B: Backend> Executor<'_, B> {
         for form in std::mem::take(&mut self.solos.forms) {
             let (src, weight) = form.from;
             for ((dst, bytes), times) in form.sends {
-                self.backend
-                    .carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
+                self.carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
             }
         }
     }
@@ -130,7 +129,7 @@ impl<B: Backend> Executor<'_, B> {
         for node in workload.program(id).nodes() {
             match node.op {
                 Op::Send { peer, .. } => {
-                    others.insert(self.backend.departure(id, id.wrapping_add_signed(peer)));
+                    others.insert(self.departure(id, id.wrapping_add_signed(peer))?);
                 }
                 Op::Collective { slot, .. } => {
                     let (shape, alone) = self.seen_from(first + slot);
@@ -163,10 +162,15 @@ impl<B: Backend> Executor<'_, B> {
             }
             for (to, position, n) in peers(phase, id, self.own_position(slot)?) {
                 let peer = self.peer(phase, slot, id, position, to.position(position, n));
-                links[phase.dim as usize].insert(self.backend.departure(id, peer));
+                links[phase.dim as usize].insert(self.departure(id, peer)?);
             }
         }
         Some(())
+    }
+
+    /// The number of the link by which a transfer leaves `src`.
+    fn departure(&self, src: u32, dst: u32) -> Option<u32> {
+        Some(self.backend.closed_form()?.departure(src, dst))
     }
 
     /// The rank at position `to` of a phase in which rank `id` is at `position`.
@@ -201,10 +205,9 @@ impl<B: Backend> Executor<'_, B> {
                 if let Some(to) = step.to {
                     let dst = self.rank_at(state, script, to.position(state.position, script.n));
                     let alone = self
-                        .backend
                         .uncontended(src, dst, step.bytes)
                         .filter(|a| a.transit > Span::ZERO)?;
-                    let free = free.entry(self.backend.departure(src, dst)).or_default();
+                    let free = free.entry(self.departure(src, dst)?).or_default();
                     let leaves = run.now.max(*free);
                     *free = leaves + alone.occupancy;
                     run.expect(leaves + alone.transit, Event::Arrives(step.slot));

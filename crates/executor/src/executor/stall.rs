@@ -19,6 +19,18 @@ pub struct Stall {
     pub unfinished: u64,
     /// Ranks that wait for one another in a circle, if there is a circle.
     pub cycle: Vec<u32>,
+    /// Why the network cannot go on, where it is stuck itself.
+    pub network: Option<NetworkStall>,
+}
+
+/// A network in which transfers are under way and nothing can move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkStall {
+    /// Transfers that were started and not delivered.
+    pub transfers: u64,
+    /// Ports or channels that wait for one another, each for the next, by name:
+    /// `npu3 -> switch1: paused`.
+    pub cycle: Vec<String>,
 }
 
 /// One waiting operation.
@@ -59,6 +71,7 @@ impl<B: Backend> Executor<'_, B> {
             waiting: all,
             unfinished,
             cycle,
+            network: None,
         }
     }
 
@@ -142,6 +155,16 @@ impl std::fmt::Display for Stall {
                 self.cycle.iter().chain(self.cycle.first()).map(u32::to_string).collect();
             writeln!(f, "  circle: rank {}", ranks.join(" -> "))?;
         }
-        Ok(())
+        match &self.network {
+            Some(network) => write!(f, "{network}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for NetworkStall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "  the network is stuck with {} transfers under way", self.transfers)?;
+        self.cycle.iter().try_for_each(|place| writeln!(f, "    {place}"))
     }
 }

@@ -6,18 +6,18 @@
 
 use units::Time;
 
-/// At most this many bins.
-const COUNT: u64 = 512;
+/// Bins where nothing else is said.
+const USUAL: u64 = 512;
 
-/// Rank-picoseconds by bin.
+/// Rank-picoseconds by bin, in at most `COUNT` bins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bins {
+pub(super) struct Bins<const COUNT: u64 = USUAL> {
     /// log2 of the width, ps.
     shift: u32,
     sums: Vec<u128>,
 }
 
-impl Bins {
+impl<const COUNT: u64> Bins<COUNT> {
     /// Adds `weight` ranks between two times.
     pub(super) fn add(&mut self, from: Time, to: Time, weight: u64) {
         if to <= from {
@@ -59,14 +59,14 @@ impl Bins {
     /// Brings the bins to those of a run of `step`.
     fn fit(&mut self, step: Time) {
         self.widen(step);
-        self.sums.resize(step.0.div_ceil(width(step)) as usize, 0);
+        self.sums.resize(step.0.div_ceil(width_in(step, COUNT)) as usize, 0);
     }
 
     /// The mean number of ranks in each bin of a run of `step`, over `ranks`; the last bin ends
     /// with the run.
     pub(super) fn means(mut self, step: Time, ranks: f64) -> Vec<f64> {
         self.fit(step);
-        let width = width(step);
+        let width = width_in(step, COUNT);
         let long = |bin: usize| (width as f64).min((step.0 - bin as u64 * width) as f64);
         self.sums.iter().enumerate().map(|(bin, &sum)| sum as f64 / long(bin) / ranks).collect()
     }
@@ -74,8 +74,13 @@ impl Bins {
 
 /// Width of the bins of a run of `step`, ps.
 pub(super) fn width(step: Time) -> u64 {
+    width_in(step, USUAL)
+}
+
+/// The same for at most `count` bins.
+pub(super) fn width_in(step: Time, count: u64) -> u64 {
     let mut shift = 0;
-    while step.0.saturating_sub(1) >> shift >= COUNT {
+    while step.0.saturating_sub(1) >> shift >= count {
         shift += 1;
     }
     1 << shift
@@ -110,7 +115,7 @@ mod tests {
         ) {
             intervals.iter_mut().for_each(|i| *i = (i.0.min(i.1) << scale, i.0.max(i.1) << scale, i.2));
             let step = intervals.iter().map(|i| i.1).max().unwrap_or(0).max(1);
-            let mut bins = Bins::default();
+            let mut bins = <Bins>::default();
             intervals.iter().for_each(|&(from, to, weight)| bins.add(Time(from), Time(to), weight));
             let means = bins.means(Time(step), 1.0);
             let expected = by_definition(&intervals, step);
@@ -124,6 +129,6 @@ mod tests {
 
     #[test]
     fn a_run_that_takes_no_time_has_no_bins() {
-        assert!(Bins::default().means(Time(0), 1.0).is_empty());
+        assert!(<Bins>::default().means(Time(0), 1.0).is_empty());
     }
 }

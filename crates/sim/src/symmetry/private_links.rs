@@ -5,22 +5,20 @@
 //! (`executor/lockstep.rs`), the queues (`net-analytical`).
 
 use super::{Finder, Ports};
-use crate::backends::BackendKind;
-use executor::Settings;
-use graph::Workload;
-use lowering::{Geometry, Lowering};
-use platform::Platform;
+use crate::parts::Parts;
+use lowering::Geometry;
+use network::{Backend, Contention};
 use topology::LinkGraph;
 
 /// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
 /// is not taken, or where there are too many routes to look at.
-pub fn private_links(
-    workload: &Workload,
-    platform: &Platform,
-    settings: &Settings,
-    lowering: &dyn Lowering,
-) -> Vec<bool> {
-    if settings.canonical || !settings.closed_form || settings.ranks > RANKS {
+pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
+    let Parts { workload, platform, settings, lowering, .. } = *parts;
+    if network.contention() != Contention::Links
+        || settings.canonical
+        || !settings.closed_form
+        || settings.ranks > RANKS
+    {
         return Vec::new();
     }
     // Collectives of one phase: on one dimension, or of a communicator group.
@@ -29,12 +27,8 @@ pub fn private_links(
     if !single || settings.per_queue > 1 || settings.queues_per_dim > 1 || settings.rendezvous {
         return Vec::new();
     }
-    let links =
-        crate::backends::analytical(platform).ok().zip(LinkGraph::new(&platform.fabric).ok());
-    let Some((network, graph)) = links else { return Vec::new() };
-    let mut finder =
-        Finder::new(workload, platform, settings, lowering, &network, BackendKind::Analytical);
-    finder.merge = false;
+    let Ok(graph) = LinkGraph::new(&platform.fabric) else { return Vec::new() };
+    let mut finder = Finder::new(workload, platform, settings, lowering, network);
     if finder.look_at_collectives().is_err() {
         return Vec::new();
     }

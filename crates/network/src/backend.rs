@@ -1,0 +1,188 @@
+//! The contract itself, and the values that pass through it.
+
+use crate::{ClosedForm, NetworkSink, Ordered, Stuck, Usage};
+use units::{Span, Time};
+
+/// Bytes from a source rank to a destination rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Source rank.
+    pub src: u32,
+    /// Destination rank, different from the source.
+    pub dst: u32,
+    /// Size; zero is allowed and costs latency only.
+    pub bytes: u64,
+    /// The caller's name for it, returned with the delivery. Unique among transfers under way.
+    pub token: u64,
+    /// Number of equal transfers it stands for: 1, or more in a folded run. Counts in [`Usage`],
+    /// not in time.
+    pub weight: u64,
+}
+
+/// A transfer that has arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The transfer's token.
+    pub token: u64,
+    /// When it arrived.
+    pub time: Time,
+}
+
+/// Where transfers can hold one another up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contention {
+    /// Nowhere.
+    None,
+    /// Only on the link by which they leave their NPU, see [`ClosedForm::departure`].
+    Departures,
+    /// Anywhere on their way.
+    Links,
+}
+
+/// Which links are alike, so that one rank can be simulated for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alike {
+    /// None. Every rank is simulated.
+    Nothing,
+    /// Links out of NPUs with equal [`ClosedForm::departure`]. Transfers of different NPUs never
+    /// meet.
+    Departures,
+    /// Links from NPU to NPU with equal [`Backend::physical_minimum`], as long as a transfer takes
+    /// one link and only one NPU sends over that link.
+    OneLink,
+}
+
+/// Memory that a backend will take, for the estimate before a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes for each transfer under way, besides a queued event.
+    pub transfer: u64,
+    /// Links of the network.
+    pub links: u64,
+    /// Bytes for each link.
+    pub link: u64,
+    /// Bytes for each link that carries something, in addition.
+    pub used_link: u64,
+}
+
+/// A network. It sees transfers, never a graph, a collective or another backend. A query changes
+/// nothing, and the same calls always give the same answers; a backend may use threads as long as
+/// that holds.
+///
+/// The caller starts transfers at times that never decrease, and advances past every event earlier
+/// than the next start. Making a backend is cheap: large tables wait for the first start.
+pub trait Backend: Send {
+    /// Starts `transfer` at `now`. It comes back through [`Backend::advance`] exactly once.
+    fn start(&mut self, now: Time, transfer: Transfer);
+
+    /// When the backend next has something to do; `None` when nothing is under way, or when
+    /// nothing can move (see [`Backend::stalled`]).
+    fn next_event(&self) -> Option<Time>;
+
+    /// Handles events up to and including `until` in the backend's own order, and stops at the
+    /// first time at which it delivers. Appends the deliveries to `finished`: one or more, all of
+    /// that time.
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>);
+
+    /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
+
+    /// What has been carried so far.
+    fn usage(&self) -> Usage;
+
+    /// Where transfers can hold one another up.
+    fn contention(&self) -> Contention {
+        Contention::Links
+    }
+
+    /// Which links are alike. The default is always right.
+    fn alike(&self) -> Alike {
+        Alike::Nothing
+    }
+
+    /// Memory that grows with the network or with the transfers under way.
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+
+    /// Why transfers are under way and no event is left; `None` while anything can move, and when
+    /// everything was delivered.
+    fn stalled(&self) -> Option<Stuck> {
+        None
+    }
+
+    /// Reports to `sink` from now on; called before the first start. False when the backend
+    /// reports nothing.
+    fn observe(&mut self, _sink: Box<dyn NetworkSink>) -> bool {
+        false
+    }
+
+    /// Times that the backend knows without simulation.
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        None
+    }
+
+    /// The same, to account for what was timed that way.
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        None
+    }
+
+    /// One order of events with the caller, for ASTRA-sim's profile.
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        None
+    }
+}
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn start(&mut self, now: Time, transfer: Transfer) {
+        (**self).start(now, transfer);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        (**self).next_event()
+    }
+
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        (**self).advance(until, finished);
+    }
+
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        (**self).physical_minimum(src, dst, bytes)
+    }
+
+    fn usage(&self) -> Usage {
+        (**self).usage()
+    }
+
+    fn contention(&self) -> Contention {
+        (**self).contention()
+    }
+
+    fn alike(&self) -> Alike {
+        (**self).alike()
+    }
+
+    fn footprint(&self) -> Footprint {
+        (**self).footprint()
+    }
+
+    fn stalled(&self) -> Option<Stuck> {
+        (**self).stalled()
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        (**self).observe(sink)
+    }
+
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        (**self).closed_form()
+    }
+
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        (**self).closed_form_mut()
+    }
+
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        (**self).ordered()
+    }
+}

@@ -1,0 +1,39 @@
+//! Times that a backend knows without simulation.
+
+use crate::Transfer;
+use units::{Span, Time};
+
+/// A transfer that no other NPU's can hold up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alone {
+    /// From its start to its arrival.
+    pub transit: Span,
+    /// How long it keeps the next one from the same source to the same destination waiting.
+    pub occupancy: Span,
+}
+
+/// What a backend knows of transfers without simulating them. A caller may take the times from here
+/// instead of starting the transfers, and then accounts for them by [`ClosedForm::carry`].
+pub trait ClosedForm {
+    /// Time of a transfer that no other NPU's can hold up; `None` when one can.
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone>;
+
+    /// True when a transfer from `src` to `dst` started at `at` would wait for none of `src`'s own.
+    /// Means something only where [`ClosedForm::uncontended`] answers.
+    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool;
+
+    /// Accounts for `times` transfers, none waiting for another.
+    fn carry(&mut self, transfer: Transfer, times: u64);
+
+    /// Number of the link by which a transfer to `dst` leaves `src`. Transfers of one NPU with
+    /// equal numbers may wait for each other. On stacked blocks, NPUs give the same number to links
+    /// that lead the same way; on an explicit graph it is the link's own number.
+    fn departure(&self, src: u32, dst: u32) -> u32;
+
+    /// How long a transfer keeps that link from the next one.
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span;
+
+    /// Learns of every link (by its number in the topology) whether only one NPU ever sends over
+    /// it. [`ClosedForm::uncontended`] may then answer for more transfers.
+    fn set_private_links(&mut self, _private: Vec<bool>) {}
+}

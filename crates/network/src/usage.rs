@@ -1,0 +1,39 @@
+//! What a backend has carried.
+
+use units::Span;
+
+/// Sums over a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes by dimension on links that leave an NPU (a ring counts every hop). An explicit graph
+    /// has one dimension.
+    pub bytes: Vec<u128>,
+    /// Transfers started, by weight.
+    pub transfers: u128,
+    /// Time in which messages were sent on by nodes that had stored them on their way, ps, by
+    /// weight.
+    pub stored: u128,
+    /// Every link that was used, in link order; empty for backends without links.
+    pub links: Vec<LinkUsage>,
+}
+
+/// What one link has carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkUsage {
+    /// Node it leaves, as the topology numbers nodes (NPUs first).
+    pub from: u32,
+    /// Node it enters.
+    pub to: u32,
+    /// Dimension, 0-based.
+    pub dim: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Time sending.
+    pub busy: Span,
+    /// Sum of the waits in the queue.
+    pub waited: Span,
+    /// Most messages waiting at once.
+    pub longest_queue: u32,
+}

@@ -1,0 +1,32 @@
+//! Names of nodes and links of a network, as reports and errors show them.
+
+use executor::NetworkStall;
+use network::{Place, Stuck};
+use topology::Fabric;
+
+/// `npu3`, `switch1`, or its name in an explicit graph.
+pub(crate) fn node(fabric: &Fabric, node: u32) -> String {
+    match fabric {
+        Fabric::Graph(graph) => {
+            graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}"))
+        }
+        Fabric::Stacked(_) => match node.checked_sub(fabric.npus()) {
+            Some(switch) => format!("switch{switch}"),
+            None => format!("npu{node}"),
+        },
+    }
+}
+
+/// `npu3 -> switch1`.
+pub(crate) fn link(fabric: &Fabric, from: u32, to: u32) -> String {
+    format!("{} -> {}", node(fabric, from), node(fabric, to))
+}
+
+/// A stuck network in names of its nodes.
+pub(crate) fn stall(fabric: &Fabric, stuck: Stuck) -> NetworkStall {
+    let place = |place: &Place| {
+        let channel = place.channel.map_or(String::new(), |number| format!(" channel {number}"));
+        format!("{}{channel}: {}", link(fabric, place.from, place.to), place.waits_for)
+    };
+    NetworkStall { transfers: stuck.transfers, cycle: stuck.cycle.iter().map(place).collect() }
+}
