@@ -355,6 +355,12 @@ def collective(
     `bytes` per NPU: the input buffer, or the contribution of one NPU for `all_gather` and `gather`.
     """
 
+def backends() -> list[tuple[str, str]]:
+    """Name of every network backend, the default first, and what it is."""
+
+def is_backend(name: str) -> bool:
+    """Whether a run takes this name of a backend."""
+
 def check(workload: Workload, platform: Platform, backend: str) -> list[tuple[str, str, str, str]]:
     """Everything that `simulate` would refuse, as `(file, place, message, help)`, without simulating."""
 

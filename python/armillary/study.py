@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
+from .backends import DEFAULT, NAMES
+
 if TYPE_CHECKING:
     from .report.chart import Chart
-
-BACKENDS = ("analytical", "link")
-"""Networks a study runs on unless told otherwise."""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -76,4 +74,4 @@ class Study:
 def analytical(backends: Sequence[str]) -> Sequence[str]:
     """What a study of the paper's own network model runs on: that, unless another one was asked for
     by name."""
-    return ("analytical",) if tuple(backends) == BACKENDS else backends
+    return (DEFAULT,) if tuple(backends) == NAMES else backends

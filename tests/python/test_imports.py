@@ -17,12 +17,13 @@ PACKAGE = ROOT / "python/armillary"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "schema": set(),
+    "backends": {"_core", "errors"},
     "documents": {"errors"},
     "files": {"errors"},
     "machine": {"errors"},
     "nccl": {"errors"},
     "platform": {"_core", "documents", "errors"},
-    "study": {"report"},
+    "study": {"backends", "report"},
     "model": {"documents", "errors"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform"},
@@ -44,6 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "sweep": {
         "_core",
         "api",
+        "backends",
         "documents",
         "errors",
         "files",
@@ -56,6 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "design": {
         "_core",
         "api",
+        "backends",
         "documents",
         "errors",
         "files",
@@ -91,6 +94,7 @@ ALLOWED: dict[str, set[str]] = {
         "",
         "_core",
         "api",
+        "backends",
         "calibrate",
         "design",
         "documents",

@@ -9,14 +9,13 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from .. import __version__, api
+from .. import __version__, api, backends
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, is_model
 from ..workload.fit import too_large
 from . import models, output
 from .options import (
-    Backend,
     BackendName,
     Groups,
     Json,
@@ -43,7 +42,7 @@ WorkloadName = Annotated[
 def check(
     platform: PlatformName,
     workload: WorkloadName = None,
-    backend: BackendName = Backend.analytical,
+    backend: BackendName = backends.DEFAULT,
     groups: Groups = None,
     json: Json = None,
     npus: Npus = None,

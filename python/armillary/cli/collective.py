@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__, api, nccl
+from .. import __version__, api, backends, nccl
 from ..platform import Platform
 from . import completion, output
 from .options import (
-    Backend,
     BackendName,
     Json,
     NoFold,
@@ -58,7 +57,7 @@ def collective(
     step: Step = "1M",
     dtype: DataType = "float",
     root: Root = 0,
-    backend: BackendName = Backend.analytical,
+    backend: BackendName = backends.DEFAULT,
     json: Json = None,
     no_fold: NoFold = False,
     npus: Npus = None,
@@ -84,7 +83,7 @@ def collective(
         rows = []
         for size in wanted:
             with output.progress(f"{size} bytes") as update:
-                options = {"backend": str(backend), "dtype": dtype}
+                options = {"backend": backend, "dtype": dtype}
                 rows.append(
                     api.collective_row(
                         name, size, target, root=root, fold=not no_fold, progress=update, **options
@@ -94,7 +93,7 @@ def collective(
         show(nccl.footer(rows) + "\n")
         config = {
             "collective": name,
-            "backend": str(backend),
+            "backend": backend,
             "root": root,
             "fold": not no_fold,
             "platform": target.describe(),
@@ -103,7 +102,7 @@ def collective(
         if report is not None:
             from ..report import collective as pages
 
-            page = pages.page(rows, name, target.name, target.npus, str(backend), target.warnings)
+            page = pages.page(rows, name, target.name, target.npus, backend, target.warnings)
             output.write_page(report, page.html())
 
 

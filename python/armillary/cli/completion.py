@@ -3,6 +3,7 @@ offer."""
 
 from __future__ import annotations
 
+from .. import backends as network
 from .. import nccl
 from ..platform import presets
 from ..workload import models
@@ -16,6 +17,11 @@ def platforms(incomplete: str) -> list[str]:
 def workloads(incomplete: str) -> list[str]:
     """Presets of models that begin so."""
     return _beginning(incomplete, models())
+
+
+def backends(incomplete: str) -> list[str]:
+    """Network backends that begin so."""
+    return _beginning(incomplete, list(network.NAMES))
 
 
 def collectives(incomplete: str) -> list[str]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api
+from .. import api, backends
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, is_model
 from . import completion, models, output, parsing
 from .options import (
-    Backend,
     BackendName,
     Groups,
     Json,
@@ -63,7 +62,7 @@ def explain(
     what: What,
     node: Node = None,
     platform: PlatformName = None,
-    backend: BackendName = Backend.analytical,
+    backend: BackendName = backends.DEFAULT,
     groups: Groups = None,
     json: Json = None,
     no_what_if: NoWhatIf = False,
@@ -91,7 +90,7 @@ def explain(
             again: Again | str = "not asked for" if no_what_if else api.rerun(result)
         else:
             read = partial(models.source, what, options, groups=groups, passes=passes)
-            result, again = _run(*models.on(platform, set_, npus, what, read), str(backend))
+            result, again = _run(*models.on(platform, set_, npus, what, read), backend)
         with output.progress("what would help", clock=False) as update:
             wanted = None if no_what_if else again
             found = explained(result, node, again=wanted, seconds=seconds, progress=update)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from .. import backends
 from ..errors import InputError, Problem
 from . import completion
-
-
-class Backend(StrEnum):
-    """How the network is modelled."""
-
-    analytical = "analytical"
-    link = "link"
 
 
 PlatformName = Annotated[
@@ -30,9 +23,12 @@ PlatformName = Annotated[
     ),
 ]
 BackendName = Annotated[
-    Backend,
+    str,
     typer.Option(
-        "--backend", help="analytical: latency and bandwidth; link: messages queue for links."
+        "--backend",
+        metavar="NAME",
+        help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items()) + ".",
+        autocompletion=completion.backends,
     ),
 ]
 Groups = Annotated[

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .. import api
+from .. import api, backends
 from ..result import Result
 from . import completion, models, output
 from .options import (
-    Backend,
     BackendName,
     Groups,
     Json,
@@ -42,7 +41,7 @@ WorkloadName = Annotated[
 def run(
     workload: WorkloadName,
     platform: PlatformName,
-    backend: BackendName = Backend.analytical,
+    backend: BackendName = backends.DEFAULT,
     groups: Groups = None,
     json: Json = None,
     no_fold: NoFold = False,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__
+from .. import __version__, backends
 from . import completion, output
-from .options import Backend, Json
+from .options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ Name = Annotated[
     ),
 ]
 Only = Annotated[
-    Backend | None,
+    str | None,
     typer.Option("--backend", help="The network to run on; without it every one the study knows."),
 ]
 Html = Annotated[
@@ -55,7 +55,7 @@ def study(
             _list(studies.studies(), json)
             return
         found = studies.study(name)
-        rows = found.rows([str(backend)] if backend else studies.BACKENDS)
+        rows = found.rows([backends.known(backend)] if backend else backends.NAMES)
         head = {
             "schema": SCHEMA,
             "version": __version__,

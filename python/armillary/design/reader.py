@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .. import documents
+from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError
 from ..sweep.quantity import UNITS, base, split
@@ -27,7 +27,6 @@ KEYS = (
     "name", "npus", "npu", "settings", "workloads", "topologies", "technologies", "bandwidth", "latency", "cost",
     "constraints", "objective", "time_bound", "model", "top", "simulate", "budget", "backends", "sweep", "most",
 )  # fmt: skip
-BACKENDS = ("analytical", "link")
 Progress = Callable[[float], None]
 _SPACE = ("dimensions", "blocks", "sizes", "largest")
 _MOST_NPUS = 2**24
@@ -524,11 +523,12 @@ class _Reader:
         return bool(value == "paper")
 
     def backends(self) -> tuple[str, ...]:
-        raw = self.values.get("backends", ["analytical"])
+        raw = self.values.get("backends", [backends.DEFAULT])
         listed = raw if isinstance(raw, list) else [raw]
         for each in listed:
-            if each not in BACKENDS:
-                self.source.fault(("backends",), f"{each!r} is no backend", ", ".join(BACKENDS))
+            if not backends.is_known(each):
+                allowed = ", ".join(backends.NAMES)
+                self.source.fault(("backends",), f"unknown backend {each!r}", allowed)
         return tuple(map(str, listed))
 
     def sweep(self) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import documents
+from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..platform import presets
@@ -22,7 +22,7 @@ from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
 from .source import Source, located
-from .study import BACKENDS, KINDS, MEMORY, MOST_POINTS, Parameter, Search, Study
+from .study import KINDS, MEMORY, MOST_POINTS, Parameter, Search, Study
 
 _KEYS = (
     "name",
@@ -170,12 +170,11 @@ class _Reader:
 
     def run(self) -> dict[str, Any]:
         """Backend, seed, folding."""
-        found = {"backend": "analytical", "seed": 0, "fold": True}
+        found = {"backend": backends.DEFAULT, "seed": 0, "fold": True}
         found |= {key: self.values[key] for key in found if key in self.values}
-        if found["backend"] not in BACKENDS:
-            self.source.fault(
-                ("backend",), f"{found['backend']!r} is no backend", ", ".join(BACKENDS)
-            )
+        if not backends.is_known(found["backend"]):
+            allowed = ", ".join(backends.NAMES)
+            self.source.fault(("backend",), f"unknown backend {found['backend']!r}", allowed)
         seed = found["seed"]
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
             self.source.fault(

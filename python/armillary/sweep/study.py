@@ -13,7 +13,6 @@ from .expression import Expression
 from .footprint import Footprints
 from .source import Source
 
-BACKENDS = ("analytical", "link")
 MEMORY = "memory"
 """What constraints call the bytes that the fullest NPU needs."""
 MOST_POINTS = 1_000_000

@@ -158,7 +158,7 @@ def test_the_first_draws_never_change() -> None:
             {"platform": {"file": "a", "npus": 0}},
             "platform.npus: 0 is no number of NPUs (allowed: a whole number from 1)",
         ),
-        ({"backend": "ns3"}, "backend: 'ns3' is no backend (allowed: analytical, link)"),
+        ({"backend": "ns3"}, "backend: unknown backend 'ns3' (allowed: analytical, link)"),
         ({"seed": -1}, "seed: -1 is no seed"),
         (
             {"parameters": {"bandwidth": [1]}},
@@ -232,7 +232,7 @@ def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     )
     found = [str(problem).removeprefix(f"{path}: ") for problem in check(path)]
     assert [each.split(" (")[0] for each in found] == [
-        "line 3: backend: 'ns3' is no backend",
+        "line 3: backend: unknown backend 'ns3'",
         "line 5: parameters.workload.tq: tq is no option of this workload",
     ]
 

@@ -1,0 +1,29 @@
+"""Network backends by name, as the core lists them."""
+
+from __future__ import annotations
+
+from . import _core
+from .errors import InputError, Problem
+
+ALL: dict[str, str] = dict(_core.backends())
+"""What each backend is, in a few words, by name; the default first."""
+
+NAMES: tuple[str, ...] = tuple(ALL)
+"""Their names."""
+
+DEFAULT: str = NAMES[0]
+"""The backend of a run that names none."""
+
+
+def is_known(name: object) -> bool:
+    """Whether there is a backend of this name."""
+    return isinstance(name, str) and _core.is_backend(name)
+
+
+def known(name: str) -> str:
+    """The name of a backend.
+
+    Raises `InputError` for any other."""
+    if not is_known(name):
+        raise InputError([Problem("", "backend", f'unknown backend "{name}"', ", ".join(NAMES))])
+    return name
