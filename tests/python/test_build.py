@@ -28,3 +28,14 @@ def test_the_extension_needs_no_build_of_its_own() -> None:
     tests = features("--workspace", "--exclude", "micro", "--edges", "normal,build,dev")
     extension = features("--package", "armillary-py", "--edges", "normal,build")
     assert not extension - tests
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")
+def test_the_fuzzers_lock_file_is_fresh() -> None:
+    """`fuzz` is a workspace of its own: `cargo update --workspace --offline` in it follows crates
+    that were added or renamed."""
+    command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
+    run = subprocess.run(command, cwd=ROOT / "fuzz", capture_output=True, text=True, check=False)
+    if run.returncode and "--locked" not in run.stderr:
+        pytest.skip("the sources of dependencies are not at hand")
+    assert run.returncode == 0, run.stderr
