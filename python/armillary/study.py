@@ -13,6 +13,7 @@ from .backends import DEFAULT, NAMES
 if TYPE_CHECKING:
     from .report.chart import Chart
 
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One number of the paper beside ours."""

@@ -11,7 +11,6 @@ from .. import backends
 from ..errors import InputError, Problem
 from . import completion
 
-
 PlatformName = Annotated[
     str,
     typer.Option(
