@@ -9,7 +9,7 @@
 //! trees).
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
 

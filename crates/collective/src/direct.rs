@@ -12,7 +12,7 @@
 //! 2007, section 4.
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
 

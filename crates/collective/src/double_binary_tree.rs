@@ -15,7 +15,7 @@
 //! reduction and scan", 2009; NCCL 2.4.
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
 

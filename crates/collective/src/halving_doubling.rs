@@ -15,7 +15,7 @@
 //! (dissemination).
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To, binomial, is_rooted};
 use graph::CollectiveKind;
 

@@ -11,7 +11,7 @@
 //! Protocol (SHArP)", COMHPC 2016; Klenk et al., ISCA 2020.
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Plan, Script, Step, To};
 use graph::CollectiveKind;
 

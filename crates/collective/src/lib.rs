@@ -8,19 +8,22 @@
 
 mod algorithm;
 pub mod binomial;
+mod content;
 pub mod custom;
 pub mod direct;
 pub mod double_binary_tree;
 mod error;
 pub mod halving_doubling;
 pub mod in_network;
+mod make;
 pub mod phases;
 mod plan;
 pub mod prove;
 pub mod ring;
 
-pub use algorithm::{Algorithm, MAX_STEPS, Request, is_rooted, plan};
+pub use algorithm::{Algorithm, Request, is_rooted};
 pub use error::PlanError;
+pub use make::{MAX_STEPS, plan};
 pub use phases::{Hierarchy, Phase, phases};
 pub use plan::{Plan, Script, Step, To};
 pub use prove::prove;

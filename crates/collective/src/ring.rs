@@ -19,7 +19,7 @@
 //! Yuan 2009.
 
 use crate::algorithm::Request;
-use crate::prove::Content;
+use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
 

@@ -5,6 +5,7 @@
 //! from its rank's point of view (peers are offsets, groups are slots), so ranks that do the same
 //! thing share one program and a million-rank workload stays small.
 
+mod bind;
 mod check;
 mod kind;
 mod mesh;
@@ -14,9 +15,10 @@ mod program;
 mod ranks;
 mod workload;
 
+pub use bind::NamedProgram;
 pub use check::{check, order};
 pub use kind::OpKind;
-pub use mesh::{Axis, Family, Mesh, NamedProgram};
+pub use mesh::{Axis, Family, Mesh};
 pub use op::{CollectiveKind, Gemm, Kernel, Node, Op, Reach};
 pub use problem::{Problem, and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};

@@ -2,7 +2,7 @@
 //! is named.
 
 use super::*;
-use crate::{CollectiveKind, Node, Op, ProgramBuilder};
+use crate::{Axis, CollectiveKind, Family, Node, Op, ProgramBuilder};
 use proptest::prelude::*;
 use units::{Bytes, Span};
 

@@ -6,8 +6,9 @@
 
 mod astra_sim;
 mod errors;
+mod kinds;
 mod platform;
-mod script;
+mod program;
 mod signals;
 mod simulate;
 mod workload;
@@ -22,13 +23,15 @@ mod _core {
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]
-    use super::script::Script;
+    use super::program::Program;
+    #[pymodule_export]
+    use super::program::Script;
     #[pymodule_export]
     use super::simulate::{Outcome, backends, check, collective, is_backend, simulate};
     #[pymodule_export]
     use super::version;
     #[pymodule_export]
-    use super::workload::{Program, Workload};
+    use super::workload::Workload;
     #[pymodule_export]
     use pyo3::panic::PanicException;
 }

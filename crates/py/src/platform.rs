@@ -1,6 +1,7 @@
 //! `_core.Platform`.
 
 use crate::errors;
+use crate::kinds::collective_kind;
 use graph::Problem;
 use lowering::library;
 use platform::config::native::{self, Donor, InlinePlatform};
@@ -100,8 +101,7 @@ impl Platform {
         kind: &str,
         bytes: u64,
     ) -> PyResult<Option<(&str, &str, u64)>> {
-        let kind = crate::simulate::collective_kind(kind)
-            .map_err(|problem| errors::input(py, &[problem]))?;
+        let kind = collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
         let found = library::choice(&self.0, kind, bytes);
         Ok(found.map(|p| (p.algorithm.name(), p.protocol.name(), p.time.0)))
     }
@@ -117,8 +117,7 @@ impl Platform {
         kind: &str,
         bytes: Vec<u64>,
     ) -> PyResult<Option<Vec<f64>>> {
-        let kind = crate::simulate::collective_kind(kind)
-            .map_err(|problem| errors::input(py, &[problem]))?;
+        let kind = collective_kind(kind).map_err(|problem| errors::input(py, &[problem]))?;
         library::times(&self.0, &changes, kind, &bytes).map_err(|key| {
             let problem =
                 Problem::new("", format!("library.{key}"), "the library has no such parameter");

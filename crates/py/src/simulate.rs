@@ -1,11 +1,12 @@
 //! `_core.simulate`, `_core.collective`, `_core.check` and what they return.
 
 use crate::errors;
+use crate::kinds::collective_kind;
 use crate::platform::Platform;
 use crate::signals::Hook;
 use crate::workload::Workload;
 use executor::observe::TimelineRequest;
-use graph::{CollectiveKind, Node, Op, Problem, ProgramBuilder};
+use graph::{Node, Op, Problem, ProgramBuilder};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::Error;
@@ -193,16 +194,6 @@ pub fn backends() -> Vec<(&'static str, &'static str)> {
 #[pyfunction]
 pub fn is_backend(name: &str) -> bool {
     name.parse::<BackendKind>().is_ok()
-}
-
-/// The collective called `name`.
-pub fn collective_kind(name: &str) -> Result<CollectiveKind, Problem> {
-    let found = CollectiveKind::ALL.into_iter().find(|k| k.name() == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = CollectiveKind::ALL.iter().map(|k| k.name()).collect();
-        Problem::new("", "collective", format!("\"{name}\" is not a collective"))
-            .help(names.join(", "))
-    })
 }
 
 /// A workload in which everybody takes part in one collective.

@@ -6,9 +6,11 @@
 //! split colours whose members see different colours at some port, until nothing splits. A run over
 //! one rank of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna,
 //! Discrete Math. 243, 2002). Where transfers of different NPUs can meet, ranks must also not share
-//! links: every transfer takes one link from NPU to NPU. Not here: how a folded run delivers a message (`executor`).
+//! links: every transfer takes one link from NPU to NPU. Not here: how a folded run delivers a
+//! message (`executor`).
 
 mod private_links;
+mod sight;
 
 pub use private_links::private_links;
 
@@ -16,12 +18,11 @@ use collective::To;
 use device::memory::Sharing;
 use executor::{Folding, Settings, SlotClass};
 use graph::{Op, Reach, Workload};
-use lowering::{
-    Geometry, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, Shape, Shapes, physical,
-};
+use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes, physical};
 use network::{Alike, Backend};
 use platform::Platform;
 use rustc_hash::FxHashMap;
+use sight::{Hash, Sight, find_root, join, messages, scripts};
 use std::rc::Rc;
 use topology::{Fabric, Paths, Symmetry};
 
@@ -71,10 +72,6 @@ fn uses_memory(workload: &Workload) -> bool {
             .any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. }))
     })
 }
-
-/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to
-/// them.
-type Sight = (u64, Vec<(To, u64)>);
 
 /// The phases of calls on one slot that see the same as long as the colours on their lines are
 /// equal, or one phase.
@@ -593,83 +590,5 @@ impl<'a> Finder<'a> {
             .map(|(&n, &at)| (0..n).map(|s| place(at + s)).collect())
             .collect();
         (classes, sizes)
-    }
-}
-
-fn find_root(parent: &mut [u32], mut at: u32) -> u32 {
-    while parent[at as usize] != at {
-        parent[at as usize] = parent[parent[at as usize] as usize];
-        at = parent[at as usize];
-    }
-    at
-}
-
-fn join(parent: &mut [u32], a: u32, b: u32) {
-    let (a, b) = (find_root(parent, a), find_root(parent, b));
-    parent[a.max(b) as usize] = a.min(b);
-}
-
-/// Distinct (offset, bytes) of a program's sends and receives.
-fn messages(program: &graph::Program) -> Vec<(i32, u64)> {
-    let peer = |op: &Op| match *op {
-        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer, bytes.0)),
-        _ => None,
-    };
-    let found: std::collections::BTreeSet<(i32, u64)> =
-        program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
-    found.into_iter().collect()
-}
-
-/// For each script: its content but for whom it names, and the distinct peers with the bytes sent
-/// to them.
-fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
-    let describe = |(script, charges): (&collective::Script, &Vec<units::Span>)| {
-        let mut hash = Hash::default();
-        let mut peers: Vec<(To, u64)> = Vec::new();
-        let mut seen: FxHashMap<(To, u64), ()> = FxHashMap::default();
-        for step in &script.steps {
-            [
-                step.bytes,
-                u64::from(step.slot),
-                u64::from(step.after_usable),
-                u64::from(step.after_received),
-            ]
-            .into_iter()
-            .for_each(|w| hash.add(w));
-            hash.add(u64::from(step.to.is_some()) << 1 | u64::from(step.from.is_some()));
-            let own = step
-                .to
-                .map(|to| (to, step.bytes))
-                .into_iter()
-                .chain(step.from.map(|from| (from, step.bytes)));
-            own.for_each(|p| {
-                if seen.insert(p, ()).is_none() {
-                    peers.push(p)
-                }
-            });
-        }
-        charges.iter().for_each(|c| hash.add(c.0));
-        (hash.value().0, peers)
-    };
-    plan.plan.scripts.iter().zip(&plan.charges).map(describe).collect()
-}
-
-/// Two independent 64-bit hashes of the same words.
-struct Hash(engine::Digest, u64);
-
-impl Default for Hash {
-    fn default() -> Self {
-        Hash(engine::Digest::default(), 0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl Hash {
-    fn add(&mut self, word: u64) {
-        self.0.add(word);
-        self.1 = (self.1.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn value(&self) -> (u64, u64) {
-        (self.0.value(), self.1)
     }
 }

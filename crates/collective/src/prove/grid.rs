@@ -6,7 +6,10 @@
 //! reduce-scatter, broadcast, reduce and scatter; the contribution of NPU e for all-gather and
 //! gather; `source * N + destination` for all-to-all; "e has arrived" for a barrier.
 
-use super::{Held, Order, Request, execute, inputs, promise_kept, prove};
+use super::promise::{self, Held, inputs, promise_kept};
+use super::run::Order;
+use super::{execute, prove};
+use crate::algorithm::Request;
 use crate::phases::{Phase, takes_part};
 use crate::{Algorithm, MAX_STEPS};
 use graph::CollectiveKind;
@@ -63,9 +66,9 @@ impl Grid<'_> {
 
     fn check(&self, phases: &[Phase]) -> Result<(), String> {
         let total = self.sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
-        let total = total.filter(|n| (1..=super::MAX_POSITIONS).contains(n));
+        let total = total.filter(|n| (1..=promise::MAX_POSITIONS).contains(n));
         let n = total.ok_or_else(|| {
-            format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, super::MAX_POSITIONS)
+            format!("a grid of {:?}; allowed: 1 to {} NPUs", self.sizes, promise::MAX_POSITIONS)
         })?;
         let dims = self.sizes.len().min(self.algorithms.len());
         let known = |p: &Phase| p.dim.is_some_and(|d| (d as usize) < dims);
@@ -150,7 +153,7 @@ fn full(phase: &Phase, root: u32, unit: u64, before: &[Held]) -> Result<(), Stri
 /// Elements of each block of the plan.
 fn blocks(grid: &Grid, request: &Request, dim: usize, before: &[Held]) -> BTreeMap<u64, Vec<u64>> {
     let (n, total) = (u64::from(request.n), u64::from(grid.total()));
-    let cut = super::cut(request);
+    let cut = promise::cut(request);
     let mut blocks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (position, held) in before.iter().enumerate() {
         let p = position as u64;
@@ -182,7 +185,7 @@ fn after(
     before: &[Held],
 ) -> Result<Held, String> {
     let mut held = Held::new();
-    for block in super::promise(request, position).into_keys() {
+    for block in promise::promise(request, position).into_keys() {
         let from = outcome.get(&block).copied().unwrap_or(0);
         for &element in blocks.get(&block).map_or(&[][..], Vec::as_slice) {
             let entry = held.entry(element).or_insert(0);

@@ -1,7 +1,8 @@
 //! One symbolic run of a plan: fires, arrivals and receptions one at a time in a given order.
 
-use super::{Content, Held, Proof, Set, message_bytes};
+use super::promise::{Held, Proof, Set, content, message_bytes};
 use crate::algorithm::Request;
+use crate::content::Content;
 use crate::{Algorithm, Plan, Step};
 
 /// Which of the things that may happen next does happen.
@@ -277,7 +278,7 @@ impl<'a> Run<'a> {
     /// What the sender holds of what it sends, and whether the receiver reduces it.
     fn content(&self, from: u32, index: u32) -> Result<(Vec<(u64, Set)>, bool), String> {
         let held = &self.places[from as usize].held;
-        match Content::of(self.request, from, index) {
+        match content(self.request, from, index) {
             Content::Everything => Ok((held.iter().map(|(&b, &s)| (b, s)).collect(), false)),
             Content::Contribution { block, of } => Ok((vec![(block, 1 << of)], true)),
             Content::Blocks { blocks, reduce } => {

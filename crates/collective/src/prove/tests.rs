@@ -1,7 +1,8 @@
 //! The checker on every plan, and the checker on plans that are wrong.
 
 use super::*;
-use crate::{Hierarchy, Phase, PlanError, Script, Step, To, phases};
+use crate::{Algorithm, Hierarchy, Phase, PlanError, Script, Step, To, phases};
+use graph::CollectiveKind;
 use proptest::prelude::*;
 
 const DIRECT: Algorithm = Algorithm::Direct { window: None };

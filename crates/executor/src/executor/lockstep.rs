@@ -9,7 +9,7 @@
 //! all have entered or not), and no other chunk under way on the rank. The native profile lets
 //! chunks overlap, so this is for the peer's.
 
-use super::phases::FlatScript;
+use super::chunk::FlatScript;
 use super::{Callback, Executor};
 use collective::To;
 use device::memory::Sharing;
@@ -182,7 +182,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Follows one position's script as if it sent to itself.
-    fn follow(&self, state: &super::phases::Stream, script: &FlatScript) -> Option<Lockstep> {
+    fn follow(&self, state: &super::chunk::ChunkRun, script: &FlatScript) -> Option<Lockstep> {
         let steps = &self.steps[script.first as usize..script.last as usize];
         let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
         let receives = script.receives as usize;

@@ -10,6 +10,7 @@
 //! a rank has to do at one instant is done together, in the order it was registered, at the place
 //! of the first registration.
 
+mod chunk;
 mod custom;
 mod flight;
 mod lockstep;
@@ -21,7 +22,9 @@ mod point_to_point;
 mod recorder;
 mod solo;
 mod stall;
+mod steps;
 mod streams;
+mod token;
 
 pub use recorder::{PhaseTotals, RankTotals};
 pub use stall::{NetworkStall, Stall};
@@ -36,6 +39,7 @@ use network::{Backend, Delivery, Sequence, Stamp, Stuck, Transfer};
 use point_to_point::Owner;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use token::{SLOT_BITS, Token};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -125,7 +129,7 @@ pub struct Executor<'a, B> {
     free_callback: u32,
     batch: Vec<(Order, Callback)>,
     /// Of the round that runs.
-    invitations: Vec<phases::Invitation>,
+    invitations: Vec<chunk::Invitation>,
     /// Instants registered before this one, at its time, run before the network hears of anything
     /// new: so no rank of an instant sees what another does in it.
     round: Stamp,
@@ -136,14 +140,14 @@ pub struct Executor<'a, B> {
     deps_left: Vec<u32>,
     slots: Vec<streams::SlotState>,
     shapes: Shapes<'a>,
-    queues: Vec<phases::Queue>,
-    dealt: Vec<phases::Dealt>,
-    streams: Vec<phases::Stream>,
+    queues: Vec<chunk::Queue>,
+    dealt: Vec<chunk::Dealt>,
+    streams: Vec<chunk::ChunkRun>,
     free_streams: FxHashMap<u32, Vec<u32>>,
     instances: Vec<streams::Instance>,
     group_instances: FxHashMap<u32, streams::GroupInstances>,
-    lowered: FxHashMap<Request, phases::LaidOut>,
-    scripts: Vec<phases::FlatScript>,
+    lowered: FxHashMap<Request, chunk::LaidOut>,
+    scripts: Vec<chunk::FlatScript>,
     steps: Vec<collective::Step>,
     charges: Vec<Span>,
     entries: FxHashMap<(u32, u32), lockstep::Entries>,
@@ -152,7 +156,7 @@ pub struct Executor<'a, B> {
     solos: solo::Solos,
     /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's
     /// state then.
-    held: FxHashMap<(u32, u32, u32), phases::Stream>,
+    held: FxHashMap<(u32, u32, u32), chunk::ChunkRun>,
     early: rustc_hash::FxHashSet<(u32, u32, u32)>,
     runs: Vec<custom::Run>,
     sorted: FxHashMap<u32, std::rc::Rc<[u32]>>,
@@ -530,59 +534,6 @@ impl<'a, B: Backend> Executor<'a, B> {
 fn too_long() -> Problem {
     let text = "the step takes more than 213 simulated days (2^64 picoseconds)";
     Problem::new("", "", text).help("sizes, latencies and durations that add up to less")
-}
-
-/// What a transfer is for, packed into its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    /// A step's message to receive `slot` of `stream` in `phase`.
-    Step { stream: u32, phase: u32, slot: u32 },
-    /// A receiver's announcement to the sender's `stream`, for its step `step`.
-    Clear { stream: u32, phase: u32, step: u32 },
-    /// A point-to-point message.
-    Message { channel: u32, ordinal: u32 },
-    /// A point-to-point announcement.
-    Announce { channel: u32, ordinal: u32 },
-}
-
-/// Phases of a chunk and receives of a phase that a token can name.
-const PHASE_BITS: u32 = 7;
-const SLOT_BITS: u32 = 23;
-
-impl Token {
-    #[inline]
-    fn pack(self) -> u64 {
-        let word = |kind: u64, high: u32, phase: u32, low: u32| {
-            debug_assert!(phase < 1 << PHASE_BITS && low < 1 << SLOT_BITS);
-            kind << 62
-                | u64::from(high) << (PHASE_BITS + SLOT_BITS)
-                | u64::from(phase) << SLOT_BITS
-                | u64::from(low)
-        };
-        match self {
-            Token::Step { stream, phase, slot } => word(0, stream, phase, slot),
-            Token::Clear { stream, phase, step } => word(1, stream, phase, step),
-            Token::Message { channel, ordinal } => {
-                word(2, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1))
-            }
-            Token::Announce { channel, ordinal } => {
-                word(3, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1))
-            }
-        }
-    }
-
-    #[inline]
-    fn unpack(word: u64) -> Token {
-        let high = (word >> (PHASE_BITS + SLOT_BITS)) as u32;
-        let phase = (word >> SLOT_BITS) as u32 & ((1 << PHASE_BITS) - 1);
-        let low = word as u32 & ((1 << SLOT_BITS) - 1);
-        match word >> 62 {
-            0 => Token::Step { stream: high, phase, slot: low },
-            1 => Token::Clear { stream: high, phase, step: low },
-            2 => Token::Message { channel: high, ordinal: phase << SLOT_BITS | low },
-            _ => Token::Announce { channel: high, ordinal: phase << SLOT_BITS | low },
-        }
-    }
 }
 
 /// A finished run.

@@ -6,142 +6,16 @@
 //! phase ends, the owner hears of it first (if it was the last), then the chunk leaves its queue
 //! and enters the next, then both queues start what they have room for.
 
+use super::chunk::{CUSTOM, ChunkRun, Dealt, FlatScript, Invitation, LaidOut, Queue, TREES};
 use super::streams::Instance;
-use super::{Callback, Executor, NONE, Token};
-use crate::observe::{ChunkPhase, Observer, Sender};
-use collective::Step;
-use graph::{Members, Problem};
+use super::{Callback, Executor, NONE};
+use crate::observe::{ChunkPhase, Observer};
+use graph::Problem;
 use lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
-use network::{Backend, Transfer};
+use network::Backend;
 use platform::Policy;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use units::{Span, Time};
-
-/// Size of a rendezvous announcement (ASTRA-sim).
-pub(super) const ANNOUNCEMENT: u64 = 8192;
-/// Marks clearances among early arrivals.
-const SENDER: u32 = 1 << super::SLOT_BITS;
-
-/// A lowering, and the first flat script of each of its (shape, phase).
-pub(super) type LaidOut = (Arc<Lowered>, Arc<[Vec<u32>]>);
-
-/// In the place of a script: an algorithm from a file is running.
-const CUSTOM: u32 = u32::MAX - 1;
-
-/// To the streams of a line whose phase one of them has begun.
-pub(super) struct Invitation {
-    /// Who has begun it.
-    stream: u32,
-    instance: u32,
-    phase: u32,
-    peers: Vec<u32>,
-}
-
-/// One queue of one dimension of one rank.
-#[derive(Default)]
-pub(super) struct Queue {
-    /// Priority and stream, in order.
-    waiting: VecDeque<(i64, u32)>,
-    running: u32,
-}
-
-/// One chunk of one collective on one rank.
-#[derive(Clone, Copy)]
-pub(super) struct Stream {
-    pub rank: u32,
-    pub instance: u32,
-    pub chunk: u32,
-    /// Own index among the members; `index - member` is where the chunk's row of streams starts.
-    pub member: u32,
-    /// Index into `Executor::slots`.
-    pub slot: u32,
-    pub phase: u32,
-    /// The queue (index within the rank) of its phase, and whether chunks in it run backwards.
-    queue: u32,
-    backward: bool,
-    /// Index into `Executor::scripts`; `NONE` while no phase is in progress.
-    pub script: u32,
-    pub position: u32,
-    /// On a line, the rank of position 0.
-    pub base: u32,
-    fired: u32,
-    posted: u32,
-    received: u32,
-    usable: u32,
-    /// Messages that came before their receive was posted, and clearances before their step fired.
-    early: u32,
-    /// Bit p: a member of its line has begun phase p.
-    begun: u64,
-    entered: Time,
-    started: Time,
-}
-
-impl Stream {
-    pub(super) fn new(instance: u32, chunk: u32) -> Stream {
-        Stream {
-            rank: NONE,
-            instance,
-            chunk,
-            member: 0,
-            slot: 0,
-            phase: 0,
-            queue: 0,
-            backward: false,
-            script: NONE,
-            position: 0,
-            base: 0,
-            fired: 0,
-            posted: 0,
-            received: 0,
-            usable: 0,
-            early: 0,
-            begun: 0,
-            entered: Time::ZERO,
-            started: Time::ZERO,
-        }
-    }
-}
-
-/// A script laid out flat, with what its steps need to know of the phase.
-#[derive(Clone, Copy)]
-pub(super) struct FlatScript {
-    /// Range in `Executor::steps`.
-    pub first: u32,
-    pub last: u32,
-    /// First charge in `Executor::charges`.
-    pub charges: u32,
-    pub receives: u32,
-    pub n: u32,
-    /// Rank distance between positions; 0 in a group.
-    pub stride: u32,
-    pub delay: Span,
-    /// Every position sees the same on any line.
-    pub regular: bool,
-    /// The closed form may be taken.
-    pub lockstep: bool,
-}
-
-/// How many chunks were dealt to each (dimension, lane), and how many took turns between trees,
-/// before a collective.
-#[derive(Clone, Default)]
-pub(super) struct Dealt(Vec<u32>);
-
-/// Counters a dimension in [`Dealt`]: lanes All, First, Second, then trees.
-const COUNTERS: usize = 4;
-const TREES: usize = 3;
-
-impl Dealt {
-    pub(super) fn get(&self, dim: u32, counter: usize) -> u32 {
-        self.0.get(dim as usize * COUNTERS + counter).copied().unwrap_or(0)
-    }
-
-    fn add(&mut self, dim: u32, counter: usize, count: u32) {
-        let at = dim as usize * COUNTERS + counter;
-        self.0.resize(self.0.len().max(at + 1), 0);
-        self.0[at] = self.0[at].wrapping_add(count);
-    }
-}
+use units::Time;
 
 impl<B: Backend> Executor<'_, B> {
     /// The lowering of a request and where its scripts are, made once.
@@ -306,7 +180,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// The streams of a chunk that run a phase together.
-    fn line(&self, stream: u32, state: &Stream, script: Option<&FlatScript>) -> Vec<u32> {
+    fn line(&self, stream: u32, state: &ChunkRun, script: Option<&FlatScript>) -> Vec<u32> {
         let row = stream - state.member;
         let Some(script) = script else {
             return (row..row + self.instances[state.instance as usize].members.len() as u32)
@@ -332,7 +206,7 @@ impl<B: Backend> Executor<'_, B> {
 
     /// The queue (index within the rank) of a stream's phase, and whether chunks in it run
     /// backwards.
-    fn queue_of(&self, stream: &Stream) -> (u32, bool) {
+    fn queue_of(&self, stream: &ChunkRun) -> (u32, bool) {
         let instance = &self.instances[stream.instance as usize];
         let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
         let per_dim = self.settings.queues_per_dim;
@@ -348,7 +222,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Larger goes first.
-    fn priority_of(&self, stream: &Stream) -> i64 {
+    fn priority_of(&self, stream: &ChunkRun) -> i64 {
         let instance = &self.instances[stream.instance as usize];
         if self.settings.policy == Policy::SmallestFirst {
             let phase = &instance.lowered.phases(stream.chunk)[stream.phase as usize];
@@ -361,7 +235,7 @@ impl<B: Backend> Executor<'_, B> {
         let state = self.streams[stream as usize];
         let priority = self.priority_of(&state);
         let (queue, backward) = self.queue_of(&state);
-        self.streams[stream as usize] = Stream { entered: self.now, queue, backward, ..state };
+        self.streams[stream as usize] = ChunkRun { entered: self.now, queue, backward, ..state };
         let waiting = &mut self.queue_mut(state.rank, queue).waiting;
         let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
         waiting.insert(behind, (priority, stream));
@@ -468,7 +342,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// The stream of the first position of a chunk's line.
-    fn line_of(&self, stream: u32, state: &Stream, script: &FlatScript) -> u32 {
+    pub(super) fn line_of(&self, stream: u32, state: &ChunkRun, script: &FlatScript) -> u32 {
         if self.folding.class_of.is_some() {
             return stream;
         }
@@ -489,231 +363,6 @@ impl<B: Backend> Executor<'_, B> {
         let alone = (0..script.n).all(own);
         self.alone.insert((state.slot, state.script), alone);
         alone
-    }
-
-    /// The rank at `position` of a chunk's line.
-    #[inline]
-    pub(super) fn rank_at(&self, state: &Stream, script: &FlatScript, position: u32) -> u32 {
-        if script.stride != 0 {
-            return state.base + position * script.stride;
-        }
-        self.workload.groups[self.slots[state.slot as usize].group as usize].members.rank(position)
-    }
-
-    /// Fires every step whose turn has come; ends the phase when nothing is left.
-    #[inline]
-    pub(super) fn fire(&mut self, stream: u32) {
-        let script = self.scripts[self.streams[stream as usize].script as usize];
-        loop {
-            let state = &mut self.streams[stream as usize];
-            if script.first + state.fired == script.last {
-                break;
-            }
-            let step = self.steps[(script.first + state.fired) as usize];
-            if step.after_usable > state.usable || step.after_received > state.received {
-                return;
-            }
-            state.fired += 1;
-            let state = *state;
-            self.fire_step(stream, &state, &script, &step);
-        }
-        if self.streams[stream as usize].usable == script.receives {
-            self.phase_done(stream);
-        }
-    }
-
-    #[inline]
-    fn fire_step(&mut self, stream: u32, state: &Stream, script: &FlatScript, step: &Step) {
-        if let Some(to) = step.to {
-            let index = state.fired - 1;
-            if self.settings.rendezvous && !self.take_early(stream, state.phase, SENDER | index) {
-                // It leaves when the receiver announces itself, which may be after this phase.
-                self.held.insert((stream, state.phase, index), *state);
-            } else {
-                let position = to.position(state.position, script.n);
-                let token = |to| Token::Step { stream: to, phase: state.phase, slot: step.slot };
-                self.start_transfer(
-                    Sender::Chunk(stream),
-                    stream,
-                    state,
-                    script,
-                    position,
-                    step.bytes,
-                    token,
-                );
-            }
-        }
-        if let Some(from) = step.from {
-            let slot = state.posted;
-            self.streams[stream as usize].posted += 1;
-            if self.settings.rendezvous {
-                self.announce(stream, state, script, from.position(state.position, script.n), slot);
-            }
-            if state.early > 0 && self.take_early(stream, state.phase, slot) {
-                self.received(stream, None);
-            }
-        }
-    }
-
-    /// Starts a transfer to the same chunk at `position`.
-    #[inline]
-    #[allow(clippy::too_many_arguments)]
-    fn start_transfer(
-        &mut self,
-        sender: Sender,
-        stream: u32,
-        state: &Stream,
-        script: &FlatScript,
-        position: u32,
-        bytes: u64,
-        token: impl FnOnce(u32) -> Token,
-    ) {
-        let row = stream - state.member;
-        let src = self.folding.representatives[state.rank as usize];
-        let dst = self.rank_at(state, script, position);
-        let member = self.member_at(state, script, position, dst);
-        let token = token(row + member).pack();
-        let weight = self.folding.multiplicity[state.rank as usize];
-        self.depart(sender, state.rank, Transfer { src, dst, bytes, token, weight }, Span::ZERO);
-    }
-
-    /// Index among the simulated members of the one at `position` of a line, which is `rank`.
-    #[inline]
-    fn member_at(&self, state: &Stream, script: &FlatScript, position: u32, rank: u32) -> u32 {
-        if self.folding.class_of.is_some() {
-            self.folded_member(state.slot, rank)
-        } else if script.stride == 0 {
-            position
-        } else {
-            self.position_of(state.slot, rank)
-        }
-    }
-
-    /// Position of `rank` in the group of a slot.
-    #[inline]
-    fn position_of(&self, slot: u32, rank: u32) -> u32 {
-        match self.workload.groups[self.slots[slot as usize].group as usize].members {
-            Members::Strided { first, step, .. } => (rank - first) / step,
-            // A listed group runs over lines only when it is the whole machine, and then it is
-            // numbered by rank.
-            _ => rank,
-        }
-    }
-
-    /// Which member of the folded communicator stands for rank `dst` in the group of `slot`.
-    fn folded_member(&self, slot: u32, dst: u32) -> u32 {
-        let group = self.slots[slot as usize].group;
-        let theirs = self.workload.slot_of(dst, group).expect("a peer outside its group");
-        self.folding.slots[self.folding.local(dst) as usize][theirs as usize].member
-    }
-
-    /// Tells the sender of receive `slot` that it is posted (rendezvous).
-    fn announce(
-        &mut self,
-        stream: u32,
-        state: &Stream,
-        script: &FlatScript,
-        position: u32,
-        slot: u32,
-    ) {
-        let instance = &self.instances[state.instance as usize];
-        let phase = &instance.lowered.phases(state.chunk)[state.phase as usize];
-        let plan = plan_of(phase, instance, state);
-        let step = plan.sender_step(position, state.position, slot);
-        let token = |to| Token::Clear { stream: to, phase: state.phase, step };
-        self.start_transfer(
-            Sender::Chunk(stream),
-            stream,
-            state,
-            script,
-            position,
-            ANNOUNCEMENT,
-            token,
-        );
-    }
-
-    /// A receiver's announcement for `step` has arrived at the sender.
-    pub(super) fn cleared(&mut self, stream: u32, phase: u32, step: u32) {
-        let Some(state) = self.held.get(&(stream, phase, step)) else {
-            self.recorder
-                .tell(|observer| observer.early(Token::Clear { stream, phase, step }.pack()));
-            return self.keep_early(stream, phase, SENDER | step);
-        };
-        if self.settings.canonical {
-            // In its turn, for announcements of one instant arrive in an order that depends on the
-            // numbers of ranks.
-            let (rank, word) = (state.rank, phase << super::SLOT_BITS | step);
-            return self.register(rank, self.now, Callback::Cleared(stream, word));
-        }
-        self.start_held(stream, phase, step);
-    }
-
-    /// Sends what a step has held back for its receiver.
-    pub(super) fn start_held(&mut self, stream: u32, phase: u32, index: u32) {
-        let state =
-            self.held.remove(&(stream, phase, index)).expect("held until its receiver is there");
-        let script = self.scripts[state.script as usize];
-        let step = self.steps[(script.first + index) as usize];
-        let to = step.to.expect("an announcement names a step that sends");
-        let token = |to| Token::Step { stream: to, phase, slot: step.slot };
-        let cleared = Sender::Cleared(Token::Clear { stream, phase, step: index }.pack());
-        self.start_transfer(
-            cleared,
-            stream,
-            &state,
-            &script,
-            to.position(state.position, script.n),
-            step.bytes,
-            token,
-        );
-    }
-
-    /// A message for receive `slot` of `phase` has arrived.
-    #[inline]
-    pub(super) fn arrived(&mut self, stream: u32, phase: u32, slot: u32) {
-        let state = &self.streams[stream as usize];
-        if state.script == NONE || state.phase != phase || slot >= state.posted {
-            self.recorder
-                .tell(|observer| observer.early(Token::Step { stream, phase, slot }.pack()));
-            return self.keep_early(stream, phase, slot);
-        }
-        self.received(stream, Some(Token::Step { stream, phase, slot }.pack()));
-    }
-
-    /// A receive has met its message: the one with `token` that has just come, or one that was
-    /// there before.
-    #[inline]
-    fn received(&mut self, stream: u32, token: Option<u64>) {
-        let state = &mut self.streams[stream as usize];
-        let script = &self.scripts[state.script as usize];
-        let (delay, charge) =
-            (script.delay, self.charges[(script.charges + state.received) as usize]);
-        let wait = delay + charge;
-        state.received += 1;
-        let (rank, now) = (state.rank, self.now);
-        self.recorder.tell(|observer| observer.received(stream, token, delay, charge, now));
-        self.register(rank, self.now + wait, Callback::Usable(stream));
-    }
-
-    fn keep_early(&mut self, stream: u32, phase: u32, slot: u32) {
-        self.streams[stream as usize].early += 1;
-        self.early.insert((stream, phase, slot));
-    }
-
-    fn take_early(&mut self, stream: u32, phase: u32, slot: u32) -> bool {
-        let found =
-            self.streams[stream as usize].early > 0 && self.early.remove(&(stream, phase, slot));
-        self.streams[stream as usize].early -= u32::from(found);
-        found
-    }
-
-    /// A reception has become usable.
-    #[inline]
-    pub(super) fn usable(&mut self, stream: u32) {
-        let now = self.now;
-        self.recorder.tell(|observer| observer.usable(stream, now));
-        self.streams[stream as usize].usable += 1;
-        self.fire(stream);
     }
 
     pub(super) fn phase_done(&mut self, stream: u32) {
@@ -748,7 +397,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 }
 
-/// The bit of a phase in `Stream::begun`; phases beyond the last bit are not joined early.
+/// The bit of a phase in `ChunkRun::begun`; phases beyond the last bit are not joined early.
 fn bit(phase: u32) -> u64 {
     1u64.checked_shl(phase).unwrap_or(0)
 }
@@ -766,7 +415,7 @@ pub(super) fn direction(dealt: &Dealt, phase: &PhaseSpec, queues: u32, chunk: u3
 }
 
 /// Which of a phase's plans a chunk takes.
-fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
+fn turn(phase: &PhaseSpec, instance: &Instance, state: &ChunkRun) -> usize {
     let before = || instance.dealt_before(state.member, phase.dim, TREES);
     if phase.plans.len() == 1 {
         0
@@ -775,13 +424,17 @@ fn turn(phase: &PhaseSpec, instance: &Instance, state: &Stream) -> usize {
     }
 }
 
-fn plan_of<'p>(phase: &'p PhaseSpec, instance: &Instance, state: &Stream) -> &'p ReadyPlan {
+pub(super) fn plan_of<'p>(
+    phase: &'p PhaseSpec,
+    instance: &Instance,
+    state: &ChunkRun,
+) -> &'p ReadyPlan {
     let plan = &phase.plans[turn(phase, instance, state)];
     if state.backward { &plan.backward } else { &plan.forward }
 }
 
 /// The flat script of a chunk's phase, in the order `flatten` lays them out.
-fn script_of(instance: &Instance, state: &Stream, phase: &PhaseSpec) -> u32 {
+fn script_of(instance: &Instance, state: &ChunkRun, phase: &PhaseSpec) -> u32 {
     let shape = instance.lowered.shape(state.chunk);
     let turn = turn(phase, instance, state);
     let before: usize = phase.plans[..turn].iter().map(|d| 2 * d.forward.plan.scripts.len()).sum();

@@ -5,8 +5,9 @@
 //! once when it is posted later. With rendezvous the receiver announces itself first and the
 //! message starts when the announcement has arrived.
 
-use super::phases::ANNOUNCEMENT;
-use super::{Callback, Executor, NONE, Token};
+use super::chunk::ANNOUNCEMENT;
+use super::token::Token;
+use super::{Callback, Executor, NONE};
 use crate::observe::{Message, Sender};
 use network::{Backend, Transfer};
 use units::{Span, Time};
@@ -19,7 +20,7 @@ pub(super) struct ChannelKey {
     offset: i32,
     tag: u32,
     bytes: u64,
-    /// Stream of an algorithm from a file and its position's row; 0 for the workload's own
+    /// ChunkRun of an algorithm from a file and its position's row; 0 for the workload's own
     /// messages.
     scope: u32,
 }

@@ -18,7 +18,7 @@
 //! message had arrived. Not here: the peer's closed form (`lockstep.rs`), which needs all positions
 //! of a line to enter together.
 
-use super::phases::{FlatScript, Stream};
+use super::chunk::{ChunkRun, FlatScript};
 use super::{Callback, Executor};
 use collective::To;
 use graph::{Members, Op};
@@ -187,7 +187,7 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Follows the script of a phase that sends to itself. `None` where its end would depend on
     /// more than that.
-    fn follow_alone(&self, state: &Stream, script: &FlatScript) -> Option<Solo> {
+    fn follow_alone(&self, state: &ChunkRun, script: &FlatScript) -> Option<Solo> {
         let src = self.folding.representatives[state.rank as usize];
         let weight = self.folding.multiplicity[state.rank as usize];
         let steps = &self.steps[script.first as usize..script.last as usize];

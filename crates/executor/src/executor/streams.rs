@@ -5,7 +5,7 @@
 //! *instance*. Each member has one *stream* a chunk; streams of one instance stand side by side,
 //! chunk by chunk, so that a peer's is found by arithmetic.
 
-use super::phases::{Dealt, Stream};
+use super::chunk::{ChunkRun, Dealt};
 use super::{Executor, NONE};
 use crate::folding::SlotClass;
 use graph::{CollectiveKind, Node, Op, Problem};
@@ -268,7 +268,7 @@ impl<B: Backend> Executor<'_, B> {
 
     fn new_streams(&mut self, instance: u32, chunks: u32, members: u32) -> u32 {
         let count = chunks * members;
-        let streams = (0..count).map(|k| Stream::new(instance, k / members.max(1)));
+        let streams = (0..count).map(|k| ChunkRun::new(instance, k / members.max(1)));
         if let Some(first) = self.free_streams.get_mut(&count).and_then(Vec::pop) {
             streams.zip(&mut self.streams[first as usize..]).for_each(|(new, old)| *old = new);
             return first;

@@ -5,7 +5,7 @@
 //! brought. Where two chains meet the later one goes on. So at every moment `origin + sum of all
 //! terms = now`. Model: the longest path through the events of a collective, found forwards.
 
-use super::log::Place;
+use super::Place;
 use std::rc::Rc;
 use units::{Span, Time};
 

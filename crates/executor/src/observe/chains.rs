@@ -9,8 +9,7 @@
 //! the network.
 
 use super::chain::{Chain, Term, Terms};
-use super::log::Place;
-use super::{ChunkPhase, Departure, Sender};
+use super::{ChunkPhase, Departure, Place, Sender};
 use indexmap::IndexMap;
 use lowering::{Lowered, Request};
 use rustc_hash::FxHashMap;

@@ -3,8 +3,8 @@
 
 use super::chain::TERMS;
 use super::chains::{Asked, Sums};
-use super::detail::Source;
 use super::log::Log;
+use super::source::Source;
 use crate::names::pattern;
 use collective::{Plan, Script};
 use graph::{CollectiveKind, Op};

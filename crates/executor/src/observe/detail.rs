@@ -3,17 +3,16 @@
 
 use super::activities::Activities;
 use super::collectives::collectives;
-use super::layers::{self, Interval};
+use super::layers::{self, intervals};
 use super::log::Log;
 use super::path::{Segment, Walk};
-use super::{bins, gantt, log, memory};
-use crate::folding::Folding;
+use super::source::Source;
+use super::{bins, gantt, memory};
 use crate::names::pattern;
-use graph::Workload;
 use indexmap::IndexMap;
 use stats::{
-    Activity, ActivityParts, CriticalPath, Detail, Layer, LayerParts, Part, PathOperation,
-    PathPart, PathSegment, PathSeries,
+    Activity, ActivityParts, CriticalPath, Detail, Layer, LayerParts, PathOperation, PathPart,
+    PathSegment, PathSeries,
 };
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -24,24 +23,6 @@ const SEGMENTS: usize = 400;
 const OPERATIONS: usize = 200;
 /// Classes of ranks whose layers are listed.
 const CLASSES: usize = 64;
-
-/// What the detail is made of.
-pub struct Source<'a> {
-    /// What ran.
-    pub workload: &'a Workload,
-    /// The ranks that the log is about.
-    pub folding: &'a Folding,
-    /// The symmetry of workload and platform.
-    pub symmetry: &'a Folding,
-    /// The first rank of each class of the report.
-    pub classes: &'a [u32],
-    /// What its generator calls each of them; empty where it says nothing.
-    pub labels: &'a [String],
-    /// Names of the dimensions that collectives run over.
-    pub dims: &'a [String],
-    /// End of the last rank.
-    pub step: Time,
-}
 
 /// See the module.
 pub fn detail(source: &Source, mut log: Log) -> Detail {
@@ -84,23 +65,6 @@ fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer>
         },
     };
     layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
-}
-
-/// What a rank had in flight when.
-pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> {
-    let (program, local) = (source.workload.program(rank), source.folding.local(rank));
-    let of = |(node, ran): (usize, &log::Ran)| {
-        let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
-        let part = layers::part(program.nodes()[node].op.kind());
-        let wait = Interval {
-            node,
-            part: Some(Part::Launch),
-            began: log.ready((local, node as u32)),
-            end: ran.start,
-        };
-        [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
-    };
-    log.of(local).iter().enumerate().flat_map(of).collect()
 }
 
 fn critical_path(source: &Source, log: &Log) -> CriticalPath {

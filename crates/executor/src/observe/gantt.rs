@@ -7,9 +7,9 @@
 //! those of weights in `wgrad`, what is computed a second time is called `again`. Bars that could
 //! not be told apart in a drawing are merged.
 
-use super::detail::{Source, intervals};
-use super::layers;
+use super::layers::{self, intervals};
 use super::log::Log;
+use super::source::Source;
 use graph::{Kernel, Op, Program};
 use stats::{GanttBar, GanttLane, Part};
 use units::{Span, Time};

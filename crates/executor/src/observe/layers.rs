@@ -5,6 +5,8 @@
 //! flight. Of several in flight it is the one that ends first, for the others are not what the rank
 //! waits for next. So the exposed parts of the layers sum to those of the rank.
 
+use super::log::{Log, Ran};
+use super::source::Source;
 use crate::charge;
 use graph::OpKind;
 use indexmap::IndexMap;
@@ -88,4 +90,21 @@ pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, Part, Tim
             flying[part].remove(&(end, at))
         };
     }
+}
+
+/// What a rank had in flight when.
+pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> {
+    let (program, local) = (source.workload.program(rank), source.folding.local(rank));
+    let of = |(node, ran): (usize, &Ran)| {
+        let sent = log.message((local, node as u32)).map_or(ran.start, |message| message.sent);
+        let part = part(program.nodes()[node].op.kind());
+        let wait = Interval {
+            node,
+            part: Some(Part::Launch),
+            began: log.ready((local, node as u32)),
+            end: ran.start,
+        };
+        [Interval { node, part, began: ran.start.max(sent), end: ran.end }, wait]
+    };
+    log.of(local).iter().enumerate().flat_map(of).collect()
 }

@@ -6,7 +6,7 @@
 
 use super::activities::Activities;
 use super::chains::{Chains, Over};
-use super::{Activity, ChunkPhase, Departure, Message, Observer};
+use super::{Activity, ChunkPhase, Departure, Message, Observer, Place};
 use crate::folding::Folding;
 use graph::{OpKind, Workload};
 use lowering::{Lowered, Request};
@@ -30,9 +30,6 @@ impl Ran {
         (self.after != NONE).then_some(self.after)
     }
 }
-
-/// A node on a simulated rank.
-pub(super) type Place = (u32, u32);
 
 /// See the module.
 pub struct Log {

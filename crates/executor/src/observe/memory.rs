@@ -5,8 +5,8 @@
 //! memory (`layers.rs`).
 
 use super::bins;
-use super::detail::Source;
 use super::log::Log;
+use super::source::Source;
 use stats::HeldMemory;
 use units::Time;
 

@@ -18,10 +18,12 @@ mod layers;
 mod log;
 mod memory;
 mod path;
+mod source;
 mod timeline;
 
-pub use detail::{Source, detail};
+pub use detail::detail;
 pub use log::Log;
+pub use source::Source;
 pub use timeline::Timeline;
 pub use timeline::{Shown, TimelineRequest};
 
@@ -30,6 +32,9 @@ use lowering::{Lowered, Request};
 use stats::PerPart;
 use std::sync::Arc;
 use units::{Span, Time};
+
+/// A node on a simulated rank.
+type Place = (u32, u32);
 
 /// One chunk in one phase of a collective, on one simulated rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

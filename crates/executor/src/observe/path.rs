@@ -7,7 +7,8 @@
 //! that its host had yet to launch waited for that, which is a segment of its own. So the segments
 //! sum to the step time.
 
-use super::log::{Log, Place};
+use super::Place;
+use super::log::Log;
 use graph::{Op, Workload};
 use rustc_hash::FxHashSet;
 use units::Time;

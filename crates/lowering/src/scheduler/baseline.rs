@@ -3,14 +3,9 @@
 //!
 //! Source: Rashidi et al., ISPASS 2020, section III-D.
 
-use super::{Job, Order};
-
-/// The order of every chunk.
-pub(super) fn order(job: &Job) -> Order {
-    (0..job.dims.len() as u32).collect()
-}
+use super::job::{Job, Order};
 
 /// The orders of all chunks.
 pub(super) fn orders(job: &Job) -> Vec<Order> {
-    vec![order(job); job.chunks.len()]
+    vec![job.inside_out(); job.chunks.len()]
 }

@@ -8,7 +8,7 @@
 //! done before must not decide what members of different pasts do together. Source: ASTRA-sim's
 //! `OfflineGreedy`, read for its rules; no key of the version compared with selects it.
 
-use super::{Costs, Job, Order, THRESHOLD};
+use super::job::{Costs, Job, Order, THRESHOLD};
 use collective::Phase;
 use graph::Problem;
 

@@ -5,7 +5,7 @@
 //! link serves one phase after the other. Exact where one chunk at a time is in a dimension and all
 //! positions run alike; else an estimate. Not here: transfers (the executor).
 
-use super::{Costs, Job, Order};
+use super::job::{Costs, Job, Order};
 use crate::lowered::{Lane, buffer};
 use graph::Problem;
 use rustc_hash::FxHashMap;

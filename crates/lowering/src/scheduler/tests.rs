@@ -1,6 +1,9 @@
 //! Schedules worked out by hand.
 
+use super::predict::Cost;
 use super::*;
+use collective::{Hierarchy, Phase};
+use graph::CollectiveKind;
 use std::collections::BTreeMap;
 
 /// A phase of `bytes` takes a nanosecond for each byte it sends, divided by the speed of its

@@ -8,7 +8,8 @@
 //! than by the baseline, every chunk takes the baseline's order. Source: Rashidi et al., "Themis",
 //! ISCA 2022, section 4 (schedule, load tracker, threshold).
 
-use super::{Costs, Job, Order, THRESHOLD, baseline, pipeline};
+use super::job::{Costs, Job, Order, THRESHOLD};
+use super::{baseline, pipeline};
 use collective::Phase;
 use graph::Problem;
 use units::Span;

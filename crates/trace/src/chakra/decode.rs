@@ -2,11 +2,11 @@
 //! picoseconds.
 
 use super::attrs::{BadAttr, Key, Value};
+use super::decoded::{Decoded, ReadOptions, SlotName};
 use super::groups::{Declared, declared};
 use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
-use super::{Decoded, ReadOptions, SlotName};
 use graph::{
     CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach,
 };

@@ -7,9 +7,9 @@
 mod keys;
 mod values;
 
-use super::Decoded;
 use super::attrs::{Key, Value};
 use super::decode::Decoder;
+use super::decoded::Decoded;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use graph::Problem;
 use keys::{Field, FieldSeed};

@@ -22,6 +22,7 @@ mod attrs;
 mod binary;
 mod compact;
 mod decode;
+mod decoded;
 mod find;
 mod groups;
 mod json;
@@ -39,42 +40,12 @@ mod write;
 
 pub use assemble::read;
 pub use compact::write as write_compact;
-use decode::Decoder;
+pub use decoded::{Decoded, ReadOptions, SlotName};
 pub use find::{Found, find};
 pub use write::{write_groups, write_json, write_protobuf, write_ranks};
 
-use graph::{Problem, Program};
-
-/// How forgiving the reader is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// Takes a recording as it is: communication nodes whose attributes are missing or unusable are
-    /// replayed by their recorded duration, and dependencies on nodes that were not recorded are
-    /// dropped. Both are counted in the notes.
-    pub replay: bool,
-}
-
-/// The group behind a slot, as the trace names it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SlotName {
-    /// The group's name; empty for everybody.
-    pub name: String,
-    /// The first node that uses it.
-    pub first_node: u64,
-}
-
-/// One trace, read but not yet bound to the groups of a workload.
-#[derive(Clone, Debug)]
-pub struct Decoded {
-    /// What the rank does.
-    pub program: Program,
-    /// The groups behind the program's slots.
-    pub slots: Vec<SlotName>,
-    declared: Vec<groups::Declared>,
-    notes: notes::Notes,
-    /// True when the file would read the same for any other rank.
-    rank_free: bool,
-}
+use decode::Decoder;
+use graph::Problem;
 
 /// Reads the uncompressed trace `bytes` of `rank`, protobuf or JSON.
 ///
@@ -86,7 +57,7 @@ pub fn decode(
     rank: u32,
     options: &ReadOptions,
 ) -> Result<Decoded, Vec<Problem>> {
-    let decoder = decode::Decoder::new(file, rank, options);
+    let decoder = Decoder::new(file, rank, options);
     match source::sniff(bytes) {
         source::Format::Json => json::decode(bytes, decoder),
         source::Format::Binary => {

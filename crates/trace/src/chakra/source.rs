@@ -1,7 +1,11 @@
 //! Bytes from files: plain or gzipped, small files whole and large ones in blocks, archives member
 //! by member.
 
-use super::{Decoded, Decoder, ReadOptions, binary::BinaryReader, json, marks::Marks};
+use super::binary::BinaryReader;
+use super::decode::Decoder;
+use super::decoded::{Decoded, ReadOptions};
+use super::json;
+use super::marks::Marks;
 use flate2::read::MultiGzDecoder;
 use graph::Problem;
 use std::fs::File;

@@ -8,7 +8,8 @@ mod schemas;
 use super::*;
 use crate::wire::{put_bytes, put_number, put_varint};
 use graph::{
-    CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload,
+    CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
+    Workload,
 };
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};

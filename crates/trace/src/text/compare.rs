@@ -5,7 +5,7 @@
 
 use super::found::Found;
 use super::layers::{Layers, Pass};
-use super::recover::{Step, What, place, scopes, steps};
+use super::steps::{Step, What, place, scopes, steps};
 use graph::{Node, Op, Problem, Program};
 
 /// The workload to be recovered.

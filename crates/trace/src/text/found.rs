@@ -3,7 +3,7 @@
 //! Here: guesses. Not here: whether one is right (`recover.rs`).
 
 use super::layers::{Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope};
-use super::recover::{Step, What};
+use super::steps::{Step, What};
 use graph::Program;
 
 /// What the names of the nodes suggest.

@@ -26,6 +26,7 @@ mod layers;
 mod loops;
 mod parse;
 mod recover;
+mod steps;
 #[cfg(test)]
 mod tests;
 

@@ -6,16 +6,16 @@
 //! seen by running it and comparing node by node. So what is recovered reads back to the same
 //! workload, and what isn't is refused at the first node that differs. Two things may differ,
 //! because they change no time: a pass of a layer in several computations is one (`fold.rs`), and a
-//! gradient that nobody computes is one of 0 ns. Here: what the nodes say, one by one. Not here:
+//! gradient that nobody computes is one of 0 ns. Not here: what the nodes say, one by one (`steps.rs`),
 //! which layers and loops they suggest (`found.rs`), whether they are one (`compare.rs`). Not
 //! recovered: what no loop uses (the input gradient of the first layer under DATA, say), the
 //! reserved column.
 
 use super::compare::Target;
-use super::fold::{fold, layer_and_pass};
-use super::layers::{Layers, Pass, Scope};
-use super::loops::has_word;
-use graph::{CollectiveKind, Members, Node, Op, Problem, Program, Workload};
+use super::fold::fold;
+use super::layers::Layers;
+use super::steps::{NAMES, scopes, steps};
+use graph::{Node, Problem, Workload};
 use units::Span;
 
 /// The layers of `workload` and the number of passes; `time` gives what each computation takes.
@@ -55,159 +55,4 @@ pub fn recover(
         Some(problem) => vec![problem],
         None => refuse("there is no layer".into(), NAMES),
     })
-}
-
-/// What a node does, in the words of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    Compute(u64),
-    Collective(CollectiveKind, u64, Scope),
-    Update(u64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step<'p> {
-    pub layer: &'p str,
-    pub pass: Pass,
-    pub what: What,
-}
-
-/// What stands behind each slot on every rank, and the size of the inner groups if there are any.
-pub(super) fn scopes(
-    workload: &Workload,
-    program: &Program,
-) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
-    let npus = workload.ranks.len() as u32;
-    let members: Vec<Members> =
-        workload.groups.iter().map(|group| plain(&group.members, npus)).collect();
-    let group = |rank: u32, slot: u32| &members[workload.group_of(rank, slot) as usize];
-    let (mut scopes, mut inner) = (Vec::new(), None);
-    for slot in 0..program.slots() {
-        let (scope, size) = match *group(0, slot) {
-            Members::All => (Scope::Everybody, None),
-            Members::Strided { first: 0, count, step: 1 } => (Scope::Inner, Some(count)),
-            Members::Strided { first: 0, step, .. } => (Scope::Outer, Some(step)),
-            _ => return Err(vec![odd_group(workload, 0, slot)]),
-        };
-        let size = size.unwrap_or(1);
-        if scope != Scope::Everybody && *inner.get_or_insert(size) != size {
-            return Err(vec![odd_group(workload, 0, slot)]);
-        }
-        if let Some(rank) =
-            (0..npus).find(|&rank| *group(rank, slot) != expected(scope, size, rank, npus))
-        {
-            return Err(vec![odd_group(workload, rank, slot)]);
-        }
-        scopes.push(scope);
-    }
-    Ok((scopes, inner))
-}
-
-fn plain(members: &Members, npus: u32) -> Members {
-    match members {
-        Members::All => Members::All,
-        other => Members::from_list(
-            (0..other.len(npus)).map(|position| other.rank(position)).collect(),
-            npus,
-        ),
-    }
-}
-
-fn expected(scope: Scope, inner: u32, rank: u32, npus: u32) -> Members {
-    match scope {
-        Scope::Everybody => Members::All,
-        Scope::Inner => Members::Strided { first: rank / inner * inner, count: inner, step: 1 },
-        Scope::Outer => Members::Strided { first: rank % inner, count: npus / inner, step: inner },
-    }
-}
-
-fn odd_group(workload: &Workload, rank: u32, slot: u32) -> Problem {
-    let name = &workload.groups[workload.group_of(rank, slot) as usize].name;
-    let help =
-        "everybody, n consecutive ranks, or all ranks n apart, with one n for every rank and group";
-    Problem::new(
-        "",
-        format!("rank {rank}"),
-        format!("group {name} is none that a text workload can have"),
-    )
-    .help(help)
-}
-
-pub(super) fn steps<'p>(
-    program: &'p Program,
-    scopes: &[Scope],
-) -> Result<Vec<Step<'p>>, Vec<Problem>> {
-    let mut steps = Vec::with_capacity(program.nodes().len());
-    // A foreign program is wrong nearly everywhere: of each kind of fault the first node, and how
-    // many more.
-    let mut faults: Vec<(Problem, usize)> = Vec::new();
-    for (i, node) in program.nodes().iter().enumerate() {
-        match step(program.name(i), node, scopes) {
-            Ok(step) => steps.push(step),
-            Err((message, help)) => match faults
-                .iter_mut()
-                .find(|(problem, _)| problem.help == help)
-            {
-                Some((_, more)) => *more += 1,
-                None => faults.push((Problem::new("", place(program, i), message).help(help), 0)),
-            },
-        }
-    }
-    let counted = |(problem, more): (Problem, usize)| match more {
-        0 => problem,
-        _ => Problem {
-            message: format!("{}, and so at {more} further nodes", problem.message),
-            ..problem
-        },
-    };
-    if faults.is_empty() { Ok(steps) } else { Err(faults.into_iter().map(counted).collect()) }
-}
-
-pub(super) fn place(program: &Program, i: usize) -> String {
-    format!("node {} ({})", program.nodes()[i].id, program.name(i))
-}
-
-const NAMES: &str = "<layer>.<pass> for a computation, <layer>.<pass>.<collective> for a collective, <layer>.<pass>.update for time on \
-                     the host after it; the passes are forward, input_gradient and weight_gradient";
-
-fn step<'p>(
-    name: &'p str,
-    node: &Node,
-    scopes: &[Scope],
-) -> Result<Step<'p>, (String, &'static str)> {
-    let (what, stem) = match node.op {
-        Op::Compute { cpu: true, .. } => {
-            (What::Update(whole_ns(node.duration)), name.strip_suffix(".update"))
-        }
-        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => {
-            (What::Compute(whole_ns(node.duration)), Some(name))
-        }
-        Op::Collective { kind, bytes, slot, .. } if has_word(kind) => {
-            let stem = name.strip_suffix(kind.name()).and_then(|stem| stem.strip_suffix('.'));
-            (What::Collective(kind, bytes.0, scopes[slot as usize]), stem)
-        }
-        Op::Collective { kind, .. } => {
-            return Err((
-                format!("a text workload has no {}", kind.name()),
-                "all_reduce, all_gather, reduce_scatter, all_to_all",
-            ));
-        }
-        _ => {
-            return Err((
-                "this is neither computation nor collective".into(),
-                "a text workload has only these",
-            ));
-        }
-    };
-    let Some((layer, pass)) = stem.and_then(layer_and_pass) else {
-        return Err(("the name doesn't say which layer and pass this is".into(), NAMES));
-    };
-    if layer.is_empty() || layer.chars().any(char::is_whitespace) {
-        return Err((format!("the layer is called \"{layer}\""), "a name of one word"));
-    }
-    Ok(Step { layer, pass, what })
-}
-
-fn whole_ns(span: Span) -> u64 {
-    span.0.div_ceil(1000)
 }

@@ -1,7 +1,7 @@
 //! Communicator groups, `{"1": [0, 1], ...}` in ring order, and the logical topology,
 //! `{"logical-dims": ["8", "4"]}`.
 
-use super::{Syntax, mapping};
+use super::syntax::{Syntax, mapping};
 use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;

@@ -1,7 +1,7 @@
 //! The remote memory file: `memory-type`, `remote-mem-latency` (ns), `remote-mem-bw` (bytes per
 //! ns), both read as integers.
 
-use super::{Syntax, integer, mapping};
+use super::syntax::{Syntax, integer, mapping};
 use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use device::memory::{Link, RemoteMemory, Sharing};

@@ -1,7 +1,7 @@
 //! `network.yml`: `topology`, `npus_count`, `bandwidth` (GB/s of 2^30 bytes), `latency` (ns), four
 //! lists of one length.
 
-use super::{Syntax, mapping, number, span};
+use super::syntax::{Syntax, mapping, number, span};
 use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;

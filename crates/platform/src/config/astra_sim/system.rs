@@ -1,6 +1,7 @@
 //! `system.json`: collectives, scheduler, NPU.
 
-use super::{AstraSimArgs, Syntax, integer, mapping, number};
+use super::args::AstraSimArgs;
+use super::syntax::{Syntax, integer, mapping, number};
 use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::{self, Value};

@@ -4,9 +4,10 @@
 //! A workload's layers do the same in each micro-batch: a script is read once, and played without
 //! Python. What its steps mean is in `armillary/workload/script.py`.
 
-use crate::workload::Program;
-use graph::{CollectiveKind, Gemm, Kernel, Op};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use super::Program;
+use crate::kinds;
+use graph::{CollectiveKind, Gemm, Op};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use units::Bytes;
@@ -47,13 +48,13 @@ impl Script {
         width: u8,
         grouped: bool,
     ) -> PyResult<()> {
-        let op = gemm(&name, Gemm { batch, m, n, k, width }, grouped)?;
+        let op = kinds::gemm(&name, Gemm { batch, m, n, k, width }, grouped)?;
         self.steps.push(Step::Kernel(name, op));
         Ok(())
     }
 
     fn compute(&mut self, name: String, kernel: &str, operations: u64, bytes: u64) -> PyResult<()> {
-        let kernel = self::kernel(kernel)?;
+        let kernel = kinds::kernel(kernel)?;
         let op = Op::Compute {
             operations: Some(operations),
             bytes: Some(Bytes(bytes)),
@@ -72,7 +73,7 @@ impl Script {
         group: String,
         waited: bool,
     ) -> PyResult<()> {
-        self.steps.push(Step::Collective(name, collective(kind)?, bytes, group, waited));
+        self.steps.push(Step::Collective(name, kinds::collective(kind)?, bytes, group, waited));
         Ok(())
     }
 
@@ -179,31 +180,4 @@ fn exchange(program: &mut Program, place: &mut Place, name: &str, bytes: Bytes) 
     program.push(&place.name, &place.after, 0, Op::Send { peer: ahead, bytes, tag })?;
     place.named([name, ".receive"]);
     program.push(&place.name, &place.after, 0, Op::Recv { peer: behind, bytes, tag })
-}
-
-/// The multiplication `gemm`, or the refusal of one without elements.
-pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
-    let Gemm { batch, m, n, k, width } = gemm;
-    if [m, n, k, batch, u32::from(width)].contains(&0) {
-        let message = format!(
-            "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
-        );
-        return Err(PyValueError::new_err(message));
-    }
-    Ok(if grouped { Op::Grouped(gemm) } else { Op::Gemm(gemm) })
-}
-
-/// The kind of kernel called `name`.
-pub fn kernel(name: &str) -> PyResult<Kernel> {
-    let known = || Kernel::ALL.map(Kernel::name).join(", ");
-    Kernel::from_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kernel kind: {}", known())))
-}
-
-/// The collective called `name`.
-pub fn collective(name: &str) -> PyResult<CollectiveKind> {
-    CollectiveKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-        let names = CollectiveKind::ALL.map(CollectiveKind::name).join(", ");
-        PyValueError::new_err(format!("{name:?} is no collective: {names}"))
-    })
 }

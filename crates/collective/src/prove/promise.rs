@@ -1,0 +1,132 @@
+//! What an algorithm promises: contents of its sends, volume, and what is held before and after.
+
+use crate::algorithm::Request;
+use crate::content::Content;
+use crate::{Algorithm, direct, double_binary_tree, halving_doubling, in_network, ring};
+use graph::CollectiveKind;
+use std::collections::BTreeMap;
+
+/// Positions the checker can follow: a set is one 128-bit word.
+pub const MAX_POSITIONS: u32 = 128;
+
+/// A set of positions.
+pub(super) type Set = u128;
+
+/// What a position holds: block to contributors.
+pub(super) type Held = BTreeMap<u64, Set>;
+
+/// What a proof found on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Messages of all positions.
+    pub messages: u64,
+    /// Bytes of all messages.
+    pub bytes: u128,
+    /// Bytes sent by the position that sends most.
+    pub busiest: u128,
+    /// Longest chain of messages, each waiting for the one before.
+    pub rounds: u32,
+    /// Orders of events tried.
+    pub orders: u32,
+}
+
+/// What step `step` of `position` carries.
+pub(super) fn content(request: &Request, position: u32, step: u32) -> Content {
+    match request.algorithm {
+        Algorithm::Ring => ring::content(request, position, step),
+        Algorithm::Direct { .. } => direct::content(request, position, step),
+        Algorithm::HalvingDoubling => halving_doubling::content(request, position, step),
+        Algorithm::DoubleBinaryTree => double_binary_tree::content(request, position, step),
+        Algorithm::InNetwork => in_network::content(request, position),
+    }
+}
+
+/// Pieces a buffer is cut into.
+pub(super) fn cut(request: &Request) -> u64 {
+    u64::from(match request.algorithm {
+        Algorithm::Ring => ring::cut(request),
+        Algorithm::Direct { .. } => direct::cut(request),
+        Algorithm::HalvingDoubling => halving_doubling::cut(request),
+        Algorithm::DoubleBinaryTree => double_binary_tree::cut(request),
+        Algorithm::InNetwork => 1,
+    })
+}
+
+/// Bytes of the message of step `step` that carries `blocks` blocks.
+pub(super) fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
+    match request.algorithm {
+        Algorithm::InNetwork => in_network::bytes(request, step),
+        _ => blocks.saturating_mul(block_bytes(request)),
+    }
+}
+
+/// Bytes of one block.
+pub(super) fn block_bytes(request: &Request) -> u64 {
+    match request.kind {
+        CollectiveKind::AllGather | CollectiveKind::Gather => request.bytes,
+        CollectiveKind::Barrier => 0,
+        _ => request.bytes.div_ceil(cut(request)),
+    }
+}
+
+/// Bytes all positions send together, from the algorithm's closed form.
+pub(super) fn volume(request: &Request) -> u128 {
+    match request.algorithm {
+        Algorithm::Ring => ring::volume(request),
+        Algorithm::Direct { .. } => direct::volume(request),
+        Algorithm::HalvingDoubling => halving_doubling::volume(request),
+        Algorithm::DoubleBinaryTree => double_binary_tree::volume(request),
+        Algorithm::InNetwork => in_network::volume(request),
+    }
+}
+
+/// What `position` holds before the collective.
+pub(super) fn inputs(request: &Request, position: u32) -> Held {
+    let n = u64::from(request.n);
+    let own: Set = 1 << position;
+    let (p, is_root) = (u64::from(position), position == request.root);
+    let blocks = match request.kind {
+        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => {
+            0..cut(request)
+        }
+        CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p..p + 1,
+        CollectiveKind::AllToAll => p * n..(p + 1) * n,
+        CollectiveKind::Broadcast | CollectiveKind::Scatter if is_root => 0..cut(request),
+        CollectiveKind::Broadcast | CollectiveKind::Scatter => 0..0,
+    };
+    blocks.map(|b| (b, own)).collect()
+}
+
+/// What `position` must hold after it.
+pub(super) fn promise(request: &Request, position: u32) -> Held {
+    let n = u64::from(request.n);
+    let all: Set = Set::MAX >> (MAX_POSITIONS - request.n);
+    let root: Set = 1 << request.root.min(request.n - 1);
+    let (p, is_root) = (u64::from(position), position == request.root);
+    let each = |blocks: std::ops::Range<u64>| blocks.map(|b| (b, 1 << b)).collect();
+    match request.kind {
+        CollectiveKind::AllReduce => (0..cut(request)).map(|b| (b, all)).collect(),
+        CollectiveKind::ReduceScatter => [(p, all)].into(),
+        CollectiveKind::AllGather | CollectiveKind::Barrier => each(0..n),
+        CollectiveKind::AllToAll => (0..n).map(|s| (s * n + p, 1 << s)).collect(),
+        CollectiveKind::Broadcast => (0..cut(request)).map(|b| (b, root)).collect(),
+        CollectiveKind::Scatter => [(p, root)].into(),
+        CollectiveKind::Reduce if is_root => (0..cut(request)).map(|b| (b, all)).collect(),
+        CollectiveKind::Gather if is_root => each(0..n),
+        CollectiveKind::Reduce | CollectiveKind::Gather => Held::new(),
+    }
+}
+
+pub(super) fn promise_kept(request: &Request, held: &[Held]) -> Result<(), String> {
+    for (position, held) in held.iter().enumerate() {
+        for (block, wanted) in promise(request, position as u32) {
+            let got = held.get(&block).copied().unwrap_or(0);
+            if got != wanted {
+                return Err(format!(
+                    "position {position} ends with {got:#b} of block {block}, promised {wanted:#b}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

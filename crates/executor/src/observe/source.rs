@@ -1,0 +1,23 @@
+//! What a report's detail is made of, besides the log.
+
+use crate::folding::Folding;
+use graph::Workload;
+use units::Time;
+
+/// What the detail is made of.
+pub struct Source<'a> {
+    /// What ran.
+    pub workload: &'a Workload,
+    /// The ranks that the log is about.
+    pub folding: &'a Folding,
+    /// The symmetry of workload and platform.
+    pub symmetry: &'a Folding,
+    /// The first rank of each class of the report.
+    pub classes: &'a [u32],
+    /// What its generator calls each of them; empty where it says nothing.
+    pub labels: &'a [String],
+    /// Names of the dimensions that collectives run over.
+    pub dims: &'a [String],
+    /// End of the last rank.
+    pub step: Time,
+}

@@ -1,0 +1,89 @@
+//! What a rank sees of scripts and messages, in words that can be compared.
+
+use collective::{Script, To};
+use graph::{Op, Program};
+use lowering::ReadyPlan;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use units::Span;
+
+/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to
+/// them.
+pub(super) type Sight = (u64, Vec<(To, u64)>);
+
+pub(super) fn find_root(parent: &mut [u32], mut at: u32) -> u32 {
+    while parent[at as usize] != at {
+        parent[at as usize] = parent[parent[at as usize] as usize];
+        at = parent[at as usize];
+    }
+    at
+}
+
+pub(super) fn join(parent: &mut [u32], a: u32, b: u32) {
+    let (a, b) = (find_root(parent, a), find_root(parent, b));
+    parent[a.max(b) as usize] = a.min(b);
+}
+
+/// Distinct (offset, bytes) of a program's sends and receives.
+pub(super) fn messages(program: &Program) -> Vec<(i32, u64)> {
+    let peer = |op: &Op| match *op {
+        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer, bytes.0)),
+        _ => None,
+    };
+    let found: BTreeSet<(i32, u64)> = program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
+    found.into_iter().collect()
+}
+
+/// For each script: its content but for whom it names, and the distinct peers with the bytes sent
+/// to them.
+pub(super) fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
+    let describe = |(script, charges): (&Script, &Vec<Span>)| {
+        let mut hash = Hash::default();
+        let mut peers: Vec<(To, u64)> = Vec::new();
+        let mut seen: FxHashMap<(To, u64), ()> = FxHashMap::default();
+        for step in &script.steps {
+            [
+                step.bytes,
+                u64::from(step.slot),
+                u64::from(step.after_usable),
+                u64::from(step.after_received),
+            ]
+            .into_iter()
+            .for_each(|w| hash.add(w));
+            hash.add(u64::from(step.to.is_some()) << 1 | u64::from(step.from.is_some()));
+            let own = step
+                .to
+                .map(|to| (to, step.bytes))
+                .into_iter()
+                .chain(step.from.map(|from| (from, step.bytes)));
+            own.for_each(|p| {
+                if seen.insert(p, ()).is_none() {
+                    peers.push(p)
+                }
+            });
+        }
+        charges.iter().for_each(|c| hash.add(c.0));
+        (hash.value().0, peers)
+    };
+    plan.plan.scripts.iter().zip(&plan.charges).map(describe).collect()
+}
+
+/// Two independent 64-bit hashes of the same words.
+pub(super) struct Hash(engine::Digest, u64);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Hash(engine::Digest::default(), 0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Hash {
+    pub(super) fn add(&mut self, word: u64) {
+        self.0.add(word);
+        self.1 = (self.1.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    pub(super) fn value(&self) -> (u64, u64) {
+        (self.0.value(), self.1)
+    }
+}

@@ -1,0 +1,295 @@
+//! Who may use whom: files inside a crate, crates among each other, and how long a file may be.
+//!
+//! A file depends on another when it names something that the other defines. A name that a module
+//! re-exports (`pub use`) counts as the file that defines it, so that a crate may have a front page.
+//! Unit tests may look anywhere inside their crate and are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+/// No file is longer than this.
+const MOST_LINES: usize = 600;
+
+/// Cycles that are allowed, because their files are one object: crate, the folder of its files, why.
+const ONE_OBJECT: [(&str, &str, &str); 2] = [
+    (
+        "executor",
+        "executor/",
+        "`impl Executor` has a file for each of its tasks, which call one another",
+    ),
+    ("py", "program/", "a program plays a script, and a script adds to a program"),
+];
+
+/// What is still to be mended: cycles by crate and one of their files, and files that are too long.
+const OPEN_CYCLES: [(&str, &str); 7] = [
+    ("network", "backend"),
+    ("platform", "config/findings"),
+    ("platform", "config/native/reader"),
+    ("topology", "generate"),
+    ("topology", "links"),
+    ("trace", "chakra/json"),
+    ("trace", "msccl"),
+];
+const OPEN_LONG: [&str; 1] = ["platform/src/config/native/tests.rs"];
+
+type Module = Vec<String>;
+
+/// The source of a crate, file by file, without comments and tests.
+struct Crate {
+    files: BTreeMap<Module, String>,
+    /// What a module re-exports: the name, and the module that defines it.
+    exports: BTreeMap<Module, BTreeMap<String, Module>>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let entries = read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    for path in entries {
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn crates() -> Vec<(String, PathBuf)> {
+    let folders = read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let named = |path: PathBuf| (path.file_name().unwrap().to_string_lossy().into_owned(), path);
+    let mut found: Vec<_> = folders.filter(|path| path.is_dir()).map(named).collect();
+    found.sort();
+    found
+}
+
+/// The statements of a file: without comments, and up to its unit tests.
+fn code(text: &str) -> String {
+    let end = text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or(""));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The paths of one `use`: `a::{b, c::{d, e}}` is three.
+fn paths(tree: &str) -> Vec<String> {
+    let Some((before, rest)) = tree.split_once('{') else {
+        let path = tree.split(" as ").next().unwrap_or("").trim();
+        return vec![path.trim_end_matches("::").to_string()];
+    };
+    let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for letter in inside.chars() {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        match letter {
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().unwrap().push(letter),
+        }
+    }
+    let whole = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    whole.flat_map(|part| paths(&format!("{}{part}", before.trim()))).collect()
+}
+
+/// The `use` statements of a file: whether it exports them, and their paths.
+fn uses(code: &str) -> Vec<(bool, Vec<String>)> {
+    let mut found = Vec::new();
+    for statement in code.split(';') {
+        let Some(at) = statement.rfind("use ") else { continue };
+        let line = statement[..at].rfind('\n').map_or(0, |end| end + 1);
+        let before = statement[line..at].trim();
+        if before.is_empty() || before.starts_with("pub") {
+            let tree = statement[at + 4..].split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push((!before.is_empty(), paths(&tree)));
+        }
+    }
+    found
+}
+
+/// Paths such as `crate::a::B` in the middle of code.
+fn inline(code: &str) -> Vec<String> {
+    let word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    let whole = code.split(|letter| !word(letter)).filter(|path| path.contains("::"));
+    whole.map(str::to_string).collect()
+}
+
+impl Crate {
+    fn read(folder: &Path) -> Crate {
+        let src = folder.join("src");
+        let mut files = BTreeMap::new();
+        for path in sources(&src) {
+            let inside = path.strip_prefix(&src).unwrap().with_extension("");
+            let mut module: Module =
+                inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            if module.last().is_some_and(|last| last == "mod" || last == "lib") {
+                module.pop();
+            }
+            if !module.last().is_some_and(|last| last.ends_with("tests")) {
+                files.insert(module, code(&read_to_string(path).unwrap()));
+            }
+        }
+        let mut found = Crate { files, exports: BTreeMap::new() };
+        // A re-export of a re-export needs another look.
+        for _ in 0..3 {
+            found.learn();
+        }
+        found
+    }
+
+    fn learn(&mut self) {
+        let mut exports = self.exports.clone();
+        for (module, code) in &self.files {
+            for path in uses(code).into_iter().filter(|(public, _)| *public).flat_map(|(_, p)| p) {
+                if let Some(target) = self.resolve(module, &path).filter(|target| target != module)
+                {
+                    let name = path.rsplit("::").next().unwrap_or("").to_string();
+                    exports.entry(module.clone()).or_default().insert(name, target);
+                }
+            }
+        }
+        self.exports = exports;
+    }
+
+    /// The module that defines `path`, as `from` names it; `None` for what is in another crate.
+    fn resolve(&self, from: &Module, path: &str) -> Option<Module> {
+        let mut names = path.split("::").peekable();
+        let child = |name: &str| [from.as_slice(), &[name.to_string()]].concat();
+        let mut at: Module = match *names.peek()? {
+            "crate" => Vec::new(),
+            "super" | "self" => from.clone(),
+            name if self.files.contains_key(&child(name)) => from.clone(),
+            _ => return None,
+        };
+        while let Some(name) = names.next_if(|&name| matches!(name, "crate" | "super" | "self")) {
+            if name == "super" {
+                at.pop();
+            }
+        }
+        for name in names {
+            let below = [at.as_slice(), &[name.to_string()]].concat();
+            let exported = self.exports.get(&at).and_then(|names| names.get(name));
+            match exported {
+                _ if self.files.contains_key(&below) => at = below,
+                Some(target) => at = target.clone(),
+                None => break,
+            }
+        }
+        Some(at)
+    }
+
+    /// Which modules each module names something of.
+    fn graph(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
+        let named = |(module, code): (_, &String)| {
+            let private = uses(code).into_iter().filter(|(public, _)| !*public);
+            let used = private.flat_map(|(_, paths)| paths).chain(inline(&without_uses(code)));
+            let targets = used.filter_map(|path| self.resolve(module, &path));
+            (module, targets.filter(|target| target != module).collect())
+        };
+        self.files.iter().map(named).collect()
+    }
+}
+
+fn without_uses(code: &str) -> String {
+    let statements = code.split_inclusive(';');
+    let others = statements.filter(|statement| uses(statement).is_empty());
+    others.collect()
+}
+
+/// Files that can be reached from themselves, each set of them once.
+fn cycles(graph: &BTreeMap<&Module, BTreeSet<Module>>) -> BTreeSet<BTreeSet<Module>> {
+    let reached = |from: &Module| {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from.clone()];
+        while let Some(next) = open.pop().and_then(|module| graph.get(&module)) {
+            open.extend(next.iter().filter(|module| seen.insert((*module).clone())).cloned());
+        }
+        seen
+    };
+    let all: BTreeMap<&Module, BTreeSet<Module>> =
+        graph.keys().map(|&module| (module, reached(module))).collect();
+    let mutual = |module: &Module| {
+        let back = |other: &&Module| all.get(other).is_some_and(|seen| seen.contains(module));
+        all[module].iter().filter(back).cloned().collect::<BTreeSet<Module>>()
+    };
+    all.iter().filter(|(module, seen)| seen.contains(**module)).map(|(m, _)| mutual(m)).collect()
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let mut found = Vec::new();
+    for (name, folder) in crates() {
+        let source = Crate::read(&folder);
+        for cycle in cycles(&source.graph()) {
+            let inside = |folder: &str| {
+                cycle.iter().all(|module| format!("{}/", module.join("/")).starts_with(folder))
+            };
+            let files: Vec<String> = cycle.iter().map(|module| module.join("/")).collect();
+            let open =
+                |&(other, file): &(&str, &str)| name == other && files.contains(&file.into());
+            let allowed =
+                |&(other, folder, _): &(&str, &str, &str)| name == other && inside(folder);
+            if !ONE_OBJECT.iter().any(allowed) && !OPEN_CYCLES.iter().any(open) {
+                found.push(format!("{name}: {}", files.join(", ")));
+            }
+        }
+    }
+    assert!(found.is_empty(), "files that use each other:\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_cycle_of_files_is_found_through_a_re_export() {
+    let text = |pairs: [(&str, &str); 3]| {
+        let module = |name: &str| if name.is_empty() { vec![] } else { vec![name.to_string()] };
+        pairs.map(|(name, code)| (module(name), code.to_string())).into()
+    };
+    let files = text([
+        ("", "mod a; mod b; pub use a::{A, Other}; pub use b::B;"),
+        ("a", "use crate::B; fn f(b: &B) -> std::io::Result<A> {}"),
+        ("b", "fn g(a: crate::A) {}"),
+    ]);
+    let mut source = Crate { files, exports: BTreeMap::new() };
+    source.learn();
+    let cycle = BTreeSet::from([vec!["a".to_string()], vec!["b".to_string()]]);
+    assert_eq!(cycles(&source.graph()), BTreeSet::from([cycle]));
+}
+
+/// The lines of ARCHITECTURE.md that list for each crate the crates it stands on.
+fn written() -> BTreeMap<String, BTreeSet<String>> {
+    let text = read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = text.split("crate           stands on\n").nth(1).expect("a table of arrows");
+    let row = |line: &str| {
+        let mut names = line.split([' ', ',']).filter(|name| !name.is_empty()).map(String::from);
+        Some((names.next()?, names.collect()))
+    };
+    table.lines().take_while(|line| *line != "```").filter_map(row).collect()
+}
+
+#[test]
+fn crates_stand_on_those_that_the_architecture_says() {
+    let all: BTreeSet<String> = crates().into_iter().map(|(name, _)| name).collect();
+    let stands_on = |(name, folder): (String, PathBuf)| {
+        let manifest = read_to_string(folder.join("Cargo.toml")).unwrap();
+        let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or("");
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let named = lines.filter_map(|line| Some(line.split_once(" = ")?.0.to_string()));
+        (name, named.filter(|dependency| all.contains(dependency)).collect())
+    };
+    let found: BTreeMap<String, BTreeSet<String>> = crates().into_iter().map(stands_on).collect();
+    assert_eq!(found, written(), "Cargo.toml (left) and ARCHITECTURE.md (right)");
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let folders = ["crates", "benches", "fuzz"].map(|folder| root().join(folder));
+    let lines = |path: PathBuf| {
+        let lines = read_to_string(&path).unwrap().lines().count();
+        let open = OPEN_LONG.iter().any(|open| path.ends_with(open));
+        (lines > MOST_LINES && !open).then(|| format!("{}: {lines} lines", path.display()))
+    };
+    let long: Vec<String> =
+        folders.iter().flat_map(|folder| sources(folder)).filter_map(lines).collect();
+    assert!(long.is_empty(), "more than {MOST_LINES} lines:\n{}", long.join("\n"));
+}
