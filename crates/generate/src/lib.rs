@@ -9,9 +9,6 @@ mod markdown;
 mod model;
 mod python;
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
-use serde_json::Value;
 use std::io;
 use std::path::Path;
 
@@ -29,7 +26,7 @@ pub struct Output {
 /// # Errors
 /// A page that can't be read.
 pub fn outputs(root: &Path) -> io::Result<Vec<Output>> {
-    let schema = schema_of::<stats::Report>();
+    let schema = model::schema_of::<stats::Report>();
     let types = model::types(&schema);
     let page = "docs/reference/report.md";
     let text = std::fs::read_to_string(root.join(page))?;
@@ -38,10 +35,4 @@ pub fn outputs(root: &Path) -> io::Result<Vec<Output>> {
         Output { path: "python/armillary/schema.py", text: python::module(&types) },
         Output { path: page, text: markdown::filled(&text, &types) },
     ])
-}
-
-/// The JSON Schema of a type as it is written.
-fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.into_generator().into_root_schema_for::<T>().to_value()
 }

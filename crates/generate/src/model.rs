@@ -1,6 +1,14 @@
 //! Types as JSON Schema describes them, in the order in which they refer to one another.
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
+
+/// The JSON Schema of a type as it is written.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
 
 /// An object type.
 #[derive(Clone, Debug)]

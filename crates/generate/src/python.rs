@@ -1,7 +1,6 @@
 //! The Python types of a report, and the parts of the step as Python data.
 
-use crate::model::{self, Field, Form, Type};
-use crate::schema_of;
+use crate::model::{self, Field, Form, Type, schema_of};
 use serde_json::Value;
 use stats::{Part, PartDeclaration};
 
