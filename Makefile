@@ -86,7 +86,7 @@ hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-co
 	pre-commit install
 
 docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail if a link leads nowhere
-	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	cp -r target/doc site/rust
 

@@ -1,4 +1,4 @@
-//! What a send of a plan carries, for the checker (blocks as in [`crate::prove`]).
+//! What a send of a plan carries, for the checker (blocks as in [`mod@crate::prove`]).
 
 /// What a send carries.
 #[derive(Clone, Debug, PartialEq, Eq)]

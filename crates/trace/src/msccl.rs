@@ -98,7 +98,7 @@ pub struct Algorithm {
 /// Reads an algorithm from a file.
 ///
 /// # Errors
-/// As [`parse`], and files that can't be read.
+/// As [`parse()`], and files that can't be read.
 pub fn read(path: &Path) -> Result<Algorithm, Vec<Problem>> {
     let name = path.display().to_string();
     match std::fs::read(path) {

@@ -12,7 +12,7 @@
 //! Source: Samajdar, Zhu, Whatmough, Mattina, Krishna, "SCALE-Sim", arXiv:1811.02883; Samajdar,
 //! Joseph, Zhu, Whatmough, Mattina, Krishna, ISPASS 2020, eqs. 1 to 4 and table III. They count a
 //! partly filled fold like a full one, and so does this. What a fold moves, with which SRAM: see
-//! [`Traffic`]; there they give no equation.
+//! `Traffic`; there they give no equation.
 
 use super::{Roofline, Work};
 use graph::{Gemm, Kernel};

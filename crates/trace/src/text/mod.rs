@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`),
-//! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover`]). The text holds no number of
+//! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover()`]). The text holds no number of
 //! NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on a
 //! platform (`sim`). Model: a rank computes one thing after another; collectives run beside it, and
 //! the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, section IV
