@@ -18,7 +18,7 @@ pub use lowered::{
     custom, regular,
 };
 pub use native::NativeLowering;
-pub use shape::{Line, Shape, Shapes, physical};
+pub use shape::{Line, Shape, Shapes};
 
 use astra_sim::AstraSimLowering;
 use platform::Platform;

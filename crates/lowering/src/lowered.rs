@@ -3,7 +3,7 @@
 //!
 //! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
 
-use crate::shape::{Shape, physical};
+use crate::shape::Shape;
 use collective::custom::Custom;
 use collective::{Plan, Step, To, is_rooted};
 use graph::{CollectiveKind, Node, Op, Problem};
@@ -222,7 +222,7 @@ pub fn buffer(kind: CollectiveKind, bytes: u64, n: u32) -> u64 {
 /// ring a shift, or an exchange at a power of two.
 pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool {
     let Geometry::Line { stride, size } = geometry else { return false };
-    let Some((block, full)) = physical(fabric, stride, size) else { return false };
+    let Some((_, symmetry, full)) = fabric.line(stride, size) else { return false };
     let same = |to: &To| match to {
         To::Shift(_) => full,
         To::Xor(k) => full && k.is_power_of_two(),
@@ -231,7 +231,7 @@ pub fn regular(fabric: &Fabric, geometry: Geometry, plans: &[Directed]) -> bool 
     let mut steps = plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
     let uniform = !plans.is_empty() && plans.iter().all(|d| d.forward.plan.is_uniform());
     uniform
-        && match block.symmetry() {
+        && match symmetry {
             Symmetry::Full => true,
             Symmetry::Rotation => steps.all(|s| s.to.as_ref().is_none_or(same)),
             Symmetry::None => false,

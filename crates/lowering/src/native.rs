@@ -18,7 +18,7 @@ use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
 use platform::{Algorithm, Choice, Platform};
-use topology::{Fabric, Paths};
+use topology::{Fabric, GraphDim, Paths};
 use units::{Bytes, Span};
 
 /// Lowers by our own semantics.
@@ -53,14 +53,14 @@ impl<'a> NativeLowering<'a> {
 
     fn paths(&self, dim: u32) -> Option<Paths> {
         match &self.platform.fabric {
-            Fabric::Stacked(dims) if self.platform.logical.is_none() => {
-                dims.get(dim as usize).map(|d| d.block.paths())
-            }
-            _ => None,
+            _ if self.platform.logical.is_some() => None,
+            Fabric::Stacked(dims) => dims.get(dim as usize).map(|d| d.block.paths()),
+            Fabric::Graph(graph) => graph.dims.get(dim as usize).map(GraphDim::paths),
         }
     }
 
-    /// The algorithm chosen for a kind on a dimension, or the one that suits the block.
+    /// The algorithm chosen for a kind on a dimension, or the one that suits how messages pass
+    /// along it.
     fn algorithm(&self, kind: CollectiveKind, dim: u32, size: u32) -> Algorithm {
         let choice = self.platform.collectives.choices[kind as usize].as_ref();
         let chosen =

@@ -6,7 +6,6 @@
 
 use graph::{Members, Workload};
 use rustc_hash::FxHashMap;
-use topology::{Block, Fabric};
 
 /// Positions along one dimension: `rank / stride % size`, the neighbour `stride` ranks away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,25 +98,6 @@ impl<'a> Shapes<'a> {
     pub fn get(&self, index: u32) -> &Shape {
         &self.distinct[index as usize]
     }
-}
-
-/// The block of the physical dimension that the line `stride`, `size` lies in, and whether it fills
-/// it.
-pub fn physical(fabric: &Fabric, stride: u32, size: u32) -> Option<(Block, bool)> {
-    let Fabric::Stacked(dims) = fabric else { return None };
-    let mut inner = 1;
-    for dim in dims {
-        let outer = inner * dim.size;
-        if stride >= inner
-            && stride.is_multiple_of(inner)
-            && stride * size <= outer
-            && outer.is_multiple_of(stride * size)
-        {
-            return Some((dim.block, stride == inner && stride * size == outer));
-        }
-        inner = outer;
-    }
-    None
 }
 
 /// Splits `first, first + step, ...` into lines, if it fills them.

@@ -113,12 +113,13 @@ fn tree(random: &mut Random) -> GraphFabric {
     let link = |(from, to)| {
         let (bandwidth, latency) =
             (Bandwidth(1_000_000_000 + random.below(1 << 38)), Span(random.below(2_000_000)));
-        GraphLink { from, to, bandwidth, latency }
+        GraphLink { from, to, bandwidth, latency, kind: 0 }
     };
     GraphFabric {
         npus: 4,
-        nodes: (0..6).map(|n| format!("n{n}")).collect(),
+        nodes: (0..6).map(|n| topology::Node::npu(format!("n{n}"))).collect(),
         links: both.map(link).collect(),
+        ..GraphFabric::default()
     }
 }
 

@@ -8,7 +8,7 @@ use device::compute::Compute;
 use device::memory::RemoteMemory;
 use graph::CollectiveKind;
 use std::sync::Arc;
-use topology::Fabric;
+use topology::{Fabric, Routing};
 use trace::chakra::ReadOptions;
 use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
@@ -246,6 +246,8 @@ pub struct Platform {
     pub source: String,
     /// Network.
     pub fabric: Fabric,
+    /// Which of several equally near next hops a message takes.
+    pub routing: Routing,
     /// Sizes of the logical dimensions collectives run over, when they differ from the physical
     /// ones; product = NPUs.
     pub logical: Option<Vec<u32>>,
@@ -281,8 +283,8 @@ pub struct Like {
 }
 
 impl Platform {
-    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph is
-    /// one.
+    /// Sizes of the dimensions that collectives run over, innermost first; an explicit graph without
+    /// coordinates is one.
     pub fn sizes(&self) -> Vec<u32> {
         self.logical.clone().unwrap_or_else(|| self.fabric.sizes())
     }

@@ -251,6 +251,7 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
         };
         (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / 1e3
     };
+    let physical = parts.platform.logical.is_none() && all.len() == parts.platform.sizes().len();
     let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {
         let capacity = npu * 1e9 * seconds * npus;
         Dimension {
@@ -261,7 +262,7 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
             bytes: bytes[dim],
             utilisation: if capacity > 0.0 { bytes[dim] as f64 / capacity } else { 0.0 },
             bound_ns: if usable[dim] > 0.0 { bytes[dim] as f64 / usable[dim] / npus } else { 0.0 },
-            busy_ns: if parts.platform.logical.is_none() { busy(dim) } else { 0.0 },
+            busy_ns: if physical { busy(dim) } else { 0.0 },
         }
     };
     capacities.into_iter().enumerate().map(row).collect()
@@ -292,7 +293,12 @@ fn capacities(fabric: &Fabric) -> Vec<(String, f64, f64)> {
 
 /// The name of a dimension that collectives run over.
 pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
-    let name = capacities(&parts.platform.fabric).get(dim as usize).map(|c| c.0.clone());
+    let name = match &parts.platform.fabric {
+        Fabric::Graph(graph) if !graph.dims.is_empty() => {
+            graph.dims.get(dim as usize).map(|d| format!("{}({})", d.name, d.size))
+        }
+        fabric => capacities(fabric).get(dim as usize).map(|c| c.0.clone()),
+    };
     match (&parts.platform.logical, name) {
         (None, Some(name)) => name,
         _ => format!("dimension {}", dim + 1),

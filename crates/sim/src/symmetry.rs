@@ -18,13 +18,13 @@ use collective::To;
 use device::memory::Sharing;
 use executor::{Folding, Settings, SlotClass};
 use graph::{Op, Reach, Workload};
-use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes, physical};
+use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use network::{Alike, Backend};
 use platform::Platform;
 use rustc_hash::FxHashMap;
 use sight::{Hash, Sight, find_root, join, messages, scripts};
 use std::rc::Rc;
-use topology::{Fabric, Paths, Symmetry};
+use topology::{Fabric, Paths, Routing, Symmetry};
 
 /// The classes, and why there are more than one.
 #[derive(Clone, Debug)]
@@ -102,6 +102,8 @@ struct Finder<'a> {
     /// Phases that see the same on lines of one colour are kept together, although their peers
     /// differ.
     merge: bool,
+    /// An NPU may have several equally near next hops.
+    chooses: bool,
     shapes: Shapes<'a>,
     /// Ports of each first colour.
     ports: Vec<Rc<Vec<Ports>>>,
@@ -135,6 +137,7 @@ impl<'a> Finder<'a> {
             lowering,
             network,
             merge: network.alike() == Alike::Departures,
+            chooses: platform.fabric.npus_choose(),
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
@@ -209,12 +212,15 @@ impl<'a> Finder<'a> {
         let steps =
             || phase.plans.iter().flat_map(|d| &d.forward.plan.scripts).flat_map(|s| &s.steps);
         let ring = match phase.geometry {
-            Geometry::Line { stride, size } => physical(&self.platform.fabric, stride, size)
-                .is_some_and(|p| p.0.symmetry() != Symmetry::Full),
+            Geometry::Line { stride, size } => {
+                self.platform.fabric.line(stride, size).is_some_and(|l| l.1 != Symmetry::Full)
+            }
             Geometry::Group => false,
         };
+        // By destination or by hash, NPUs that look alike leave by links that do not.
+        let routed = self.platform.routing != Routing::Lowest && self.chooses;
         let homogeneous =
-            phase.regular && !(self.settings.canonical && ring && steps().any(exchange));
+            phase.regular && !routed && !(self.settings.canonical && ring && steps().any(exchange));
         let (geometry, merge) = (phase.geometry, self.merge);
         let alike = |p: &Ports| {
             p.slot == slot && p.geometry == geometry && p.phases[0].phase.only == phase.only
@@ -259,8 +265,9 @@ impl<'a> Finder<'a> {
                     "a communicator group that is no line of the network may share links".into()
                 );
             };
-            let (block, full) = physical(&self.platform.fabric, stride, size)
+            let (dim, symmetry, full) = (self.platform.fabric.line(stride, size))
                 .ok_or("a collective crosses several dimensions and shares links")?;
+            let block = dims[dim].block;
             let peers =
                 || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
             let neighbour =
@@ -269,7 +276,7 @@ impl<'a> Finder<'a> {
                 Paths::Direct => true,
                 Paths::Switched => false,
                 Paths::Relayed => {
-                    block.symmetry() != Symmetry::None && peers().all(|(to, _)| neighbour(to))
+                    symmetry != Symmetry::None && peers().all(|(to, _)| neighbour(to))
                 }
             };
             if !single {

@@ -1,6 +1,7 @@
 //! A shape together with bandwidth and latency.
 
-use crate::{Block, Topology};
+use crate::generate::Recipe;
+use crate::{Block, Paths, Symmetry, Topology};
 use units::{Bandwidth, Span};
 
 /// One dimension of a stacked fabric.
@@ -39,17 +40,70 @@ pub struct GraphLink {
     pub bandwidth: Bandwidth,
     /// Latency.
     pub latency: Span,
+    /// Kind of link: a place in [`GraphFabric::kinds`].
+    pub kind: u32,
 }
 
-/// An explicit graph: nodes `0..npus` are NPUs, the rest are switches.
+/// A node of an explicit graph.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// How far from the NPUs it stands: 0 for NPUs, from 1 for switches.
+    pub tier: u32,
+    /// Ports that it has; `None`: as many as are needed.
+    pub radix: Option<u32>,
+}
+
+impl Node {
+    /// An NPU.
+    pub fn npu(name: String) -> Node {
+        Node { name, tier: 0, radix: None }
+    }
+
+    /// A switch of a tier, from 1.
+    pub fn switch(name: String, tier: u32) -> Node {
+        Node { name, tier, radix: None }
+    }
+}
+
+/// A dimension of an explicit graph: a coordinate of its NPUs that collectives run along.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GraphDim {
+    /// Its name.
+    pub name: &'static str,
+    /// NPUs along it.
+    pub size: u32,
+    /// Which places along it see the same paths.
+    pub symmetry: Symmetry,
+}
+
+impl GraphDim {
+    /// By what messages pass along the dimension: switches where all places look alike, else NPUs or
+    /// routers in between.
+    pub fn paths(&self) -> Paths {
+        match self.symmetry {
+            Symmetry::Full => Paths::Switched,
+            Symmetry::Rotation | Symmetry::None => Paths::Relayed,
+        }
+    }
+}
+
+/// An explicit graph: nodes `0..npus` are NPUs, the rest pass messages on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct GraphFabric {
     /// Number of NPUs.
     pub npus: u32,
-    /// Node names, NPUs first.
-    pub nodes: Vec<String>,
-    /// One-way links.
+    /// Nodes, NPUs first.
+    pub nodes: Vec<Node>,
+    /// One-way links; several between the same nodes are parallel.
     pub links: Vec<GraphLink>,
+    /// Dimensions of the NPUs, innermost first; none: one of all NPUs.
+    pub dims: Vec<GraphDim>,
+    /// Names of the kinds of links; none: all are alike.
+    pub kinds: Vec<String>,
+    /// How it was made, if a generator made it.
+    pub recipe: Option<Box<Recipe>>,
 }
 
 /// A network: shape, bandwidth, latency.
@@ -78,13 +132,52 @@ impl Fabric {
         }
     }
 
-    /// The sizes of the dimensions collectives run over, innermost first; an explicit graph is one
-    /// dimension.
+    /// The sizes of the dimensions collectives run over, innermost first; an explicit graph without
+    /// coordinates is one dimension.
     pub fn sizes(&self) -> Vec<u32> {
         match self {
             Fabric::Stacked(dims) => dims.iter().map(|d| d.size).collect(),
-            Fabric::Graph(graph) => vec![graph.npus],
+            Fabric::Graph(graph) if graph.dims.is_empty() => vec![graph.npus],
+            Fabric::Graph(graph) => graph.dims.iter().map(|d| d.size).collect(),
         }
+    }
+
+    /// Whether an NPU may have several equally near next hops: where it has not, all routing
+    /// policies leave it by the same link.
+    pub fn npus_choose(&self) -> bool {
+        match self {
+            Fabric::Stacked(dims) => dims.iter().any(|dim| {
+                (1..dim.size).any(|b| dim.block.ways(dim.size, 0, b) > 1)
+                    || dim.block.symmetry() == Symmetry::None && dim.size > 2
+            }),
+            Fabric::Graph(graph) => {
+                let mut out = vec![0u32; graph.nodes.len()];
+                graph.links.iter().for_each(|link| out[link.from as usize] += 1);
+                out[..graph.npus as usize].iter().any(|&links| links > 1)
+            }
+        }
+    }
+
+    /// Which places look alike along the dimension that holds the line of `size` ranks `stride`
+    /// apart, and whether the line fills it; `None` where it crosses dimensions.
+    pub fn line(&self, stride: u32, size: u32) -> Option<(usize, Symmetry, bool)> {
+        let symmetry = |dim: usize| match self {
+            Fabric::Stacked(dims) => Some(dims[dim].block.symmetry()),
+            Fabric::Graph(graph) => graph.dims.get(dim).map(|d| d.symmetry),
+        };
+        let mut inner = 1;
+        for (dim, of_dim) in self.sizes().into_iter().enumerate() {
+            let outer = inner * of_dim;
+            if stride >= inner
+                && stride.is_multiple_of(inner)
+                && stride * size <= outer
+                && outer.is_multiple_of(stride * size)
+            {
+                return Some((dim, symmetry(dim)?, stride == inner && stride * size == outer));
+            }
+            inner = outer;
+        }
+        None
     }
 
     /// The shape alone; `None` for an explicit graph.

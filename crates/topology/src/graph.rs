@@ -1,29 +1,88 @@
 //! Any network: an explicit list of one-way links, routed along the fewest links, then the least
 //! latency.
 //!
-//! Ties go to the lowest next node, then the lowest link. NPUs and switches forward alike. The next
-//! hops towards a destination are found by a breadth-first search from it, backwards, when it is
-//! first asked for.
+//! Next hops that are equally near are ordered by next node, then by link. NPUs and switches forward
+//! alike. An NPU whose neighbours are all switches is a *host*: its distances follow from those of
+//! its switches. So only switches (and NPUs joined to NPUs) have a table, made by a breadth-first
+//! search from them, backwards, when it is first asked for; it holds a row for each of the same
+//! nodes. Memory grows with the square of the switches, not of the NPUs.
 
 use crate::GraphFabric;
 use crate::links::{Hop, Link, LinkError};
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 
-/// No link: the node itself, or no way.
+/// No row: a host. No distance: no way.
 const NONE: u32 = u32::MAX;
+
+/// Links by node: those of node v are `links[start[v]..start[v + 1]]`.
+#[derive(Clone, Debug)]
+struct ByNode {
+    start: Vec<u32>,
+    links: Vec<u32>,
+}
+
+impl ByNode {
+    /// Groups links by `node`, in the order of `other`, then by id.
+    fn new(
+        links: &[Link],
+        nodes: u32,
+        node: impl Fn(&Link) -> u32,
+        other: impl Fn(&Link) -> u32,
+    ) -> ByNode {
+        let key = |&id: &u32| (node(&links[id as usize]), other(&links[id as usize]), id);
+        let mut ids: Vec<u32> = (0..links.len() as u32).collect();
+        ids.sort_unstable_by_key(key);
+        let mut start = vec![0u32; nodes as usize + 1];
+        links.iter().for_each(|l| start[node(l) as usize + 1] += 1);
+        (0..nodes as usize).for_each(|v| start[v + 1] += start[v]);
+        ByNode { start, links: ids }
+    }
+
+    fn of(&self, node: u32) -> &[u32] {
+        &self.links[self.start[node as usize] as usize..self.start[node as usize + 1] as usize]
+    }
+}
+
+/// Distance: links, then latency in picoseconds.
+type Far = (u32, u64);
+const NO_WAY: Far = (NONE, u64::MAX);
+
+/// Ways from every node with a row to one of them.
+#[derive(Clone, Debug)]
+struct Table {
+    /// By row: distance, and where its next links start.
+    rows: Box<[(Far, u32)]>,
+    links: Box<[u32]>,
+}
+
+impl Table {
+    fn far(&self, row: u32) -> Far {
+        self.rows[row as usize].0
+    }
+
+    fn next(&self, row: u32) -> &[u32] {
+        let row = row as usize;
+        let end = self.rows.get(row + 1).map_or(self.links.len(), |next| next.1 as usize);
+        &self.links[self.rows[row].1 as usize..end]
+    }
+}
 
 /// The links of an explicit graph.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphLinks {
     npus: u32,
-    nodes: u32,
     links: Vec<Link>,
-    /// Links into node v: `into[into_start[v]..into_start[v + 1]]`.
-    into_start: Vec<u32>,
-    into: Vec<u32>,
-    /// By destination: the link each node takes towards it.
-    tables: Vec<OnceLock<Box<[u32]>>>,
+    out: ByNode,
+    into: ByNode,
+    /// By node: its row in tables; none for hosts.
+    row: Vec<u32>,
+    rows: u32,
+    /// By link: its place among the links of its node and its kind, numbered alike at every node.
+    alike: Vec<u32>,
+    /// By row.
+    tables: Vec<OnceLock<Table>>,
 }
 
 impl GraphLinks {
@@ -32,9 +91,8 @@ impl GraphLinks {
         if fabric.links.len() >= NONE as usize || fabric.npus > nodes {
             return Err(LinkError::TooLarge);
         }
-        if let Some(link) =
-            fabric.links.iter().position(|l| l.from >= nodes || l.to >= nodes || l.from == l.to)
-        {
+        let broken = |l: &crate::GraphLink| l.from >= nodes || l.to >= nodes || l.from == l.to;
+        if let Some(link) = fabric.links.iter().position(broken) {
             return Err(LinkError::BadEnds { link });
         }
         let copy = |l: &crate::GraphLink| Link {
@@ -45,11 +103,36 @@ impl GraphLinks {
             dim: 0,
         };
         let links: Vec<Link> = fabric.links.iter().map(copy).collect();
-        let (into_start, into) = by_end(&links, nodes);
-        let tables = (0..fabric.npus).map(|_| OnceLock::new()).collect();
-        let graph = GraphLinks { npus: fabric.npus, nodes, links, into_start, into, tables };
+        let out = ByNode::new(&links, nodes, |l| l.from, |l| l.to);
+        let into = ByNode::new(&links, nodes, |l| l.to, |l| l.from);
+        let (row, rows) = rows(fabric.npus, nodes, &links);
+        let mut graph = GraphLinks {
+            npus: fabric.npus,
+            alike: Vec::new(),
+            tables: (0..rows).map(|_| OnceLock::new()).collect(),
+            links,
+            out,
+            into,
+            row,
+            rows,
+        };
+        graph.alike = graph.number_alike();
         graph.connected()?;
         Ok(graph)
+    }
+
+    fn number_alike(&self) -> Vec<u32> {
+        let mut known = BTreeMap::new();
+        let mut alike = vec![0; self.links.len()];
+        for node in 0..self.nodes() {
+            for (at, &id) in self.out.of(node).iter().enumerate() {
+                let link = &self.links[id as usize];
+                let next = known.len() as u32;
+                alike[id as usize] =
+                    *known.entry((at, link.bandwidth.0, link.latency.0)).or_insert(next);
+            }
+        }
+        alike
     }
 
     /// Every NPU reaches every other: enough that all reach NPU 0 and NPU 0 reaches all.
@@ -57,26 +140,31 @@ impl GraphLinks {
         if self.npus == 0 {
             return Ok(());
         }
-        let towards = self.table(0);
-        if let Some(from) = (1..self.npus).find(|&v| towards[v as usize] == NONE) {
+        let to_first = self.reached(&self.into, |l| l.from);
+        if let Some(from) = (1..self.npus).find(|&v| !to_first[v as usize]) {
             return Err(LinkError::Unreachable { from, to: 0 });
         }
-        let mut reached = vec![false; self.nodes as usize];
-        let mut queue = VecDeque::from([0]);
-        let mut out = vec![Vec::new(); self.nodes as usize];
-        self.links.iter().for_each(|l| out[l.from as usize].push(l.to));
-        reached[0] = true;
-        while let Some(node) = queue.pop_front() {
-            for &to in &out[node as usize] {
-                if !std::mem::replace(&mut reached[to as usize], true) {
-                    queue.push_back(to);
-                }
-            }
-        }
-        match (1..self.npus).find(|&v| !reached[v as usize]) {
+        let from_first = self.reached(&self.out, |l| l.to);
+        match (1..self.npus).find(|&v| !from_first[v as usize]) {
             Some(to) => Err(LinkError::Unreachable { from: 0, to }),
             None => Ok(()),
         }
+    }
+
+    /// Nodes found from NPU 0 along `links`, each leading to its `end`.
+    fn reached(&self, links: &ByNode, end: impl Fn(&Link) -> u32) -> Vec<bool> {
+        let mut reached = vec![false; self.nodes() as usize];
+        let mut queue = VecDeque::from([0]);
+        reached[0] = true;
+        while let Some(node) = queue.pop_front() {
+            for &id in links.of(node) {
+                let next = end(&self.links[id as usize]);
+                if !std::mem::replace(&mut reached[next as usize], true) {
+                    queue.push_back(next);
+                }
+            }
+        }
+        reached
     }
 
     pub(crate) fn npus(&self) -> u32 {
@@ -84,7 +172,7 @@ impl GraphLinks {
     }
 
     pub(crate) fn nodes(&self) -> u32 {
-        self.nodes
+        self.row.len() as u32
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -95,53 +183,140 @@ impl GraphLinks {
         self.links[link as usize].clone()
     }
 
-    pub(crate) fn next(&self, node: u32, dst: u32) -> Option<Hop> {
-        let link = self.table(dst)[node as usize];
-        (link != NONE).then(|| Hop { link, to: self.links[link as usize].to, dim: 0 })
+    pub(crate) fn hop(&self, link: u32) -> Hop {
+        Hop { link, to: self.links[link as usize].to, dim: 0 }
     }
 
-    fn table(&self, dst: u32) -> &[u32] {
-        self.tables[dst as usize].get_or_init(|| self.search(dst))
+    /// The link's place among those of its node, numbered alike at every node.
+    pub(crate) fn alike(&self, link: u32) -> u32 {
+        self.alike[link as usize]
+    }
+
+    /// The equally near next links from `node` to `dst`, by next node, then by id; none when they
+    /// are the same.
+    pub(crate) fn choices(&self, node: u32, dst: u32) -> Cow<'_, [u32]> {
+        if node == dst {
+            return Cow::Borrowed(&[]);
+        }
+        if self.row[node as usize] == NONE {
+            let out = self.out.of(node);
+            return match out {
+                [_] => Cow::Borrowed(out),
+                _ => self.nearest(out, |l| self.far(l.to, dst)).0,
+            };
+        }
+        if self.row[dst as usize] != NONE {
+            return Cow::Borrowed(self.table(dst).next(self.row[node as usize]));
+        }
+        self.to_host(node, dst)
+    }
+
+    /// [`GraphLinks::choices`] to a host from a node with a row: the ways to those of the host's
+    /// switches over which it is nearest.
+    fn to_host(&self, node: u32, dst: u32) -> Cow<'_, [u32]> {
+        let row = self.row[node as usize];
+        let (last, _) = self.nearest(self.into.of(dst), |l| self.table(l.from).far(row));
+        let mut gates = last.iter().map(|&id| self.links[id as usize].from);
+        let first = gates.next().unwrap_or(dst);
+        if first == node {
+            return last;
+        }
+        let next = self.table(first).next(row);
+        let mut all: Vec<u32> = Vec::new();
+        let mut before = first;
+        for gate in gates.filter(|&gate| gate != std::mem::replace(&mut before, gate)) {
+            if all.is_empty() {
+                all = next.to_vec();
+            }
+            all.extend(self.table(gate).next(row));
+        }
+        if all.is_empty() {
+            return Cow::Borrowed(next);
+        }
+        all.sort_unstable_by_key(|&id| (self.links[id as usize].to, id));
+        all.dedup();
+        Cow::Owned(all)
+    }
+
+    /// Those of `links` over which it is nearest, and how far; `rest` is the distance without the
+    /// link.
+    fn nearest<'a>(&self, links: &'a [u32], rest: impl Fn(&Link) -> Far) -> (Cow<'a, [u32]>, Far) {
+        let far = |&id: &u32| {
+            let link = &self.links[id as usize];
+            let (hops, latency) = rest(link);
+            (hops.saturating_add(1), latency.saturating_add(link.latency.0))
+        };
+        if let [only] = links {
+            return (Cow::Borrowed(links), far(only));
+        }
+        let all: Vec<Far> = links.iter().map(far).collect();
+        let best = all.iter().copied().min().unwrap_or(NO_WAY);
+        let kept = links.iter().zip(&all).filter(|&(_, &far)| far == best).map(|(&id, _)| id);
+        (Cow::Owned(kept.collect()), best)
+    }
+
+    /// Distance between two nodes.
+    fn far(&self, node: u32, dst: u32) -> Far {
+        match (self.row[node as usize], self.row[dst as usize]) {
+            _ if node == dst => (0, 0),
+            (NONE, _) => self.nearest(self.out.of(node), |l| self.far(l.to, dst)).1,
+            (row, NONE) => self.nearest(self.into.of(dst), |l| self.table(l.from).far(row)).1,
+            (row, _) => self.table(dst).far(row),
+        }
+    }
+
+    /// The ways to a node with a row.
+    fn table(&self, dst: u32) -> &Table {
+        self.tables[self.row[dst as usize] as usize].get_or_init(|| self.search(dst))
     }
 
     /// Breadth first from `dst`, backwards. A node is popped after every node nearer to `dst`, so
-    /// its best link is final then.
-    fn search(&self, dst: u32) -> Box<[u32]> {
-        let n = self.nodes as usize;
-        let mut table = vec![NONE; n].into_boxed_slice();
-        let mut best = vec![(u32::MAX, u64::MAX, u32::MAX, NONE); n];
-        best[dst as usize] = (0, 0, dst, NONE);
+    /// its distance is final then.
+    fn search(&self, dst: u32) -> Table {
+        let mut far = vec![NO_WAY; self.row.len()];
+        far[dst as usize] = (0, 0);
         let mut queue = VecDeque::from([dst]);
         while let Some(node) = queue.pop_front() {
-            let (hops, latency, ..) = best[node as usize];
-            for &id in &self.into[self.into_start[node as usize] as usize
-                ..self.into_start[node as usize + 1] as usize]
-            {
+            let (hops, latency) = far[node as usize];
+            for &id in self.into.of(node) {
                 let link = &self.links[id as usize];
-                let from = link.from as usize;
-                let offer = (hops + 1, latency.saturating_add(link.latency.0), node, id);
-                if best[from].0 == u32::MAX {
+                let from = &mut far[link.from as usize];
+                if from.0 == NONE {
                     queue.push_back(link.from);
                 }
-                if offer < best[from] {
-                    best[from] = offer;
-                    table[from] = id;
-                }
+                *from = (*from).min((hops + 1, latency.saturating_add(link.latency.0)));
             }
         }
-        table
+        let mut table = (Vec::with_capacity(self.rows as usize), Vec::new());
+        for node in (0..self.nodes()).filter(|&v| self.row[v as usize] != NONE) {
+            let here = far[node as usize];
+            table.0.push((here, table.1.len() as u32));
+            let near = |&&id: &&u32| {
+                let link = &self.links[id as usize];
+                let (hops, latency) = far[link.to as usize];
+                hops != NONE && (hops + 1, latency.saturating_add(link.latency.0)) == here
+            };
+            table.1.extend(self.out.of(node).iter().filter(near));
+        }
+        Table { rows: table.0.into(), links: table.1.into() }
     }
 }
 
-fn by_end(links: &[Link], nodes: u32) -> (Vec<u32>, Vec<u32>) {
-    let mut start = vec![0u32; nodes as usize + 1];
-    links.iter().for_each(|l| start[l.to as usize + 1] += 1);
-    (0..nodes as usize).for_each(|v| start[v + 1] += start[v]);
-    let mut at = start.clone();
-    let mut into = vec![0; links.len()];
-    for (id, link) in links.iter().enumerate() {
-        into[at[link.to as usize] as usize] = id as u32;
-        at[link.to as usize] += 1;
+/// Numbers the nodes that have a row: all but the NPUs whose neighbours are all switches.
+fn rows(npus: u32, nodes: u32, links: &[Link]) -> (Vec<u32>, u32) {
+    let mut host: Vec<bool> = (0..nodes).map(|node| node < npus).collect();
+    for link in links.iter().filter(|l| l.from < npus && l.to < npus) {
+        host[link.from as usize] = false;
+        host[link.to as usize] = false;
     }
-    (start, into)
+    let mut rows = 0;
+    let mut number = |&host: &bool| {
+        if host {
+            return NONE;
+        }
+        rows += 1;
+        rows - 1
+    };
+    let row = host.iter().map(&mut number).collect();
+    (row, rows)
 }

@@ -1,13 +1,15 @@
 //! The one-way links of a fabric and the routes over them: what a backend with queues on links
 //! needs.
 //!
-//! Link ids are dense, `0..len()`. Nodes `0..npus()` are the NPUs, the rest are switches. Routing
-//! is by destination only: from wherever a message is, [`LinkGraph::next`] names its next link, so
-//! nothing has to be stored with a message.
+//! Link ids are dense, `0..len()`. Nodes `0..npus()` are the NPUs, the rest are switches. From
+//! wherever a message is, [`LinkGraph::choices`] names its equally near next hops, a [`Routing`]
+//! policy chooses one ([`LinkGraph::take`]), and [`LinkGraph::next`] is the lowest of them.
 
 use crate::graph::GraphLinks;
+use crate::routing::digit;
 use crate::stack::StackLinks;
-use crate::{Fabric, GraphFabric};
+use crate::{Fabric, GraphFabric, Routing, Turns};
+use std::collections::BTreeMap;
 use units::{Bandwidth, Span};
 
 /// A one-way link.
@@ -60,7 +62,10 @@ pub enum LinkError {
 
 /// All links of a fabric, with routing.
 #[derive(Clone, Debug)]
-pub struct LinkGraph(Kind);
+pub struct LinkGraph {
+    kind: Kind,
+    routing: Routing,
+}
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -69,20 +74,33 @@ enum Kind {
 }
 
 impl LinkGraph {
-    /// The links of `fabric`. A stack costs a few words whatever its size; a graph costs its links.
+    /// The links of `fabric`, on which messages take the lowest next hop. A stack costs a few words
+    /// whatever its size; a graph costs its links, and a table for each of its switches.
     ///
     /// # Errors
     /// Every [`LinkError`].
     pub fn new(fabric: &Fabric) -> Result<LinkGraph, LinkError> {
-        match fabric {
-            Fabric::Stacked(dims) => Ok(LinkGraph(Kind::Stack(StackLinks::new(dims)?))),
-            Fabric::Graph(graph) => Ok(LinkGraph(Kind::Graph(GraphLinks::new(graph)?))),
-        }
+        let kind = match fabric {
+            Fabric::Stacked(dims) => Kind::Stack(StackLinks::new(dims)?),
+            Fabric::Graph(graph) => Kind::Graph(GraphLinks::new(graph)?),
+        };
+        Ok(LinkGraph { kind, routing: Routing::Lowest })
+    }
+
+    /// The same links with another policy.
+    #[must_use]
+    pub fn with_routing(self, routing: Routing) -> LinkGraph {
+        LinkGraph { routing, ..self }
+    }
+
+    /// What chooses among equally near next hops.
+    pub fn routing(&self) -> Routing {
+        self.routing
     }
 
     /// Number of NPUs: nodes `0..npus()`.
     pub fn npus(&self) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.npus(),
             Kind::Graph(graph) => graph.npus(),
         }
@@ -90,7 +108,7 @@ impl LinkGraph {
 
     /// Number of NPUs and switches.
     pub fn nodes(&self) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.nodes(),
             Kind::Graph(graph) => graph.nodes(),
         }
@@ -98,7 +116,7 @@ impl LinkGraph {
 
     /// Number of one-way links; ids are `0..len()`.
     pub fn len(&self) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.len(),
             Kind::Graph(graph) => graph.len(),
         }
@@ -112,7 +130,7 @@ impl LinkGraph {
     /// Dimension of a link; 0 in an explicit graph.
     #[inline]
     pub fn dim(&self, link: u32) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.dim(link),
             Kind::Graph(_) => 0,
         }
@@ -120,44 +138,120 @@ impl LinkGraph {
 
     /// The link with this id, which must be below `len()`.
     pub fn link(&self, link: u32) -> Link {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.link(link),
             Kind::Graph(graph) => graph.link(link),
         }
     }
 
-    /// The next link from `node` (NPU or switch) towards NPU `dst`; `None` when `node` is `dst`.
+    /// The lowest next link from `node` (NPU or switch) towards NPU `dst`; `None` when `node` is
+    /// `dst`.
     #[inline]
     pub fn next(&self, node: u32, dst: u32) -> Option<Hop> {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.next(node, dst),
-            Kind::Graph(graph) => graph.next(node, dst),
+            Kind::Graph(graph) => graph.choices(node, dst).first().map(|&link| graph.hop(link)),
         }
     }
 
-    /// The route from NPU `src` to NPU `dst`, link by link; empty when they are the same.
+    /// All next links from `node` towards NPU `dst` on routes of the fewest links and, on a graph,
+    /// the least latency; by next node, then by link on a graph, by slot on a stack. A stack crosses
+    /// its dimensions in order. Empty when `node` is `dst`.
+    pub fn choices(&self, node: u32, dst: u32) -> Vec<Hop> {
+        match &self.kind {
+            Kind::Stack(stack) => {
+                let ways = stack.ways(node, dst);
+                (0..ways).filter_map(|way| stack.next_by(node, dst, way)).collect()
+            }
+            Kind::Graph(graph) => {
+                graph.choices(node, dst).iter().map(|&link| graph.hop(link)).collect()
+            }
+        }
+    }
+
+    /// The next link of a message by the routing policy. `key` starts as [`Routing::key`] and goes
+    /// on with the message; `turns` belongs to the network.
+    #[inline]
+    pub fn take(&self, node: u32, dst: u32, key: &mut u64, turns: &mut Turns) -> Option<Hop> {
+        match self.routing {
+            Routing::Lowest => self.next(node, dst),
+            Routing::Spray => self.pick(node, dst, |ways| turns.take(node, ways)),
+            Routing::DModK | Routing::Hash { .. } => self.pick(node, dst, |ways| digit(key, ways)),
+        }
+    }
+
+    /// The next link chosen by `choose` where there are several.
+    fn pick(&self, node: u32, dst: u32, choose: impl FnOnce(u32) -> u32) -> Option<Hop> {
+        match &self.kind {
+            Kind::Stack(stack) => {
+                let ways = stack.ways(node, dst);
+                stack.next_by(node, dst, if ways > 1 { choose(ways) } else { 0 })
+            }
+            Kind::Graph(graph) => {
+                let links = graph.choices(node, dst);
+                let ways = links.len() as u32;
+                let way = if ways > 1 { choose(ways) } else { 0 };
+                links.get(way as usize).map(|&link| graph.hop(link))
+            }
+        }
+    }
+
+    /// The route from NPU `src` to NPU `dst` by the routing policy, link by link; with
+    /// [`Routing::Spray`] that of the first message. Empty when they are the same.
     pub fn route(&self, src: u32, dst: u32) -> impl Iterator<Item = Hop> + '_ {
-        let mut at = src;
+        let (mut at, mut key) = (src, self.routing.key(src, dst));
         std::iter::from_fn(move || {
-            let hop = self.next(at, dst)?;
+            let hop = match self.routing {
+                Routing::Lowest | Routing::Spray => self.next(at, dst)?,
+                _ => self.pick(at, dst, |ways| digit(&mut key, ways))?,
+            };
             at = hop.to;
             Some(hop)
         })
     }
 
-    /// The first link from NPU `src` to NPU `dst` among those of `src`: on a stack NPUs number a
-    /// link alike that leads the same way, on a graph it is the link's own number. `u32::MAX` when
-    /// they are the same.
+    /// The first link of [`LinkGraph::route`] among those of `src`, numbered alike by NPUs at which
+    /// it leads the same way and, on a graph, has the same bandwidth and latency. `u32::MAX` when
+    /// `src` is `dst`.
     pub fn departure(&self, src: u32, dst: u32) -> u32 {
-        match &self.0 {
-            Kind::Stack(stack) => stack.departure(src, dst),
-            Kind::Graph(graph) => graph.next(src, dst).map_or(u32::MAX, |hop| hop.link),
+        match (&self.kind, self.routing) {
+            (Kind::Stack(stack), Routing::Lowest | Routing::Spray) => stack.departure(src, dst, 0),
+            (Kind::Stack(stack), routing) => {
+                let mut key = routing.key(src, dst);
+                stack.departure(src, dst, digit(&mut key, stack.ways(src, dst).max(1)))
+            }
+            (Kind::Graph(graph), _) => {
+                self.route(src, dst).next().map_or(u32::MAX, |hop| graph.alike(hop.link))
+            }
         }
+    }
+
+    /// The least sum of `cost` over the links of any route that the policy may take from NPU `src`
+    /// to NPU `dst`.
+    pub fn least(&self, src: u32, dst: u32, cost: impl Fn(Hop) -> Span) -> Span {
+        // On a stack all routes cost the same.
+        if self.routing != Routing::Spray || matches!(self.kind, Kind::Stack(_)) {
+            return self.route(src, dst).map(cost).sum();
+        }
+        let mut known = BTreeMap::from([(dst, Span::ZERO)]);
+        let mut open = vec![src];
+        while let Some(&node) = open.last() {
+            let choices = self.choices(node, dst);
+            let before = open.len();
+            open.extend(choices.iter().map(|hop| hop.to).filter(|to| !known.contains_key(to)));
+            if open.len() == before {
+                let through = |hop: &Hop| cost(*hop) + known[&hop.to];
+                let least = choices.iter().map(through).min().unwrap_or_default();
+                known.insert(node, least);
+                open.pop();
+            }
+        }
+        known.get(&src).copied().unwrap_or_default()
     }
 
     /// Number of links from NPU `src` to NPU `dst`.
     pub fn hops(&self, src: u32, dst: u32) -> u32 {
-        match &self.0 {
+        match &self.kind {
             Kind::Stack(stack) => stack.hops(src, dst),
             Kind::Graph(_) => self.route(src, dst).count() as u32,
         }

@@ -98,7 +98,14 @@ impl StackLinks {
         total
     }
 
+    #[inline]
     pub(crate) fn next(&self, node: u32, dst: u32) -> Option<Hop> {
+        self.next_by(node, dst, 0)
+    }
+
+    /// The next link on one of the equally short ways, `0..ways(node, dst)`.
+    #[inline]
+    pub(crate) fn next_by(&self, node: u32, dst: u32, way: u32) -> Option<Hop> {
         if node >= self.npus {
             return self.down(node, dst);
         }
@@ -107,20 +114,37 @@ impl StackLinks {
             let ((from_rest, a), (to_rest, b)) =
                 (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
-                return Some(layer.first_hop(node, a, b, dim as u32));
+                return Some(layer.first_hop(node, a, b, dim as u32, way));
             }
             (from, to) = (from_rest, to_rest);
         }
         None
     }
 
-    pub(crate) fn departure(&self, src: u32, dst: u32) -> u32 {
+    /// Equally short ways along the next dimension that a message crosses; none when it is there.
+    pub(crate) fn ways(&self, node: u32, dst: u32) -> u32 {
+        if node >= self.npus {
+            return 1;
+        }
+        let (mut from, mut to) = (node, dst);
+        for layer in &self.layers {
+            let ((from_rest, a), (to_rest, b)) =
+                (layer.by_size.split(from), layer.by_size.split(to));
+            if a != b {
+                return layer.block.ways(layer.size, a, b);
+            }
+            (from, to) = (from_rest, to_rest);
+        }
+        0
+    }
+
+    pub(crate) fn departure(&self, src: u32, dst: u32, way: u32) -> u32 {
         let (mut from, mut to, mut first) = (src, dst, 0);
         for layer in &self.layers {
             let ((from_rest, a), (to_rest, b)) =
                 (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
-                return first + layer.block.direction(layer.size, a, b);
+                return first + layer.block.direction(layer.size, a, b) + way;
             }
             (from, to) = (from_rest, to_rest);
             first += layer.leaving;
@@ -247,8 +271,8 @@ impl Layer {
         rank - from * self.stride + to * self.stride
     }
 
-    fn first_hop(&self, rank: u32, a: u32, b: u32, dim: u32) -> Hop {
-        let slot = self.block.slot(self.size, a, b);
+    fn first_hop(&self, rank: u32, a: u32, b: u32, dim: u32, way: u32) -> Hop {
+        let slot = self.block.slot(self.size, a, b) + way;
         let to = match self.block.paths() {
             Paths::Switched => self.switch(rank),
             Paths::Direct | Paths::Relayed => self.other_end(rank, a, slot),

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use topology::{
-    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Topology, coordinates, rank,
+    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Node, Routing, Topology,
+    Turns, coordinates, rank,
 };
 use units::{Bandwidth, Span};
 
@@ -119,12 +120,18 @@ fn graph(npus: u32, nodes: u32, links: &[(u32, u32, u64)]) -> GraphFabric {
         to,
         bandwidth: Bandwidth(1),
         latency: Span(latency),
+        kind: 0,
     };
     GraphFabric {
         npus,
-        nodes: (0..nodes).map(|n| format!("n{n}")).collect(),
+        nodes: nodes_named(nodes),
         links: links.iter().map(link).collect(),
+        ..GraphFabric::default()
     }
+}
+
+fn nodes_named(count: u32) -> Vec<Node> {
+    (0..count).map(|n| Node::npu(format!("n{n}"))).collect()
 }
 
 #[test]
@@ -151,6 +158,86 @@ fn a_broken_graph_is_refused() {
     assert_eq!(graph(1, 1, &[]).check(), Ok(()));
 }
 
+/// All routes from `src` to `dst` that the next hops allow, as the nodes they pass.
+fn all_routes(links: &LinkGraph, src: u32, dst: u32) -> Vec<Vec<u32>> {
+    if src == dst {
+        return vec![vec![dst]];
+    }
+    let through = |hop: topology::Hop| all_routes(links, hop.to, dst);
+    let mut found: Vec<Vec<u32>> = links.choices(src, dst).into_iter().flat_map(through).collect();
+    found.iter_mut().for_each(|route| route.insert(0, src));
+    found
+}
+
+#[test]
+fn opposite_npus_of_an_even_ring_have_two_routes() {
+    let links = LinkGraph::new(&stacked("R(6)_R(3)")).unwrap();
+    assert_eq!(all_routes(&links, 0, 3), [vec![0, 1, 2, 3], vec![0, 5, 4, 3]]);
+    assert_eq!(all_routes(&links, 0, 2).len(), 1);
+    assert_eq!(all_routes(&links, 0, 3 + 6).len(), 2);
+}
+
+/// Two leaves of four NPUs and three spines; two cables from each leaf to the last spine.
+fn leaf_spine() -> LinkGraph {
+    let both = |a: u32, b: u32| [(a, b, 1), (b, a, 1)];
+    let up = (0..8).flat_map(|npu| both(npu, 8 + npu / 4));
+    let spines = [10, 11, 12, 12].into_iter().flat_map(|s| (8..10).flat_map(move |l| both(l, s)));
+    let all: Vec<_> = up.chain(spines).collect();
+    LinkGraph::new(&Fabric::Graph(graph(8, 13, &all))).unwrap()
+}
+
+fn spines_taken(routing: Routing, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let links = leaf_spine().with_routing(routing);
+    let mut turns = Turns::default();
+    let spine = |&(src, dst): &(u32, u32)| {
+        let (mut at, mut key, mut route) = (src, routing.key(src, dst), Vec::new());
+        while let Some(hop) = links.take(at, dst, &mut key, &mut turns) {
+            at = hop.to;
+            route.push(hop);
+        }
+        assert_eq!(at, dst);
+        (route[1].to, route[1].link)
+    };
+    pairs.iter().map(spine).collect()
+}
+
+#[test]
+fn each_policy_chooses_as_it_says() {
+    let to_all: Vec<(u32, u32)> = (4..8).map(|dst| (0, dst)).collect();
+    let count = |found: Vec<(u32, u32)>| {
+        let mut found = found;
+        found.sort_unstable();
+        found.dedup();
+        found.len()
+    };
+    // Four ways from leaf to leaf: three spines, one of them by two cables.
+    assert_eq!(
+        leaf_spine().choices(8, 5).iter().map(|h| h.to).collect::<Vec<_>>(),
+        [10, 11, 12, 12]
+    );
+    assert_eq!(count(spines_taken(Routing::Lowest, &to_all)), 1);
+    assert_eq!(count(spines_taken(Routing::DModK, &to_all)), 4);
+    // The same pair: one way by hash, all four in turn by spray.
+    let same = [(0, 5); 8];
+    assert_eq!(count(spines_taken(Routing::Hash { seed: 3 }, &same)), 1);
+    assert_eq!(count(spines_taken(Routing::Spray, &same)), 4);
+    // Of 16 pairs some hash differently, and another seed gives another choice.
+    let pairs: Vec<(u32, u32)> = (0..4).flat_map(|a| (4..8).map(move |b| (a, b))).collect();
+    let hashed = |seed| spines_taken(Routing::Hash { seed }, &pairs);
+    assert!(count(hashed(1)) > 1);
+    assert_ne!(hashed(1), hashed(2));
+}
+
+#[test]
+fn the_least_cost_of_sprayed_routes_is_that_of_the_best() {
+    // Two ways of two links: by node 2 the links cost 5 and 1, by node 3 they cost 2 and 3.
+    let all = [(0, 2, 1), (2, 1, 1), (0, 3, 1), (3, 1, 1), (1, 0, 1)];
+    let links = LinkGraph::new(&Fabric::Graph(graph(2, 4, &all))).unwrap();
+    let cost = |hop: topology::Hop| Span([5, 1, 2, 3, 9][hop.link as usize]);
+    assert_eq!(links.least(0, 1, cost), Span(6));
+    assert_eq!(links.with_routing(Routing::Spray).least(0, 1, cost), Span(5));
+}
+
 fn shapes() -> impl Strategy<Value = Fabric> {
     prop::collection::vec((0..Block::ALL.len(), 1u32..6), 1..5).prop_map(|dims| {
         let parts: Vec<String> =
@@ -167,9 +254,11 @@ fn as_graph(links: &LinkGraph) -> Fabric {
         to: l.to,
         bandwidth: l.bandwidth,
         latency: Span(1),
+        kind: 0,
     };
-    let nodes = (0..links.nodes()).map(|n| n.to_string()).collect();
-    Fabric::Graph(GraphFabric { npus: links.npus(), nodes, links: list.map(copy).collect() })
+    let nodes = nodes_named(links.nodes());
+    let links_of = list.map(copy).collect();
+    Fabric::Graph(GraphFabric { npus: links.npus(), nodes, links: links_of, ..Default::default() })
 }
 
 proptest! {

@@ -51,7 +51,7 @@ pub enum Paths {
 }
 
 /// Which coordinates of a block look alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symmetry {
     /// Every two: all pairs are equally far from each other.
     Full,

@@ -62,9 +62,8 @@ impl Tree {
     fn faults(&self, key: &'static str) -> Vec<Fault> {
         let most = u128::from(u32::MAX >> 4);
         let product = |all: &[u32]| all.iter().map(|&m| u128::from(m)).product::<u128>();
-        let counts = (0..=self.down.len()).map(|l| {
-            product(&self.down[l..]) * product(&self.up[..l])
-        });
+        let counts =
+            (0..=self.down.len()).map(|l| product(&self.down[l..]) * product(&self.up[..l]));
         match counts.max().filter(|&nodes| nodes > most) {
             Some(nodes) => {
                 let allowed = format!("at most {most}");
@@ -238,8 +237,9 @@ impl Generator for Clos {
     fn keys(&self) -> &'static [Key] {
         const KEYS: [Key; 4] = [
             Key::many("down", "nodes below a switch, by tier from the NPUs outwards"),
-            Key::many("up", "switches above a switch, by tier: one fewer than down"),
-            Key::many("cables", "cables to each node above, by tier, or one number for all").or("1"),
+            Key::many("up", "switches above a switch, by tier: one fewer than down").or(""),
+            Key::many("cables", "cables to each node above, by tier, or one number for all")
+                .or("1"),
             Key::one("planes", "leaf switches that an NPU is joined to").or("1"),
         ];
         &KEYS
@@ -265,7 +265,8 @@ impl Generator for Clos {
             }
         };
         counted("up", &[tiers.saturating_sub(1)]);
-        counted("cables", if tiers == 1 { &[1][..] } else { &[1, tiers][..] });
+        let either = [1, tiers];
+        counted("cables", if tiers == 1 { &either[..1] } else { &either });
         if faults.is_empty() { Clos::tree(values).faults("down") } else { faults }
     }
 

@@ -4,7 +4,8 @@
 //! `p` NPUs at a router, `a` routers in a group, `h` global links at a router, `g <= a h + 1`
 //! groups. Every pair of groups has `floor(a h / (g - 1))` cables. Cable k from group i to group j
 //! leaves by global port `(d - 1) c + k` of group i, `d = (j - i) mod g`; port q belongs to router
-//! `q / h`. So turning all groups by one leaves the wiring as it is. Routes are the shortest:
+//! `q / h`. Turning all groups by one leaves the wiring as it is, but how far two groups are from
+//! each other depends on the routers. Routes are the shortest:
 //! at most a local, a global and a local link between routers.
 //!
 //! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
@@ -70,7 +71,7 @@ impl Generator for Dragonfly {
         vec![
             GraphDim { name: "router", size: p, symmetry: Symmetry::Full },
             GraphDim { name: "group", size: a, symmetry: Symmetry::Full },
-            GraphDim { name: "global", size: g, symmetry: Symmetry::Rotation },
+            GraphDim { name: "global", size: g, symmetry: Symmetry::None },
         ]
     }
 

@@ -41,6 +41,10 @@ pub trait Generator: Sync {
     fn keys(&self) -> &'static [Key];
     /// The parameter (of a list its last value) that is the size of the outermost dimension.
     fn outer(&self) -> &'static str;
+    /// NPUs by which the fabric grows with the parameter [`Generator::outer`].
+    fn unit(&self, values: &Values) -> u64 {
+        self.dims(values).iter().rev().skip(1).map(|d| u64::from(d.size)).product()
+    }
     /// What is wrong with parameters that are all there and in range.
     fn faults(&self, values: &Values) -> Vec<Fault>;
     /// The dimensions, innermost first.
@@ -164,9 +168,8 @@ pub fn generator(name: &str) -> Option<&'static dyn Generator> {
 /// # Errors
 /// The number of NPUs that is a unit of the outermost dimension, when `npus` is no multiple of it.
 pub fn resize(generator: &dyn Generator, values: &mut Values, npus: u32) -> Result<(), u64> {
-    let dims = generator.dims(values);
-    let unit: u64 = dims.iter().rev().skip(1).map(|d| u64::from(d.size)).product();
-    if unit == 0 || !u64::from(npus).is_multiple_of(unit) {
+    let unit = generator.unit(values);
+    if npus == 0 || unit == 0 || !u64::from(npus).is_multiple_of(unit) {
         return Err(unit);
     }
     let outer = generator.outer();

@@ -94,6 +94,10 @@ impl Generator for RailOptimized {
         dims
     }
 
+    fn unit(&self, values: &Values) -> u64 {
+        u64::from(Rails::of(values).npus)
+    }
+
     fn kinds(&self, values: &Values) -> Vec<&'static str> {
         let all = ["node", "rail", "spine"];
         all[..if Rails::of(values).spines > 0 { 3 } else { 2 }].to_vec()
@@ -120,7 +124,8 @@ impl Generator for RailOptimized {
             draft.cables(npu, leaves + rail * rails.leaves() + node / rails.per_leaf, 1, 1);
         }
         for leaf in 0..rails.npus * rails.leaves() {
-            (0..rails.spines).for_each(|s| draft.cables(leaves + leaf, spines + s, 2, rails.cables));
+            (0..rails.spines)
+                .for_each(|s| draft.cables(leaves + leaf, spines + s, 2, rails.cables));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! `topology` with `links`, or `graph`.
 
+use super::generated;
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use rustc_hash::FxHashMap;
-use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, NOTATION, Paths, Topology};
+use topology::{
+    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, NOTATION, Node, Paths, Topology,
+};
 use units::{Bandwidth, Span};
 
 const LINK: [&str; 3] = ["bandwidth", "latency", "per"];
@@ -24,6 +27,9 @@ pub(super) fn read(root: &At<'_>, findings: &mut Findings) -> Option<Fabric> {
                 Some(at) => first_npus(graph, &at, findings).map(Fabric::Graph),
                 None => Some(Fabric::Graph(graph)),
             }
+        }
+        (Some(topology), None) if generated::is_generator(&topology) => {
+            generated::read(root, &topology, findings).map(Fabric::Graph)
         }
         _ => stacked(root, findings).map(Fabric::Stacked),
     }
@@ -84,6 +90,7 @@ fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
 /// Only the first `npus` of a graph run ranks; the others go on passing messages on.
 fn first_npus(mut graph: GraphFabric, at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     graph.npus = findings.whole(at, 1, graph.npus)?;
+    graph.nodes.iter_mut().skip(graph.npus as usize).for_each(|node| node.tier = node.tier.max(1));
     Some(graph)
 }
 
@@ -181,7 +188,7 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     let npus = findings
         .need(at, "npus", "a number of NPUs, or a list of their names")
         .and_then(|at| names(&at, "npu", findings));
-    let switches = at.get("switches").map_or(Some(Vec::new()), |at| names(&at, "switch", findings));
+    let switches = at.get("switches").map_or(Some(Vec::new()), |at| self::switches(&at, findings));
     let links = findings.need(at, "links", "a list of links");
     let (npus, switches, links) = (npus?, switches?, links?);
     let count = u32::try_from(npus.len()).ok()?;
@@ -191,13 +198,17 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     }
     let mut fabric = GraphFabric {
         npus: count,
-        nodes: npus.into_iter().chain(switches).collect(),
-        links: Vec::new(),
+        nodes: npus.into_iter().map(Node::npu).chain(switches).collect(),
+        ..GraphFabric::default()
     };
     let mut index = FxHashMap::default();
-    for (i, name) in fabric.nodes.iter().enumerate() {
-        if index.insert(name.clone(), i as u32).is_some() {
-            findings.refuse(at, format!("two nodes are called \"{name}\""), "each name once");
+    for (i, node) in fabric.nodes.iter().enumerate() {
+        if index.insert(node.name.clone(), i as u32).is_some() {
+            findings.refuse(
+                at,
+                format!("two nodes are called \"{}\"", node.name),
+                "each name once",
+            );
             return None;
         }
     }
@@ -207,18 +218,18 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     }
     let before = findings.problems.len();
     for item in links.items() {
-        link(&item, &fabric.nodes, &index, findings)
-            .into_iter()
-            .flatten()
-            .for_each(|link| fabric.links.push(link));
+        if let Some(links) = link(&item, &fabric.nodes, &index, &mut fabric.kinds, findings) {
+            fabric.links.extend(links);
+        }
     }
+    radixes(&fabric, at, findings);
     if findings.problems.len() > before {
         return None;
     }
     match fabric.check() {
         Ok(()) => Some(fabric),
         Err(error) => {
-            let name = |node: u32| fabric.nodes[node as usize].as_str();
+            let name = |node: u32| fabric.nodes[node as usize].name.as_str();
             let message = match error {
                 LinkError::Unreachable { from, to } => {
                     format!("no way from \"{}\" to \"{}\"", name(from), name(to))
@@ -242,14 +253,73 @@ fn names(at: &At<'_>, prefix: &str, findings: &mut Findings) -> Option<Vec<Strin
     Some((0..count).map(|i| format!("{prefix}{i}")).collect())
 }
 
-/// `{between: [a, b], ...}` both ways, `{from: a, to: b, ...}` one way.
+/// Switches: names, a count, or mappings with `name`, `tier` and `radix`.
+fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Vec<Node>> {
+    if !at.items().iter().any(At::is_map) {
+        let named = |name| Node::switch(name, 1);
+        return Some(names(at, "switch", findings)?.into_iter().map(named).collect());
+    }
+    let nodes: Vec<Option<Node>> = at.items().iter().map(|item| switch(item, findings)).collect();
+    nodes.into_iter().collect()
+}
+
+fn switch(at: &At<'_>, findings: &mut Findings) -> Option<Node> {
+    if !at.is_map() {
+        return Some(Node::switch(findings.label(at)?, 1));
+    }
+    findings.mapping(at, &["name", "tier", "radix"])?;
+    let name = findings.need(at, "name", "a name").and_then(|at| findings.label(&at));
+    let tier = at.get("tier").map_or(Some(1), |at| findings.whole(&at, 1, 255));
+    let radix = at.get("radix").map(|at| findings.whole(&at, 1, u32::MAX));
+    let node = Node::switch(name?, tier?);
+    Some(match radix {
+        None => node,
+        Some(radix) => Node { radix: Some(radix?), ..node },
+    })
+}
+
+/// Refuses switches with more links than ports.
+fn radixes(fabric: &GraphFabric, at: &At<'_>, findings: &mut Findings) {
+    let mut ports = vec![(0u32, 0u32); fabric.nodes.len()];
+    for link in &fabric.links {
+        ports[link.from as usize].0 += 1;
+        ports[link.to as usize].1 += 1;
+    }
+    for (node, (out, into)) in fabric.nodes.iter().zip(ports) {
+        let used = out.max(into);
+        if let Some(radix) = node.radix.filter(|&radix| used > radix) {
+            let message = format!("\"{}\" has {radix} ports and {used} links", node.name);
+            findings.refuse(at, message, "a larger radix, or fewer links");
+        }
+    }
+}
+
+/// The place of a kind of links in `kinds`. The first is that of links without a kind.
+fn kind(at: Option<At<'_>>, kinds: &mut Vec<String>, findings: &mut Findings) -> Option<u32> {
+    let Some(at) = at else { return Some(0) };
+    let name = findings.label(&at)?;
+    if name.is_empty() {
+        findings.refuse(&at, "a kind without a name", "a word, such as nvlink");
+        return None;
+    }
+    if kinds.is_empty() {
+        kinds.push(String::new());
+    }
+    Some(kinds.iter().position(|k| *k == name).unwrap_or_else(|| {
+        kinds.push(name);
+        kinds.len() - 1
+    }) as u32)
+}
+
+/// `{between: [a, b], ...}` both ways, `{from: a, to: b, ...}` one way; `count` of them.
 fn link(
     at: &At<'_>,
-    nodes: &[String],
+    nodes: &[Node],
     index: &FxHashMap<String, u32>,
+    kinds: &mut Vec<String>,
     findings: &mut Findings,
 ) -> Option<Vec<GraphLink>> {
-    findings.mapping(at, &["between", "from", "to", "bandwidth", "latency"])?;
+    findings.mapping(at, &["between", "from", "to", "bandwidth", "latency", "count", "kind"])?;
     let ends = match (at.get("between"), at.get("from"), at.get("to")) {
         (Some(between), None, None) => between.items(),
         (None, Some(from), Some(to)) => vec![from, to],
@@ -265,6 +335,8 @@ fn link(
     let latency = findings
         .need(at, "latency", "a time, such as \"500 ns\"")
         .and_then(|at| findings.quantity(&at));
+    let count = at.get("count").map_or(Some(1), |at| findings.whole(&at, 1, 65_536));
+    let kind = kind(at.get("kind"), kinds, findings);
     if found.len() < ends.len() {
         return None;
     }
@@ -275,33 +347,38 @@ fn link(
     if from == to {
         findings.refuse(
             at,
-            format!("a link from \"{0}\" to \"{0}\"", nodes[from as usize]),
+            format!("a link from \"{0}\" to \"{0}\"", nodes[from as usize].name),
             "two different nodes",
         );
         return None;
     }
     let (bandwidth, latency) = (bandwidth?, latency?);
-    let there = GraphLink { from, to, bandwidth, latency };
-    let back = GraphLink { from: to, to: from, bandwidth, latency };
-    Some(if at.get("between").is_some() { vec![there, back] } else { vec![there] })
+    let there = GraphLink { from, to, bandwidth, latency, kind: kind? };
+    let back = GraphLink { from: to, to: from, ..there.clone() };
+    let one = if at.get("between").is_some() { vec![there, back] } else { vec![there] };
+    Some(vec![one; count? as usize].concat())
 }
 
 fn node(
     at: &At<'_>,
-    nodes: &[String],
+    nodes: &[Node],
     index: &FxHashMap<String, u32>,
     findings: &mut Findings,
 ) -> Option<u32> {
     let name = findings.label(at)?;
     let found = index.get(&name).copied();
     if found.is_none() {
-        let hint = did_you_mean(&name, nodes.iter().map(String::as_str));
+        let hint = did_you_mean(&name, nodes.iter().map(|n| n.name.as_str()));
         let (shown, more) = (nodes.len().min(8), if nodes.len() > 8 { ", ..." } else { "" });
         findings.refuse(
             at,
             format!("there is no node \"{name}\"{hint}"),
-            format!("{}{more}", nodes[..shown].join(", ")),
+            format!("{}{more}", shown_names(&nodes[..shown])),
         );
     }
     found
+}
+
+fn shown_names(nodes: &[Node]) -> String {
+    nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -83,7 +83,13 @@ fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
             "no \"logical\" beside \"library\"",
         );
     }
-    let Fabric::Stacked(dims) = fabric else { return };
+    let Fabric::Stacked(dims) = fabric else {
+        if fabric.sizes().len() > 1 {
+            let allowed = "Switch(n)_Switch(m), or no library";
+            findings.refuse(at, "the library does not know generated fabrics", allowed);
+        }
+        return;
+    };
     let relayed = dims.iter().any(|d| d.block.paths() == Paths::Relayed);
     let switched = |d: &topology::Dim| d.block.paths() == Paths::Switched;
     if relayed || dims.len() > 2 || dims.get(1).is_some_and(|d| !switched(d)) {

@@ -4,11 +4,12 @@
 //! ```yaml
 //! name: dgx-h100-16n                       # default: the file's name
 //! source: where the numbers are from       # free text, kept
-//! topology: FullyConnected(8)_Switch(16)   # or `graph:` with npus, switches, links
+//! topology: FullyConnected(8)_Switch(16)   # or {generator: fat_tree, radix: 16}, or `graph:`
 //! npus: 256                                # resizes the outermost dimension, here to 32; left out: as the topology says
 //! links:                                   # one entry a dimension, or a single mapping for all
 //!   - {bandwidth: 450 GB/s, per: npu, latency: 300 ns}
 //!   - {bandwidth: 50 GB/s, latency: 2 us}
+//! network: {routing: lowest}               # or d_mod_k, hash, spray
 //! npu: {name: H100, compute: roofline, peak: 989 TFLOPS, memory: {bandwidth: 3350 GB/s, capacity: 80 GB}}
 //! remote_memory: {sharing: per_node, npus_per_node: 8, latency: 1 us, bandwidth: 100 GB/s}
 //! collectives: {all_reduce: [direct, halving_doubling], all_to_all: direct(4), hierarchy: enhanced}
@@ -34,6 +35,7 @@ mod extends;
 #[cfg(test)]
 mod extends_tests;
 mod fabric;
+mod generated;
 mod inline;
 mod launch;
 mod library;
@@ -41,6 +43,7 @@ mod like;
 mod memory;
 #[cfg(test)]
 mod memory_tests;
+mod network;
 mod overrides;
 mod presets;
 mod reader;

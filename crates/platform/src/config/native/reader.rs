@@ -1,6 +1,6 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric, launch, library, memory, show};
+use super::{collectives, compute, fabric, launch, library, memory, network, show};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
 use crate::platform::{
@@ -12,13 +12,14 @@ use device::compute::Compute;
 use topology::Fabric;
 use units::{Flops, Ratio, Span};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "source",
     "topology",
     "npus",
     "graph",
     "links",
+    "network",
     "npu",
     "remote_memory",
     "collectives",
@@ -49,6 +50,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     findings.mapping(&root, &KEYS)?;
     let fabric = fabric::read(&root, findings);
     let npu = npu(root.get("npu"), findings);
+    let routing = network::read(root.get("network"), findings);
     let fabric = fabric?;
     let remote_memory =
         root.get("remote_memory").map(|at| memory::remote(&at, fabric.npus(), findings));
@@ -75,6 +77,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         name: label(&root, "name", name, findings),
         source: label(&root, "source", "", findings),
         fabric,
+        routing: routing?,
         logical: invert(logical)?,
         npu: npu?,
         remote_memory: invert(remote_memory)?,

@@ -1,6 +1,7 @@
 //! A platform as a native file that reads back to the same platform, and as JSON for the report.
 
 use super::collectives::{HIERARCHIES, word};
+use super::generated;
 use super::reader::{DIMENSION_ORDERS, POLICIES};
 use super::{compute, launch, library, memory};
 use crate::platform::{Choice, DimensionOrder, Platform, Policy};
@@ -8,7 +9,7 @@ use crate::profile::Profile;
 use graph::CollectiveKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use topology::{Fabric, GraphFabric};
+use topology::{Fabric, GraphFabric, GraphLink, Node, Routing};
 
 /// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's
 /// files is shown with its integers and loses what only that profile knows.
@@ -29,7 +30,13 @@ pub fn to_yaml(platform: &Platform) -> String {
                 );
             }
         }
-        Fabric::Graph(graph) => show_graph(graph, &mut out),
+        Fabric::Graph(graph) => match &graph.recipe {
+            Some(recipe) => generated::show(recipe, &mut out),
+            None => show_graph(graph, &mut out),
+        },
+    }
+    if platform.routing != Routing::default() {
+        let _ = writeln!(out, "network: {{routing: {}}}", platform.routing);
     }
     if let Some(sizes) = &platform.logical {
         let _ = writeln!(out, "logical: {sizes:?}");
@@ -56,7 +63,7 @@ fn quoted(text: &str) -> String {
 
 fn show_graph(graph: &GraphFabric, out: &mut String) {
     let (npus, switches) = graph.nodes.split_at(graph.npus as usize);
-    let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ");
+    let list = |nodes: &[Node]| nodes.iter().map(node).collect::<Vec<_>>().join(", ");
     let _ = writeln!(
         out,
         "graph:\n  npus: [{}]\n  switches: [{}]\n  links:",
@@ -69,22 +76,37 @@ fn show_graph(graph: &GraphFabric, out: &mut String) {
     }
     let mut links = graph.links.iter().peekable();
     while let Some(link) = links.next() {
-        let (from, to) =
-            (quoted(&graph.nodes[link.from as usize]), quoted(&graph.nodes[link.to as usize]));
-        let back = |next: &&topology::GraphLink| {
-            (next.from, next.to, next.bandwidth, next.latency)
-                == (link.to, link.from, link.bandwidth, link.latency)
+        let (from, to) = (
+            quoted(&graph.nodes[link.from as usize].name),
+            quoted(&graph.nodes[link.to as usize].name),
+        );
+        let back = |next: &&GraphLink| {
+            **next == GraphLink { from: link.to, to: link.from, ..link.clone() }
         };
         let ends = if links.next_if(back).is_some() {
             format!("between: [{from}, {to}]")
         } else {
             format!("from: {from}, to: {to}")
         };
+        let kind = match graph.kinds.get(link.kind as usize).filter(|kind| !kind.is_empty()) {
+            Some(kind) => format!(", kind: {}", quoted(kind)),
+            None => String::new(),
+        };
         let _ = writeln!(
             out,
-            "    - {{{ends}, bandwidth: {}, latency: {}}}",
+            "    - {{{ends}, bandwidth: {}, latency: {}{kind}}}",
             link.bandwidth, link.latency
         );
+    }
+}
+
+/// A node by its name, or with what else is known of it.
+fn node(node: &Node) -> String {
+    let name = quoted(&node.name);
+    match (node.tier, node.radix) {
+        (0 | 1, None) => name,
+        (tier, None) => format!("{{name: {name}, tier: {tier}}}"),
+        (tier, Some(radix)) => format!("{{name: {name}, tier: {tier}, radix: {radix}}}"),
     }
 }
 
@@ -165,6 +187,14 @@ fn show_scheduler(platform: &Platform, out: &mut String) {
 /// The resolved platform: every choice, integers with their unit in the key. Rates in bytes
 /// (operations) per second.
 pub fn to_json(platform: &Platform) -> Value {
+    let mut shown = settings(platform);
+    if platform.routing != Routing::default() {
+        shown["network"] = json!({"routing": platform.routing.to_string()});
+    }
+    shown
+}
+
+fn settings(platform: &Platform) -> Value {
     let s = &platform.scheduler;
     let choice = |kind: CollectiveKind| {
         let choice = platform.collectives.choices[kind as usize].as_ref();
@@ -222,9 +252,35 @@ fn fabric(fabric: &Fabric) -> Value {
             let dim = |d: &topology::Dim| json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0});
             json!({"topology": fabric.topology().map(|t| t.to_string()), "dims": dims.iter().map(dim).collect::<Vec<_>>()})
         }
-        Fabric::Graph(graph) => {
-            let link = |l: &topology::GraphLink| json!({"from": l.from, "to": l.to, "bandwidth": l.bandwidth.0, "latency_ps": l.latency.0});
-            json!({"nodes": graph.nodes, "links": graph.links.iter().map(link).collect::<Vec<_>>()})
-        }
+        Fabric::Graph(graph) => match &graph.recipe {
+            Some(recipe) => generated::json(graph, recipe),
+            None => graph_json(graph),
+        },
     }
+}
+
+/// An explicit graph; attributes only where there are some.
+fn graph_json(graph: &GraphFabric) -> Value {
+    let link = |l: &GraphLink| {
+        let mut shown = json!({
+            "from": l.from,
+            "to": l.to,
+            "bandwidth": l.bandwidth.0,
+            "latency_ps": l.latency.0,
+        });
+        if let Some(kind) = graph.kinds.get(l.kind as usize).filter(|kind| !kind.is_empty()) {
+            shown["kind"] = json!(kind);
+        }
+        shown
+    };
+    let names: Vec<&str> = graph.nodes.iter().map(|n| n.name.as_str()).collect();
+    let mut shown =
+        json!({"nodes": names, "links": graph.links.iter().map(link).collect::<Vec<_>>()});
+    if graph.nodes.iter().any(|n| n.tier > 1) {
+        shown["tiers"] = json!(graph.nodes.iter().map(|n| n.tier).collect::<Vec<_>>());
+    }
+    if graph.nodes.iter().any(|n| n.radix.is_some()) {
+        shown["radixes"] = json!(graph.nodes.iter().map(|n| n.radix).collect::<Vec<_>>());
+    }
+    shown
 }

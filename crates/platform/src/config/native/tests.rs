@@ -7,7 +7,7 @@ use device::compute::{Compute, Roofline};
 use device::memory::{Link, RemoteMemory, Sharing};
 use graph::CollectiveKind;
 use proptest::prelude::*;
-use topology::{Block, Dim, Fabric, GraphFabric, GraphLink};
+use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, Node};
 use units::{Bandwidth, Bytes, Flops, Span};
 
 const FULL: &str = r#"
@@ -206,6 +206,7 @@ fn a_graph_names_its_nodes() {
         to,
         bandwidth: Bandwidth(gb * 1_000_000_000),
         latency: Span::from_ns(ns),
+        kind: 0,
     };
     let links = vec![
         link(0, 2, 25, 700),
@@ -213,8 +214,89 @@ fn a_graph_names_its_nodes() {
         link(1, 2, 10, 1_000),
         link(2, 1, 20, 1_000),
     ];
-    let nodes = ["npu0", "npu1", "spine"].map(String::from).to_vec();
-    assert_eq!(read(text).unwrap().fabric, Fabric::Graph(GraphFabric { npus: 2, nodes, links }));
+    let [a, b, spine] = ["npu0", "npu1", "spine"].map(String::from);
+    let nodes = vec![Node::npu(a), Node::npu(b), Node::switch(spine, 1)];
+    let expected = GraphFabric { npus: 2, nodes, links, ..GraphFabric::default() };
+    assert_eq!(read(text).unwrap().fabric, Fabric::Graph(expected));
+}
+
+#[test]
+fn a_graph_has_parallel_links_tiers_and_kinds() {
+    let text = |radix: u32| {
+        format!(
+            "graph:\n  npus: 2\n  switches: [leaf, {{name: top, tier: 2, radix: {radix}}}]\n  links:\n\
+             \x20   - {{between: [npu0, leaf], bandwidth: 25 GB/s, latency: 1 us}}\n\
+             \x20   - {{between: [npu1, top], bandwidth: 25 GB/s, latency: 1 us, kind: nic}}\n\
+             \x20   - {{between: [leaf, top], bandwidth: 25 GB/s, latency: 1 us, count: 3}}\n"
+        )
+    };
+    let platform = read(&text(4)).unwrap();
+    let Fabric::Graph(graph) = &platform.fabric else { panic!("a graph") };
+    assert_eq!((graph.nodes[3].tier, graph.nodes[3].radix), (2, Some(4)));
+    assert_eq!(graph.links.iter().filter(|l| (l.from, l.to) == (2, 3)).count(), 3);
+    assert_eq!((graph.kinds.join("|"), graph.links[2].kind), ("|nic".to_string(), 1));
+    assert_eq!(read(&to_yaml(&platform)).unwrap().fabric, platform.fabric);
+    let refused = read(&text(3)).unwrap_err();
+    assert!(refused[0].to_string().contains("\"top\" has 3 ports and 4 links"), "{refused:?}");
+}
+
+#[test]
+fn a_generator_makes_a_fabric_with_coordinates() {
+    let text =
+        "topology: {generator: fat_tree, radix: 4}\nlinks: {bandwidth: 50 GB/s, latency: 1 us}\n";
+    let platform = read(text).unwrap();
+    assert_eq!((platform.fabric.npus(), platform.fabric.sizes()), (16, vec![2, 2, 4]));
+    assert_eq!(read(&to_yaml(&platform)).unwrap(), platform);
+    let smaller = read(&format!("{text}npus: 8\n")).unwrap();
+    assert_eq!(smaller.fabric.sizes(), [2, 2, 2]);
+    assert_eq!(read(&to_yaml(&smaller)).unwrap(), smaller);
+    let json = to_json(&platform);
+    assert_eq!(json["fabric"]["switches"], 20);
+    assert_eq!(json["fabric"]["cables"][2]["cables"], 16);
+}
+
+#[test]
+fn faults_of_a_generator_are_all_named() {
+    let problems = |text: &str| -> Vec<String> {
+        read(text).unwrap_err().iter().map(|p| format!("{}: {}", p.place, p.message)).collect()
+    };
+    let links = "links: {bandwidth: 50 GB/s, latency: 1 us}";
+    assert_eq!(
+        problems(&format!("topology: {{generator: fat_tree, radix: 5, pods: 7}}\n{links}")),
+        [
+            "line 1, topology.radix: a fat tree of switches with 5 ports",
+            "line 1, topology.pods: 7 pods, and cores have 5 ports"
+        ]
+    );
+    assert_eq!(
+        problems(&format!("topology: {{generator: fat_tree, radix: 0, pods: x}}\n{links}")).len(),
+        2
+    );
+    let unknown = problems(&format!("topology: {{generator: fat_tree, radx: 4}}\n{links}"));
+    assert!(unknown[0].contains("did you mean \"radix\""), "{unknown:?}");
+    assert!(problems(&format!("topology: {{generator: fattree}}\n{links}"))[0].contains("fattree"));
+    let three = "links: [{bandwidth: 50 GB/s, latency: 1 us}]";
+    assert_eq!(
+        problems(&format!("topology: {{generator: fat_tree, radix: 4}}\n{three}")),
+        ["line 2, links: 1 entries for 3 kinds of links"]
+    );
+}
+
+#[test]
+fn routing_is_a_policy_of_the_network() {
+    let text = |routing: &str| {
+        format!(
+            "topology: R(8)\nlinks: {{bandwidth: 50 GB/s, latency: 1 us}}\n\
+             network: {{routing: {routing}}}\n"
+        )
+    };
+    for routing in ["lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
+        let platform = read(&text(routing)).unwrap();
+        assert_eq!(platform.routing.to_string(), routing);
+        assert_eq!(read(&to_yaml(&platform)).unwrap().routing, platform.routing);
+    }
+    let refused = read(&text("ecmp")).unwrap_err();
+    assert!(refused[0].to_string().contains("allowed: lowest, d_mod_k, hash"), "{refused:?}");
 }
 
 /// `FULL` with one line replaced by another.
@@ -385,7 +467,7 @@ fn broken_text_gives_its_message() {
         (
             ("logical", "logicl"),
             "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, npus, \
-                                 graph, links, npu, remote_memory, collectives, library, scheduler, logical)"
+                                 graph, links, network, npu, remote_memory, collectives, library, scheduler, logical)"
                 .into(),
         ),
     ];
@@ -450,7 +532,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             String::new(),
-            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, npus, graph, links, npu, remote_memory, \
+            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, npus, graph, links, network, npu, remote_memory, \
                          collectives, library, scheduler, logical)",
         ),
     ];
@@ -640,12 +722,14 @@ fn explicit() -> impl Strategy<Value = Fabric> {
             to,
             bandwidth: Bandwidth(bandwidth),
             latency: Span(latency / 2 + extra),
+            kind: 0,
         };
         let mut links: Vec<GraphLink> =
             (0..npus).map(|i| link(i, (i + 1) % npus, u64::from(i))).collect();
         links.extend((0..npus).filter(|_| hub).flat_map(|i| [link(i, npus, 0), link(npus, i, 0)]));
-        let nodes = (0..npus).map(|i| format!("n \"{i}\": é")).chain(["hub".to_string()]).collect();
-        Fabric::Graph(GraphFabric { npus, nodes, links })
+        let nodes = (0..npus).map(|i| Node::npu(format!("n \"{i}\": é")));
+        let nodes = nodes.chain([Node::switch("hub".into(), 1)]).collect();
+        Fabric::Graph(GraphFabric { npus, nodes, links, ..GraphFabric::default() })
     })
 }
 

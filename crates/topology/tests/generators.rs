@@ -1,0 +1,340 @@
+//! Generated fabrics against the formulas of their sources, and against a search that knows none.
+
+use std::collections::VecDeque;
+use topology::generate::{GENERATORS, Generator, Values, Wire, generate, generator, resize};
+use topology::{Fabric, GraphFabric, LinkGraph, Routing, Symmetry, coordinates, rank};
+use units::{Bandwidth, Span};
+
+/// A fabric; values in the order of the generator's keys, links of kind k at k + 1 bytes a second.
+fn make(name: &str, values: &[(&'static str, &[u32])]) -> GraphFabric {
+    let (generator, values) = (generator(name).unwrap(), read(values));
+    let count = generator.kinds(&values).len() as u64;
+    let wire = |k| Wire { bandwidth: Bandwidth(k + 1), latency: Span(1) };
+    generate(generator, values, (0..count).map(wire).collect()).unwrap()
+}
+
+fn read(values: &[(&'static str, &[u32])]) -> Values {
+    let mut read = Values::default();
+    values.iter().for_each(|(key, list)| read.set(key, list.to_vec()));
+    read
+}
+
+type Case = (&'static str, Vec<(&'static str, &'static [u32])>);
+
+/// One of each generator and its corners.
+fn cases() -> Vec<Case> {
+    vec![
+        ("leaf_spine", vec![("npus_per_leaf", &[4]), ("leaves", &[6]), ("spines", &[2])]),
+        ("leaf_spine", vec![("npus_per_leaf", &[3]), ("leaves", &[1]), ("spines", &[2])]),
+        ("fat_tree", vec![("radix", &[4])]),
+        ("fat_tree", vec![("radix", &[6]), ("pods", &[3])]),
+        ("clos", vec![("down", &[3, 2, 4]), ("up", &[2, 2]), ("cables", &[1, 1, 2])]),
+        ("clos", vec![("down", &[2, 3]), ("up", &[2]), ("planes", &[2]), ("cables", &[1])]),
+        ("clos", vec![("down", &[5]), ("up", &[]), ("cables", &[3])]),
+        ("rail_optimized", vec![("npus_per_node", &[4]), ("nodes", &[3])]),
+        (
+            "rail_optimized",
+            vec![
+                ("npus_per_node", &[2]),
+                ("nodes", &[6]),
+                ("nodes_per_leaf", &[3]),
+                ("spines", &[2]),
+            ],
+        ),
+        (
+            "dragonfly",
+            vec![("npus_per_router", &[2]), ("routers_per_group", &[4]), ("global_links", &[2])],
+        ),
+        (
+            "dragonfly",
+            vec![
+                ("npus_per_router", &[1]),
+                ("routers_per_group", &[3]),
+                ("global_links", &[2]),
+                ("groups", &[4]),
+            ],
+        ),
+        ("torus", vec![("sizes", &[4, 3, 2])]),
+        ("mesh", vec![("sizes", &[3, 4])]),
+    ]
+}
+
+/// Links from `src` to every node, by a search of its own.
+fn distances(fabric: &GraphFabric, src: u32) -> Vec<u32> {
+    let mut out = vec![Vec::new(); fabric.nodes.len()];
+    fabric.links.iter().for_each(|l| out[l.from as usize].push(l.to));
+    let mut far = vec![u32::MAX; fabric.nodes.len()];
+    far[src as usize] = 0;
+    let mut queue = VecDeque::from([src]);
+    while let Some(node) = queue.pop_front() {
+        for &next in &out[node as usize] {
+            if far[next as usize] == u32::MAX {
+                far[next as usize] = far[node as usize] + 1;
+                queue.push_back(next);
+            }
+        }
+    }
+    far
+}
+
+#[test]
+fn all_is_joined_at_the_stated_diameter_by_shortest_routes() {
+    for (name, values) in cases() {
+        let fabric = make(name, &values);
+        let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).unwrap();
+        let mut most = 0;
+        for src in 0..fabric.npus {
+            let far = distances(&fabric, src);
+            for dst in 0..fabric.npus {
+                assert_eq!(links.hops(src, dst), far[dst as usize], "{name} {src} {dst}");
+                most = most.max(far[dst as usize]);
+            }
+        }
+        let read = read(&values);
+        assert_eq!(generator(name).unwrap().diameter(&read), most, "{name} {values:?}");
+    }
+}
+
+#[test]
+fn next_hops_are_all_those_on_shortest_routes() {
+    for (name, values) in cases() {
+        let fabric = make(name, &values);
+        let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).unwrap();
+        let far: Vec<Vec<u32>> =
+            (0..fabric.nodes.len() as u32).map(|node| distances(&fabric, node)).collect();
+        for (node, dst) in (0..fabric.nodes.len() as u32)
+            .flat_map(|node| (0..fabric.npus).map(move |dst| (node, dst)))
+            .filter(|(node, dst)| node != dst)
+        {
+            let nearer = |l: &topology::GraphLink| {
+                far[l.to as usize][dst as usize] + 1 == far[node as usize][dst as usize]
+            };
+            let mut expected: Vec<(u32, u32)> = (0u32..)
+                .zip(&fabric.links)
+                .filter(|(_, l)| l.from == node && nearer(l))
+                .map(|(id, l)| (l.to, id))
+                .collect();
+            expected.sort_unstable();
+            let found: Vec<(u32, u32)> =
+                links.choices(node, dst).iter().map(|h| (h.to, h.link)).collect();
+            assert_eq!(found, expected, "{name} from {node} to {dst}");
+        }
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_formulas() {
+    let count = |name, values: &[(&'static str, &'static [u32])]| {
+        let fabric = make(name, values);
+        (fabric.npus, fabric.nodes.len() as u32 - fabric.npus, fabric.links.len() as u32 / 2)
+    };
+    // Al-Fares: k^3/4 hosts, 5 k^2/4 switches, 3 k^3/4 cables.
+    for k in [2, 4, 8, 16] {
+        let found = count("fat_tree", &[("radix", Box::leak(Box::new([k])))]);
+        assert_eq!(found, (k * k * k / 4, 5 * k * k / 4, 3 * k * k * k / 4), "k = {k}");
+    }
+    // Kim: g = a h + 1 groups, a g routers, a (a - 1) / 2 local cables a group, g (g - 1) / 2 global.
+    let (p, a, h) = (2, 4, 2);
+    let g = a * h + 1;
+    let found = count(
+        "dragonfly",
+        &[("npus_per_router", &[2]), ("routers_per_group", &[4]), ("global_links", &[2])],
+    );
+    assert_eq!(found, (p * a * g, a * g, p * a * g + g * a * (a - 1) / 2 + g * (g - 1) / 2));
+    // Leaves times spines times cables, and one for each NPU.
+    let cables =
+        [("npus_per_leaf", &[4][..]), ("leaves", &[6]), ("spines", &[2]), ("cables", &[3])];
+    assert_eq!(count("leaf_spine", &cables), (24, 8, 24 + 6 * 2 * 3));
+    // A torus has n cables a dimension (half of them where it has two places), a mesh fewer.
+    assert_eq!(count("torus", &[("sizes", &[4, 3, 2])]), (24, 0, 24 + 24 + 12));
+    assert_eq!(count("mesh", &[("sizes", &[3, 4])]), (12, 0, 2 * 4 + 3 * 3));
+    let rails =
+        [("npus_per_node", &[2][..]), ("nodes", &[6]), ("nodes_per_leaf", &[3]), ("spines", &[2])];
+    assert_eq!(count("rail_optimized", &rails), (12, 6 + 4 + 2, 12 + 12 + 4 * 2));
+}
+
+#[test]
+fn no_dragonfly_router_has_more_global_links_than_stated() {
+    for groups in 2..=9u32 {
+        let list: &'static [u32] = Box::leak(Box::new([groups]));
+        let values = [
+            ("npus_per_router", &[1][..]),
+            ("routers_per_group", &[4]),
+            ("global_links", &[2]),
+            ("groups", list),
+        ];
+        let fabric = make("dragonfly", &values);
+        for router in fabric.npus..fabric.nodes.len() as u32 {
+            let global = fabric.links.iter().filter(|l| l.from == router && l.kind == 2).count();
+            assert!(global <= 2, "router {router} of {groups} groups: {global}");
+        }
+    }
+}
+
+/// The most that the lower half of the ranks sends to the upper half, by augmenting paths
+/// (Edmonds-Karp) from a source of all the first to a sink of all the others.
+fn bisection(fabric: &GraphFabric) -> u64 {
+    let n = fabric.nodes.len();
+    let (source, sink) = (n, n + 1);
+    let mut room = vec![std::collections::BTreeMap::<usize, u64>::new(); n + 2];
+    for link in &fabric.links {
+        *room[link.from as usize].entry(link.to as usize).or_default() += link.bandwidth.0;
+    }
+    for npu in 0..fabric.npus as usize {
+        let (from, to) = if npu < fabric.npus as usize / 2 { (source, npu) } else { (npu, sink) };
+        room[from].insert(to, 1 << 40);
+    }
+    let mut total = 0;
+    loop {
+        let mut before = vec![usize::MAX; n + 2];
+        let mut queue = VecDeque::from([source]);
+        while let Some(node) = queue.pop_front() {
+            for (&next, _) in room[node].iter().filter(|(_, free)| **free > 0) {
+                if before[next] == usize::MAX && next != source {
+                    before[next] = node;
+                    queue.push_back(next);
+                }
+            }
+        }
+        if before[sink] == usize::MAX {
+            return total;
+        }
+        let mut path = vec![sink];
+        while path[path.len() - 1] != source {
+            path.push(before[path[path.len() - 1]]);
+        }
+        let pairs = || path.windows(2).map(|w| (w[1], w[0]));
+        let least = pairs().map(|(a, b)| room[a][&b]).min().unwrap();
+        for (a, b) in pairs() {
+            *room[a].get_mut(&b).unwrap() -= least;
+            *room[b].entry(a).or_default() += least;
+        }
+        total += least;
+    }
+}
+
+#[test]
+fn bisection_is_that_of_the_formulas() {
+    // Full bisection: half of the NPUs' links.
+    assert_eq!(bisection(&make("fat_tree", &[("radix", &[4])])), 8);
+    // Spine links are twice as fast here: 3 leaves of 2 spines at 2 against 12 NPUs at 1.
+    let leaf_spine = [("npus_per_leaf", &[4][..]), ("leaves", &[6]), ("spines", &[1])];
+    assert_eq!(bisection(&make("leaf_spine", &leaf_spine)), 3 * 2);
+    let more = [("npus_per_leaf", &[4][..]), ("leaves", &[6]), ("spines", &[2])];
+    assert_eq!(bisection(&make("leaf_spine", &more)), 12);
+    // A torus is cut twice: 2 links at each of 4 x 4 places, z links at 3 bytes a second.
+    assert_eq!(bisection(&make("torus", &[("sizes", &[4, 4, 4])])), 2 * 16 * 3);
+    assert_eq!(bisection(&make("mesh", &[("sizes", &[4, 4])])), 4 * 2);
+    // Two groups of a dragonfly with 4 x 2 global links at 3 bytes a second.
+    let two = [
+        ("npus_per_router", &[8][..]),
+        ("routers_per_group", &[4]),
+        ("global_links", &[2]),
+        ("groups", &[2]),
+    ];
+    assert_eq!(bisection(&make("dragonfly", &two)), 8 * 3);
+    // Rail-only: every NPU of a node sends by its rail, at 2 bytes a second.
+    let rails = [("npus_per_node", &[4][..]), ("nodes", &[4])];
+    assert_eq!(bisection(&make("rail_optimized", &rails)), 8 * 2);
+}
+
+/// What a generator says of its dimensions: along a line of one, paths depend on what it says only.
+#[test]
+fn dimensions_are_as_symmetric_as_stated() {
+    for (name, values) in cases() {
+        let fabric = make(name, &values);
+        let sizes: Vec<u32> = fabric.dims.iter().map(|d| d.size).collect();
+        assert_eq!(sizes.iter().product::<u32>(), fabric.npus, "{name}");
+        let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).unwrap();
+        for (dim, place) in fabric.dims.iter().enumerate() {
+            let far = |npu: u32, to: u32| {
+                let mut at = coordinates(npu, &sizes);
+                at[dim] = to % place.size;
+                links.hops(npu, rank(&at, &sizes))
+            };
+            for npu in 0..fabric.npus {
+                let here = coordinates(npu, &sizes)[dim];
+                for k in 1..place.size {
+                    let first = match place.symmetry {
+                        Symmetry::Full => far(0, 1),
+                        Symmetry::Rotation => far(0, k),
+                        Symmetry::None => continue,
+                    };
+                    assert_eq!(far(npu, here + k), first, "{name} {values:?} {dim} {npu} {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_parameters_give_the_same_wiring() {
+    for (name, values) in cases() {
+        assert_eq!(make(name, &values), make(name, &values), "{name}");
+    }
+}
+
+#[test]
+fn a_large_fat_tree_is_drawn_and_routed_in_little_room() {
+    // 16,384 NPUs: 1,024 leaves of 16, in 64 pods.
+    let values = [("down", &[16, 16, 64][..]), ("up", &[16, 16]), ("cables", &[1])];
+    let fabric = make("clos", &values);
+    assert_eq!((fabric.npus, fabric.nodes.len()), (16_384, 16_384 + 1024 + 1024 + 256));
+    let links = LinkGraph::new(&Fabric::Graph(fabric)).unwrap().with_routing(Routing::DModK);
+    for npu in (0..16_384).step_by(97) {
+        assert_eq!(links.route(npu, (npu + 8192) % 16_384).count(), 6);
+        assert_eq!(links.choices(16_384 + npu / 16, (npu + 8192) % 16_384).len(), 16);
+    }
+}
+
+#[test]
+fn wrong_parameters_are_all_refused_with_what_is_allowed() {
+    let refused = |name: &str, values: &[(&'static str, &'static [u32])]| -> Vec<String> {
+        let generator = generator(name).unwrap();
+        let faults = generate(generator, read(values), Vec::new()).unwrap_err();
+        faults.into_iter().map(|f| format!("{}: {} ({})", f.key, f.message, f.allowed)).collect()
+    };
+    assert_eq!(
+        refused("fat_tree", &[("radix", &[5]), ("pods", &[9])]),
+        [
+            "radix: a fat tree of switches with 5 ports (an even number from 2 to 256)",
+            "pods: 9 pods, and cores have 5 ports (at most 5)"
+        ]
+    );
+    assert_eq!(
+        refused("clos", &[("down", &[4, 4]), ("up", &[]), ("cables", &[1, 1, 1])]),
+        ["up: 0 values for 2 tiers (1 values)", "cables: 3 values for 2 tiers (1 or 2 values)"]
+    );
+    assert_eq!(
+        refused("torus", &[("sizes", &[32, 32, 32])]),
+        ["sizes: 32768 NPUs (at most 4096 NPUs, or topology: Ring(32)_Ring(32)_Ring(32))"]
+    );
+    assert_eq!(
+        refused(
+            "leaf_spine",
+            &[("npus_per_leaf", &[65536]), ("leaves", &[65536]), ("spines", &[1])]
+        )
+        .len(),
+        1
+    );
+}
+
+#[test]
+fn the_outermost_dimension_takes_what_is_left_of_a_number_of_npus() {
+    for (name, values) in cases() {
+        let generator: &dyn Generator = generator(name).unwrap();
+        let mut values = read(&values);
+        let unit = generator.unit(&values) as u32;
+        resize(generator, &mut values, 6 * unit).unwrap();
+        let sizes = generator.dims(&values).into_iter().map(|d| d.size);
+        assert_eq!(sizes.product::<u32>(), 6 * unit, "{name}");
+        if unit > 1 {
+            assert_eq!(
+                resize(generator, &mut values, 2 * unit + 1),
+                Err(u64::from(unit)),
+                "{name}"
+            );
+        }
+    }
+    assert_eq!(GENERATORS.len(), 7);
+}
