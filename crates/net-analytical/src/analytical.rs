@@ -14,7 +14,7 @@ use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
     Sequence, Stamp, Transfer, Usage,
 };
-use topology::{Block, LinkGraph};
+use topology::{Block, LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 /// Which dimensions a message pays for when source and destination differ in several.
@@ -99,7 +99,7 @@ struct Memo {
 }
 
 enum Paths {
-    Stack { axes: Vec<Axis>, crossing: Crossing },
+    Stack { axes: Vec<Axis>, crossing: Crossing, routing: Routing },
     Graph { graph: LinkGraph, costs: Vec<LinkCost> },
 }
 
@@ -108,6 +108,7 @@ pub struct Analytical {
     paths: Paths,
     memo: Vec<Memo>,
     departures: Departures,
+    turns: Turns,
     queue: EventQueue<u64>,
     sequence: Sequence,
     bytes: Vec<u128>,
@@ -143,13 +144,22 @@ impl Analytical {
         let npus = dims.iter().map(|d| d.1).product();
         let departures = Departures { ports, width, row_of: rows(npus, ports), free: Vec::new() };
         Analytical::new(
-            Paths::Stack { axes, crossing },
+            Paths::Stack { axes, crossing, routing: Routing::Lowest },
             dims.iter().map(memo).collect(),
             departures,
         )
     }
 
-    /// A network on an explicit graph, with the cost of each link.
+    /// The same network of blocks with another policy among equally short ways.
+    #[must_use]
+    pub fn with_routing(mut self, policy: Routing) -> Analytical {
+        if let Paths::Stack { routing, .. } = &mut self.paths {
+            *routing = policy;
+        }
+        self
+    }
+
+    /// A network on an explicit graph, routed by its policy, with the cost of each link.
     pub fn graph(graph: LinkGraph, costs: Vec<LinkCost>) -> Analytical {
         let free = vec![Time::ZERO; costs.len()];
         let departures =
@@ -163,6 +173,7 @@ impl Analytical {
             paths,
             memo,
             departures,
+            turns: Turns::default(),
             queue: EventQueue::default(),
             sequence: Sequence::default(),
             bytes,
@@ -177,7 +188,7 @@ fn rows(npus: u32, ports: Ports) -> Vec<u32> {
 }
 
 impl Paths {
-    /// Calls `each` with (dimension, axis, hops, link out of the first NPU) of every dimension paid
+    /// Calls `each` with (dimension, axis, hops, coordinates from and to) of every dimension paid
     /// for.
     #[inline]
     fn cross(
@@ -185,7 +196,7 @@ impl Paths {
         crossing: Crossing,
         src: u32,
         dst: u32,
-        mut each: impl FnMut(usize, &Axis, u32, usize),
+        mut each: impl FnMut(usize, &Axis, u32, (u32, u32)),
     ) {
         let (mut a, mut b) = (src, dst);
         for (dim, axis) in axes.iter().enumerate() {
@@ -195,7 +206,7 @@ impl Paths {
             let ((x, next_a), (y, next_b)) = (axis.split(a), axis.split(b));
             (a, b) = (next_a, next_b);
             if x != y {
-                each(dim, axis, axis.hops(x, y), axis.port(x, y));
+                each(dim, axis, axis.hops(x, y), (x, y));
                 if crossing == Crossing::Innermost {
                     return;
                 }
@@ -203,9 +214,16 @@ impl Paths {
         }
     }
 
+    fn routing(&self) -> Routing {
+        match self {
+            Paths::Stack { routing, .. } => *routing,
+            Paths::Graph { graph, .. } => graph.routing(),
+        }
+    }
+
     fn span(&self, src: u32, dst: u32, bytes: u64) -> Span {
         match self {
-            Paths::Stack { axes, crossing } => {
+            Paths::Stack { axes, crossing, .. } => {
                 let mut total = Span::ZERO;
                 Paths::cross(axes, *crossing, src, dst, |_, axis, hops, _| {
                     total += axis.cost.transit(hops, bytes)
@@ -231,21 +249,23 @@ impl Paths {
     /// nowhere.
     fn port(&self, src: u32, dst: u32) -> Option<usize> {
         match self {
-            Paths::Stack { axes, crossing } => {
+            Paths::Stack { axes, crossing, routing } => {
                 let mut first = None;
-                Paths::cross(axes, *crossing, src, dst, |_, _, _, port| {
-                    first.get_or_insert(port);
+                Paths::cross(axes, *crossing, src, dst, |_, axis, _, ends| {
+                    first.get_or_insert_with(|| {
+                        axis.port(ends) + axis.way(*routing, (src, dst), ends, None)
+                    });
                 });
                 first
             }
-            Paths::Graph { graph, .. } => graph.next(src, dst).map(|hop| hop.link as usize),
+            Paths::Graph { graph, .. } => graph.route(src, dst).next().map(|hop| hop.link as usize),
         }
     }
 
     /// How long a message keeps the link by which it leaves `src`.
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
         match self {
-            Paths::Stack { axes, crossing } => {
+            Paths::Stack { axes, crossing, .. } => {
                 let mut first = None;
                 Paths::cross(axes, *crossing, src, dst, |_, axis, _, _| {
                     first.get_or_insert_with(|| axis.cost.occupancy(bytes));
@@ -253,7 +273,8 @@ impl Paths {
                 first.unwrap_or_default()
             }
             Paths::Graph { graph, costs } => graph
-                .next(src, dst)
+                .route(src, dst)
+                .next()
                 .map_or(Span::ZERO, |hop| costs[hop.link as usize].occupancy(bytes)),
         }
     }
@@ -275,10 +296,32 @@ impl Axis {
         self.block.hops(self.size, x, y)
     }
 
-    /// The link by which a message leaves coordinate `x` for `y`.
+    /// The first link by which a message may leave coordinate `x` for `y`.
     #[inline]
-    fn port(&self, x: u32, y: u32) -> usize {
+    fn port(&self, (x, y): (u32, u32)) -> usize {
         self.first_port + self.block.slot(self.size, x, y) as usize
+    }
+
+    /// Which of equally short ways from coordinate `x` to `y` the policy takes; without `turns` that
+    /// of the first message.
+    #[inline]
+    fn way(
+        &self,
+        routing: Routing,
+        (src, dst): (u32, u32),
+        (x, y): (u32, u32),
+        turns: Option<&mut Turns>,
+    ) -> usize {
+        if routing == Routing::Lowest {
+            return 0;
+        }
+        let ways = self.block.ways(self.size, x, y);
+        let way = match (routing, turns) {
+            _ if ways < 2 => 0,
+            (Routing::Spray, Some(turns)) => turns.take(src, ways),
+            _ => (routing.key(src, dst) % u64::from(ways)) as u32,
+        };
+        way as usize
     }
 
     /// [`Axis::port`], numbered alike by NPUs at which it leads the same way.
@@ -300,29 +343,47 @@ impl Backend for Analytical {
         let (mut start, mut total) = (None, Span::ZERO);
         let volume = u128::from(bytes) * u128::from(weight);
         match &self.paths {
-            Paths::Stack { axes, crossing } => {
-                let (memo, carried, departures) =
-                    (&mut self.memo, &mut self.bytes, &mut self.departures);
-                Paths::cross(axes, *crossing, src, dst, |dim, axis, hops, port| {
+            Paths::Stack { axes, crossing, routing } => {
+                let (memo, carried, departures, turns) =
+                    (&mut self.memo, &mut self.bytes, &mut self.departures, &mut self.turns);
+                Paths::cross(axes, *crossing, src, dst, |dim, axis, hops, ends| {
                     let memo = &mut memo[dim];
                     if memo.hops != hops || memo.bytes != bytes {
                         let (span, occupancy) =
                             (axis.cost.transit(hops, bytes), axis.cost.occupancy(bytes));
                         *memo = Memo { hops, bytes, span, occupancy };
                     }
-                    start.get_or_insert_with(|| departures.depart(now, src, port, memo.occupancy));
+                    start.get_or_insert_with(|| {
+                        let way = axis.way(*routing, (src, dst), ends, Some(turns));
+                        departures.depart(now, src, axis.port(ends) + way, memo.occupancy)
+                    });
                     total += memo.span;
                     carried[dim] += volume * axis.leaving(hops);
                 });
             }
             Paths::Graph { graph, costs } => {
-                total = self.paths.span(src, dst, bytes);
-                if let Some(hop) = graph.next(src, dst) {
-                    let free = &mut self.departures.free[hop.link as usize];
-                    let leaves = now.max(*free);
-                    *free = leaves + costs[hop.link as usize].occupancy(bytes);
-                    start = Some(leaves);
+                let (mut at, mut key) = (src, graph.routing().key(src, dst));
+                let mut slowest = Span::ZERO;
+                loop {
+                    // Turns are those of the NPU: which links a message takes later must not hang
+                    // on what others send.
+                    let hop = match graph.routing() {
+                        Routing::Spray if at != src => graph.next(at, dst),
+                        _ => graph.take(at, dst, &mut key, &mut self.turns),
+                    };
+                    let Some(hop) = hop else { break };
+                    let occupancy = costs[hop.link as usize].occupancy(bytes);
+                    if at == src {
+                        let free = &mut self.departures.free[hop.link as usize];
+                        let leaves = now.max(*free);
+                        *free = leaves + occupancy;
+                        start = Some(leaves);
+                    }
+                    total += costs[hop.link as usize].transit(1, 0);
+                    slowest = slowest.max(occupancy);
+                    at = hop.to;
                 }
+                total += slowest;
                 self.bytes[0] += volume;
             }
         }
@@ -344,7 +405,15 @@ impl Backend for Analytical {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        self.paths.span(src, dst, bytes)
+        match &self.paths {
+            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+                let busy = |hop: topology::Hop| costs[hop.link as usize].occupancy(bytes);
+                let first = graph.choices(src, dst).into_iter().map(busy).min();
+                let latency = |hop: topology::Hop| costs[hop.link as usize].transit(1, 0);
+                graph.route(src, dst).map(latency).sum::<Span>() + first.unwrap_or_default()
+            }
+            paths => paths.span(src, dst, bytes),
+        }
     }
 
     fn usage(&self) -> Usage {
@@ -405,6 +474,9 @@ impl Ordered for Analytical {
 
 impl ClosedForm for Analytical {
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+        if self.paths.routing() == Routing::Spray {
+            return None;
+        }
         let occupancy = match self.departures.ports {
             Ports::OneAtATime => self.paths.occupancy(src, dst, bytes),
             Ports::Unlimited => Span::ZERO,
@@ -420,7 +492,7 @@ impl ClosedForm for Analytical {
         let started = u128::from(transfer.weight) * u128::from(times);
         let bytes = started * u128::from(transfer.bytes);
         match &self.paths {
-            Paths::Stack { axes, crossing } => {
+            Paths::Stack { axes, crossing, .. } => {
                 let carried = &mut self.bytes;
                 Paths::cross(axes, *crossing, transfer.src, transfer.dst, |dim, axis, hops, _| {
                     carried[dim] += bytes * axis.leaving(hops);
@@ -437,18 +509,19 @@ impl ClosedForm for Analytical {
 
     fn departure(&self, src: u32, dst: u32) -> u32 {
         match &self.paths {
-            Paths::Stack { axes, .. } => {
+            Paths::Stack { axes, routing, .. } => {
                 let (mut a, mut b) = (src, dst);
                 for axis in axes {
                     let ((x, next_a), (y, next_b)) = (axis.split(a), axis.split(b));
                     if x != y {
-                        return axis.port_seen_from(x, y);
+                        let way = axis.way(*routing, (src, dst), (x, y), None);
+                        return axis.port_seen_from(x, y) + way as u32;
                     }
                     (a, b) = (next_a, next_b);
                 }
                 u32::MAX
             }
-            Paths::Graph { graph, .. } => graph.next(src, dst).map_or(u32::MAX, |hop| hop.link),
+            Paths::Graph { graph, .. } => graph.departure(src, dst),
         }
     }
 }

@@ -11,7 +11,7 @@ use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
     LinkUsage, NetworkSink, Ordered, Sending, Sequence, Stamp, Transfer, Usage,
 };
-use topology::LinkGraph;
+use topology::{LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -76,6 +76,9 @@ pub struct LinkQueues {
     states: Vec<LinkState>,
     state_of: Vec<u32>,
     messages: Vec<Message>,
+    /// Keys of the messages where a policy needs them, and whose turn it is at each node.
+    keys: Vec<u64>,
+    turns: Turns,
     free: Vec<u32>,
     queue: EventQueue<Event>,
     sequence: Sequence,
@@ -99,6 +102,8 @@ impl LinkQueues {
             private: Vec::new(),
             graph,
             messages: Vec::new(),
+            keys: Vec::new(),
+            turns: Turns::default(),
             free: Vec::new(),
             queue: EventQueue::default(),
             sequence: Sequence::default(),
@@ -110,7 +115,7 @@ impl LinkQueues {
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
     fn private_link(&self, src: u32, dst: u32) -> Option<u32> {
-        let hop = self.graph.next(src, dst)?;
+        let hop = self.graph.route(src, dst).next()?;
         let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
         (private && hop.to == dst).then_some(hop.link)
     }
@@ -143,7 +148,11 @@ impl LinkQueues {
     #[inline]
     fn forward(&mut self, now: Time, message: u32, node: u32) {
         let dst = self.messages[message as usize].transfer.dst;
-        let hop = self.graph.next(node, dst).expect("a message that has arrived is not forwarded");
+        let hop = match self.keys.get_mut(message as usize) {
+            None => self.graph.take(node, dst, &mut 0, &mut self.turns),
+            Some(key) => self.graph.take(node, dst, key, &mut self.turns),
+        };
+        let hop = hop.expect("a message that has arrived is not forwarded");
         let link = *self.state(hop.link);
         // Free at this very instant is free, whichever of the two events comes first.
         if link.head == NONE && link.free <= now {
@@ -227,6 +236,11 @@ impl Backend for LinkQueues {
                 self.messages.len() as u32 - 1
             }
         };
+        let routing = self.graph.routing();
+        if matches!(routing, Routing::DModK | Routing::Hash { .. }) {
+            self.keys.resize(self.messages.len(), 0);
+            self.keys[message as usize] = routing.key(transfer.src, transfer.dst);
+        }
         self.transfers += u128::from(transfer.weight);
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);
@@ -245,8 +259,11 @@ impl Backend for LinkQueues {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let cost = |link, dim| self.costs[if self.by_link { link } else { dim } as usize].0;
-        self.graph.route(src, dst).map(|hop| cost(hop.link, hop.dim).transit(1, bytes)).sum()
+        let cost = |hop: topology::Hop| {
+            let cost = if self.by_link { hop.link } else { hop.dim };
+            self.costs[cost as usize].0.transit(1, bytes)
+        };
+        self.graph.least(src, dst, cost)
     }
 
     fn usage(&self) -> Usage {
@@ -365,7 +382,8 @@ impl ClosedForm for LinkQueues {
         let cost = |hop: topology::Hop| {
             self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
         };
-        self.graph.next(src, dst).map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
+        let first = self.graph.route(src, dst).next();
+        first.map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
     }
 
     fn departure(&self, src: u32, dst: u32) -> u32 {

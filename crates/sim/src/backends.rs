@@ -217,13 +217,14 @@ fn gibibytes(gb_per_s: f64, latency: f64) -> LinkCost {
 }
 
 fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
-    LinkGraph::new(&platform.fabric).map_err(|error| {
+    let graph = LinkGraph::new(&platform.fabric).map_err(|error| {
         let problem = Problem::new(&platform.name, "topology", error.to_string());
         match platform.fabric {
             Fabric::Stacked(_) => problem.help("a smaller network, or --backend analytical"),
             Fabric::Graph(_) => problem,
         }
-    })
+    })?;
+    Ok(graph.with_routing(platform.routing))
 }
 
 fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
@@ -236,7 +237,7 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
         Fabric::Stacked(dims) => {
             let axes: Vec<_> =
                 dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
-            Ok(Analytical::stacked(&axes, crossing, ports))
+            Ok(Analytical::stacked(&axes, crossing, ports).with_routing(platform.routing))
         }
         Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
     }

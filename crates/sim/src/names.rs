@@ -8,7 +8,8 @@ use topology::Fabric;
 pub(crate) fn node(fabric: &Fabric, node: u32) -> String {
     match fabric {
         Fabric::Graph(graph) => {
-            graph.nodes.get(node as usize).cloned().unwrap_or_else(|| format!("node{node}"))
+            let known = graph.nodes.get(node as usize).map(|node| node.name.clone());
+            known.unwrap_or_else(|| format!("node{node}"))
         }
         Fabric::Stacked(_) => match node.checked_sub(fabric.npus()) {
             Some(switch) => format!("switch{switch}"),

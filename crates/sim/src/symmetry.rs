@@ -53,6 +53,9 @@ pub fn find(
     {
         return none("ranks share remote memory and take turns".into());
     }
+    if platform.routing == Routing::Spray && platform.fabric.npus_choose() {
+        return none("messages of an NPU take turns over its links".into());
+    }
     let mut finder = Finder::new(workload, platform, settings, lowering, network);
     let looked = finder.look_at_collectives().and_then(|()| finder.check_links());
     let reason = match looked.and_then(|()| finder.refine()) {

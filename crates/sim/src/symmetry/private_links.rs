@@ -8,7 +8,7 @@ use super::{Finder, Ports};
 use crate::parts::Parts;
 use lowering::Geometry;
 use network::{Backend, Contention};
-use topology::LinkGraph;
+use topology::{LinkGraph, Routing};
 
 /// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
 /// is not taken, or where there are too many routes to look at.
@@ -28,6 +28,10 @@ pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
         return Vec::new();
     }
     let Ok(graph) = LinkGraph::new(&platform.fabric) else { return Vec::new() };
+    if platform.routing == Routing::Spray {
+        return Vec::new();
+    }
+    let graph = graph.with_routing(platform.routing);
     let mut finder = Finder::new(workload, platform, settings, lowering, network);
     if finder.look_at_collectives().is_err() {
         return Vec::new();
