@@ -82,6 +82,7 @@ class Platform:
         """What is wrong with the files of algorithms that it names: file, place, message, what is allowed."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
+    def network_facts(self) -> str | None: ...
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""
 

@@ -134,6 +134,19 @@ impl Platform {
         native::to_json(&self.0).to_string()
     }
 
+    /// What the network is made of and what it can carry, as JSON; nothing for one without links.
+    fn network_facts(&self) -> Option<String> {
+        let facts = self.0.fabric.facts().ok()?;
+        let shown = serde_json::json!({
+            "npus": facts.npus,
+            "switches": facts.switches,
+            "links": facts.links,
+            "diameter": facts.diameter,
+            "bisection": facts.bisection.map(|b| b.0),
+        });
+        Some(shown.to_string())
+    }
+
     fn to_yaml(&self) -> String {
         native::to_yaml(&self.0)
     }

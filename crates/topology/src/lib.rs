@@ -9,6 +9,7 @@
 mod block;
 mod divide;
 mod fabric;
+mod facts;
 pub mod generate;
 mod graph;
 mod links;
@@ -18,6 +19,7 @@ mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
 pub use fabric::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, Node};
+pub use facts::Facts;
 pub use links::{Hop, Link, LinkError, LinkGraph};
 pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};

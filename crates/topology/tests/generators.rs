@@ -171,46 +171,8 @@ fn no_dragonfly_router_has_more_global_links_than_stated() {
     }
 }
 
-/// The most that the lower half of the ranks sends to the upper half, by augmenting paths
-/// (Edmonds-Karp) from a source of all the first to a sink of all the others.
 fn bisection(fabric: &GraphFabric) -> u64 {
-    let n = fabric.nodes.len();
-    let (source, sink) = (n, n + 1);
-    let mut room = vec![std::collections::BTreeMap::<usize, u64>::new(); n + 2];
-    for link in &fabric.links {
-        *room[link.from as usize].entry(link.to as usize).or_default() += link.bandwidth.0;
-    }
-    for npu in 0..fabric.npus as usize {
-        let (from, to) = if npu < fabric.npus as usize / 2 { (source, npu) } else { (npu, sink) };
-        room[from].insert(to, 1 << 40);
-    }
-    let mut total = 0;
-    loop {
-        let mut before = vec![usize::MAX; n + 2];
-        let mut queue = VecDeque::from([source]);
-        while let Some(node) = queue.pop_front() {
-            for (&next, _) in room[node].iter().filter(|(_, free)| **free > 0) {
-                if before[next] == usize::MAX && next != source {
-                    before[next] = node;
-                    queue.push_back(next);
-                }
-            }
-        }
-        if before[sink] == usize::MAX {
-            return total;
-        }
-        let mut path = vec![sink];
-        while path[path.len() - 1] != source {
-            path.push(before[path[path.len() - 1]]);
-        }
-        let pairs = || path.windows(2).map(|w| (w[1], w[0]));
-        let least = pairs().map(|(a, b)| room[a][&b]).min().unwrap();
-        for (a, b) in pairs() {
-            *room[a].get_mut(&b).unwrap() -= least;
-            *room[b].entry(a).or_default() += least;
-        }
-        total += least;
-    }
+    Fabric::Graph(fabric.clone()).facts().unwrap().bisection.unwrap().0
 }
 
 #[test]
@@ -236,6 +198,38 @@ fn bisection_is_that_of_the_formulas() {
     // Rail-only: every NPU of a node sends by its rail, at 2 bytes a second.
     let rails = [("npus_per_node", &[4][..]), ("nodes", &[4])];
     assert_eq!(bisection(&make("rail_optimized", &rails)), 8 * 2);
+}
+
+/// Stacks have the bisections of the textbook: a ring is cut twice, a line once, a full connection
+/// of n NPUs at (n/2)^2 links, a switch carries half of its ports.
+#[test]
+fn facts_of_stacks_are_those_of_the_textbook() {
+    let facts = |shape: &str| {
+        let shape: topology::Topology = shape.parse().unwrap();
+        let dim = |&(block, size): &(topology::Block, u32)| topology::Dim {
+            block,
+            size,
+            bandwidth: Bandwidth(5),
+            latency: Span(1),
+        };
+        Fabric::Stacked(shape.dims.iter().map(dim).collect()).facts().unwrap()
+    };
+    for (shape, diameter, cut, switches) in [
+        ("Ring(8)", 4, 2, 0),
+        ("Mesh(8)", 7, 1, 0),
+        ("FullyConnected(8)", 1, 16, 0),
+        ("Switch(8)", 2, 4, 1),
+        ("Ring(4)_Ring(4)", 4, 8, 0),
+        ("Switch(4)_Switch(2)", 4, 4, 2 + 4),
+    ] {
+        let found = facts(shape);
+        let all: u32 = found.switches.iter().sum();
+        assert_eq!(
+            (found.diameter, found.bisection, all),
+            (Some(diameter), Some(Bandwidth(5 * cut)), switches),
+            "{shape}"
+        );
+    }
 }
 
 /// What a generator says of its dimensions: along a line of one, paths depend on what it says only.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -91,7 +91,27 @@ def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None
         platform = Platform.load(name, settings(set_, npus))
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
+            for line in _facts(platform.network_facts()):
+                typer.echo(f"# {line}")
             typer.echo(platform.to_yaml(), nl=False)
+
+
+def _facts(facts: dict[str, Any]) -> list[str]:
+    """Size of a network and what it can carry, as lines of text."""
+    if not facts:
+        return []
+    from ..report.quantity import bandwidth
+
+    counts = [f"{facts['npus']:,} NPUs"]
+    if any(facts["switches"]):
+        counts.append(" + ".join(f"{n:,}" for n in facts["switches"] if n) + " switches")
+    counts.append(f"{facts['links']:,} one-way links")
+    if facts["diameter"] is not None:
+        counts.append(f"at most {facts['diameter']:,} links between two NPUs")
+    lines = [", ".join(counts)]
+    if facts["bisection"] is not None:
+        lines.append(f"bisection, lower to upper ranks: {bandwidth(facts['bisection'] / 1e9)}")
+    return lines
 
 
 @app.command("import-gemm")

@@ -108,6 +108,17 @@ class Platform:
         described: dict[str, Any] = json.loads(self._core.to_json())
         return described
 
+    def network_facts(self) -> dict[str, Any]:
+        """What the network is made of and what it can carry.
+
+        `npus`; `switches` by tier (of a stack by dimension); `links` (one-way); `diameter` (links
+        between the NPUs that are farthest apart, or `None` for large explicit graphs); `bisection`
+        (bytes per second from the lower to the upper half of the ranks over any routes, a maximum
+        flow, or `None` for more than 2^20 links). Empty where the network has more than 2^32 links.
+        """
+        facts: dict[str, Any] = json.loads(self._core.network_facts() or "{}")
+        return facts
+
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""
         return self._core.to_yaml()

@@ -1,0 +1,168 @@
+//! Whole runs on meshes and generated fabrics: collectives over coordinates, routing policies on
+//! every backend, folding.
+
+use graph::{
+    CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload,
+};
+use platform::config::native;
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
+use std::sync::Arc;
+use units::{Bytes, Span};
+
+const ROUTINGS: [&str; 4] = ["lowest", "d_mod_k", "hash(7)", "spray"];
+/// One of each generator; links of every kind at 50 GB/s and 1 us.
+const FABRICS: [&str; 6] = [
+    "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}",
+    "{generator: fat_tree, radix: 4}",
+    "{generator: clos, down: [2, 2, 2], up: [2, 1], planes: 2, cables: [1, 2, 1]}",
+    "{generator: rail_optimized, npus_per_node: 4, nodes: 4, nodes_per_leaf: 2, spines: 2}",
+    "{generator: dragonfly, npus_per_router: 2, routers_per_group: 2, global_links: 1}",
+    "{generator: torus, sizes: [4, 4]}",
+];
+
+fn start(
+    topology: &str,
+    routing: &str,
+    workload: impl FnOnce(u32) -> Workload,
+    backend: BackendKind,
+    fold: bool,
+) -> Outcome {
+    let text = format!(
+        "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, latency: 1 us}}\n\
+         network: {{routing: {routing}}}\nscheduler: {{chunks: 1, endpoint_delay: 0 ns}}\n"
+    );
+    let platform = native::from_yaml(&text, "p.yml", &[])
+        .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
+    let workload = Source::Built(Box::new(workload(platform.fabric.npus())));
+    let config = Config {
+        workload,
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold,
+        seed: 0,
+        watch: Watch::default(),
+    };
+    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+fn program(ops: &[Op]) -> Program {
+    let mut builder = ProgramBuilder::default();
+    for (id, &op) in (0..).zip(ops) {
+        builder.push(Node { id, duration: Span::ZERO, op }, "", []);
+    }
+    builder.build().expect("nodes")
+}
+
+fn collective(kind: CollectiveKind, bytes: u64) -> impl Fn(u32) -> Workload {
+    let (slot, priority, dims, root) = (0, 0, u32::MAX, 0);
+    let op = Op::Collective { kind, bytes: Bytes(bytes), slot, priority, dims, root };
+    move |npus| Workload::uniform(program(&[op]), npus)
+}
+
+/// Rank r sends to rank r + n/2, modulo n.
+fn half_shift(npus: u32) -> Workload {
+    let (half, bytes) = (npus as i32 / 2, Bytes(1_000_000));
+    let exchange = |peer| {
+        let ops = [Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer, bytes, tag: 0 }];
+        Arc::new(program(&ops))
+    };
+    let binding = |rank| RankBinding { program: u32::from(rank >= npus / 2), slots: 0 };
+    Workload {
+        programs: vec![exchange(half), exchange(-half)],
+        ranks: (0..npus).map(binding).collect(),
+        groups: vec![Group { name: "world".into(), members: Members::All }],
+        ..Workload::default()
+    }
+}
+
+/// The ring algorithm on a line: `2 (n - 1)` steps along a chain that wraps twice, and a wrap goes
+/// back over `n - 1` links.
+#[test]
+fn an_all_reduce_on_a_mesh_takes_what_its_wraps_take() {
+    let (latency, message) = (1_000.0, 20_000.0);
+    for n in [3u32, 4, 8] {
+        let bytes = u64::from(n) * 1_000_000;
+        let all_reduce = collective(CollectiveKind::AllReduce, bytes);
+        let took = |backend| {
+            let topology = format!("Mesh({n})");
+            start(&topology, "lowest", &all_reduce, backend, true).report.step_time_ns
+        };
+        let (steps, back) = (f64::from(2 * (n - 1)), f64::from(2 * (n - 2)));
+        let analytical = steps * (latency + message) + back * latency;
+        assert_eq!(took(BackendKind::Analytical), analytical, "{n}");
+        // Link queues store the message at each NPU on the way back.
+        assert_eq!(took(BackendKind::Link), (steps + back) * (latency + message), "{n}");
+    }
+}
+
+/// On a fat tree of full bisection D-mod-K carries a shift without contention (Zahavi 2010); the
+/// lowest route sends all of a pod over one core.
+#[test]
+fn a_shift_meets_nobody_by_d_mod_k() {
+    let took = |routing| {
+        let fabric = "{generator: fat_tree, radix: 4}";
+        start(fabric, routing, half_shift, BackendKind::Link, false).report.step_time_ns
+    };
+    let alone = 6.0 * 21_000.0;
+    assert_eq!(took("d_mod_k"), alone);
+    assert!(took("lowest") > alone + 2.0 * 20_000.0, "{}", took("lowest"));
+    assert!(took("spray") < took("lowest"));
+    assert!(took("hash") < took("lowest"));
+}
+
+/// On an even ring opposite NPUs have two ways; taken in turn they halve what a link carries.
+#[test]
+fn opposite_npus_of_a_ring_use_both_ways_when_sprayed() {
+    let two = |npus: u32| {
+        let mut workload = half_shift(npus);
+        let (half, bytes) = (npus as i32 / 2, Bytes(1_000_000));
+        let exchange = |peer| {
+            let op = |tag| [Op::Send { peer, bytes, tag }, Op::Recv { peer, bytes, tag }];
+            Arc::new(program(&[op(0), op(1)].concat()))
+        };
+        workload.programs = vec![exchange(half), exchange(-half)];
+        workload
+    };
+    let took =
+        |routing, backend| start("Ring(4)", routing, two, backend, false).report.step_time_ns;
+    let analytical = BackendKind::Analytical;
+    assert_eq!(took("lowest", analytical.clone()), 2.0 * 20_000.0 + 2.0 * 1_000.0);
+    assert_eq!(took("spray", analytical), 20_000.0 + 2.0 * 1_000.0);
+    // Stored once: each of the two links on a way carries one message of its own and one passing.
+    assert_eq!(took("spray", BackendKind::Link), 2.0 * 21_000.0);
+    assert!(took("lowest", BackendKind::Link) > 2.0 * 21_000.0);
+}
+
+/// Collectives run over the coordinates of a fabric on every backend, by every policy, and folding
+/// changes no byte of the report.
+#[test]
+fn collectives_run_on_every_fabric_by_every_policy() {
+    for (fabric, routing) in FABRICS.iter().flat_map(|f| ROUTINGS.map(|r| (*f, r))) {
+        for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
+            let bytes = 1 << 20;
+            let once = |backend, fold| {
+                let outcome = start(fabric, routing, collective(kind, bytes), backend, fold);
+                serde_json::to_string(&outcome.report).expect("a report is JSON")
+            };
+            for backend in BackendKind::ALL {
+                let folded = once(backend.clone(), true);
+                assert_eq!(folded, once(backend.clone(), false), "{fabric} {routing} {backend}");
+            }
+        }
+    }
+}
+
+/// Fabrics whose places all look alike fold to one rank on the analytical network.
+#[test]
+fn symmetric_fabrics_fold_to_one_rank() {
+    for fabric in &FABRICS[..4] {
+        let all_reduce = collective(CollectiveKind::AllReduce, 1 << 20);
+        let outcome = start(fabric, "lowest", all_reduce, BackendKind::Analytical, true);
+        assert_eq!(outcome.simulated_ranks, 1, "{fabric}");
+    }
+    let large = "{generator: clos, down: [16, 16, 64], up: [16, 16]}";
+    let all_reduce = collective(CollectiveKind::AllReduce, 1 << 30);
+    let outcome = start(large, "d_mod_k", all_reduce, BackendKind::Analytical, true);
+    assert_eq!(outcome.simulated_ranks, 1);
+}
