@@ -356,6 +356,13 @@ def collective(
     `bytes` per NPU: the input buffer, or the contribution of one NPU for `all_gather` and `gather`.
     """
 
+def blocks() -> list[tuple[str, str, str, str]]:
+    """Every block of a topology.
+
+    Name, short name, by what messages pass (`direct`, `switched`, `relayed`) and which places look
+    alike (`full`, `rotation`, `none`).
+    """
+
 def backends() -> list[tuple[str, str]]:
     """Name of every network backend, the default first, and what it is."""
 

@@ -21,7 +21,7 @@ mod _core {
     #[pymodule_export]
     use super::astra_sim::astra_sim;
     #[pymodule_export]
-    use super::platform::Platform;
+    use super::platform::{Platform, blocks};
     #[pymodule_export]
     use super::program::Program;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use platform::config::native::{self, Donor, InlinePlatform};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use topology::{Block, Paths, Symmetry};
 
 type Pairs = Vec<(String, String)>;
 
@@ -28,6 +29,26 @@ fn platform(
         platform.like = native::like(&platform, DONORS.get_or_init(|| native::donors(search)));
     }
     Ok(Platform(platform))
+}
+
+/// Every block of a topology: name, short name, by what messages pass (`direct`, `switched`,
+/// `relayed`) and which places look alike (`full`, `rotation`, `none`).
+#[pyfunction]
+pub fn blocks() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    let words = |block: &Block| {
+        let paths = match block.paths() {
+            Paths::Direct => "direct",
+            Paths::Switched => "switched",
+            Paths::Relayed => "relayed",
+        };
+        let symmetry = match block.symmetry() {
+            Symmetry::Full => "full",
+            Symmetry::Rotation => "rotation",
+            Symmetry::None => "none",
+        };
+        (block.name(), block.short(), paths, symmetry)
+    };
+    Block::ALL.iter().map(words).collect()
 }
 
 #[pymethods]

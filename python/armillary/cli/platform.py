@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from ..blocks import BLOCKS
 from ..errors import InputError, Problem
 from ..files import write_text
 from ..platform import Platform, presets, read_gemm_table
@@ -61,9 +62,13 @@ def _row(name: str) -> tuple[str, int, str, str]:
     return (
         name,
         platform.npus,
-        platform.describe()["fabric"].get("topology") or "graph",
+        _topology(platform.describe()["fabric"]),
         platform.source,
     )
+
+
+def _topology(fabric: dict[str, Any]) -> str:
+    return str(fabric.get("topology") or fabric.get("generator") or "graph")
 
 
 def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
@@ -76,9 +81,9 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     table.add_column("NPUs", justify="right", no_wrap=True)
     table.add_column("Topology", overflow="fold")
     for name, npus, topology, _ in rows:
-        short = (
-            topology.replace("FullyConnected", "FC").replace("Switch", "SW").replace("Ring", "R")
-        )
+        short = topology
+        for block in BLOCKS.values():
+            short = short.replace(f"{block.name}(", f"{block.short}(")
         table.add_row(name, f"{npus:,}", short)
     emit(output.console(), [table])
 

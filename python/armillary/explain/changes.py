@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..blocks import BLOCKS
 from ..schema import PARTS, Collective, CollectiveTerms, Report
 from .network import dimensions
 from .rows import detail, term
@@ -19,7 +20,7 @@ _MORE = 1.1
 _LESS = 0.9
 _HIERARCHIES = ("baseline", "enhanced", "hierarchical", "hierarchical_optimal")
 _ALGORITHMS = ("ring", "direct", "halving_doubling")
-_BY_BLOCK = {"Ring": "ring", "FullyConnected": "direct", "Switch": "halving_doubling"}
+_BY_PATHS = {"relayed": "ring", "direct": "direct", "switched": "halving_doubling"}
 _FAR = ("direct", "halving_doubling")
 """Algorithms whose messages go to ranks that are no neighbours on a ring."""
 _MESH = 3
@@ -74,7 +75,7 @@ def impossible(report: Report) -> list[str]:
     """Choices that this network model can't judge, and why."""
     if report["config"]["backend"] != "analytical" or report["config"]["platform"]["library"]:
         return []
-    rings = [dim.name for dim in dimensions(report) if dim.block == "Ring" and dim.size > _MESH]
+    rings = [dim.name for dim in dimensions(report) if dim.relays and dim.size > _MESH]
     if not rings or not any(row["phases"] for row in detail(report)["collectives"]):
         return []
     return [
@@ -217,12 +218,12 @@ def _algorithms(report: Report, kind: str, row: Collective) -> Iterator[Change]:
         for phase in row["phases"]
     }
     words = choice["algorithms"] or [
-        now.get(at, _BY_BLOCK.get(dim.block, "ring")) for at, dim in enumerate(network)
+        now.get(at, _BY_PATHS[BLOCKS[dim.block].paths]) for at, dim in enumerate(network)
     ]
     words = [*words, *words[-1:] * (len(network) - len(words))]
     judged = report["config"]["backend"] != "analytical"
     for at in sorted(now):
-        far = not judged and network[at].block == "Ring" and network[at].size > _MESH
+        far = not judged and network[at].relays and network[at].size > _MESH
         for word in _ALGORITHMS:
             if word not in (now[at], words[at]) and not (far and word in _FAR):
                 listed = ", ".join([*words[:at], word, *words[at + 1 :]])

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..blocks import BLOCKS
 from ..schema import Report
-
-_DIAMETER = {"FullyConnected": 1, "Switch": 2}
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,12 @@ class Dimension:
 
     def diameter(self, size: int) -> int:
         """Links between the two of `size` positions that are farthest apart."""
-        return _DIAMETER.get(self.block, size // 2)
+        return BLOCKS[self.block].diameter(size)
+
+    @property
+    def relays(self) -> bool:
+        """Whether messages pass through NPUs in between."""
+        return BLOCKS[self.block].paths == "relayed"
 
 
 def dimensions(report: Report) -> list[Dimension]:

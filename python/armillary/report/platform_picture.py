@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from math import cos, pi, sin
 
+from ..blocks import BLOCKS
 from .page import Drawing
 from .quantity import bandwidth, number, operations, size, time
 from .reading import Dim, Link, Machine, Npu
@@ -100,12 +101,13 @@ def _block(dim: Dim, innermost: bool) -> Iterator[str]:
 
 def _links(block: str, spots: Sequence[tuple[float, float]]) -> Iterator[str]:
     count = len(spots)
-    if block == "Switch":
+    how = BLOCKS[block]
+    if how.paths == "switched":
         for x, y in spots:
             yield _line(_PANEL / 2, 100, x, y, _LINE, 2)
         yield _box(_PANEL / 2 - 17, 88, 34, 24, _SWITCH, 4)
-    elif block == "Ring":
-        for i in range(count if count > 2 else count - 1):
+    elif how.paths == "relayed":
+        for i in range(count if count > 2 and how.closes else count - 1):
             yield _line(*spots[i], *spots[(i + 1) % count], _LINE, 2)
     else:
         for i in range(count):
@@ -127,17 +129,29 @@ def _spots(count: int) -> list[tuple[float, float]]:
 
 
 def _graph(machine: Machine) -> str:
-    nodes, links = machine["fabric"].get("nodes", []), machine["fabric"].get("links", [])
+    fabric = machine["fabric"]
+    nodes, links = fabric.get("nodes", []), fabric.get("links", [])
+    if not nodes and "generator" in fabric:
+        cables = sum(each["cables"] for each in fabric["cables"])
+        text = (
+            f"{fabric['generator']}: {number(machine['npus'])} NPUs, "
+            f"{number(fabric['switches'])} switches and {number(cables)} cables"
+        )
+        return _svg(560, 40, _text(8, 25, text, 14, anchor="start"))
     npus = min(machine["npus"], len(nodes))
     if not nodes or len(nodes) > _LARGEST or _beyond(links, len(nodes)):
         switches = len(nodes) - npus
         text = f"a graph of {number(npus)} NPUs, {number(switches)} switches and {number(len(links))} links"
         return _svg(560, 40, _text(8, 25, text, 14, anchor="start"))
-    radius = 110 if len(nodes) <= 16 else 190
-    width, height = 2 * radius + 160, 2 * radius + 110
-    at = _around(npus, radius, width, height) + _around(
-        len(nodes) - npus, radius / 2.4, width, height
-    )
+    tiers = fabric.get("tiers")
+    if tiers and max(tiers) > 0 and len(tiers) == len(nodes):
+        width, height, at = _in_rows(tiers)
+    else:
+        radius = 110 if len(nodes) <= 16 else 190
+        width, height = 2 * radius + 160, 2 * radius + 110
+        at = _around(npus, radius, width, height) + _around(
+            len(nodes) - npus, radius / 2.4, width, height
+        )
     parts = [
         *_graph_links(links, at),
         *_graph_nodes(nodes, npus, at),
@@ -156,6 +170,19 @@ def _around(count: int, radius: float, width: float, height: float) -> list[tupl
         radius = 0
     turn = [pi + 2 * pi * i / max(count, 1) for i in range(count)]
     return [(width / 2 + radius * cos(a), (height - 40) / 2 + radius * sin(a)) for a in turn]
+
+
+def _in_rows(tiers: Sequence[int]) -> tuple[float, float, list[tuple[float, float]]]:
+    """Width, height and places of nodes: NPUs in the lowest row, each tier above the one before."""
+    rows = [tiers.count(tier) for tier in range(max(tiers) + 1)]
+    width, height = max(160.0, 56.0 * max(rows)), 90.0 * len(rows) + 60
+    seen = [0] * len(rows)
+    places = []
+    for tier in tiers:
+        step = width / rows[tier]
+        places.append((step * (seen[tier] + 0.5), 90.0 * (len(rows) - tier) - 40))
+        seen[tier] += 1
+    return width, height, places
 
 
 def _graph_links(links: Sequence[Link], at: Sequence[tuple[float, float]]) -> Iterator[str]:

@@ -253,11 +253,23 @@ fn fabric(fabric: &Fabric) -> Value {
             json!({"topology": fabric.topology().map(|t| t.to_string()), "dims": dims.iter().map(dim).collect::<Vec<_>>()})
         }
         Fabric::Graph(graph) => match &graph.recipe {
-            Some(recipe) => generated::json(graph, recipe),
+            Some(recipe) => {
+                let mut shown = generated::json(graph, recipe);
+                if graph.nodes.len() <= DRAWN
+                    && let (Value::Object(shown), Value::Object(more)) =
+                        (&mut shown, graph_json(graph))
+                {
+                    shown.extend(more);
+                }
+                shown
+            }
             None => graph_json(graph),
         },
     }
 }
+
+/// Nodes of a generated fabric up to which all are listed, so that they can be drawn.
+const DRAWN: usize = 64;
 
 /// An explicit graph; attributes only where there are some.
 fn graph_json(graph: &GraphFabric) -> Value {
@@ -276,7 +288,7 @@ fn graph_json(graph: &GraphFabric) -> Value {
     let names: Vec<&str> = graph.nodes.iter().map(|n| n.name.as_str()).collect();
     let mut shown =
         json!({"nodes": names, "links": graph.links.iter().map(link).collect::<Vec<_>>()});
-    if graph.nodes.iter().any(|n| n.tier > 1) {
+    if graph.recipe.is_some() || graph.nodes.iter().any(|n| n.tier > 1) {
         shown["tiers"] = json!(graph.nodes.iter().map(|n| n.tier).collect::<Vec<_>>());
     }
     if graph.nodes.iter().any(|n| n.radix.is_some()) {
