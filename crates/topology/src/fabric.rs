@@ -146,10 +146,12 @@ impl Fabric {
     /// policies leave it by the same link.
     pub fn npus_choose(&self) -> bool {
         match self {
-            Fabric::Stacked(dims) => dims.iter().any(|dim| {
-                (1..dim.size).any(|b| dim.block.ways(dim.size, 0, b) > 1)
-                    || dim.block.symmetry() == Symmetry::None && dim.size > 2
-            }),
+            Fabric::Stacked(dims) => {
+                dims.iter().filter(|d| d.block.paths() == Paths::Relayed).any(|dim| {
+                    (1..dim.size).any(|b| dim.block.ways(dim.size, 0, b) > 1)
+                        || dim.block.symmetry() == Symmetry::None && dim.size > 2
+                })
+            }
             Fabric::Graph(graph) => {
                 let mut out = vec![0u32; graph.nodes.len()];
                 graph.links.iter().for_each(|link| out[link.from as usize] += 1);

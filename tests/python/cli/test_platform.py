@@ -39,6 +39,25 @@ def test_show_reads_back(armillary: Armillary, tmp_path: Path) -> None:
     assert described["npus"] == 8
 
 
+FAT_TREE = """
+topology: {generator: fat_tree, radix: 4}
+links: {bandwidth: 50 GB/s, latency: 1 us}
+"""
+
+
+def test_show_measures_the_network(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "fabric.yml").write_text(FAT_TREE)
+    shown = armillary("platform", "show", "fabric.yml").stdout
+    # 4^3/4 NPUs, 5 * 4^2/4 switches, 3 * 4^3/4 cables, half of the NPUs' links.
+    assert shown.startswith(
+        "# 16 NPUs, 8 + 8 + 4 switches, 96 one-way links, at most 6 links between two NPUs\n"
+        "# bisection, lower to upper ranks: 400 GB/s\n"
+    )
+    (tmp_path / "again.yml").write_text(shown)
+    again = armillary("platform", "show", "again.yml").stdout
+    assert again.replace('"again"', '"fabric"') == shown
+
+
 def test_unknown_preset(armillary: Armillary) -> None:
     run = armillary("platform", "show", "dgx-h1000")
     assert run.returncode == 2

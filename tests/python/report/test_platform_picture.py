@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from armillary.platform import Platform
 from armillary.report.platform_picture import picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,6 +48,7 @@ def test_every_dimension_says_what_it_is() -> None:
     [
         ("Ring", 2, 1),
         ("Ring", 6, 6),
+        ("Mesh", 6, 5),
         ("FullyConnected", 5, 10),
         ("Switch", 7, 7),
         ("Switch", 1, 1),
@@ -53,7 +56,7 @@ def test_every_dimension_says_what_it_is() -> None:
     ],
 )
 def test_links_are_those_of_the_block(block: str, size: int, links: int) -> None:
-    """A ring of n has n links, of two one; a clique n (n - 1) / 2; a switch one a node. Two lines
+    """A ring of n has n links, of two one, a mesh n - 1; a clique n (n - 1) / 2; a switch one a node. Two lines
     lead to the panel."""
     root, texts = drawn({"dims": [dim(block, size)]}, size)
     assert len(list(root.iter(f"{SVG}line"))) == links + 2
@@ -85,3 +88,17 @@ def test_large_and_odd_graphs_are_told_in_words() -> None:
     assert not list(root.iter(f"{SVG}line"))
     drawn({"nodes": ["a"], "links": [link(0, 5)]}, 1)
     drawn({}, 1)
+
+
+def test_a_generated_fabric_stands_in_tiers_or_is_counted(tmp_path: Path) -> None:
+    def generated(radix: int) -> str:
+        file = tmp_path / "fabric.yml"
+        topology = f"topology: {{generator: fat_tree, radix: {radix}}}"
+        file.write_text(f"{topology}\nlinks: {{bandwidth: 50 GB/s, latency: 1 us}}\n")
+        described: Any = Platform.load(file).describe()
+        return picture(described).svg()
+
+    boxes = ElementTree.fromstring(generated(4)).iter(f"{SVG}rect")
+    rows = [box.get("y") for box in boxes if box.get("width") == "48.0"]
+    assert sorted(rows.count(row) for row in set(rows)) == [4, 8, 8, 16]
+    assert "fat_tree: 1,024 NPUs, 320 switches and 3,072 cables" in generated(16)
