@@ -1,5 +1,7 @@
 """Facts of blocks as Python sees them."""
 
+from __future__ import annotations
+
 from armillary.blocks import BLOCKS
 
 
