@@ -5,6 +5,7 @@ Not here: how each is written (`crates/trace`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from .. import files
 from ..errors import InputError, Problem
+from ..workload import is_model
 from . import output
 
 if TYPE_CHECKING:
@@ -65,6 +67,23 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
             f"it runs {passes} times, which the file does not say: armillary run {out} --passes {passes}"
         )
     return passes
+
+
+def write_plan(model: str, chosen: Mapping[str, object], path: str | None) -> None:
+    """Writes the sharding plan of a recommendation model to `path`, if one is given. Raises
+    `InputError` for other models."""
+    if path is None:
+        return
+    from ..model import load_model
+    from ..model.sharding_plan_file import write_plan
+    from ..workload.dlrm import sharding_plan
+
+    family = load_model(model).family if is_model(model) else "workload"
+    if family != "dlrm":
+        said = f"{model} is a {family} and has no embedding tables"
+        raise InputError([Problem("", "--write-plan", said, "a dlrm model")])
+    write_plan(sharding_plan(model, **chosen), path)
+    output.log(f"sharding plan written to {path}")
 
 
 def _write_text(made: Workload, out: str, platform: Platform) -> int:

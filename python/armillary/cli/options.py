@@ -93,6 +93,14 @@ Ranks = Annotated[
         help="Ranks that the timeline shows, such as 0,1,64-71 or 0-56:8.",
     ),
 ]
+WritePlan = Annotated[
+    str | None,
+    typer.Option(
+        "--write-plan",
+        metavar="FILE",
+        help="Write here which shard of which embedding table is where, for --plan.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NoReturn
 
 from ..errors import InputError, Problem
-from ..workload import families, load_model, option_help
+from ..workload import families, load_model
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 
@@ -53,7 +53,7 @@ def _parser(model: str) -> _Parser:
     parser = _Parser(
         f"armillary workload {model}",
         usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] [--json FILE]",
-        description=option_help.FAMILIES[found.family],
+        description=families.DESCRIPTIONS[found.family],
         epilog=f"The same options stand on other verbs: armillary run {model} -p P [OPTIONS].",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,

@@ -9,7 +9,8 @@ import typer
 
 from .. import api, backends
 from ..result import Result
-from . import completion, models, output
+from ..workload import is_model
+from . import completion, forms, models, output, parsing
 from .options import (
     BackendName,
     Groups,
@@ -24,6 +25,7 @@ from .options import (
     Seed,
     Settings,
     Timeline,
+    WritePlan,
     rank_list,
 )
 
@@ -53,6 +55,7 @@ def run(
     report: ReportName = None,
     timeline: Timeline = None,
     ranks: Ranks = None,
+    write_plan: WritePlan = None,
     *,
     options: models.Options,
 ) -> None:
@@ -63,10 +66,21 @@ def run(
     options of a model."""
     with output.guard():
         output.claim(
-            {"--json": json, "--report": report, "--timeline": timeline}, workload, platform, groups
+            {
+                "--json": json,
+                "--report": report,
+                "--timeline": timeline,
+                "--write-plan": write_plan,
+            },
+            workload,
+            platform,
+            groups,
         )
         read = partial(models.source, workload, options, groups=groups, passes=passes)
         source, target = models.on(platform, set_, npus, workload, read)
+        if write_plan is not None:
+            chosen = parsing.options(workload, options) if is_model(workload) else {}
+            forms.write_plan(workload, chosen, write_plan)
         with output.progress("simulating") as update:
             result = api.simulate(
                 source,

@@ -10,7 +10,7 @@ import typer
 from ..errors import InputError, Problem
 from . import completion, forms, output, parsing
 from .forms import Form
-from .options import Json, Npus, settings
+from .options import Json, Npus, WritePlan, settings
 
 if TYPE_CHECKING:
     from ..platform import Platform
@@ -44,6 +44,7 @@ def workload(
     platform: Target = None,
     npus: Npus = None,
     json: Json = None,
+    write_plan: WritePlan = None,
 ) -> None:
     """Make a workload of a model and its parallelism: parameters, FLOPs, volumes, memory."""
     from .. import workload as workloads
@@ -58,9 +59,11 @@ def workload(
         if str(model).startswith("-"):
             help_ = "MODEL first, then its options: armillary workload llama-3-70b --tp 8"
             raise InputError([Problem("", "armillary workload", f"no such option: {model}", help_)])
-        output.claim({"--json": json}, model)
+        output.claim({"--json": json, "--write-plan": write_plan}, model)
         forms.check(format_, platform, out)
-        made = workloads.build(str(model), **parsing.parse(str(model), context.args))
+        chosen = parsing.parse(str(model), context.args)
+        made = workloads.build(str(model), **chosen)
+        forms.write_plan(str(model), chosen, write_plan)
         target = _check_fit(made, platform, npus)
         if out is not None:
             forms.write(made, out, format_, target)
@@ -88,6 +91,7 @@ def _help() -> str:
         "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
         "  --npus N             resize the platform's outermost dimension to N NPUs in all",
         "  --json FILE          write the summary here; - for standard output",
+        "  --write-plan FILE    write here which shard of which embedding table is where",
         "",
         "Presets:",
     ]

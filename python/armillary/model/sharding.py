@@ -1,7 +1,7 @@
-"""Which NPU holds which part of which embedding table, and what that costs in memory, lookups and
-messages.
+"""Sharding embedding tables over NPUs, and what a plan costs in memory, lookups and messages.
 
-Not here: the tables (`dlrm.py`), the collectives as nodes (`workload/dlrm.py`).
+Not here: the tables (`dlrm.py`), plans as data (`sharding_plan.py`), the collectives as nodes
+(`workload/dlrm.py`).
 
 Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x
 `dim`, `b` samples an NPU:
@@ -22,13 +22,14 @@ cost of a shard is the rows it reads and the row it sends for a sample, `(poolin
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from ..errors import InputError, Problem
 from .dlrm import Table
+from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, even
 
 Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
 
@@ -106,9 +107,11 @@ class Kind:
 
 @dataclass(frozen=True)
 class Placement:
-    """All tables shared out. Loads are per NPU; those of `row` and `data` are the same on every
-    NPU."""
+    """What a sharding plan asks of each NPU. Loads are per NPU; those of `row` and `data` are the
+    same on every NPU."""
 
+    plan: ShardingPlan = field(repr=False)
+    """Which shard of which table is where."""
     whole: tuple[Load, ...]
     """Table- and column-wise shards, an entry an NPU."""
     row: Load
@@ -116,7 +119,7 @@ class Placement:
     an NPU does."""
     node: tuple[Load, ...]
     """Table-row-wise tables, an entry a node; an NPU does `1 / npus_per_node` of its node's
-    lookups."""
+    lookups. Empty without such tables."""
     data: Load
     lengths: int
     """Lengths an NPU sends for each of its samples."""
@@ -169,70 +172,158 @@ def _share(load: Load, ways: int) -> Load:
     return replace(load, parameters=-(-load.parameters // ways), rows=-(-load.rows // ways))
 
 
-def place(tables: Sequence[Table], request: Request) -> Placement:
-    """Shares `tables` out. Raises `InputError` when the scheme can't work, with what can."""
+def place(tables: Sequence[Table], request: Request, model: str = "model") -> Placement:
+    """Shards `tables` and sums up what that costs. Raises `InputError` when the scheme can't work,
+    with what can."""
     problems = _check(tables, request)
     if problems:
         raise InputError(problems)
-    chosen = [(table, *_choose(table, tables, request)) for table in tables]
-    whole = _spread(
-        [_shard(table, ways) for table, scheme, ways in chosen if scheme == "table"],
-        request,
-        request.npus,
-    )
-    nodes = [table for table, scheme, _ in chosen if scheme == "table_row"]
-    node = _spread(
-        [_shard(table, 1) for table in nodes], request, request.npus // request.npus_per_node
-    )
-    placement = Placement(
-        tuple(whole),
-        _sum(table for table, scheme, _ in chosen if scheme == "row"),
-        tuple(node) if nodes else (),
-        _sum(table for table, scheme, _ in chosen if scheme == "data"),
-        sum(_copies(scheme, ways, request) for _, scheme, ways in chosen),
-        sum(
-            table.pooling * (ways if scheme == "table" else scheme != "data")
-            for table, scheme, ways in chosen
-        ),
-        _count(chosen),
-        request.npus_per_node,
-    )
-    _require_room(placement, request)
+    placement = placement_of(_plan(tables, request, model), tables)
+    require_room(placement, request.embedding_width, request.optimizer, request.capacity)
     return placement
 
 
-def _shard(table: Table, ways: int) -> tuple[Load, int]:
-    """A shard of `table` and how many there are of it."""
-    dim = table.dim // ways
-    return Load(table.pooling, table.pooling * dim, dim, table.rows * dim, table.rows), ways
+def _plan(tables: Sequence[Table], request: Request, model: str) -> ShardingPlan:
+    """The scheme of each table, then whole shards and those of nodes dealt out."""
+    share = sum(_cost(table, table.dim) for table in tables) / request.npus
+    chosen = [_choose(table, share, len(tables), request) for table in tables]
+    everywhere = tuple(range(request.npus))
+    nodes = request.npus // request.npus_per_node
+    whole = _dealt(tables, chosen, ("table", "column"), request.npus)
+    node = _dealt(tables, chosen, ("table_row",), nodes) if nodes else {}
+    planned = []
+    for index, (table, (scheme, _)) in enumerate(zip(tables, chosen, strict=True)):
+        ranks = everywhere
+        if index in whole:
+            ranks = tuple(whole[index])
+        elif index in node:
+            first = node[index][0] * request.npus_per_node
+            ranks = everywhere[first : first + request.npus_per_node]
+        planned.append(TablePlan(table.name, table.rows, table.dim, scheme, ranks))
+    return ShardingPlan(model, request.npus, request.npus_per_node, tuple(planned))
 
 
-def _sum(tables: Iterable[Table]) -> Load:
-    return sum((_shard(table, 1)[0] for table in tables), Load())
-
-
-def _copies(scheme: str, ways: int, request: Request) -> int:
-    """NPUs that need the lengths of a table."""
-    return {"table": ways, "row": request.npus, "table_row": request.npus_per_node, "data": 0}[
-        scheme
+def _dealt(
+    tables: Sequence[Table],
+    chosen: Sequence[tuple[ShardScheme, int]],
+    schemes: Sequence[str],
+    places: int,
+) -> dict[int, list[int]]:
+    """Places of the shards of the tables with one of `schemes`, by table. Costliest first, each to
+    the place with the least so far; equal costs in the tables' order."""
+    shards = [
+        (index, _cost(table, table.dim // ways))
+        for index, (table, (scheme, ways)) in enumerate(zip(tables, chosen, strict=True))
+        for _ in range(ways if scheme in schemes else 0)
     ]
+    found: dict[int, list[int]] = {}
+    heap = [(0, place) for place in range(places)]
+    for index, cost in sorted(shards, key=lambda shard: -shard[1]):
+        total, place = heapq.heappop(heap)
+        found.setdefault(index, []).append(place)
+        heapq.heappush(heap, (total + cost, place))
+    return found
 
 
-def _count(chosen: Sequence[tuple[Table, str, int]]) -> tuple[tuple[str, int], ...]:
-    names = ["column" if scheme == "table" and ways > 1 else scheme for _, scheme, ways in chosen]
-    return tuple((name, names.count(name)) for name in SCHEMES if name in names)
+def placement_of(plan: ShardingPlan, tables: Sequence[Table]) -> Placement:
+    """What `plan` asks of each NPU; the plan must fit the tables (`misfits`)."""
+    whole, row, data = [Load()] * plan.ranks, Load(), Load()
+    node = [Load()] * (plan.ranks // plan.ranks_per_node)
+    lengths = indices = 0
+    for table, planned in zip(tables, plan.tables, strict=True):
+        scheme, load = planned.scheme, _load(table, table.dim)
+        if scheme in ("table", "column"):
+            widths = planned.shares if scheme == "column" else (table.dim,)
+            for rank, width in zip(planned.ranks, widths, strict=True):
+                whole[rank] += _load(table, width)
+        elif scheme == "row":
+            row += load
+        elif scheme == "table_row":
+            node[planned.ranks[0] // plan.ranks_per_node] += load
+        else:
+            data += load
+            continue
+        lengths += len(planned.ranks)
+        indices += table.pooling * (len(planned.ranks) if scheme == "column" else 1)
+    names = [planned.scheme for planned in plan.tables]
+    return Placement(
+        plan,
+        tuple(whole),
+        row,
+        tuple(node) if "table_row" in names else (),
+        data,
+        lengths,
+        indices,
+        tuple((name, names.count(name)) for name in SCHEMES if name in names),
+        plan.ranks_per_node,
+    )
 
 
-def _choose(table: Table, tables: Sequence[Table], request: Request) -> tuple[str, int]:
-    """How `table` is sharded, and into how many columns."""
+def misfits(
+    plan: ShardingPlan, tables: Sequence[Table], npus: int, file: str, first: int = 0
+) -> list[Problem]:
+    """Why a plan is not one of these tables on `npus` NPUs, or not one that can be simulated:
+    rows are cut evenly over all NPUs or those of a node, and tables are in the NPUs' memory. NPUs
+    below `first` hold no tables."""
+    problems = []
+    if plan.ranks != npus:
+        problems.append(Problem(file, "ranks", f"{plan.ranks} ranks for {npus} NPUs", str(npus)))
+    names = [table.name for table in tables]
+    planned = {each.name: each for each in plan.tables}
+    extra = [name for name in planned if name not in set(names)]
+    missing = [name for name in names if name not in planned]
+    for message, wrong in (("the model has no table", extra), ("there is no shard of", missing)):
+        if wrong:
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            problems.append(Problem(file, "tables", f"{message} {wrong[0]}{more}", "its tables"))
+    for table in tables:
+        if table.name in planned and plan.ranks == npus:
+            problems += _table_misfits(planned[table.name], table, plan, file, first)
+    return problems
+
+
+def _table_misfits(
+    planned: TablePlan, table: Table, plan: ShardingPlan, file: str, first: int
+) -> list[Problem]:
+    place, ranks = f"tables.{table.name}", sorted(set(planned.ranks))
+    found = []
+    if (planned.rows, planned.columns) != (table.rows, table.dim):
+        said = f"is {planned.rows} x {planned.columns}"
+        found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
+    if planned.tier != "device":
+        said = f"is in the memory of the {planned.tier}, which can't be simulated"
+        found.append(Problem(file, place, said, "device"))
+    if ranks[0] < first:
+        found.append(Problem(file, place, f"is on rank {ranks[0]}", f"ranks from {first}"))
+    if planned.scheme in ("row", "data") and len(ranks) < plan.ranks:
+        said = f"{planned.scheme} on {len(ranks)} of {plan.ranks} ranks can't be simulated"
+        found.append(Problem(file, place, said, f"0-{plan.ranks - 1}"))
+    if planned.scheme == "table_row":
+        begin, each = ranks[0] // plan.ranks_per_node * plan.ranks_per_node, plan.ranks_per_node
+        if plan.ranks % each or ranks != list(range(begin, begin + each)):
+            said = "the ranks are not those of one node"
+            found.append(Problem(file, place, said, f"such as {begin}-{begin + each - 1}"))
+    uneven = planned.sizes not in (None, even(planned.rows, len(planned.ranks)))
+    if planned.scheme in ("row", "table_row") and uneven:
+        found.append(Problem(file, place, "uneven rows can't be simulated", "no sizes"))
+    return found
+
+
+def _load(table: Table, width: int) -> Load:
+    """A shard of `width` columns."""
+    return Load(table.pooling, table.pooling * width, width, table.rows * width, table.rows)
+
+
+def _choose(table: Table, share: float, tables: int, request: Request) -> tuple[ShardScheme, int]:
+    """How `table` is sharded, and into how many columns; `share` is the mean cost of an NPU."""
     if request.scheme == "column":
-        return "table", _columns(tables, table, request)
+        ways = _columns(tables, table, request)
+        return ("column" if ways > 1 else "table"), ways
     if request.scheme != "auto":
-        return request.scheme, 1
+        return cast("ShardScheme", request.scheme), 1
     pooled = request.local_batch * (request.forward_width + request.backward_width)
     if 2 * table.rows * request.gradient_width <= pooled:
         return "data", 1
-    share = sum(_cost(other, other.dim) for other in tables) / request.npus
     for ways in _divisors(table.dim):
         dim = table.dim // ways
         fits = (
@@ -240,7 +331,7 @@ def _choose(table: Table, tables: Sequence[Table], request: Request) -> tuple[st
             or table.rows * dim * request.embedding_width <= request.capacity
         )
         if fits and _cost(table, dim) <= share and (ways == 1 or dim >= NARROWEST):
-            return "table", ways
+            return ("column" if ways > 1 else "table"), ways
     return ("row", 1) if table.rows >= request.npus else ("table", 1)
 
 
@@ -252,27 +343,13 @@ def _divisors(number: int) -> list[int]:
     return [ways for ways in range(1, number + 1) if number % ways == 0]
 
 
-def _columns(tables: Sequence[Table], table: Table, request: Request) -> int:
+def _columns(tables: int, table: Table, request: Request) -> int:
     """Column shards of `table`: as asked for, or the fewest with which there is one for every
     NPU."""
     if request.column_shards is not None:
         return request.column_shards
-    enough = [ways for ways in _divisors(table.dim) if ways * len(tables) >= request.npus]
+    enough = [ways for ways in _divisors(table.dim) if ways * tables >= request.npus]
     return enough[0] if enough else table.dim
-
-
-def _spread(shards: Sequence[tuple[Load, int]], request: Request, places: int) -> list[Load]:
-    """Costliest first, each to the place with the least so far; equal costs in the tables'
-    order."""
-    each = [load for load, count in shards for _ in range(count)]
-    order = sorted(each, key=lambda load: -(load.elements + load.dims))
-    loads = [Load()] * places
-    heap = [(0, place) for place in range(places)]
-    for load in order:
-        cost, place = heapq.heappop(heap)
-        loads[place] += load
-        heapq.heappush(heap, (cost + load.elements + load.dims, place))
-    return loads
 
 
 def _check(tables: Sequence[Table], request: Request) -> list[Problem]:
@@ -280,7 +357,7 @@ def _check(tables: Sequence[Table], request: Request) -> list[Problem]:
         request.scheme
     )
     if request.scheme not in SCHEMES:
-        return [Problem("", "sharding", f"{request.scheme!r} is unknown", ", ".join(SCHEMES))]
+        return [Problem("", "sharding", f"unknown scheme {request.scheme!r}", ", ".join(SCHEMES))]
     problems = check(tables, request) if check else []
     if request.optimizer not in OPTIMIZERS:
         problems.append(
@@ -324,15 +401,21 @@ def _check_nodes(tables: Sequence[Table], request: Request) -> list[Problem]:
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
 
 
-def _require_room(placement: Placement, request: Request) -> None:
-    if request.capacity is None:
+def require_room(placement: Placement, width: int, optimizer: str, capacity: int | None) -> None:
+    """Refuses a placement with more bytes of tables and optimizer state on an NPU than
+    `capacity`."""
+    if capacity is None:
         return
-    width, optimizer = request.embedding_width, request.optimizer
     used = [(sum(placement.memory(kind.first, width, optimizer)), kind) for kind in placement.kinds]
     worst, at = max(used, key=lambda each: (each[0], -each[1].first))
-    if worst <= request.capacity:
+    if worst <= capacity:
         return
-    needed = -(-sum(each * kind.ranks for each, kind in used) // request.capacity)
-    message = f"NPU {at.first} holds {worst} bytes of tables and optimizer state, {request.capacity} are there"
-    allowed = f"at least {needed} NPUs; sharding auto or row; an embedding_width below {width}; rowwise_adagrad or sgd"
+    needed = -(-sum(each * kind.ranks for each, kind in used) // capacity)
+    message = (
+        f"NPU {at.first} holds {worst} bytes of tables and optimizer state, more than {capacity}"
+    )
+    allowed = (
+        f"at least {needed} NPUs; sharding auto or row; an embedding_width below {width}; "
+        "rowwise_adagrad or sgd"
+    )
     raise InputError([Problem("", "capacity", message, allowed)])

@@ -99,7 +99,7 @@ def _stages(run: Training, sp: bool) -> tuple[int, ...]:
     options = {**run.options, "sp": sp}
     if run.group == NANOTRON:
         options |= NANOTRON_OPTIONS
-    return tuple(memory.total for memory in footprints(run.model, **options))  # type: ignore[arg-type]
+    return tuple(memory.total for memory in footprints(run.model, **options))
 
 
 @cache

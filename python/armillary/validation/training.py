@@ -20,7 +20,6 @@ from importlib import resources
 from typing import Any
 
 from ..model.files import Model
-from ..workload.parallelism import Options
 
 KINDS: dict[str, dict[str, Any]] = {
     "gpt": {},
@@ -100,7 +99,7 @@ class Training:
         return self.tp > 1 and self.extra.get("sp") == "1"
 
     @property
-    def options(self) -> Options:
+    def options(self) -> dict[str, object]:
         """The run as options of `transformer` and `moe`: what the source says, nothing chosen for
         it."""
         return {
@@ -117,8 +116,8 @@ class Training:
             "global_batch": self.global_batch,
             "seq": self.seq,
             "virtual_stages": self.virtual_stages,
-            "recompute": self.recompute,  # type: ignore[typeddict-item]
-            "precision": self.precision,  # type: ignore[typeddict-item]
+            "recompute": self.recompute,
+            "precision": self.precision,
             "fp32_gradients": self.group in FP32_GRADIENTS,
             "attention": "unfused" if self.group in UNFUSED else "flash",
         }

@@ -13,7 +13,6 @@ prints them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -22,6 +21,7 @@ from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
 from .layerwise import Exchange, Layer, Touch, Work, train
+from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
@@ -406,48 +406,58 @@ def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer:
     )
 
 
-def cnn(
-    model: str | Model = "resnet-50",
-    *,
-    dp: int,
-    local_batch: int = 32,
-    passes: int = 1,
-    width: int = 4,
-    gradient_width: int = 4,
-    optimizer: Optimizer = "momentum",
-    elementwise: bool = True,
-    kernels: Kernels = "multiplications",
-    repack: bool = False,
-) -> Workload:
-    """`passes` data-parallel iterations of a convolutional network on `dp` NPUs, `local_batch`
-    samples each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `cnn`."""
 
-    `model` is a preset, a file or what `load_model` gave. Weights and activations have `width`
-    bytes an element, reduced gradients `gradient_width`. `optimizer` is `sgd`, `momentum` or
-    `adam`.
+    dp: int
+    """NPUs that each take a part of the batch."""
+    local_batch: int = 32
+    """Samples of a step on an NPU."""
+    passes: int = 1
+    """Iterations."""
+    width: int = 4
+    """Bytes of an element of weights and activations."""
+    gradient_width: int = 4
+    """Bytes of an element of gradients that are all-reduced."""
+    optimizer: Optimizer = "momentum"
+    """What updates the weights."""
+    elementwise: bool = True
+    """With kernels multiplications: normalisations, activations and additions take time."""
+    kernels: Kernels = "multiplications"
+    """multiplications: convolutions alone, as matrix multiplications; fused, eager: the kernels of
+    libraries (docs/cnn.md)."""
+    repack: bool = False
+    """With kernels fused and eager: convolutions rewrite their tensors in another layout before
+    and after, as tensor cores need for images stored channels first."""
 
-    With `kernels` `multiplications` each convolution is a matrix multiplication, the optimizer
-    counts in memory only, and without `elementwise` nothing else takes time, as in the ISPASS 2020
-    paper. `fused` and `eager` are the kernels that libraries run: convolutions that read and write
-    their own tensors, normalisations, the optimizer; additions and activations within the
-    normalisation (`fused`: XLA, TorchInductor, cuDNN) or each on its own (`eager`). With `repack`
-    those convolutions rewrite their tensors in another layout before and after, as tensor cores
-    make of images stored channels first. Raises `InputError` listing every problem."""
-    counts = {
-        "dp": dp,
-        "local_batch": local_batch,
-        "passes": passes,
-        "width": width,
-        "gradient_width": gradient_width,
-    }
-    net = network(load_model(model))
-    _check(net, counts, optimizer, kernels)
-    style = Style(width, gradient_width, elementwise, kernels, repack, optimizer)
+
+@takes_options(Options, model="resnet-50")
+def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
+    """Data-parallel iterations of a convolutional network.
+
+    `model` is a preset, a file or the result of `load_model`. The options are the fields of
+    `Options`. With `kernels` `multiplications` the optimizer counts in memory only, and without
+    `elementwise` nothing but convolutions takes time, as in the ISPASS 2020 paper. `fused` (XLA,
+    TorchInductor, cuDNN) and `eager` are the kernels that libraries run: convolutions that read and
+    write their own tensors, normalisations, the optimizer; additions and activations are within the
+    normalisation (`fused`) or kernels of their own (`eager`). Raises `InputError` listing every
+    problem."""
+    found = load_model(model)
+    chosen = read(Options, found.name, options)
+    net = network(found)
+    _check(net, chosen)
+    batch, width, reduced = chosen.local_batch, chosen.width, chosen.gradient_width
+    style = Style(
+        width, reduced, chosen.elementwise, chosen.kernels, chosen.repack, chosen.optimizer
+    )
     program = Program()
-    train(program, layers(net, local_batch, style), passes)
-    used = memory(net, local_batch, width, gradient_width, optimizer)
-    summary = summarize(net.name, program, dp, passes, local_batch * dp, net.parameters, used)
-    return Workload.mesh(net.name, [("dp", dp)], {}, [], [program], summary)
+    train(program, layers(net, batch, style), chosen.passes)
+    used = memory(net, batch, width, reduced, chosen.optimizer)
+    summary = summarize(
+        net.name, program, chosen.dp, chosen.passes, batch * chosen.dp, net.parameters, used
+    )
+    return Workload.mesh(net.name, [("dp", chosen.dp)], {}, [], [program], summary)
 
 
 def summarize(
@@ -466,14 +476,14 @@ def summarize(
     )
 
 
-def _check(net: Network, counts: Mapping[str, int], optimizer: str, kernels: str) -> None:
+def _check(net: Network, chosen: Options) -> None:
+    names = ("dp", "local_batch", "passes", "width", "gradient_width")
+    counts = {name: getattr(chosen, name) for name in names}
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
-    if optimizer not in OPTIMIZERS:
-        problems.append(
-            Problem("", "optimizer", f"{optimizer!r} is unknown", ", ".join(OPTIMIZERS))
-        )
-    if kernels not in KERNELS:
-        problems.append(Problem("", "kernels", f"{kernels!r} is unknown", ", ".join(KERNELS)))
+    for name, allowed in (("optimizer", tuple(OPTIMIZERS)), ("kernels", KERNELS)):
+        value = getattr(chosen, name)
+        if value not in allowed:
+            problems.append(Problem("", name, f"unknown value {value!r}", ", ".join(allowed)))
     if problems:
         raise InputError(problems)

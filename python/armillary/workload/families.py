@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import ast
-import dataclasses
-import difflib
 import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from . import option_help
-from .parallelism import Parallelism
+from .options import meanings, near
 from .workload import Workload
 
 Builder = Callable[..., Workload]
 _DECODERS = ("transformer", "moe")
 """Families whose memory is known without making the workload."""
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "transformer": "One training step of a dense decoder. Ranks: tp x cp x dp x pp, tp fastest.",
+    "moe": "One training step of a mixture of experts. Ranks: tp x cp x dp x pp, tp fastest; ep "
+    "divides cp x dp.",
+    "dlrm": "Iterations of a recommendation model on dp NPUs. Widths are bytes of an element.",
+    "cnn": "Data-parallel iterations of a convolutional network on dp NPUs. Widths are bytes of an "
+    "element.",
+    "layerwise": "Iterations of a list of layers with recorded times. Ranks: inner-dp x mp x dp / "
+    "inner-dp.",
+}
+"""What each family builds."""
 
 
 def builder(family: str) -> Builder:
@@ -30,28 +37,15 @@ def builder(family: str) -> Builder:
 
 
 def options(family: str) -> Mapping[str, inspect.Parameter]:
-    """What a family can be told, by name."""
+    """The options of a family, by name."""
     parameters = inspect.signature(builder(family), eval_str=True).parameters
     return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def explanations(family: str) -> Mapping[str, str]:
-    """What options mean: as the docstrings of `Parallelism`'s fields say it, or as `option_help`
-    does."""
-    if not set(options(family)) <= {field.name for field in dataclasses.fields(Parallelism)}:
-        return option_help.OPTIONS.get(family, {})
-    (described,) = ast.parse(inspect.getsource(Parallelism)).body
-    texts = {}
-    for before, after in pairwise(getattr(described, "body", [])):
-        if (
-            isinstance(before, ast.AnnAssign)
-            and isinstance(before.target, ast.Name)
-            and isinstance(after, ast.Expr)
-        ):
-            texts[before.target.id] = " ".join(str(ast.literal_eval(after.value)).split()).replace(
-                "`", ""
-            )
-    return texts
+    """What the options of a family mean."""
+    declared: type = builder(family).__options__  # type: ignore[attr-defined]
+    return meanings(declared)
 
 
 def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
@@ -74,7 +68,7 @@ def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> in
     if found.family in _DECODERS:
         from .transformer import footprints
 
-        return max(memory.total for memory in footprints(found, **chosen))  # type: ignore[arg-type]
+        return max(memory.total for memory in footprints(found, **chosen))
     summary = builder(found.family)(found, **chosen).summary
     return None if summary is None else summary.memory or None
 
@@ -90,6 +84,4 @@ def _known(model: str | os.PathLike[str] | Model, chosen: Mapping[str, object]) 
 
 
 def _unknown(name: str, model: Model, known: list[str]) -> Problem:
-    near = difflib.get_close_matches(name, known, n=3)
-    help_ = ", ".join(near or known)
-    return Problem(model.name, name, f"is no option of a {model.family}", help_)
+    return Problem(model.name, name, f"unknown option of a {model.family}", near(name, known))

@@ -25,6 +25,7 @@ from ..errors import InputError, Problem
 from ..model.fields import NPUS, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
@@ -170,42 +171,39 @@ class _Loop:
             self.updated[index] = node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Where a loop runs: data-parallel `dp` ways, `inner_dp` of them inside the `mp` model-parallel
-    ones."""
+    """The options of `layerwise`."""
 
     dp: int
-    mp: int
-    inner_dp: int
-    passes: int
+    """NPUs that each take a part of the batch."""
+    mp: int = 1
+    """NPUs that share a layer and exchange activations."""
+    inner_dp: int = 1
+    """NPUs of a data-parallel group that are next to one another."""
+    passes: int = 1
+    """Iterations."""
 
 
-def layerwise(
-    model: str | Model,
-    *,
-    dp: int,
-    mp: int = 1,
-    inner_dp: int = 1,
-    passes: int = 1,
-) -> Workload:
-    """`passes` iterations of a list of layers with recorded times, as ASTRA-sim 1.0's text files
-    have them.
+@takes_options(Options)
+def layerwise(model: str | Model, **options: object) -> Workload:
+    """Iterations of a list of layers with recorded times, as in ASTRA-sim 1.0's text files.
 
-    Ranks are a mesh of `inner_dp` x `mp` x `dp / inner_dp`, the first fastest. Activations and
-    input gradients are exchanged along the middle axis (group `model`), weight gradients along the
-    other two (`data`). The platform's `npu.compute.scale` multiplies the compute power. Raises
-    `InputError` listing every problem."""
-    options = Options(dp, mp, inner_dp, passes)
+    The options are the fields of `Options`. Ranks are a mesh of `inner_dp` x `mp` x `dp /
+    inner_dp`, the first fastest. Activations and input gradients are exchanged along the middle
+    axis (group `model`), weight gradients along the other two (`data`). The platform's
+    `npu.compute.scale` multiplies the compute power. Raises `InputError` listing every problem."""
     found = load_model(model)
-    layers = recorded(found, options)
-    _check(options)
+    chosen = read(Options, found.name, options)
+    layers = recorded(found, chosen)
+    _check(chosen)
     program = Program()
-    train(program, layers, passes)
-    axes = [("inner", inner_dp), ("model", mp), ("outer", dp // inner_dp)]
+    train(program, layers, chosen.passes)
+    inner = chosen.inner_dp
+    axes = [("inner", inner), ("model", chosen.mp), ("outer", chosen.dp // inner)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
     return Workload.mesh(
-        found.name, axes, groups, [], [program], _summary(found.name, program, options)
+        found.name, axes, groups, [], [program], _summary(found.name, program, chosen)
     )
 
 

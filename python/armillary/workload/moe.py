@@ -6,16 +6,16 @@ decoders (`transformer.py`)."""
 from __future__ import annotations
 
 import os
-from typing import Unpack
 
 from ..model.files import Model, load_model
-from .parallelism import Options, takes_options
+from .options import takes_options
+from .parallelism import Parallelism
 from .transformer import generate
 from .workload import Workload
 
 
-@takes_options()
-def moe(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> Workload:
+@takes_options(Parallelism)
+def moe(model: str | os.PathLike[str] | Model, **options: object) -> Workload:
     """One training step of the mixture of experts `model`: a preset, a model file, or a Hugging
     Face `config.json`.
 

@@ -8,10 +8,9 @@ parallelism inside dp, dp, and pp slowest (Megatron's order)."""
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, TypeVar, get_type_hints
+from typing import Literal
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
@@ -54,62 +53,9 @@ BF16_MOMENTS = {
 """The same with moments of 2 bytes."""
 
 
-class Options(TypedDict, total=False):
-    """The keyword arguments of `transformer` and `moe`, which are the fields of `Parallelism`."""
-
-    tp: int
-    pp: int
-    dp: int
-    cp: int
-    cp_comm_type: ContextExchange | None
-    ep: int
-    ep_node: int | None
-    node_limit: int | None
-    sp: bool | None
-    zero: int
-    zero_group: int | None
-    whole_tensors: bool
-    distributed_optimizer: bool
-    micro_batch: int
-    global_batch: int | None
-    seq: int | None
-    schedule: Schedule
-    virtual_stages: int
-    overlap_passes: bool
-    layers_per_stage: str | Sequence[int] | None
-    mtp: int
-    recompute: Recompute
-    recompute_modules: str | Sequence[str] | None
-    early_stop: bool
-    merged: bool
-    attention: Attention
-    precision: Width
-    fp8_recipe: Recipe
-    fp8_param_gather: bool
-    fp8_weight_cache: bool
-    fp8_activations: bool
-    fp8_dispatch: bool
-    gates_inside: bool
-    moments: Moments
-    fp32_gradients: bool
-    overlap_tp: bool
-    overlap_grad_reduce: bool
-    overlap_param_gather: bool
-    bucket_mb: float | None
-    unflatten_us: float
-    scatter_gather: bool
-    kernels: Kernels
-    partition: Partition
-    capacity_factor: float | None
-    imbalance: float
-    offload: Offload
-    in_switch: bool
-    ranks: int | None
-
-
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """Everything about a training step but the model."""
+    """Everything about a training step but the model: the options of `transformer` and `moe`."""
 
     tp: int = 1
     """Tensor parallelism: heads and perceptrons cut in `tp`."""
@@ -321,28 +267,3 @@ class Parallelism:
 
 EXPERT_OPTIONS = ("ep", "ep_node", "node_limit", "capacity_factor", "imbalance")
 """Options that only mean something with experts."""
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def takes_options(*without: str) -> Callable[[F], F]:
-    """Gives a function of `model` and `**options` the signature that says what they are, all fields
-    but `without`."""
-    hints = get_type_hints(Parallelism)
-    named = [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=hints[each.name],
-        )
-        for each in dataclasses.fields(Parallelism)
-        if each.name not in without
-    ]
-    first = inspect.Parameter("model", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-    def decorate(function: F) -> F:
-        function.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
-        return function
-
-    return decorate

@@ -6,29 +6,24 @@ Not here: the options themselves (`parallelism.py`), whether they fit together a
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
-from typing import cast, get_args, get_type_hints
+from collections.abc import Mapping
+from typing import get_args, get_type_hints
 
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from .checks import Fault, misfits
-from .parallelism import ContextExchange, Options, Parallelism
+from .options import read
+from .parallelism import ContextExchange, Parallelism
 
 
-def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
+def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Parallelism:
     """The options with defaults filled in, checked against the model.
 
     Raises `InputError` listing every problem: degrees that don't divide what they cut, a product
     that is not `ranks`, a batch that is not whole micro-batches or is smaller than the pipeline, a
     choice that isn't one."""
-    known = [field.name for field in dataclasses.fields(Parallelism)]
-    unknown = [key for key in options if key not in known]
-    if unknown:
-        raise InputError(
-            [_problem(name, key, "is no option", _near(key, known)) for key in unknown]
-        )
-    given = Parallelism(**_joined(options))
+    given = read(Parallelism, name, _joined(options))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
     if not problems:
         given = _resolved(model, given)
@@ -38,9 +33,9 @@ def parallelism(model: Decoder, name: str, options: Options) -> Parallelism:
     return given
 
 
-def _joined(options: Options) -> Options:
+def _joined(options: Mapping[str, object]) -> dict[str, object]:
     """Lists as the text that says the same."""
-    found: dict[str, object] = dict(options)
+    found = dict(options)
     for key in ("layers_per_stage", "recompute_modules"):
         value = found.get(key)
         if isinstance(value, (list, tuple)):
@@ -49,15 +44,11 @@ def _joined(options: Options) -> Options:
         found["recompute_modules"] = ",".join(
             part.strip() for part in str(found["recompute_modules"]).split(",")
         )
-    return cast("Options", found)
+    return found
 
 
 def _problem(name: str, option: str, message: str, allowed: str) -> Problem:
     return Problem(name, option, message, allowed)
-
-
-def _near(key: str, known: list[str]) -> str:
-    return ", ".join(difflib.get_close_matches(key, known, n=3, cutoff=0.5) or known)
 
 
 def _resolved(model: Decoder, given: Parallelism) -> Parallelism:

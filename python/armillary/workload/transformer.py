@@ -8,7 +8,7 @@ are in `model/` (counts), `layer.py` (what a layer does), `schedule.py` (pipelin
 from __future__ import annotations
 
 import os
-from typing import Unpack
+from collections.abc import Mapping
 
 from ..errors import InputError
 from ..model.decoder_reader import decoder
@@ -16,7 +16,8 @@ from ..model.files import Model, load_model
 from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
 from .experts import visited
-from .parallelism import EXPERT_OPTIONS, Options, Parallelism, takes_options
+from .options import takes_options
+from .parallelism import EXPERT_OPTIONS, Parallelism
 from .parallelism_reader import parallelism
 from .placement import MIRROR, shortened
 from .plan import Plan
@@ -29,8 +30,8 @@ from .workload import Workload
 from .zero import REPLICAS
 
 
-@takes_options(*EXPERT_OPTIONS)
-def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> Workload:
+@takes_options(Parallelism, *EXPERT_OPTIONS)
+def transformer(model: str | os.PathLike[str] | Model, **options: object) -> Workload:
     """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face
     `config.json`.
 
@@ -43,7 +44,7 @@ def transformer(model: str | os.PathLike[str] | Model, **options: Unpack[Options
     return generate(load_model(model), "transformer", options)
 
 
-def footprints(model: str | os.PathLike[str] | Model, **options: Unpack[Options]) -> list[Memory]:
+def footprints(model: str | os.PathLike[str] | Model, **options: object) -> list[Memory]:
     """What a rank of each pipeline stage holds at its peak, first stage first, bytes: the memory in
     the summary of `transformer` or `moe` with these options, without making the workload.
 
@@ -55,7 +56,7 @@ def footprints(model: str | os.PathLike[str] | Model, **options: Unpack[Options]
     return [plan.memory(stage, plan.order(stage)) for stage in range(plan.at.par.pp)]
 
 
-def generate(model: Model, family: str, options: Options) -> Workload:
+def generate(model: Model, family: str, options: Mapping[str, object]) -> Workload:
     """The workload of a decoder of `family`, with its summary."""
     if model.family != family:
         said = f"a model of the family {model.family!r}"

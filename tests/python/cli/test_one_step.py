@@ -220,7 +220,7 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
         (["run", "llama-3-8"], {"llama-3-8b"}),
         (["workload", "resnet"], {"resnet-50"}),
         (["collective", "all_r"], {"all_reduce"}),
-        (["study", "v1"], {"v1"}),
+        (["study", "val"], {"validate-collectives"}),
         (["comp"], {"compare"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

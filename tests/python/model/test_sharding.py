@@ -68,5 +68,5 @@ def test_auto_rows_what_fits_nowhere() -> None:
     rest = [Table(f"t{index}", 10**4, 16, 2) for index in range(8)]
     request = replace(REQUEST, scheme="auto", capacity=20_000_000)
     assert place([huge, *rest], request).schemes == (("table", 8), ("row", 1))
-    with pytest.raises(InputError, match="20000000 are there"):
+    with pytest.raises(InputError, match="more than 20000000"):
         place([huge, *rest], replace(request, scheme="table"))

@@ -174,8 +174,8 @@ def test_bad_options_are_all_named() -> None:
     assert found == [
         "dp: 0 is not a count (allowed: a whole number from 1 to 16777216)",
         "local_batch: -1 is not a count (allowed: a whole number from 1 to 171196)",
-        "optimizer: 'lion' is unknown (allowed: sgd, momentum, adam)",
-        "kernels: 'none' is unknown (allowed: multiplications, fused, eager)",
+        "optimizer: unknown value 'lion' (allowed: sgd, momentum, adam)",
+        "kernels: unknown value 'none' (allowed: multiplications, fused, eager)",
     ]
 
 

@@ -104,7 +104,7 @@ DOTS = 2 * B * 9 * 9 * 4
 
 
 def small(**options: object) -> Workload:
-    return dlrm(Model("small", "dlrm", SMALL), **{"dp": N, "sharding": "table", **options})  # type: ignore[arg-type]
+    return dlrm(Model("small", "dlrm", SMALL), **{"dp": N, "sharding": "table", **options})
 
 
 def test_table_wise() -> None:
@@ -189,7 +189,7 @@ def test_model_f_fits_as_the_paper_says() -> None:
     state of every row."""
 
     def terabytes(**options: object) -> float:
-        entries = summary(dlrm("dlrm-neo-f", dp=128, sharding="row", **options)).classes  # type: ignore[arg-type]
+        entries = summary(dlrm("dlrm-neo-f", dp=128, sharding="row", **options)).classes
         return (
             sum(entry.ranks * (entry.memory.weights + entry.memory.optimizer) for entry in entries)
             / 1e12
@@ -250,7 +250,7 @@ EVERY = ("table", "column", "row", "table_row", "data", "auto")
 @pytest.mark.parametrize("sharding", EVERY)
 @pytest.mark.parametrize("name", ["dlrm-hoti", "dlrm-neo-i"])
 def test_every_sharding_runs(name: str, sharding: str) -> None:
-    workload = dlrm(name, dp=16, npus_per_node=4, sharding=sharding, passes=2)  # type: ignore[arg-type]
+    workload = dlrm(name, dp=16, npus_per_node=4, sharding=sharding, passes=2)
     result = arm.simulate(
         workload, arm.Platform.load("zionex", settings={"topology": "Switch(4)_Switch(4)"})
     )
@@ -288,15 +288,15 @@ def refused(**options: object) -> list[str]:
         ),
         (
             {"sharding": "diagonal"},
-            "'diagonal' is unknown .*table, column, row, table_row, data, auto",
+            "unknown scheme 'diagonal' .*table, column, row, table_row, data, auto",
         ),
         (
             {"capacity": 50000},
-            r"NPU 0 holds 90000 bytes .* 50000 are there \(allowed: at least 8 NPUs",
+            r"NPU 0 holds 90000 bytes .* more than 50000 \(allowed: at least 8 NPUs",
         ),
         (
             {"bottom": "first", "sharding": "row"},
-            "sharding row would put tables beside the bottom MLP",
+            "sharding row puts tables on the NPU of the bottom MLP",
         ),
         (
             {"bottom": "first", "dp": 1},
@@ -304,9 +304,9 @@ def refused(**options: object) -> list[str]:
         ),
         (
             {"bottom": "first", "dp": 10},
-            "9 NPUs beside the first one share 8 shards of tables .*dp up to 9",
+            "9 NPUs besides the first one share 8 shards of tables .*dp up to 9",
         ),
-        ({"bottom": "last"}, r"'last' is unknown \(allowed: shared, first\)"),
+        ({"bottom": "last"}, r"unknown bottom 'last' \(allowed: shared, first\)"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),
         ({"local_batch": 10**10}, "local_batch: 10000000000 is too much"),
         ({"forward_width": 10**9}, "forward_width: 1000000000 is too much .*from 1 to 16"),

@@ -25,7 +25,6 @@ from armillary.workload.layer import (
     norm_grad,
     perceptron,
 )
-from armillary.workload.parallelism import Options
 from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.recompute import recomputed
 from armillary.workload.script import Call, Gemm, Start, Step, Work
@@ -38,7 +37,7 @@ WIDTH = 2
 
 def setting(model: Model, **options: object) -> Setting:
     shape = decoder(model)
-    return Setting(shape, parallelism(shape, "m", Options(**options)))  # type: ignore[typeddict-item]
+    return Setting(shape, parallelism(shape, "m", options))
 
 
 def moved(steps: Iterable[Step], name: str) -> int:

@@ -89,7 +89,7 @@ def test_published_files_as_models() -> None:
     connected layer."""
     workload = layerwise("ispass-resnet-50", dp=8)
     assert workload.operations == 8 * (54 * 3 - 1 + 54 + 54)
-    found = recorded(load_model("ispass-resnet-50"), Options(8, 1, 1, 1))
+    found = recorded(load_model("ispass-resnet-50"), Options(dp=8))
     reduced = [each.weight_gradient.exchange for each in found if each.weight_gradient]
     assert sum(exchange.bytes for exchange in reduced if exchange) == 4 * (
         25_557_032 - 2 * 26_560 - 1000

@@ -14,7 +14,7 @@ from armillary.model.files import load_model
 from armillary.model.weights import Weights
 from armillary.workload import transformer
 from armillary.workload.memory import head_activations, layer_activations, states, temporary
-from armillary.workload.parallelism import Options, Parallelism
+from armillary.workload.parallelism import Parallelism
 from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.placement import split_by_cost
 from armillary.workload.setting import Setting
@@ -22,7 +22,7 @@ from armillary.workload.transformer import footprints
 
 
 def per_layer(model: Decoder, **options: object) -> int:
-    return layer_activations(Setting(model, parallelism(model, "m", Options(**options))), 0)  # type: ignore[typeddict-item]
+    return layer_activations(Setting(model, parallelism(model, "m", options)), 0)
 
 
 TABLE_2 = [
@@ -114,7 +114,7 @@ def test_experts_are_cut_by_their_own_replicas() -> None:
 
 def test_weights_of_stages_sum_to_the_model() -> None:
     for options in ({"pp": 4}, {"pp": 4, "tp": 2}, {"pp": 2, "virtual_stages": 4}):
-        workload = transformer("llama-3-8b", global_batch=8, **options)  # type: ignore[arg-type]
+        workload = transformer("llama-3-8b", global_batch=8, **options)
         assert workload.summary is not None
         tp = options.get("tp", 1)
         total = sum(entry.memory.weights for entry in workload.summary.classes) // 2 * tp
@@ -144,7 +144,7 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
     queries, keys, values and their mean, eager also queries and keys before rotation; gate, up and
     product, eager also the gate's function; 4 bytes a row of the scores. Logits in 4 bytes, eager
     their exponentials too (huggingface/nanotron, `tensor_parallel/functional.py`)."""
-    at = Setting(LLAMA, parallelism(LLAMA, "m", Options(kernels=kernels)))  # type: ignore[typeddict-item]
+    at = Setting(LLAMA, parallelism(LLAMA, "m", {"kernels": kernels}))
     h, tokens = 2048, 4096
     assert layer_activations(at, 0) == tokens * (2 * (4 * h + queries * h + inner * 8192) + 4 * 32)
     assert head_activations(at) == tokens * (4 * h + logit * 131072)
@@ -153,7 +153,7 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
 def held_between(model: Decoder = LLAMA, **options: object) -> int:
     """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and
     one of experts, a head."""
-    par = parallelism(model, "m", Options(**options))  # type: ignore[typeddict-item]
+    par = parallelism(model, "m", options)
     units = {
         "embedding": Weights(900),
         "layer0": Weights(500),
@@ -217,7 +217,7 @@ def test_every_part_but_the_last_has_a_layer(layers: int, parts: int, vocabulary
 @pytest.mark.parametrize(
     "options", [{}, {"pp": 4, "kernels": "eager", "partition": "cost", "dp": 2, "zero": 1}]
 )
-def test_footprints_are_those_of_the_workload(options: Options) -> None:
+def test_footprints_are_those_of_the_workload(options: dict[str, object]) -> None:
     options = {"global_batch": 8, **options}
     workload = transformer("llama-3-8b", **options)
     assert workload.summary is not None

@@ -523,7 +523,7 @@ def test_bytes_of_moments(precision: str, wide: int, narrow: int) -> None:
     """A master copy of 4 bytes below fp32 and two moments (arXiv:2412.19437, section 3.3.1)."""
     count = summary(build(LLAMA)).parameters
     for moments, each in (("fp32", wide), ("bf16", narrow)):
-        found = footprints(LLAMA, precision=precision, moments=moments)[0]  # type: ignore[arg-type]
+        found = footprints(LLAMA, precision=precision, moments=moments)[0]
         assert found.optimizer == each * count
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import typing
 
 import pytest
 
 import armillary as arm
 from armillary.errors import InputError
 from armillary.workload import build, moe, transformer
-from armillary.workload.parallelism import EXPERT_OPTIONS, Options, Parallelism
+from armillary.workload.parallelism import EXPERT_OPTIONS, Parallelism
 
 BAD = [
     ("gpt3-175b", {"tp": 10}, "tp: 96 heads don't divide by 10 (allowed: 8 or 12)"),
@@ -164,8 +163,8 @@ def test_what_is_allowed_works(value: str) -> None:
 
 
 def test_unknown_options() -> None:
-    with pytest.raises(InputError, match=r"micro_batches: is no option.*micro_batch"):
-        transformer("gpt3-175b", micro_batches=4)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"micro_batches: unknown option.*micro_batch"):
+        transformer("gpt3-175b", micro_batches=4)
 
 
 def test_the_wrong_family() -> None:
@@ -176,10 +175,8 @@ def test_the_wrong_family() -> None:
 
 
 def test_signatures_say_the_options() -> None:
-    """The typed keywords, the fields and what `inspect` (and so the command line) sees are the
-    same."""
+    """What `inspect`, and so the command line, sees are the fields."""
     fields = {field.name: field.default for field in dataclasses.fields(Parallelism)}
-    assert typing.get_type_hints(Options) == typing.get_type_hints(Parallelism)
     for function, missing in ((moe, ()), (transformer, EXPERT_OPTIONS)):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         assert {p.name: p.default for p in parameters} == {

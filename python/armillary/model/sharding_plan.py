@@ -1,0 +1,104 @@
+"""Which shard of which embedding table is on which rank.
+
+Here: the plan as data. Not here: its file (`sharding_plan_file.py`), how a plan is chosen and what it
+costs (`sharding.py`).
+
+A table is cut along one side. Shard `i` of a table is on the rank `ranks[i]`:
+
+    table      one shard, the whole table
+    column     columns are cut; a rank may hold several shards
+    row        rows are cut over ranks
+    table_row  rows are cut over the ranks of one node
+    data       not cut: every rank holds a copy"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal, NamedTuple, get_args
+
+from .dlrm import Table
+
+ShardScheme = Literal["table", "column", "row", "table_row", "data"]
+
+SHARD_SCHEMES: tuple[ShardScheme, ...] = get_args(ShardScheme)
+"""Ways to cut one table."""
+
+Tier = Literal["device", "host", "disk"]
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""Memory that holds a shard: of the NPU, of its host, or a file."""
+
+
+class Shard(NamedTuple):
+    """A rectangle of a table on a rank."""
+
+    rank: int
+    rows: range
+    columns: range
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The shards of one table."""
+
+    name: str
+    rows: int
+    columns: int
+    scheme: ShardScheme
+    ranks: tuple[int, ...]
+    """The rank of each shard."""
+    sizes: tuple[int, ...] | None = None
+    """Rows (`row`, `table_row`) or columns (`column`) of each shard; when not given, shares that
+    differ by one at most, the larger ones first."""
+    tier: Tier = "device"
+
+    @property
+    def extent(self) -> int:
+        """Length of the side that is cut."""
+        return self.columns if self.scheme == "column" else self.rows
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Length of each shard along the side that is cut."""
+        return self.sizes or even(self.extent, len(self.ranks))
+
+    @property
+    def shards(self) -> Iterator[Shard]:
+        """Every shard, in the order of `ranks`."""
+        rows, columns = range(self.rows), range(self.columns)
+        if self.scheme in ("table", "data"):
+            yield from (Shard(rank, rows, columns) for rank in self.ranks)
+            return
+        for rank, stop, size in zip(self.ranks, accumulate(self.shares), self.shares, strict=True):
+            part = range(stop - size, stop)
+            yield Shard(rank, *((rows, part) if self.scheme == "column" else (part, columns)))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingPlan:
+    """The shards of all tables of a model, in the model's order."""
+
+    model: str
+    ranks: int
+    ranks_per_node: int
+    tables: tuple[TablePlan, ...]
+
+    def ordered(self, tables: Sequence[Table]) -> ShardingPlan:
+        """The same plan in the order of `tables`, all of which it has."""
+        known = {each.name: each for each in self.tables}
+        return replace(self, tables=tuple(known[table.name] for table in tables))
+
+    def shifted(self, by: int) -> ShardingPlan:
+        """The same plan `by` ranks further on: the first ranks hold nothing."""
+        moved = (
+            replace(each, ranks=tuple(rank + by for rank in each.ranks)) for each in self.tables
+        )
+        return replace(self, ranks=self.ranks + by, tables=tuple(moved))
+
+
+def even(extent: int, ways: int) -> tuple[int, ...]:
+    """`extent` cut into `ways` that differ by one at most, the larger ones first."""
+    share, rest = divmod(extent, ways)
+    return (share + 1,) * rest + (share,) * (ways - rest)

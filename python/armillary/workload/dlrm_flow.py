@@ -1,0 +1,322 @@
+"""What one NPU does in an iteration of a recommendation model: its program, node by node.
+
+`dlrm.py` describes the flow and says where it is from. Not here: where tables are
+(`model/sharding.py`), the options (`dlrm_options.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..model.dlrm import Dense, Dlrm
+from ..model.sharding import OPTIMIZERS, Load, Placement
+from .dlrm_options import Options, Sizes
+from .program import Program
+
+DENSE_OPTIMIZERS = {"sgd": 0, "momentum": 4, "adagrad": 4, "adam": 8}
+"""Optimizer of the MLPs -> bytes of state for each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything about a run that all NPUs share."""
+
+    model: Dlrm
+    options: Options
+    sizes: Sizes
+    placement: Placement
+
+    @property
+    def distributed(self) -> bool:
+        """Whether lengths and indices are distributed by all-to-alls."""
+        return (self.options.flow or self.model.flow) == "neo"
+
+    @property
+    def widest(self) -> int:
+        """Elements of a sample that the NPU with the most sends in an all-to-all of pooled rows."""
+        bottom = self.model.bottom[-1].outputs if self.options.bottom == "first" else 0
+        return max(self.placement.widest, bottom)
+
+    @property
+    def batch(self) -> int:
+        """Samples of an iteration over all NPUs."""
+        return self.sizes.local_batch * self.options.dp
+
+
+class Flow:
+    """One NPU's program under construction: the nodes the next iteration waits for."""
+
+    def __init__(self, run: Run, whole: Load, node: Load) -> None:
+        self.run, self.whole, self.node = run, whole, node
+        self.program = Program()
+        self.bottoms = [] if run.options.bottom == "first" and whole != Load() else run.model.bottom
+        """The layers of the bottom MLP that run here."""
+        self.alone = run.options.bottom == "first"
+        self.updated: dict[str, list[int]] = {}
+        self.inputs_after: list[int] = []
+        self.at: list[int] = []
+
+    def iteration(self) -> None:
+        """Forward and backward pass of one batch."""
+        run = self.run
+        inputs = self._inputs()
+        looked = self._lookup(inputs)
+        pooled = [] if self.alone else self._pool(looked)
+        for layer in self.bottoms:
+            self._forward(layer)
+        self._interact(self._pool(self.at) if self.alone else pooled)
+        for layer in run.model.top:
+            self._forward(layer)
+        for layer in reversed(run.model.top):
+            self._backward(layer, first=False)
+        self._interact_backward()
+        arrived = self._gradients()
+        self._update(arrived)
+        self.at = arrived if self.alone else self.at
+        for layer in reversed(self.bottoms):
+            self._backward(layer, first=layer is run.model.bottom[0])
+        self.inputs_after = (
+            self.inputs_after if run.options.pipelined else [*self.at, *self.updated["embedding"]]
+        )
+
+    def _collective(
+        self, name: str, deps: Sequence[int], kind: str, amount: int, group: str = ""
+    ) -> list[int]:
+        return (
+            [self.program.collective(f"{name}.{kind}", deps, kind, amount, group)] if amount else []
+        )
+
+    def _embedding(self, name: str, deps: Sequence[int], operations: int, moved: int) -> int:
+        return self.program.compute(
+            name, deps, operations=operations, bytes=moved, kernel="embedding"
+        )
+
+    def _inputs(self) -> list[int]:
+        """The input all-to-alls of this batch: lengths first, for they tell how many indices there
+        are."""
+        run, deps = self.run, self.inputs_after
+        if not run.distributed:
+            return []
+        lengths = run.sizes.local_batch * run.placement.lengths * run.sizes.length
+        indices = run.sizes.local_batch * run.placement.indices * run.sizes.index
+        deps = self._collective("lengths.forward", deps, "all_to_all", lengths, "inputs") or deps
+        return self._collective("indices.forward", deps, "all_to_all", indices, "inputs") or deps
+
+    def _lookup(self, inputs: Sequence[int]) -> list[int]:
+        """The fused lookup."""
+        run = self.run
+        lookups, elements, pooled = traffic(run, self.whole, self.node)
+        amount = (
+            lookups * run.sizes.index + elements * run.sizes.embedding + pooled * run.sizes.forward
+        )
+        deps = [*inputs, *self.updated.get("embedding", []), *self.at]
+        done = [self._embedding("embedding.forward", sorted(set(deps)), elements, amount)]
+        # Activations and buffers are there from the lookup to the end of the backward pass.
+        self.program.hold(done[0], allocates=activations(run, self.whole, self.node))
+        self.at = done
+        return done
+
+    def _pool(self, done: Sequence[int]) -> list[int]:
+        """The exchange of pooled rows; the nodes after which they are here."""
+        run, placement = self.run, self.run.placement
+        name, width = "embedding.forward", run.sizes.forward
+        arrived = self._collective(
+            name, done, "all_to_all", run.batch * run.widest * width, "pooled"
+        )
+        arrived += self._collective(
+            name, done, "reduce_scatter", run.batch * placement.row.dims * width, "pooled"
+        )
+        if placement.node:
+            wide = run.batch * placement.widest_node * width
+            inside = self._collective(f"{name}.node", done, "reduce_scatter", wide, "node")
+            arrived += self._collective(
+                f"{name}.rail", inside, "all_to_all", wide // run.placement.npus_per_node, "rail"
+            )
+        return arrived
+
+    def _forward(self, layer: Dense) -> None:
+        with self.program.layer(layer.name):
+            self._gemm(
+                layer, "forward", (layer.outputs, layer.inputs), self.updated.get(layer.name, [])
+            )
+            self._touch(
+                f"{layer.name}.forward",
+                _moved(self.run, layer)[0] * self._samples(layer) * layer.outputs,
+            )
+
+    def _samples(self, layer: Dense) -> int:
+        """Samples that a layer sees here."""
+        return (
+            self.run.batch if self.alone and layer in self.bottoms else self.run.sizes.local_batch
+        )
+
+    def _touch(self, name: str, elements: int) -> None:
+        """An elementwise kernel that moves so many elements, where those count."""
+        if self.run.options.elementwise:
+            moved = elements * self.run.sizes.dense
+            name = f"{name}.elementwise"
+            self.at = [
+                self.program.compute(name, self.at, operations=0, bytes=moved, kernel="elementwise")
+            ]
+
+    def _optimize(self, layer: Dense, deps: list[int]) -> list[int]:
+        """The update of a layer: weights and state of 4 bytes read and written, the gradient
+        read."""
+        if not self.run.options.elementwise:
+            return deps
+        state, count = DENSE_OPTIMIZERS[self.run.options.dense_optimizer], layer.parameters
+        moved = count * (8 + 2 * state + self.run.sizes.gradient)
+        name = f"{layer.name}.weight_gradient.optimizer"
+        after = deps or self.at
+        return [
+            self.program.compute(name, after, operations=2 * count, bytes=moved, kernel="optimizer")
+        ]
+
+    def _gemm(
+        self, layer: Dense, step: str, sides: tuple[int, int], waits: Sequence[int] = ()
+    ) -> None:
+        n, k = sides
+        batch, name = self._samples(layer), f"{layer.name}.{step}"
+        m, n, k = (k, n, batch) if step == "weight_gradient" else (batch, n, k)
+        self.at = [
+            self.program.gemm(name, [*self.at, *waits], m=m, n=n, k=k, width=self.run.sizes.dense)
+        ]
+
+    def _backward(self, layer: Dense, first: bool) -> None:
+        """Weight gradient and its all-reduce, then the input gradient; the first layer needs
+        none."""
+        with self.program.layer(layer.name):
+            self._touch(
+                f"{layer.name}.weight_gradient",
+                _moved(self.run, layer)[1] * self._samples(layer) * layer.outputs,
+            )
+            self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
+            mine = self.alone and layer in self.bottoms
+            amount = 0 if mine else layer.parameters * self.run.sizes.gradient
+            reduced = self._collective(
+                f"{layer.name}.weight_gradient", self.at, "all_reduce", amount
+            )
+            self.updated[layer.name] = self._optimize(layer, reduced)
+            if not first:
+                self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
+
+    def _interact(self, pooled: Sequence[int]) -> None:
+        """Starts when pooled rows and the bottom MLP's output are here; then the next batch's
+        inputs may travel."""
+        shape, samples = self.run.model.interaction, self.run.sizes.local_batch
+        self.at = [*self.at, *pooled]
+        self._touch("interaction.forward", 2 * samples * shape.inputs)
+        self._meet("interaction.forward", times=1)
+        self.inputs_after = self.at
+        for layer in shape.layers:
+            self._forward(layer)
+
+    def _interact_backward(self) -> None:
+        shape, samples = self.run.model.interaction, self.run.sizes.local_batch
+        for layer in reversed(shape.layers):
+            self._backward(layer, first=False)
+        self._meet("interaction.input_gradient", times=2)
+        self._touch("interaction.input_gradient", 2 * samples * shape.inputs)
+
+    def _meet(self, name: str, times: int) -> None:
+        """The interaction itself: dot products, `times` as many backward, or moving its inputs to
+        its outputs."""
+        run, shape = self.run, self.run.model.interaction
+        deps, dots = self.at, shape.gemm(run.sizes.local_batch)
+        if dots is not None:
+            m, n, k, batch = dots.m, dots.n, dots.k, dots.batch * times
+            self.at = [
+                self.program.gemm(name, deps, m=m, n=n, k=k, batch=batch, width=run.sizes.dense)
+            ]
+            return
+        moved = run.sizes.local_batch * (shape.inputs + shape.outputs) * run.sizes.dense
+        self.at = [
+            self.program.compute(name, deps, operations=0, bytes=moved, kernel="elementwise")
+        ]
+
+    def _gradients(self) -> list[int]:
+        """The exchange of the pooled rows' gradients, the way back of `_lookup`."""
+        run, placement = self.run, self.run.placement
+        name, width = "embedding.input_gradient", run.sizes.backward
+        arrived = self._collective(
+            name, self.at, "all_to_all", run.batch * run.widest * width, "pooled"
+        )
+        arrived += self._collective(
+            name,
+            self.at,
+            "all_gather",
+            run.sizes.local_batch * placement.row.dims * width,
+            "pooled",
+        )
+        if placement.node:
+            wide = run.batch // run.placement.npus_per_node * placement.widest_node * width
+            across = self._collective(f"{name}.rail", self.at, "all_to_all", wide, "rail")
+            arrived += self._collective(f"{name}.node", across, "all_gather", wide, "node")
+        return arrived
+
+    def _update(self, arrived: Sequence[int]) -> None:
+        """The fused backward and optimizer kernel; copied tables are all-reduced after it."""
+        run = self.run
+        lookups, elements, pooled = traffic(run, self.whole, self.node)
+        state = (
+            lookups * 4
+            if run.options.optimizer == "rowwise_adagrad"
+            else elements * OPTIMIZERS[run.options.optimizer]
+        )
+        moved = (
+            pooled * run.sizes.backward
+            + lookups * run.sizes.index
+            + 2 * elements * run.sizes.embedding
+        )
+        name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
+        node = self._embedding(name, deps, 2 * elements, moved + 2 * state)
+        copies = run.placement.data.parameters * run.sizes.gradient
+        self.updated["embedding"] = self._collective(
+            name, [node], "all_reduce", copies, "copies"
+        ) or [node]
+
+
+def _moved(run: Run, layer: Dense) -> tuple[int, int]:
+    """Tensors of a layer's output that elementwise kernels move, forward and backward.
+
+    An activation is read and written; backward the gradient and what was written are read, the new
+    gradient written. A cross layer `x0 * y + x` reads three and writes one; its gradients by `x0`
+    (added up) and `y` read four and write two. In front of it nothing is activated."""
+    if layer not in run.model.interaction.layers:
+        return 2, 3
+    return (4, 6) if layer.bias else (0, 0)
+
+
+def dense_layers(run: Run, whole: Load) -> tuple[tuple[Dense, int], ...]:
+    """The dense layers on an NPU with these shards, and the samples each sees."""
+    alone = run.options.bottom == "first"
+    samples = run.batch if alone else run.sizes.local_batch
+    here = () if alone and whole != Load() else run.model.bottom
+    rest = run.model.interaction.layers + run.model.top
+    return tuple((layer, samples) for layer in here) + tuple(
+        (layer, run.sizes.local_batch) for layer in rest
+    )
+
+
+def traffic(run: Run, whole: Load, node: Load) -> tuple[int, int, int]:
+    """Lookups, elements read and pooled elements written by an NPU with these shards in an
+    iteration."""
+    placement, batch = run.placement, run.batch
+    parts = [
+        (whole, batch, 1),
+        (placement.row, batch, run.options.dp),
+        (node, batch, run.placement.npus_per_node),
+        (placement.data, run.sizes.local_batch, 1),
+    ]
+    lookups = sum(-(-samples * load.lookups // ways) for load, samples, ways in parts)
+    elements = sum(-(-samples * load.elements // ways) for load, samples, ways in parts)
+    return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
+
+
+def activations(run: Run, whole: Load, node: Load) -> int:
+    """Bytes of the inputs of every dense layer, of pooled rows and of indices."""
+    kept = sum(layer.inputs * samples for layer, samples in dense_layers(run, whole))
+    kept += run.model.interaction.inputs * run.sizes.local_batch
+    lookups, _, pooled = traffic(run, whole, node)
+    buffers = pooled * max(run.sizes.forward, run.sizes.backward) + lookups * run.sizes.index
+    return kept * run.sizes.dense + buffers

@@ -1,0 +1,172 @@
+"""The options of `dlrm`, and the sizes that follow from them and the model.
+
+Not here: how tables are sharded (`model/sharding.py`), the training flow (`dlrm_flow.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args, get_type_hints
+
+from ..errors import InputError, Problem
+from ..model.dlrm import Dlrm
+from ..model.fields import LARGEST, check_counts
+from ..model.sharding import Optimizer, Scheme
+from .options import read
+
+Flow = Literal["hoti", "neo"]
+DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
+Bottom = Literal["shared", "first"]
+
+MOST_SAMPLES = 2**36
+"""Samples of the largest batch over all NPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `dlrm`. Widths are bytes of an element."""
+
+    dp: int
+    """NPUs that each take a part of the batch."""
+    local_batch: int | None = None
+    """Samples of a step on an NPU; the model's own when neither this nor global-batch is given."""
+    global_batch: int | None = None
+    """Samples of a step over all NPUs, instead of local-batch."""
+    passes: int = 1
+    """Iterations."""
+    flow: Flow | None = None
+    """hoti: inputs are where they are needed; neo: lengths and indices are distributed first; the
+    model's own when not given."""
+    pipelined: bool = True
+    """With neo: distribute the inputs of the next iteration during the top MLP of this one."""
+    sharding: Scheme = "auto"
+    """How tables are split over NPUs: whole, by column, by row, rows within a node, or copied
+    (data)."""
+    column_shards: int | None = None
+    """Pieces of a table that is split by column; the fewest that give every NPU one when not
+    given."""
+    plan: str | None = None
+    """A sharding plan file, which says where each shard of each table is, instead of sharding and
+    column-shards."""
+    npus_per_node: int = 8
+    """NPUs of a node, which share the rows of a table with table_row."""
+    capacity: int | None = None
+    """The most bytes of tables on an NPU."""
+    width: int | None = None
+    """Of dense weights and activations; the model's own when not given."""
+    gradient_width: int | None = None
+    """Of gradients that are all-reduced; the model's own when not given."""
+    embedding_width: int | None = None
+    """Of tables; the model's own when not given."""
+    forward_width: int | None = None
+    """Of pooled rows on the network; as width when not given."""
+    backward_width: int | None = None
+    """Of their gradients on the network; as width when not given."""
+    index_width: int = 8
+    """Of indices on the network."""
+    length_width: int = 4
+    """Of lengths on the network."""
+    optimizer: Optimizer = "rowwise_adagrad"
+    """What updates the tables."""
+    dense_optimizer: DenseOptimizer = "sgd"
+    """What updates the MLPs."""
+    elementwise: bool = False
+    """Activations, gathering of features and the update of the MLPs take time."""
+    bottom: Bottom = "shared"
+    """shared: the bottom MLP is data-parallel; first: NPU 0 does it for the whole batch, holds no
+    tables, and sends its output in the all-to-all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Samples of an NPU, and bytes of an element."""
+
+    local_batch: int
+    dense: int
+    gradient: int
+    embedding: int
+    forward: int
+    backward: int
+    index: int
+    length: int
+
+
+def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, Sizes]:
+    """The options `given`, and what follows from them for `model`. Raises `InputError` listing
+    every problem, with the nearest values that work."""
+    chosen = read(Options, model.name, given)
+    width = _or(chosen.width, model.width)
+    widths = {
+        "width": width,
+        "gradient_width": _or(chosen.gradient_width, model.gradient_width),
+        "embedding_width": _or(chosen.embedding_width, model.embedding_width),
+        "forward_width": _or(chosen.forward_width, width),
+        "backward_width": _or(chosen.backward_width, width),
+        "index_width": chosen.index_width,
+        "length_width": chosen.length_width,
+    }
+    counts = {"dp": chosen.dp, "passes": chosen.passes, "npus_per_node": chosen.npus_per_node}
+    problems = check_counts({**counts, **widths}) + _check_words(chosen)
+    if chosen.bottom == "first":
+        problems += _check_first(chosen)
+    if chosen.plan is not None and chosen.column_shards is not None:
+        said = "given together with plan, which says how tables are split"
+        problems.append(Problem("", "column_shards", said, "one of them"))
+    samples = _samples(model, chosen, problems)
+    if not problems and samples * chosen.dp > MOST_SAMPLES:
+        said = f"{samples * chosen.dp} samples over all NPUs are too many"
+        problems.append(Problem("", "local_batch", said, f"{MOST_SAMPLES}"))
+    if problems:
+        raise InputError(problems)
+    return chosen, Sizes(samples, *widths.values())
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _check_words(chosen: Options) -> list[Problem]:
+    problems = []
+    hints = get_type_hints(Options)
+    for key in ("flow", "dense_optimizer", "bottom"):
+        allowed = [
+            word
+            for each in (hints[key], *get_args(hints[key]))
+            for word in get_args(each)
+            if isinstance(word, str)
+        ]
+        value = getattr(chosen, key)
+        if value is not None and value not in allowed:
+            problems.append(Problem("", key, f"unknown {key} {value!r}", ", ".join(allowed)))
+    return problems
+
+
+def _check_first(chosen: Options) -> list[Problem]:
+    problems = []
+    if chosen.dp < 2:
+        said = f"{chosen.dp} NPUs leave none for the tables"
+        problems.append(Problem("", "bottom", said, "shared, or dp from 2"))
+    if chosen.plan is None and chosen.sharding not in ("table", "column"):
+        said = f"sharding {chosen.sharding} puts tables on the NPU of the bottom MLP"
+        problems.append(Problem("", "bottom", said, "shared, or sharding table or column"))
+    return problems
+
+
+def _samples(model: Dlrm, chosen: Options, problems: list[Problem]) -> int:
+    """Samples of an iteration on one NPU."""
+    npus, batch = chosen.dp, chosen.global_batch
+    if chosen.local_batch is not None and batch is not None:
+        said = "given together with local_batch"
+        problems.append(Problem("", "global_batch", said, "one of them"))
+    if batch is None:
+        samples = _or(chosen.local_batch, model.local_batch)
+        problems += check_counts({"local_batch": samples}, local_batch=LARGEST // 2)
+        return samples
+    wrong = check_counts({"global_batch": batch}, global_batch=LARGEST // 2)
+    if not wrong and not check_counts({"dp": npus}) and batch % npus:
+        below = batch // npus * npus
+        near = ", ".join(str(each) for each in (below, below + npus) if each)
+        said = f"{batch} samples do not divide evenly over {npus} NPUs"
+        wrong = [Problem("", "global_batch", said, near)]
+    problems += wrong
+    return 1 if wrong or check_counts({"dp": npus}) else batch // npus

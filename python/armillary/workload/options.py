@@ -1,0 +1,90 @@
+"""Options of a family, each declared once: the fields of a dataclass.
+
+A field's name, type and default, and the docstring below it, are all there is to know of an option.
+Signatures, the reading of options, the help of the command line and the tables in docs/ follow from
+them. Not here: which options there are (`parallelism.py`, `dlrm_options.py`, `cnn.py`,
+`layerwise.py`)."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, TypeVar, get_type_hints
+
+from ..errors import InputError, Problem
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+
+def parameters(declared: type) -> list[inspect.Parameter]:
+    """The options as parameters of a function; those without a default are required."""
+    hints = get_type_hints(declared)
+    return [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty
+            if each.default is dataclasses.MISSING
+            else each.default,
+            annotation=hints[each.name],
+        )
+        for each in dataclasses.fields(declared)
+    ]
+
+
+def meanings(declared: type) -> Mapping[str, str]:
+    """What each option means: the docstring below its field, as plain text."""
+    (described,) = ast.parse(inspect.getsource(declared)).body
+    return {
+        before.target.id: " ".join(str(ast.literal_eval(after.value)).split()).replace("`", "")
+        for before, after in pairwise(getattr(described, "body", []))
+        if isinstance(before, ast.AnnAssign)
+        and isinstance(before.target, ast.Name)
+        and isinstance(after, ast.Expr)
+    }
+
+
+def takes_options(declared: type, *without: str, model: str | None = None) -> Callable[[F], F]:
+    """Gives a function of `model` and `**options` the signature that names the options, all fields
+    but `without`; `model` is the default of the first parameter."""
+    first = inspect.Parameter(
+        "model",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=inspect.Parameter.empty if model is None else model,
+    )
+    named = [each for each in parameters(declared) if each.name not in without]
+
+    def decorate(function: F) -> F:
+        function.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+        function.__options__ = declared  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def read(declared: type[T], place: str, given: Mapping[str, Any]) -> T:
+    """The options `given`. Raises `InputError` listing every unknown and every missing one."""
+    known = {each.name: each for each in parameters(declared)}
+    problems = [
+        Problem(place, key, "unknown option", near(key, list(known)))
+        for key in given
+        if key not in known
+    ]
+    problems += [
+        Problem(place, key, "is missing", meanings(declared).get(key, "a value"))
+        for key, each in known.items()
+        if each.default is inspect.Parameter.empty and key not in given
+    ]
+    if problems:
+        raise InputError(problems)
+    return declared(**given)
+
+
+def near(key: str, known: list[str]) -> str:
+    """The names that are like `key`, or all of them."""
+    return ", ".join(difflib.get_close_matches(key, known, n=3, cutoff=0.5) or known)
