@@ -14,6 +14,7 @@ from .platform import Platform
 from .result import Result, columns
 from .schema import Report
 from .workload import Workload, build, is_model, load
+from .workload.frameworks import settings_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +41,8 @@ def simulate(
     tp=8, dp=64)`.
 
     A workload may be named as for `load`, with `options` if it is a model; a platform as for
-    `Platform.load`. A named platform is resized to the ranks of a named model. `backend` is
+    `Platform.load`. A named platform is resized to the ranks of a named model, and has the settings
+    of the `framework` among its options. `backend` is
     `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links).
     `fold=False` simulates every rank although some behave alike; the result is the same. `detail`
     logs the run, for the layers, activity over time and the critical path in the report. `timeline`
@@ -90,7 +92,8 @@ def _named(
     options: Mapping[str, object],
 ) -> tuple[Workload, Platform]:
     """Workload and platform, read where they are named."""
-    target = platform if isinstance(platform, Platform) else Platform.load(platform)
+    decided = settings_of(options)
+    target = platform if isinstance(platform, Platform) else Platform.load(platform, decided)
     if isinstance(workload, Workload):
         if options:
             known = "those of simulate; models take others when they are built"
@@ -101,7 +104,7 @@ def _named(
     if not is_model(os.fspath(workload)):
         return load(workload, target, **options), target  # type: ignore[arg-type]
     made = load(workload, **options)  # type: ignore[arg-type]
-    return made, platform if isinstance(platform, Platform) else sized(platform, made)
+    return made, platform if isinstance(platform, Platform) else sized(platform, made, decided)
 
 
 def sized(

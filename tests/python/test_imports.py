@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "nccl": {"errors"},
     "platform": {"_core", "documents", "errors"},
     "study": {"backends", "report"},
-    "model": {"documents", "errors"},
+    "model": {"documents", "errors", "files"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform"},
     "report": {"blocks", "documents", "errors", "files", "machine", "nccl", "schema", "workload"},

@@ -53,7 +53,7 @@ def convert(
         _check(workload, platform, npus, set_)
         read = partial(models.source, workload, options, groups=groups, passes=passes)
         source, target = (
-            models.on(platform, set_, npus, workload, read) if platform else (read(), None)
+            models.on(platform, set_, npus, workload, options, read) if platform else (read(), None)
         )
         runs = forms.write(source, out, format_, target)
         counts = {

@@ -90,7 +90,7 @@ def explain(
             again: Again | str = "not asked for" if no_what_if else api.rerun(result)
         else:
             read = partial(models.source, what, options, groups=groups, passes=passes)
-            result, again = _run(*models.on(platform, set_, npus, what, read), backend)
+            result, again = _run(*models.on(platform, set_, npus, what, options, read), backend)
         with output.progress("what would help", clock=False) as update:
             wanted = None if no_what_if else again
             found = explained(result, node, again=wanted, seconds=seconds, progress=update)

@@ -14,6 +14,7 @@ from .. import api
 from ..model.files import FAMILIES
 from ..platform import Platform
 from ..workload import Workload, families, is_model, load
+from ..workload.frameworks import settings_of
 from . import output, parsing
 from .options import settings
 
@@ -88,11 +89,12 @@ def on(
     set_: list[str] | None,
     npus: int | None,
     name: str,
+    options: Options,
     read: Callable[[Platform], Workload],
 ) -> tuple[Workload, Platform]:
-    """What `read` makes of the workload `name`, and the platform; for a model it is resized, which
-    is logged."""
-    given = settings(set_, npus)
+    """What `read` makes of the workload `name`, and the platform, with what the framework among
+    `options` sets of it; for a model it is resized, which is logged."""
+    given = {**settings_of(options), **settings(set_, npus)}
     target = Platform.load(platform, given)
     made = read(target)
     if not is_model(name) or "npus" in given or target.npus == made.ranks:

@@ -77,7 +77,7 @@ def run(
             groups,
         )
         read = partial(models.source, workload, options, groups=groups, passes=passes)
-        source, target = models.on(platform, set_, npus, workload, read)
+        source, target = models.on(platform, set_, npus, workload, options, read)
         if write_plan is not None:
             chosen = parsing.options(workload, options) if is_model(workload) else {}
             forms.write_plan(workload, chosen, write_plan)

@@ -17,6 +17,7 @@ from .._core import PanicException
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, build, load
+from ..workload.frameworks import settings_of
 from ..workload.workload import is_text
 from .columns import Claims, columns
 from .points import Point
@@ -160,6 +161,8 @@ class Runner:
             for key, each in wanted.items()
             if key.startswith("platform.")
         }
+        options = {"framework": wanted.get("workload.framework")}
+        chosen = {**settings_of(options), **chosen}
         return self.platforms.get(
             json.dumps(chosen, sort_keys=True), lambda: self._platform(chosen)
         )

@@ -1,9 +1,6 @@
 """nanotron's runs on several nodes: what its software and its cluster do there.
 
-From its code (huggingface/nanotron): with ZeRO 1 gradients are reduced once they are complete, in
-one flattened list (`sync_gradients_across_dp`), and so are parameters gathered, of which each
-tensor's pieces of all ranks are copied out one by one (`all_gather_coalesced`); with ZeRO 0
-PyTorch's DDP reduces them beside the last backward pass.
+`frameworks/nanotron.yml` says what its code does.
 
 Read off its runs, and explained by nothing we know of (docs/reference/accuracy.md):
 
@@ -20,21 +17,9 @@ from __future__ import annotations
 
 from .training import Training
 
-BUCKET_MB = 52.4
-"""DDP's buckets of 25 MiB of 16-bit parameters, reduced in 32 bits."""
-COPY_US = 10.0
-"""A host launches a copy, microseconds."""
 MEMBER = "270 us"
 MESSAGE = "290 ms"
 STEP = "45 us"
-
-
-def options(run: Training) -> dict[str, object]:
-    """What ZeRO makes of the workload."""
-    if run.zero == 0:
-        # With pipelines `MEMBER` would be paid for every bucket, and isn't.
-        return {"overlap_param_gather": False, "bucket_mb": BUCKET_MB if run.pp == 1 else None}
-    return {"overlap_param_gather": False, "overlap_grad_reduce": False, "unflatten_us": COPY_US}
 
 
 def settings(run: Training, room: bool, messages: bool = True) -> dict[str, object]:

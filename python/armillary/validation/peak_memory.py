@@ -26,7 +26,7 @@ from ..platform import Platform
 from ..study import Row, Study
 from ..workload import footprints
 from .scatter import scatter
-from .training import NANOTRON_OPTIONS, Training, failures, trainings
+from .training import Training, failures, trainings
 
 if TYPE_CHECKING:
     from ..report.chart import Chart
@@ -45,6 +45,9 @@ FUSED = (
 """Groups that only say that their runs ran: Megatron-LM's kernels, or FlashAttention's fused loss
 and Apex."""
 PRESETS = {"A100": "dgx-a100-80gb", "A100-40GB": "dgx-a100", "H100": "dgx-h100"}
+_COUNTS = ("attention", "fp32_gradients", "whole_tensors")
+"""What counts of a framework's options; of nanotron, whose memory was measured, kernels and stages
+do too."""
 NEAR = 0.1
 """An error that counts as near."""
 RAN = 95.0
@@ -97,8 +100,9 @@ def predict(run: Training) -> Prediction | None:
 def _stages(run: Training, sp: bool) -> tuple[int, ...]:
     """Peak bytes of a rank of each stage."""
     options = {**run.options, "sp": sp}
-    if run.group == NANOTRON:
-        options |= NANOTRON_OPTIONS
+    decided = run.framework.options(run.options)
+    counts = (*_COUNTS, "kernels", "partition") if run.group == NANOTRON else _COUNTS
+    options |= {name: decided[name] for name in counts if name in decided}
     return tuple(memory.total for memory in footprints(run.model, **options))
 
 

@@ -20,6 +20,7 @@ from importlib import resources
 from typing import Any
 
 from ..model.files import Model
+from ..workload.frameworks import Framework, load_framework
 
 KINDS: dict[str, dict[str, Any]] = {
     "gpt": {},
@@ -28,18 +29,19 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """Fields of a decoder that go with its kind; `gpt` and `mpt` have learned positions."""
 
-FP32_GRADIENTS = ("nanotron_h100", "simumax_b200", "megatron_core_h100", "torchtitan")
-"""Groups that keep and reduce gradients in 4 bytes (accumulate_grad_in_fp32,
---accumulate-allreduce-grads-in-fp32, mixed_precision_reduce)."""
-
-UNFUSED = ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100")
-"""Groups from before FlashAttention: the score matrix is written."""
-
-WHOLE_TENSORS = ("internevo",)
-"""Groups whose ZeRO deals whole tensors to ranks (InternEvo's HybridZeroOptimizer)."""
-
-NANOTRON_OPTIONS: Mapping[str, str] = {"kernels": "eager", "partition": "cost"}
-"""nanotron runs plain PyTorch's kernels and deals layers to stages by cost."""
+FRAMEWORKS: Mapping[str, str] = {
+    "vtrain_single": "megatron-lm-2021",
+    "vtrain_multi": "megatron-lm-2021",
+    "megatron_sc21": "megatron-lm-2021",
+    "megatron_seqsel_a100": "megatron-lm-2021",
+    "megatron_core_h100": "megatron-lm",
+    "simumax_b200": "megatron-lm",
+    "mosaic_llmfoundry": "llm-foundry",
+    "internevo": "internevo",
+    "torchtitan": "torchtitan",
+    "nanotron_h100": "nanotron",
+}
+"""Framework of each group (`frameworks/*.yml`)."""
 
 COUNTS = (
     "seq",
@@ -99,6 +101,11 @@ class Training:
         return self.tp > 1 and self.extra.get("sp") == "1"
 
     @property
+    def framework(self) -> Framework:
+        """The framework that the source used."""
+        return load_framework(FRAMEWORKS[self.group])
+
+    @property
     def options(self) -> dict[str, object]:
         """The run as options of `transformer` and `moe`: what the source says, nothing chosen for
         it."""
@@ -111,15 +118,12 @@ class Training:
             "sp": self.sp,
             "zero": self.zero,
             "zero_group": int(self.extra["zero_group"]) if "zero_group" in self.extra else None,
-            "whole_tensors": self.group in WHOLE_TENSORS,
             "micro_batch": self.micro_batch,
             "global_batch": self.global_batch,
             "seq": self.seq,
             "virtual_stages": self.virtual_stages,
             "recompute": self.recompute,
             "precision": self.precision,
-            "fp32_gradients": self.group in FP32_GRADIENTS,
-            "attention": "unfused" if self.group in UNFUSED else "flash",
         }
 
 

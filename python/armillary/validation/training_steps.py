@@ -2,10 +2,10 @@
 alike.
 
 An error is `|ln(ours / measured)|`, given as a percentage. A GPU generation has one efficiency
-model (`systems/*.yml`), whoever measured. A source has the software it says it used (`SOFTWARE`):
-options of the generator and what its host takes to launch a kernel; and the machine it says it used
-(`machine`). No run has settings of its own. What was fitted, and to which runs, is in
-docs/reference/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
+model (`systems/`), whoever measured. A source has the framework it says it used (`frameworks/`),
+with other options only where it says so (`SAID`), and the machine it says it used (`machine`). No
+run has settings of its own. What was fitted, and to which runs, is in docs/reference/accuracy.md.
+Here: language models. Not here: DLRM and ResNet-50 (`vision.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..study import Row, Study, analytical
 from ..workload import build
 from . import nanotron, peak_memory, vision
 from .scatter import scatter
-from .training import NANOTRON_OPTIONS, Training, trainings
+from .training import FRAMEWORKS, Training, trainings
 
 if TYPE_CHECKING:
     from ..report.chart import Chart
@@ -34,34 +34,20 @@ MEDIAN, NINTH, RANKS, BEST = 8.0, 15.0, 0.9, 5.0
 best, percent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Software:
-    """A training framework."""
-
-    options: Mapping[str, object]
-    launch: str = "0 us"
-    """What its host takes to launch one of our kernels."""
-
-
-_MEGATRON = Software({"kernels": "eager", "overlap_grad_reduce": False}, "86 us")
-SOFTWARE = {
-    "vtrain_single": _MEGATRON,
-    "vtrain_multi": _MEGATRON,
-    "megatron_sc21": Software(_MEGATRON.options),
-    "megatron_seqsel_a100": Software({"kernels": "eager"}),
-    "megatron_core_h100": Software({"overlap_tp": True}),
-    "simumax_b200": Software(
-        {"overlap_grad_reduce": False, "overlap_param_gather": False, "cp_comm_type": "a2a"}
-    ),
-    "mosaic_llmfoundry": Software({"early_stop": True, "fp8_recipe": "delayed"}),
-    "internevo": Software({"kernels": "eager", "overlap_param_gather": False}),
-    "torchtitan": Software({"cp_comm_type": "all_gather", "early_stop": True, "merged": False}),
-    "nanotron_h100": Software(NANOTRON_OPTIONS, "140 us"),
+SAID: Mapping[str, Mapping[str, object]] = {
+    "megatron_seqsel_a100": {"overlap_grad_reduce": True},
+    "simumax_b200": {
+        "overlap_tp": False,
+        "overlap_grad_reduce": False,
+        "overlap_param_gather": False,
+        "cp_comm_type": "a2a",
+    },
 }
-"""By group: Megatron-LM before and with TransformerEngine, FSDP with FlashAttention 1 (Triton),
-InternEvo, FSDP with torch.compile, nanotron. Single runs of Narayanan and Korthikanti are large
-enough never to wait for launches. SimuMax says that it overlaps nothing and exchanges heads
-(docs/b200/b200_real_repro_guide.md)."""
+"""Options of groups that are not their framework's usual ones. Korthikanti et al. overlap gradients;
+SimuMax says that it overlaps nothing and exchanges heads (docs/b200/b200_real_repro_guide.md)."""
+
+LARGE = ("megatron_sc21", "megatron_seqsel_a100")
+"""Groups of single runs, large enough never to wait for launches."""
 
 PRESETS = {
     "A100": ("dgx-a100-80gb", "dgx-a100-16n"),
@@ -82,13 +68,9 @@ OFF = 2.0
 
 def options(run: Training) -> dict[str, object]:
     """What makes the run's workload."""
-    found = {**run.options, **SOFTWARE[run.group].options}
+    found = {**run.options, **SAID.get(run.group, {}), "framework": run.framework.name}
     if run.model.family == "transformer":
         found.pop("ep")
-    if run.group in ("vtrain_single", "vtrain_multi", "megatron_sc21", "megatron_seqsel_a100"):
-        found["scatter_gather"] = run.pp > 1 and run.tp > 1 and not run.sp
-    if run.group == "nanotron_h100":
-        found |= nanotron.options(run)
     if run.group == "torchtitan":
         found |= _torchtitan(run)
     if run.group == "megatron_core_h100" and run.pp > 1:
@@ -120,8 +102,7 @@ def machine(
     """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory
     is free; `messages`: nanotron's block hosts where we say so."""
     one, many = PRESETS[run.gpu]
-    software = SOFTWARE[run.group]
-    settings: dict[str, object] = {"npu.launch.kernel": software.launch}
+    settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
     if run.gpu == "H100-96GB":
         # HBM2e, and 500 W instead of 700: clocks go with the cube root.
         settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.scale": "0.89"}
@@ -193,7 +174,7 @@ def _rows(backend: str) -> Iterator[Row]:
     quiet = [each for each in found if each.run.group != "nanotron_h100" or each.run.nodes == 1]
     yield from _errors("all runs", found, backend, goal=True)
     yield from _errors("all but nanotron's on several nodes", quiet, backend, goal=True)
-    for group in SOFTWARE:
+    for group in FRAMEWORKS:
         yield from _errors(group, [each for each in found if each.run.group == group], backend)
     many = [each for each in found if each.run.group == "nanotron_h100"]
     for nodes in sorted({each.run.nodes for each in many}):

@@ -426,7 +426,7 @@ class Options:
     """With kernels multiplications: normalisations, activations and additions take time."""
     kernels: Kernels = "multiplications"
     """multiplications: convolutions alone, as matrix multiplications; fused, eager: the kernels of
-    libraries (docs/cnn.md)."""
+    libraries (docs/models/cnn.md)."""
     repack: bool = False
     """With kernels fused and eager: convolutions rewrite their tensors in another layout before
     and after, as tensor cores need for images stored channels first."""

@@ -192,7 +192,10 @@ class Parallelism:
     """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
     instead of by the ranks."""
     ranks: int | None = None
-    """Ranks there are, to be checked against the product."""
+    """The number of ranks, to be checked against the product of the degrees."""
+    framework: str | None = None
+    """The training framework whose defaults hold for the options that are not given, such as
+    megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
 
     @property
     def data(self) -> int:

@@ -13,6 +13,7 @@ from typing import get_args, get_type_hints
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from .checks import Fault, misfits
+from .frameworks import load_framework
 from .options import read
 from .parallelism import ContextExchange, Parallelism
 
@@ -23,7 +24,7 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     Raises `InputError` listing every problem: degrees that don't divide what they cut, a product
     that is not `ranks`, a batch that is not whole micro-batches or is smaller than the pipeline, a
     choice that isn't one."""
-    given = read(Parallelism, name, _joined(options))
+    given = read(Parallelism, name, _joined(with_framework(options)))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
     if not problems:
         given = _resolved(model, given)
@@ -31,6 +32,13 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     if problems:
         raise InputError(problems)
     return given
+
+
+def with_framework(options: Mapping[str, object]) -> Mapping[str, object]:
+    """The options with those that their framework decides; the given ones win. Raises `InputError`
+    for an unknown framework."""
+    name = options.get("framework")
+    return options if name is None else load_framework(str(name)).options(options)
 
 
 def _joined(options: Mapping[str, object]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from ..model.files import Model, load_model
 from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
 from .experts import visited
+from .frameworks import load_framework
 from .options import takes_options
 from .parallelism import EXPERT_OPTIONS, Parallelism
 from .parallelism_reader import parallelism
@@ -171,6 +172,8 @@ def _notes(plan: Plan) -> list[str]:
         f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"
     ]
     notes += _dealt(plan)
+    if par.framework is not None:
+        notes.append(f"framework {par.framework}: {_decided(par)}")
     if par.micro_batches < par.pp:
         notes.append(
             f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once"
@@ -192,6 +195,12 @@ def _notes(plan: Plan) -> list[str]:
     if par.bucket_mb is not None and par.copies == 1:
         notes.append("bucket_mb has no effect with dp x cp 1")
     return notes
+
+
+def _decided(par: Parallelism) -> str:
+    """The options that the framework of a job is about, as they are now."""
+    names = dict.fromkeys(each.name for each in load_framework(str(par.framework)).choices)
+    return ", ".join(f"{name} {getattr(par, name)}" for name in names)
 
 
 def _dealt(plan: Plan) -> list[str]:

@@ -55,5 +55,5 @@ def test_runs_of_one_name_are_read_in_their_units() -> None:
         8,
         256,
     )
-    assert run.options["fp32_gradients"]
+    assert run.framework.options(run.options)["fp32_gradients"]
     assert run.sp
