@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from armillary.backends import NAMES
 from armillary.report.chart import Chart
-from armillary.studies import BACKENDS, Row, study
+from armillary.studies import Row, study
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "reference/accuracy.md"
@@ -42,7 +43,7 @@ def main() -> None:
 def _part(found: re.Match[str]) -> str:
     if found[2] == "summary":
         return ""
-    lines = [_line(row) for row in study(found[2]).rows(BACKENDS)]
+    lines = [_line(row) for row in study(found[2]).rows(NAMES)]
     head = ["| what | should be | is | details |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *lines, ""])
 
@@ -69,7 +70,8 @@ def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
     yield f"- Training steps: {steps[1]:.0f} % at the median of {steps[0]:,} published steps."
     yield f"- The worst tenth of these steps: {most[1]:.0f} % and more."
     yield (
-        f"- Peak memory: {memory[1][1]:.0f} % (Megatron-LM) and {memory[0][1]:.0f} % (plain PyTorch "
+        f"- Peak memory: {memory[1][1]:.0f} % (Megatron-LM) and {memory[0][1]:.0f} % (plain "
+        "PyTorch "
         "without tensor parallelism) at the median."
     )
 

@@ -1,4 +1,5 @@
-"""Speed of designs: `python benches/design.py` prints the table of `docs/internals/performance/<date>-design.md`.
+"""Speed of designs: `python benches/design.py` prints the table of
+`docs/internals/performance/<date>-design.md`.
 
 One allocation of five workloads on four dimensions, and whole searches of 1,024 NPUs for the three
 workloads of the multi-dimensional topologies paper: every factorisation up to four dimensions,
@@ -60,7 +61,10 @@ def whole(objective: str) -> Callable[[], str]:
 
     def run() -> str:
         found = search.search(task)
-        return f"{found.topologies:,} topologies, {found.proved:.0%} settled by {found.programs:,} programs"
+        return (
+            f"{found.topologies:,} topologies, {found.proved:.0%} settled by "
+            f"{found.programs:,} programs"
+        )
 
     return run
 

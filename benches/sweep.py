@@ -1,4 +1,5 @@
-"""Speed of sweeps: `python benches/sweep.py` prints the table of `docs/internals/performance/<date>-sweep.md`.
+"""Speed of sweeps: `python benches/sweep.py` prints the table of
+`docs/internals/performance/<date>-sweep.md`.
 
 Small points (two nodes on eight NPUs) and a step of GPT-3 175B on 1,024 NPUs, 10,000 points each,
 by worker processes as `arm.sweep` runs them, journal and table included; and the small ones by
@@ -60,7 +61,8 @@ def measure(what: str, workers: str, work: Callable[[], int]) -> None:
     count = work()
     wall, used = time.monotonic() - wall, cpu() - used
     print(
-        f"| {what} | {workers} | {count:,} | {wall:.1f} | {used:.1f} | {count / wall:,.0f} | {count / used:,.0f} |",
+        f"| {what} | {workers} | {count:,} | {wall:.1f} | {used:.1f} | {count / wall:,.0f} | "
+        f"{count / used:,.0f} |",
         flush=True,
     )
 
@@ -85,7 +87,8 @@ def by_threads(content: dict[str, object], workers: int) -> int:
 def main() -> None:
     """The table."""
     print(
-        "| what | workers | points | wall s | CPU s | points/s | points/CPU s |\n|---|---|---|---|---|---|---|"
+        "| what | workers | points | wall s | CPU s | points/s | points/CPU s "
+        "|\n|---|---|---|---|---|---|---|"
     )
     with tempfile.TemporaryDirectory() as folder:
         toy = small(Path(folder))

@@ -15,5 +15,6 @@ print(now.breakdown().select("ranks", "count", "compute_share", "exposed_comm_sh
 faster = arm.Platform.load(GPT / "platform.yml", settings={"links[1].bandwidth": "200 GiB/s"})
 then = arm.simulate(workload, faster)
 print(
-    f"step now {now.step_time_ns / 1e6:.2f} ms, with a ring of twice the bandwidth {then.step_time_ns / 1e6:.2f} ms"
+    f"step now {now.step_time_ns / 1e6:.2f} ms, with a ring of twice the bandwidth "
+    f"{then.step_time_ns / 1e6:.2f} ms"
 )

@@ -33,7 +33,7 @@ _HEAD = """Third-party notices
 Armillary is under the Apache License 2.0 (LICENSE). Its native module links the Rust crates below and Rust's standard
 library (The Rust Project Developers, MIT or Apache-2.0); its pages carry the scripts at the end.
 Written by tools/notices.py.
-"""
+"""  # noqa: E501
 _RULE = "-" * 80
 
 

@@ -123,7 +123,8 @@ def _run(target: Target, seconds: float, seed: int) -> bool:
 
 def _keep(target: Target, case: Path) -> None:
     files = sorted(case.glob("*")) if case.is_dir() else []
-    name = f"python-{target.name}-{crc32(b''.join(file.read_bytes() for file in files if file.is_file())):08x}"
+    content = b"".join(file.read_bytes() for file in files if file.is_file())
+    name = f"python-{target.name}-{crc32(content):08x}"
     kept = ROOT / "fuzz/artifacts" / name
     shutil.rmtree(kept, ignore_errors=True)
     if case.is_dir():

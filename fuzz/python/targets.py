@@ -289,9 +289,9 @@ _LOG = b"""# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) war
      1048576        262144     float     sum      -1    50.00   20.97   20.97      0    50.00   20.97   20.97      0
      2097152        524288     float     sum      -1    80.00   26.21   26.21      0    80.00   26.21   26.21      0
 # Avg bus bandwidth    : 23.59
-"""
+"""  # noqa: E501
 _RCCL = b"""[{"name": "AllReduce", "ranks": 8, "gpusPerRank": 1, "size": 1048576, "inPlace": 1, "time": 50.0,
-"algBw": 20.97, "busBw": 36.7, "type": "float", "redop": "sum"}]"""
+"algBw": 20.97, "busBw": 36.7, "type": "float", "redop": "sum"}]"""  # noqa: E501
 _GEMM = b"m,n,k,dtype,us\n128,256,512,bf16,18.5\n4096,4096,4096,bf16,300\n128,256,512,bf16,19\n"
 _STREAM = b"op,GBps,bytes\ncopy,2900,1073741824\ntriad,2950,1073741824\n"
 

@@ -1,4 +1,5 @@
-"""The native half: reading, checking, simulating. Times are picoseconds, reports JSON text (`armillary.report/1`)."""
+"""The native half: reading, checking, simulating. Times are picoseconds, reports JSON text
+(`armillary.report/1`)."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -20,7 +21,8 @@ __all__ = [
 ]
 
 _Progress = Callable[[float, float], None]
-"""Called now and then during a run with the finished share of the workload's operations (0..1) and the simulated ns."""
+"""Called now and then during a run with the finished share of the workload's operations (0..1) and
+the simulated ns."""
 
 class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
@@ -42,7 +44,8 @@ class Platform:
     def parse(
         text: str, name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]
     ) -> Platform:
-        """Reads the text of a platform file, which is called `name` where it is wrong; the rest as in `load`."""
+        """Reads the text of a platform file, which is called `name` where it is wrong; the rest as
+        in `load`."""
     @staticmethod
     def inline(
         topology: str,
@@ -52,7 +55,8 @@ class Platform:
         search: Sequence[str],
         settings: Sequence[tuple[str, str]],
     ) -> Platform:
-        """Stacks blocks; each list holds one value for all dimensions or one a dimension (`per` may be empty)."""
+        """Stacks blocks; each list holds one value for all dimensions or one a dimension (`per` may
+        be empty)."""
     @property
     def name(self) -> str: ...
     @property
@@ -65,21 +69,25 @@ class Platform:
     @property
     def warnings(self) -> list[str]: ...
     def library_choice(self, kind: str, bytes: int) -> tuple[str, str, int] | None:
-        """Algorithm, protocol and picoseconds that the library is predicted to choose and to take over all NPUs.
+        """Algorithm, protocol and picoseconds that the library is predicted to choose and to take
+        over all NPUs.
 
-        `None` without a library, where an algorithm is named, or with a single NPU. `bytes` as `collective` takes them.
+        `None` without a library, where an algorithm is named, or with a single NPU. `bytes` as
+        `collective` takes them.
         """
     def library_message(self, bytes: int) -> int | None:
         """Picoseconds that the library takes alone for a message over the outermost dimension."""
     def library_times(
         self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
     ) -> list[float] | None:
-        """Predicted us of each of `bytes` with parameters changed: `("node.step[0]", 0.6)`, us or parts.
+        """Predicted us of each of `bytes` with parameters changed: `("node.step[0]", 0.6)`, us or
+        parts.
 
         `None` without a library. Raises `InputError` for a key that is none of its parameters.
         """
     def problems(self) -> list[tuple[str, str, str, str]]:
-        """What is wrong with the files of algorithms that it names: file, place, message, what is allowed."""
+        """What is wrong with the files of algorithms that it names: file, place, message, what is
+        allowed."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def network_facts(self) -> str | None: ...
@@ -88,9 +96,11 @@ class Platform:
 
 @disjoint_base
 class Program:
-    """One operation graph under construction, seen from its rank: peers are offsets, groups are names.
+    """One operation graph under construction, seen from its rank: peers are offsets, groups are
+    names.
 
-    Each method adds a node and returns its id. `deps` are ids of earlier nodes. Errors are `ValueError`s.
+    Each method adds a node and returns its id. `deps` are ids of earlier nodes. Errors are
+    `ValueError`s.
     """
 
     def __init__(self) -> None: ...
@@ -105,10 +115,11 @@ class Program:
         duration_ps: int = 0,
         host: bool = False,
     ) -> int:
-        """A kernel of `operations` FLOPs over `bytes` of tensors; a recorded duration counts where those are unknown.
+        """A kernel of `operations` FLOPs over `bytes` of tensors; a recorded duration counts where
+        those are unknown.
 
-        `kernel` is one of other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization,
-        embedding, optimizer.
+        `kernel` is one of other, gemm, grouped, convolution, attention, unmasked_attention,
+        elementwise, normalization, embedding, optimizer.
         """
     def gemm(
         self,
@@ -122,7 +133,8 @@ class Program:
         width: int = 2,
         grouped: bool = False,
     ) -> int:
-        """`batch` times (m x k)(k x n), elements of `width` bytes; `grouped` as one kernel over groups of rows."""
+        """`batch` times (m x k)(k x n), elements of `width` bytes; `grouped` as one kernel over
+        groups of rows."""
     def collective(
         self,
         name: str,
@@ -173,13 +185,16 @@ class Program:
     ) -> int:
         """A load from, or a store to, memory.
 
-        `reach` is `local` (the NPU's own), `remote` (outside it), or `in_switch`: the shards of `bytes` of all NPUs are
-        gathered in the switches of remote memory as they are loaded, reduced and scattered as they are stored.
+        `reach` is `local` (the NPU's own), `remote` (outside it), or `in_switch`: the shards of
+        `bytes` of all NPUs are gathered in the switches of remote memory as they are loaded,
+        reduced and scattered as they are stored.
         """
     def hold(self, node: int, *, allocates: int = 0, frees: int = 0) -> None:
-        """Node `node` takes bytes of the NPU's memory at its start, and gives bytes back at its end; calls add up.
+        """Node `node` takes bytes of the NPU's memory at its start, and gives bytes back at its
+        end; calls add up.
 
-        What a workload's summary says of weights, gradients and optimizer state is held all along, beside this.
+        What a workload's summary says of weights, gradients and optimizer state is held all along,
+        beside this.
         """
     def play(
         self,
@@ -191,17 +206,19 @@ class Program:
         ring: tuple[int, int],
         tag: int,
     ) -> tuple[list[int], int]:
-        """Adds the steps of `script` after the nodes `after`, as `armillary.workload.script.Stream` describes them.
+        """Adds the steps of `script` after the nodes `after`, as `armillary.workload.script.Stream`
+        describes them.
 
-        Names of nodes get the `prefix`, those of groups the `suffix`; `started` are nodes to be waited for by name,
-        `ring` the offsets of the ranks ahead and behind, `tag` that of the next exchange. Returns what comes after
-        `after`, and the tag after `tag`.
+        Names of nodes get the `prefix`, those of groups the `suffix`; `started` are nodes to be
+        waited for by name, `ring` the offsets of the ranks ahead and behind, `tag` that of the next
+        exchange. Returns what comes after `after`, and the tag after `tag`.
         """
     def metadata(self, name: str, deps: Sequence[int]) -> int:
         """Takes no time."""
     def __len__(self) -> int: ...
     label: str
-    """Layer of the model that the nodes to come belong to; where empty, each belongs to the first word of its name."""
+    """Layer of the model that the nodes to come belong to; where empty, each belongs to the first
+    word of its name."""
     @property
     def operations(self) -> int:
         """FLOPs on the NPU so far."""
@@ -220,9 +237,11 @@ class Script:
     def compute(self, name: str, kernel: str, operations: int, bytes: int) -> None:
         """`Program.compute`, which the next step waits for."""
     def collective(self, name: str, kind: str, bytes: int, group: str, waited: bool) -> None:
-        """`Program.collective`; the next kernel waits for it or (not `waited`) runs beside it up to its `wait`."""
+        """`Program.collective`; the next kernel waits for it or (not `waited`) runs beside it up to
+        its `wait`."""
     def exchange(self, name: str, bytes: int) -> None:
-        """A message to the rank ahead and one from the rank behind, up to the `wait` of its name."""
+        """A message to the rank ahead and one from the rank behind, up to the `wait` of its
+        name."""
     def wait(self, name: str) -> None:
         """The next kernel waits for what was started under that name."""
 
@@ -234,10 +253,11 @@ class Workload:
     def load(
         path: str, platform: Platform | None = None, groups: str | None = None, passes: int = 1
     ) -> Workload:
-        """Reads `prefix.%d.et`, a prefix, a directory, a trace, an archive or a text, as many ranks as `platform` has.
+        """Reads `prefix.%d.et`, a prefix, a directory, a trace, an archive or a text, as many ranks
+        as `platform` has.
 
-        `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order. `passes` is how often the layers
-        of a text run; anything else is refused with more than one.
+        `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order. `passes` is
+        how often the layers of a text run; anything else is refused with more than one.
         """
     @staticmethod
     def mesh(
@@ -252,7 +272,8 @@ class Workload:
     ) -> Workload:
         """Binds one program a point of the axes `by` to a mesh of ranks, the first axis fastest.
 
-        `footprints` are bytes of weights, gradients, optimizer state and activations by program, or empty.
+        `footprints` are bytes of weights, gradients, optimizer state and activations by program, or
+        empty.
         """
     @staticmethod
     def listed(
@@ -271,7 +292,8 @@ class Workload:
     def is_text(path: str) -> bool:
         """Whether `path` is a text workload of ASTRA-sim 1.0."""
     def text(self, platform: Platform) -> tuple[str, int, list[str]]:
-        """As a text workload of ASTRA-sim 1.0 with the times on `platform`: the text, its passes, warnings."""
+        """As a text workload of ASTRA-sim 1.0 with the times on `platform`: the text, its passes,
+        warnings."""
     @property
     def ranks(self) -> int: ...
     @property
@@ -282,10 +304,11 @@ class Workload:
     def made_of(self, model: str) -> Workload:
         """The same workload, which says that it was made of `model`, JSON text."""
     def volumes(self) -> list[tuple[int, int, list[int], str, int, int]]:
-        """What each program hands to collectives and messages (kind `send`), by members of the group and kind.
+        """What each program hands to collectives and messages (kind `send`), by members of the
+        group and kind.
 
-        Program, ranks that run it, members of the group of the first of them, kind, how many, bytes as `collective` and
-        `send` count them.
+        Program, ranks that run it, members of the group of the first of them, kind, how many, bytes
+        as `collective` and `send` count them.
         """
     def chain(self, platform: Platform, rates: Sequence[float]) -> tuple[int, list[int]]:
         """The longest chain of operations if a byte of each of `volumes` takes so many seconds.
@@ -323,7 +346,8 @@ class Outcome:
         """Events handled."""
     @property
     def timeline(self) -> tuple[int, int, int] | None:
-        """Simulated ranks that the timeline shows, simulated ranks, packets of the file; `None` without a timeline."""
+        """Simulated ranks that the timeline shows, simulated ranks, packets of the file; `None`
+        without a timeline."""
 
 def simulate(
     workload: Workload,
@@ -338,8 +362,8 @@ def simulate(
 ) -> Outcome:
     """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`.
 
-    `timeline` is a file to write as the run goes, `ranks` which it shows (none: all there is room for). Raises
-    `OSError`, without a name, when it can't be written; what is written then stays.
+    `timeline` is a file to write as the run goes, `ranks` which it shows (none: all there is room
+    for). Raises `OSError`, without a name, when it can't be written; what is written then stays.
     """
 
 def collective(
@@ -370,7 +394,8 @@ def is_backend(name: str) -> bool:
     """Whether a run takes this name of a backend."""
 
 def check(workload: Workload, platform: Platform, backend: str) -> list[tuple[str, str, str, str]]:
-    """Everything that `simulate` would refuse, as `(file, place, message, help)`, without simulating."""
+    """Everything that `simulate` would refuse, as `(file, place, message, help)`, without
+    simulating."""
 
 def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
     """Does what ASTRA-sim's analytical front ends do, its lines on stdout, warnings on stderr.

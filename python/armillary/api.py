@@ -120,7 +120,10 @@ def sized(
     try:
         return Platform.load(name, settings, npus=workload.ranks)
     except InputError as error:
-        message = f"has {platform.npus:,} NPUs and can't be resized to the {workload.ranks:,} ranks of {workload.name}"
+        message = (
+            f"has {platform.npus:,} NPUs and can't be resized to the {workload.ranks:,} "
+            f"ranks of {workload.name}"
+        )
         allowed = "; ".join(problem.help for problem in error.problems)
         raise InputError(
             [Problem(platform.name, "npus", message, f"as many ranks as NPUs: {allowed}")]
@@ -182,7 +185,10 @@ def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
     be."""
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
-        return "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an older version"
+        return (
+            "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an "
+            "older version"
+        )
     model = workload.get("model")
     if workload["traces"] is None and not model:
         return "the run can't be repeated: a program made its workload (Result.explain can)"
@@ -195,7 +201,10 @@ def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
                 workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1)
             )
     except InputError as error:
-        return f"the run can't be repeated: {error.problems[0].file or workload['traces']} {error.problems[0].message}"
+        return (
+            f"the run can't be repeated: {error.problems[0].file or workload['traces']} "
+            f"{error.problems[0].message}"
+        )
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         changed = platform.changed(settings)

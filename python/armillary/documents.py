@@ -113,7 +113,8 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
 
     Aliases are refused, for a few of them make a document of any size. Raises `InputError` naming
     `file` and the line."""
-    import yaml  # not with the package: `armillary astra-sim` starts thousands of times and needs none
+    # Not with the package: `armillary astra-sim` starts thousands of times and needs none.
+    import yaml
 
     if len(text) > MOST_YAML:
         raise InputError([Problem(file, "", f"is larger than {_size(MOST_YAML)}", allowed)])

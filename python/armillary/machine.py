@@ -59,7 +59,10 @@ def warn_of_long_run(ranks: int, events: int) -> None:
     """Says beforehand that a run takes minutes or more."""
     seconds = events / _PACE
     amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
-    text = f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which takes about {amount}"
+    text = (
+        f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which "
+        f"takes about {amount}"
+    )
     warnings.warn(
         f"{text}; fewer chunks, the analytical backend or a smaller machine take less", stacklevel=2
     )

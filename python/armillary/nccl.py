@@ -19,8 +19,15 @@ TYPES = {
 """Bytes of an element."""
 
 OPERATIONS = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter",
-)  # fmt: skip
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+)
 """Collectives with a size, hence with a bandwidth (a barrier has none)."""
 
 CHOICE = ("algorithm", "protocol")
@@ -231,7 +238,10 @@ def line(row: Row) -> str:
     can be wrong."""
     times = f"  {_number(row.time_us, 7)}  {_number(row.algbw, 6)}  {_number(row.busbw, 6)}    N/A"
     choice = f"   {row.algorithm:>9}  {row.protocol:>9}" if row.algorithm else ""
-    return f"{row.size:>12}  {row.count:>12}  {row.type:>8}  {row.redop:>6}  {row.root:>6}{times}{times}{choice}"
+    return (
+        f"{row.size:>12}  {row.count:>12}  {row.type:>8}  {row.redop:>6}  "
+        f"{row.root:>6}{times}{times}{choice}"
+    )
 
 
 def footer(rows: list[Row]) -> str:

@@ -18,7 +18,10 @@ _ASK = """async (sql) => {
     const result = await window.app.trace.engine.query(sql);
     const rows = [];
     for (const row = result.iter({}); row.valid(); row.next()) {
-        const get = (name) => { const v = row.get(name); return typeof v === "bigint" ? Number(v) : v; };
+        const get = (name) => {
+            const v = row.get(name);
+            return typeof v === "bigint" ? Number(v) : v;
+        };
         rows.push(Object.fromEntries(result.columns().map((name) => [name, get(name)])));
     }
     return rows;

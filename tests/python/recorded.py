@@ -102,9 +102,15 @@ class Recording:
 def nccl(name: str, elements: int, group: list[int], dtype: str = "Float", **args: object) -> Event:
     """NCCL metadata as Kineto puts it on kernels."""
     return {
-        "Collective name": name, "In msg nelems": elements, "Out msg nelems": elements, "dtype": dtype,
-        "Group size": len(group), "Process Group Name": "0", "Process Group Ranks": str(group), **args,
-    }  # fmt: skip
+        "Collective name": name,
+        "In msg nelems": elements,
+        "Out msg nelems": elements,
+        "dtype": dtype,
+        "Group size": len(group),
+        "Process Group Name": "0",
+        "Process Group Ranks": str(group),
+        **args,
+    }
 
 
 def step_us(imported: Imported, replay: bool = True, **settings: object) -> float:

@@ -3,10 +3,10 @@ exists.
 
 A fenced `console`, `bash` or `python` block runs in a fresh directory in which `examples` and
 `systems` are at hand. In `console` blocks the lines after `$ ` are run and what follows is compared
-with what they print, `...` standing for anything; one that begins with `error:` is compared with standard error, and the exit
-code must be 2. `make` lines are not run here (CI runs the
-targets) but must name a target. A block after the comment `<!-- no-run -->` is left alone. All blocks
-of a document that begins with `<!-- one directory -->` run one after the other in one directory."""
+with what they print, `...` standing for anything; one that begins with `error:` is compared with
+standard error, and the exit code must be 2. `make` lines are not run here (CI runs the targets) but
+must name a target. A block after the comment `<!-- no-run -->` is left alone. All blocks of a
+document that begins with `<!-- one directory -->` run one after the other in one directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Prose is easy to read: lines fit in 100 columns, and phrases that readers stumble over are gone."""
+"""Prose is easy to read: lines fit in 100 columns, and phrases that readers stumble over are
+gone."""
 
 from __future__ import annotations
 

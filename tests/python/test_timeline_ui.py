@@ -17,13 +17,16 @@ import armillary as arm
 
 _ARG = "EXTRACT_ARG(s.arg_set_id, 'debug.{}')"
 _SLICES = f"""
-    SELECT g.name AS grp, t.name AS track, s.name AS name, s.category AS category, s.ts AS ts, s.dur AS dur,
-        {_ARG.format("start_ps")} AS start, {_ARG.format("duration_ps")} AS duration, s.parent_id AS parent
+    SELECT g.name AS grp, t.name AS track, s.name AS name, s.category AS category,
+        s.ts AS ts, s.dur AS dur, {_ARG.format("start_ps")} AS start,
+        {_ARG.format("duration_ps")} AS duration, s.parent_id AS parent
     FROM slice s JOIN track t ON s.track_id = t.id LEFT JOIN track g ON t.parent_id = g.id
 """
 _FLOWS = f"""
-    SELECT {_ARG.format("kind").replace("s.", "o.")} AS sent, {_ARG.format("kind").replace("s.", "i.")} AS received,
-        {_ARG.format("node").replace("s.", "o.")} AS node, o.ts + o.dur AS ended, i.ts AS began, i.ts + i.dur AS over
+    SELECT {_ARG.format("kind").replace("s.", "o.")} AS sent,
+        {_ARG.format("kind").replace("s.", "i.")} AS received,
+        {_ARG.format("node").replace("s.", "o.")} AS node,
+        o.ts + o.dur AS ended, i.ts AS began, i.ts + i.dur AS over
     FROM flow f JOIN slice o ON f.slice_out = o.id JOIN slice i ON f.slice_in = i.id
 """
 
@@ -133,7 +136,8 @@ def test_counters_are_the_report_s_activity(demo: Run) -> None:
     assert demo.result.report["detail"] is not None
     detail = demo.result.report["detail"]
     values = demo.ui.ask(
-        "SELECT t.name AS name, c.ts AS ts, c.value AS value FROM counter c JOIN track t ON c.track_id = t.id "
+        "SELECT t.name AS name, c.ts AS ts, c.value AS value FROM counter c JOIN track t ON "
+        "c.track_id = t.id "
         "JOIN track g ON t.parent_id = g.id WHERE g.name = 'all NPUs' ORDER BY ts"
     )
     compute = [(v["ts"], v["value"]) for v in values if v["name"] == "compute"]

@@ -30,7 +30,10 @@ class Case:
 
     def __post_init__(self) -> None:
         if not self.platform.has_library:
-            help_ = "a platform with a library, such as dgx-h100; docs/models/libraries.md says what it holds"
+            help_ = (
+                "a platform with a library, such as dgx-h100; docs/models/libraries.md says "
+                "what it holds"
+            )
             raise InputError(
                 [Problem(self.platform.name, "library", "has no library to calibrate", help_)]
             )

@@ -117,27 +117,43 @@ class Fit:
 
     def _notes(self) -> Iterator[str]:
         for ranks, hosts, nodes in self.hosts:
-            yield f"{ranks} ranks ran on {hosts} hosts, and {self.platform} has {nodes} nodes of as many"
+            yield (
+                f"{ranks} ranks ran on {hosts} hosts, and {self.platform} has {nodes} nodes "
+                "of as many"
+            )
         large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
         if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
-            yield f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} describes?"
+            yield (
+                f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} "
+                "describes?"
+            )
         loose = [
             p.key.removeprefix("library.")
             for p in self.parameters
             if not p.found and p.fitted != p.given
         ]
         if loose:
-            yield f"moved, but these logs give only a combination of them with others: {', '.join(loose)}"
+            yield (
+                "moved, but these logs give only a combination of them with others: "
+                f"{', '.join(loose)}"
+            )
         kept = [p.key.removeprefix("library.") for p in self.parameters if p.fitted == p.given]
         if kept:
-            yield f"kept as {self.platform} has them, for these logs do not need other values: {', '.join(kept)}"
+            yield (
+                f"kept as {self.platform} has them, for these logs do not need other values: "
+                f"{', '.join(kept)}"
+            )
         if max(self.nodes) == 1 and any(
             p.key.startswith("library.network") for p in self.parameters
         ):
-            yield f"no log has more than one node: more nodes are extrapolated with the network of {self.platform}"
+            yield (
+                "no log has more than one node: more nodes are extrapolated with the network "
+                f"of {self.platform}"
+            )
         elif max(self.nodes) == 2:
             yield (
-                "two nodes can't tell a call's start from the levels of a tree: small messages over more nodes are a "
+                "two nodes can't tell a call's start from the levels of a tree: small messages "
+                "over more nodes are a "
                 "guess, large ones extrapolated; a log of more nodes tells"
             )
         elif max(self.nodes) > 2:

@@ -1,10 +1,10 @@
 """What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
 
-The model is the simulator's own (docs/models/compute.md): every kernel is run alone, without the host's
-launch. Fitted are `efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order as far
-as there are two shapes for each, and one `memory_efficiency` for all kinds that stream. The search
-and its intervals are those of the libraries (`search`). Not here: reading (`kernel_tables`), the
-model (`crates/device/src/compute`)."""
+The model is the simulator's own (docs/models/compute.md): every kernel is run alone, without the
+host's launch. Fitted are `efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order
+as far as there are two shapes for each, and one `memory_efficiency` for all kinds that stream. The
+search and its intervals are those of the libraries (`search`). Not here: reading (`kernel_tables`),
+the model (`crates/device/src/compute`)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ from .kernel_tables import Kernel
 from .search import WIDE, Search, outliers
 
 UNITS = {
-    "V100": 80, "A100": 108, "H100": 132, "H200": 132, "B200": 148, "GB200": 148, "MI300X": 304, "MI325X": 304,
+    "V100": 80,
+    "A100": 108,
+    "H100": 132,
+    "H200": 132,
+    "B200": 148,
+    "GB200": 148,
+    "MI300X": 304,
+    "MI325X": 304,
     "MI355X": 256,
-}  # fmt: skip
+}
 """Multiprocessors (AMD: compute units) of NPUs by the beginning of their name; the makers' data
 sheets."""
 
@@ -179,16 +186,25 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
     """What stays as it was, what is uncertain, and what reaches all that the platform has."""
     same = [_short(each.key) for each in made if each.fitted == each.given]
     if same:
-        yield f"kept as {name} has them, for these kernels do not need other values: {', '.join(same)}"
+        yield (
+            f"kept as {name} has them, for these kernels do not need other values: "
+            f"{', '.join(same)}"
+        )
     loose = [_short(each.key) for each in made if not each.found and each.fitted != each.given]
     if loose:
-        yield f"moved, but these kernels give only a combination of them with others: {', '.join(loose)}"
+        yield (
+            "moved, but these kernels give only a combination of them with others: "
+            f"{', '.join(loose)}"
+        )
     for key, peak in (
         (EFFICIENCY, "npu.peak or npu.compute.rates"),
         (MEMORY, "npu.memory.bandwidth"),
     ):
         if any(each.key == key and each.fitted > _ALL for each in made):
-            yield f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is it this NPU?"
+            yield (
+                f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is "
+                "it this NPU?"
+            )
 
 
 def _parameter(
@@ -245,10 +261,14 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
         key for key in (EFFICIENCY, START, FILL, LOAD) if shapes and key not in _of_shapes(bench)
     ]
     if kept and bench.units:
-        yield f"{shapes} shapes tell {len(_of_shapes(bench))} parameters; as they were: {', '.join(map(_short, kept))}"
+        yield (
+            f"{shapes} shapes tell {len(_of_shapes(bench))} parameters; as they were: "
+            f"{', '.join(map(_short, kept))}"
+        )
     if shapes and not bench.units:
         yield (
-            f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has is unknown; "
+            f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has "
+            "is unknown; "
             "--set npu.compute.tiles.units=..."
         )
     if not shapes:

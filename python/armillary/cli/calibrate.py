@@ -26,7 +26,8 @@ Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOG...",
-        help="Output of nccl-tests, rccl-tests or BabelStream; tables of matrix multiplications or memory bandwidth.",
+        help="Output of nccl-tests, rccl-tests or BabelStream; tables of matrix multiplications "
+        "or memory bandwidth.",
     ),
 ]
 Out = Annotated[

@@ -77,7 +77,8 @@ def collective(
             output.log(f"warning: {warning}")
         show = _nothing if "-" in (json, report) else sys.stdout.write
         show(
-            f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of {target.name}, {backend}\n#\n"
+            f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of "
+            f"{target.name}, {backend}\n#\n"
         )
         show(nccl.header(target.has_library) + "\n")
         rows = []

@@ -58,13 +58,15 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
         replaced = _replaces(Path(out), form)
         if form == "chakra" and made.operations * _NODE > _LARGE:
             output.log(
-                f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; compact is small"
+                f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; "
+                "compact is small"
             )
         made.write(out, "chakra" if form == "chakra" else "compact")
     output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
     if passes > 1:
         output.log(
-            f"it runs {passes} times, which the file does not say: armillary run {out} --passes {passes}"
+            f"it runs {passes} times, which the file does not say: armillary run {out} --passes "
+            f"{passes}"
         )
     return passes
 

@@ -100,7 +100,8 @@ def on(
     if not is_model(name) or "npus" in given or target.npus == made.ranks:
         return made, target
     output.log(
-        f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank of {name}"
+        f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank "
+        f"of {name}"
     )
     return made, api.sized(platform, made, given)
 

@@ -112,7 +112,8 @@ def _fault(error: BaseException) -> NoReturn:
     at = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in last)
     said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_FAULT]
     _write_error(
-        f"error: Armillary contradicts itself: {visible(said)}{at}; please report it with the input "
+        f"error: Armillary contradicts itself: {visible(said)}{at}; please report it with "
+        "the input "
         f"({TRACEBACK}=1 prints the traceback)\n"
     )
     _exit(_BUG)

@@ -52,7 +52,8 @@ def _parser(model: str) -> _Parser:
     found = load_model(model)
     parser = _Parser(
         f"armillary workload {model}",
-        usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] [--json FILE]",
+        usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] "
+        "[--json FILE]",
         description=families.DESCRIPTIONS[found.family],
         epilog=f"The same options stand on other verbs: armillary run {model} -p P [OPTIONS].",
         argument_default=argparse.SUPPRESS,

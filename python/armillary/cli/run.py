@@ -33,8 +33,10 @@ WorkloadName = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        help="What `armillary workload -o` or `import -o` wrote; Chakra traces: a directory, prefix or prefix.%d.et; "
-        "a text workload; or a model (preset, file, Hugging Face config.json) with its options, such as --tp 8.",
+        help="What `armillary workload -o` or `import -o` wrote; Chakra traces: a directory, "
+        "prefix or prefix.%d.et; "
+        "a text workload; or a model (preset, file, Hugging Face config.json) with its options, "
+        "such as --tp 8.",
         autocompletion=completion.workloads,
     ),
 ]

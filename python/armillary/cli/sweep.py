@@ -103,7 +103,8 @@ def sweep(
         output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
         if found.failed:
             output.log(
-                f"{found.failed:,} of {found.table.height:,} points failed: column error of the table says why"
+                f"{found.failed:,} of {found.table.height:,} points failed: column error of the "
+                "table says why"
             )
             raise typer.Exit(output.FOUND)
 

@@ -83,7 +83,8 @@ def _help() -> str:
         "Usage: armillary workload MODEL [OPTIONS] [OPTIONS OF ITS FAMILY]",
         "",
         "Makes a workload of a model and its parallelism, and says what it amounts to.",
-        "MODEL is a preset, a model file, or a Hugging Face config.json; armillary workload MODEL --help",
+        "MODEL is a preset, a model file, or a Hugging Face config.json; armillary workload "
+        "MODEL --help",
         "explains the options of its family.",
         "",
         "  -o, --output OUT     write the workload here",
@@ -119,7 +120,8 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
                 target.name,
                 "topology",
                 f"has {target.npus} NPUs for a workload of {made.ranks}",
-                f"as many NPUs as ranks: other degrees of parallelism, or --npus {made.ranks} where the platform grows",
+                f"as many NPUs as ranks: other degrees of parallelism, or --npus {made.ranks} "
+                "where the platform grows",
             )
         )
     problems += too_large(made.summary, target)

@@ -35,7 +35,8 @@ def page(result: Designs) -> Page:
     data = result.to_dict()
     best, found = result.best, result.found
     lead = (
-        f"{result.task.objective.replace('_', ' ')} over {', '.join(model.name for model in best.models)}; "
+        f"{result.task.objective.replace('_', ' ')} over "
+        f"{', '.join(model.name for model in best.models)}; "
         f"{found.topologies:,} topologies, {found.proved:.1%} of them settled in the model"
     )
     sections = [Section("Designs", [*rankings(result), _table(data)]), *_curve_sections(result)]

@@ -7,7 +7,8 @@ Here: the language, and its meaning for a topology. Not here: what is done with 
     constraint := sum (("<=" | ">=" | "==") sum)+
     sum        := product (("+" | "-") product)*
     product    := factor (("*" | "/") factor)*
-    factor     := number [unit] | "bw[" index or technology "]" | "total" | "cost" | "(" sum ")" | "-" factor
+    factor     := number [unit] | "bw[" index or technology "]" | "total" | "cost"
+                | "(" sum ")" | "-" factor
 
 `bw[d]` is the bandwidth of an NPU in dimension d, counted from 0, or from the outermost with -1;
 `bw[nic]` the sum over the dimensions of a technology; `total` over all; `cost` what the network

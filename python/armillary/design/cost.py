@@ -1,7 +1,7 @@
 """What a network costs, and what power it takes: prices as data, and how parts are counted.
 
-Here: parts of a block, costs by part and dimension. Not here: reading a table (`cost_file.py`), which
-bandwidths are worth their price (`optimal.py`, `front.py`).
+Here: parts of a block, costs by part and dimension. Not here: reading a table (`cost_file.py`),
+which bandwidths are worth their price (`optimal.py`, `front.py`).
 
 N NPUs with bandwidth b each in a dimension have, in GB/s:
 
@@ -105,7 +105,10 @@ class CostTable:
                 f"{dimension} needs a switch of {dimension.size:,} ports, {name} has {unit.radix:,}"
             )
         if unit.speeds and whole.ports(dimension) > unit.most:
-            return f"{dimension} needs {whole.ports(dimension):,} links of an NPU, {name} has room for {unit.most:,}"
+            return (
+                f"{dimension} needs {whole.ports(dimension):,} links of an NPU, {name} has "
+                f"room for {unit.most:,}"
+            )
         return ""
 
     def price(self, topology: Topology, stack: tuple[str, ...]) -> list[float]:

@@ -154,7 +154,10 @@ class Designs:
         return [each for each in self.best.constraints if each.name != bind.TOTAL]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.task.name}: {len(self.designs)} designs, best {self.best.topology}>"
+        return (
+            f"<{type(self).__name__} {self.task.name}: {len(self.designs)} designs, best "
+            f"{self.best.topology}>"
+        )
 
     def _at(self, rank: int) -> Design:
         if not 0 <= rank < len(self.designs):
@@ -166,7 +169,10 @@ class Designs:
 
     def _named(self, rank: int) -> Platform:
         design = self._at(rank)
-        source = f"armillary design, {self.task.objective} of {', '.join(job.name for job in design.choice.jobs)}"
+        source = (
+            f"armillary design, {self.task.objective} of "
+            f"{', '.join(job.name for job in design.choice.jobs)}"
+        )
         return check.platform(
             self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source}
         )

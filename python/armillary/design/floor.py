@@ -37,9 +37,16 @@ from .traffic import Volume
 _SYMMETRIC = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 """Collectives in which every NPU sends the same."""
 _NEUTRAL = (
-    "npu", "scheduler.policy", "scheduler.chunks", "scheduler.active_chunks", "scheduler.queues_per_dim",
-    "scheduler.endpoint_delay", "scheduler.comm_streams", "scheduler.rendezvous", "scheduler.replay_only",
-)  # fmt: skip
+    "npu",
+    "scheduler.policy",
+    "scheduler.chunks",
+    "scheduler.active_chunks",
+    "scheduler.queues_per_dim",
+    "scheduler.endpoint_delay",
+    "scheduler.comm_streams",
+    "scheduler.rendezvous",
+    "scheduler.replay_only",
+)
 """Settings that leave every collective the bytes that `traffic.py` states."""
 _ROUNDING = 1e-6
 """What a floor gives up for times in whole picoseconds and bytes in whole numbers."""

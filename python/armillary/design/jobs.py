@@ -260,7 +260,8 @@ class _Entry:
             self.source.problems.extend(list(why)[:10])
         elif why:
             self.notes.append(
-                f"{count - found} of {count} parallelisations of {name} do not fit, such as: {why[0]}"
+                f"{count - found} of {count} parallelisations of {name} do not fit, such as: "
+                f"{why[0]}"
             )
 
     def filled(self, chosen: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -295,7 +296,10 @@ class _Entry:
             else 0
         )
         if capacity is not None and most > capacity:
-            said = f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of {float(capacity) / 1e9:,.1f} GB"
+            said = (
+                f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of "
+                f"{float(capacity) / 1e9:,.1f} GB"
+            )
             raise InputError(
                 [Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")]
             )

@@ -4,10 +4,13 @@ Here: reading them into what this package uses. Not here: LIBRA's constraints an
 which are programs; the loop without overlap, its default, is the one built here. ASTRA-sim 1.0's
 text with its two head lines is read by `armillary.load`.
 
-    network        Topology: [Ring, Switch]   NpusCount: [4, 32]   CostDimension: [InterChiplet, InterPod]
-    communicator   Forward: [4, -1]   InputGrad: [4, -1]   WeightGrad: [-1, 32]     extents of the groups, -1 for none
-    cost model     InterPod: {Link: 7.8, Switch: 18, Nic: 31.6}                     dollars for a GB/s
-    workload       name -1 ns kind bytes  ns kind bytes  ns kind bytes  update      a line a layer
+    network        Topology: [Ring, Switch]  NpusCount: [4, 32]
+                   CostDimension: [InterChiplet, InterPod]
+    communicator   Forward: [4, -1]  InputGrad: [4, -1]  WeightGrad: [-1, 32]
+                   extents of the groups, -1 for none
+    cost model     InterPod: {Link: 7.8, Switch: 18, Nic: 31.6}   dollars for a GB/s
+    workload       name -1 ns kind bytes  ns kind bytes  ns kind bytes  update
+                   one line for each layer
 
 Source: github.com/astra-sim/libra@ff225aa, inputs/ and its README.
 """
@@ -240,7 +243,10 @@ def _layers(path: str) -> list[_Layer]:
             continue
         layer = _layer(line.split())
         if layer is None:
-            help_ = "name, -1, then ns, collective and bytes for each of three passes, and an update time"
+            help_ = (
+                "name, -1, then ns, collective and bytes for each of three passes, and an "
+                "update time"
+            )
             problems.append(
                 Problem(path, f"line {number}", f"{line.strip()[:60]!r} is no layer", help_)
             )

@@ -3,8 +3,9 @@
 Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of
 (`traffic.py`, `build.py`).
 
-    w_gd = bytes_gd / bw_d + fixed_gd                     what a collective keeps a dimension busy
-    t_g  = max_d (w_gd + fill sum_(e < d) w_ge)           its chunks pipeline; the first reaches d through inner ones
+    w_gd = bytes_gd / bw_d + fixed_gd             how long a collective keeps a dimension busy
+    t_g  = max_d (w_gd + fill sum_(e < d) w_ge)   its chunks pipeline; the first reaches d
+                                                  through the inner dimensions
     T    = compute + sum over parts of max_k (offset_k + sum_g count_kg t_g)
 
 One part that holds every collective once, with neither `fixed` (latencies) nor `fill` (one chunk of

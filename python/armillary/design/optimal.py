@@ -4,8 +4,10 @@ Here: the program, its dual bound, shadow prices. Not here: the time model (`mod
 user's constraints are in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
 
     minimise   price . bw + sum_w weight_w T_w
-    subject to T_w >= compute_w + sum over its parts p of x_p,   x_p >= offset_k + sum_g count_kg t_g for every line k
-               t_g >= loads_gd u_d + fixed_gd + fill sum_(e < d) (loads_ge u_e + fixed_ge)      for every dimension d
+    subject to T_w >= compute_w + sum over its parts p of x_p
+               x_p >= offset_k + sum_g count_kg t_g                   for every line k
+               t_g >= loads_gd u_d + fixed_gd
+                      + fill sum_(e < d) (loads_ge u_e + fixed_ge)    for every dimension d
                bw_d u_d >= 1,   T_w <= limit_w,   A bw <= b (or =)
 
 All is linear but `bw_d u_d >= 1`, a rotated second-order cone; larger u never helps, so u_d = 1 /

@@ -24,9 +24,27 @@ from .task import OBJECTIVES, Range, Task
 from .topology import BLOCKS, Dimension, Space, Topology
 
 KEYS = (
-    "name", "npus", "npu", "settings", "workloads", "topologies", "technologies", "bandwidth", "latency", "cost",
-    "constraints", "objective", "time_bound", "model", "top", "simulate", "budget", "backends", "sweep", "most",
-)  # fmt: skip
+    "name",
+    "npus",
+    "npu",
+    "settings",
+    "workloads",
+    "topologies",
+    "technologies",
+    "bandwidth",
+    "latency",
+    "cost",
+    "constraints",
+    "objective",
+    "time_bound",
+    "model",
+    "top",
+    "simulate",
+    "budget",
+    "backends",
+    "sweep",
+    "most",
+)
 Progress = Callable[[float], None]
 _SPACE = ("dimensions", "blocks", "sizes", "largest")
 _MOST_NPUS = 2**24
@@ -216,7 +234,10 @@ class _Reader:
         listed = [raw] if isinstance(raw, str) else raw
         if not isinstance(listed, list) or not listed:
             said = "is missing" if raw is None else f"{raw!r} is no topology"
-            help_ = "R(8)_SW(128), a list, a network file of LIBRA, or a mapping of dimensions, blocks, sizes, largest"
+            help_ = (
+                "R(8)_SW(128), a list, a network file of LIBRA, or a mapping of dimensions, "
+                "blocks, sizes, largest"
+            )
             self.source.fault(("topologies",), said, help_)
             return ()
         found = [

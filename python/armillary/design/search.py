@@ -283,9 +283,14 @@ class Searcher:
         last = self.designs[-1].value if len(self.designs) >= self.task.top else math.inf
         left = sum(each.space.count for bound, _, each in self.heap if bound >= last * (1 - _EVEN))
         return Found(
-            tuple(self.designs), self.count, self.listed, self.excluded + left, self.misplaced, self.infeasible,
+            tuple(self.designs),
+            self.count,
+            self.listed,
+            self.excluded + left,
+            self.misplaced,
+            self.infeasible,
             self.programs,
-        )  # fmt: skip
+        )
 
     def prepared(self) -> Iterator[tuple[int, int, _Prepared]]:
         """Every space under every choice, as far as its groups have a place; how many are done, and
@@ -656,7 +661,10 @@ def _misplaced(task: Task, tried: Sequence[Topology]) -> Problem:
         for each in job.volumes:
             off = [topology for topology in tried if traffic.spans(each, topology.sizes) is None]
             if off:
-                said = f"the group {each.group} of {job.name} ({each.members}) can't be laid out on {off[0]}"
+                said = (
+                    f"the group {each.group} of {job.name} ({each.members}) can't be laid out "
+                    f"on {off[0]}"
+                )
                 own = overlap.axes(job.volumes, job.workload.ranks)
                 fits = f", such as {' x '.join(map(str, own.sizes))} NPUs" if own else ""
                 help_ = f"dimensions that each group fills or divides evenly{fits}"

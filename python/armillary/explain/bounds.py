@@ -137,7 +137,8 @@ def step(report: Report) -> list[tuple[str, float]]:
         over = (
             where
             if at == 0
-            else f"what collectives must send beyond {network[at - 1].name}, over all links of {names}"
+            else f"what collectives must send beyond {network[at - 1].name}, over all links "
+            f"of {names}"
         )
         bounds.append((over, needed / report["ranks"] / links if links else 0.0))
     return sorted((bound for bound in bounds if bound[1] > 0), key=lambda bound: -bound[1])

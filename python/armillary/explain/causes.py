@@ -32,7 +32,8 @@ CAUSES = {
     "latency": "latency of links and endpoints",
     "bandwidth": "bandwidth of links",
     "algorithm": "another algorithm, hierarchy or chunks",
-    "library": "what the communication library adds: starts, steps, bandwidth that it does not reach",
+    "library": "what the communication library adds: starts, steps, bandwidth that it does "
+    "not reach",
     "network model": "another network model",
     "work": "more or fewer operations, other sizes, shapes or recorded times",
     "reduction": "reducing what was received, at another speed",

@@ -79,7 +79,8 @@ def impossible(report: Report) -> list[str]:
     if not rings or not any(row["phases"] for row in detail(report)["collectives"]):
         return []
     return [
-        f"{' and '.join(_FAR)} on {', '.join(rings)}: their messages cross several links, which the analytical network "
+        f"{' and '.join(_FAR)} on {', '.join(rings)}: their messages cross several links, which "
+        "the analytical network "
         "does not count (--backend link does)"
     ]
 

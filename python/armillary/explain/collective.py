@@ -135,7 +135,8 @@ def _formulas(
 def _what(row: Collective) -> str:
     chunks = "as one chunk" if row["chunks"] == 1 else f"in {number(row['chunks'])} chunks"
     phases = ", then ".join(
-        f"{phase['kind']} on {phase['name']} ({phase['algorithm']}, {phase['sends']:,.4g} messages, "
+        f"{phase['kind']} on {phase['name']} ({phase['algorithm']}, {phase['sends']:,.4g} "
+        "messages, "
         f"{size(phase['sent_bytes'])} sent by an NPU)"
         for phase in row["phases"]
     )
@@ -162,8 +163,10 @@ def _path(row: Collective) -> Iterator[str]:
     )
     whole = row["mean_ns"] or 1.0
     yield (
-        f"{messages:,.4g} messages wait for one another on the way to its end. Latency and endpoint delays cost "
-        f"{time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} ({share(beta / whole)})."
+        f"{messages:,.4g} messages wait for one another on the way to its end. Latency and "
+        "endpoint delays cost "
+        f"{time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} "
+        f"({share(beta / whole)})."
     )
 
 
@@ -191,7 +194,10 @@ def _waits(row: Collective) -> Iterator[str]:
         yield f"Its mean rank waits {time(row['late_ns'])} for the last member to come."
     inside = term_sum(row, "congestion_ns")
     if inside > _NEGLIGIBLE * row["mean_ns"]:
-        yield f"Its messages wait {time(inside)} for links inside the network, behind those of other NPUs."
+        yield (
+            f"Its messages wait {time(inside)} for links inside the network, behind those of "
+            "other NPUs."
+        )
 
 
 def _table(row: Collective, lines: list[Line]) -> Table:
@@ -219,17 +225,20 @@ def _bound(report: Report, row: Collective) -> list[str]:
     bound = bounds.collective(report, row)
     if bound is None:
         return [
-            "Not known: the network has no dimensions that collectives run over, a switch reduces, or the algorithm is "
+            "Not known: the network has no dimensions that collectives run over, a switch "
+            "reduces, or the algorithm is "
             "from a file."
         ]
     said = (
-        f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} for the bytes that "
+        f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} "
+        "for the bytes that "
         f"have to leave, {time(bound.latency_ns)} for the way to the farthest rank."
     )
     if row["mean_ns"] < bound.ns * (1 - 1e-9):
         return [
             said,
-            f"The run is faster, for {report['config']['backend']} lets messages share links behind the first; "
+            f"The run is faster, for {report['config']['backend']} lets messages share links "
+            "behind the first; "
             "--backend link does not.",
         ]
     return [

@@ -155,7 +155,10 @@ def _operations(pair: Pair, suffix: str) -> Iterator[Part]:
 def _reasons(data: Mapping[str, Any]) -> str:
     def said(reason: Mapping[str, Any]) -> str:
         behind = f", behind {', '.join(reason['behind'])}" if reason["behind"] else ""
-        return f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} ({reason['kind']}){behind}"
+        return (
+            f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} "
+            f"({reason['kind']}){behind}"
+        )
 
     if not data["reasons"]:
         return "No operation on the critical path takes another time."
@@ -188,8 +191,10 @@ def _formula(row: Collective) -> str:
     waits = time(term_sum(row, "contention_ns", "congestion_ns", "queue_ns"))
     of = size(moved / messages if messages else 0)
     return (
-        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} wait for one another. Their bytes "
-        f"take {own} on the links they cross, and {port} go by while other messages of the collective leave first; "
+        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} wait for one "
+        "another. Their bytes "
+        f"take {own} on the links they cross, and {port} go by while other messages of the "
+        "collective leave first; "
         f"latency and endpoints {alpha}, waits for others {waits}."
     )
 

@@ -56,7 +56,8 @@ def _critical(report: Report, path: CriticalPath) -> list[Part]:
         " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
     )
     told: list[Part] = [
-        f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each of which waits for "
+        f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each "
+        "of which waits for "
         f"the one before it: {kinds}.",
         *_waits(path, step),
     ]
@@ -144,7 +145,8 @@ def _bounds(report: Report) -> list[Part]:
     if found:
         what, ns = found[0]
         told.append(
-            f"This work takes at least {time(ns)} on this platform, whatever its schedule and algorithms ({what}); "
+            f"This work takes at least {time(ns)} on this platform, whatever its schedule and "
+            f"algorithms ({what}); "
             f"the step takes {step / ns:.2f} times as long."
         )
         told += (
@@ -155,8 +157,10 @@ def _bounds(report: Report) -> list[Part]:
     if len(loads) > 1:
         name, ns = loads[0]
         told.append(
-            f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That bounds this order of "
-            "dimensions and these algorithms only: others move bytes to other dimensions (scheduler.dimension_order)."
+            f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That "
+            "bounds this order of "
+            "dimensions and these algorithms only: others move bytes to other dimensions "
+            "(scheduler.dimension_order)."
         )
     if found:
         told += [charts.beside("bounds", "Lower bounds and the step", found, ("step", step))]

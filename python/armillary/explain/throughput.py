@@ -115,7 +115,8 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
     what = unit(a, b)
     if what != "step":
         yield (
-            f"The steps do different amounts of work: {_batch(b)} in {time(b.step_ns)} against {_batch(a)} in "
+            f"The steps do different amounts of work: {_batch(b)} in {time(b.step_ns)} against "
+            f"{_batch(a)} in "
             f"{time(a.step_ns)}. Below, times are those of whole steps."
         )
     if a.model and b.model and a.model != b.model:
@@ -124,7 +125,8 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
         shared = "sample" if what == "sample" else "token"
         one, two = a.a_second(shared) / a.npus, b.a_second(shared) / b.npus
         yield (
-            f"{second} has {counted(b.npus, 'NPU')}, {first} {counted(a.npus, 'NPU')}: {rate(two)} instead of "
+            f"{second} has {counted(b.npus, 'NPU')}, {first} {counted(a.npus, 'NPU')}: "
+            f"{rate(two)} instead of "
             f"{rate(one)} {shared}s/s on each ({(two / one - 1) * 100:+.1f} %)."
         )
     elif a.npus != b.npus:

@@ -137,7 +137,10 @@ def _bounds(report: Report, bound: str, part: float, operation: PathOperation | 
     said = f"{_SUBJECTS[bound]} {verb} ({share(part)} of {where}{most})"
     computing = _mean(report, "compute_ns") / step
     if _has_detail(report) and bound == "compute" and part - computing > _WAITING:
-        said += f", while the mean NPU computes {share(computing)} of the time and waits the rest{_bubble(report)}"
+        said += (
+            f", while the mean NPU computes {share(computing)} of the time and waits the "
+            f"rest{_bubble(report)}"
+        )
     return said
 
 

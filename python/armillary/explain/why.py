@@ -126,7 +126,10 @@ def _lead(report: Report) -> str:
     what = config["workload"]["traces"] or (
         summary["model"] if summary else "a workload made in Python"
     )
-    return f"{what} on {config['platform']['name']}, {counted(report['ranks'], 'rank')}, {config['backend']} network"
+    return (
+        f"{what} on {config['platform']['name']}, {counted(report['ranks'], 'rank')}, "
+        f"{config['backend']} network"
+    )
 
 
 def _other(report: Report, node: str) -> Explanation:

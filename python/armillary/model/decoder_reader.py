@@ -66,7 +66,10 @@ def decoder(model: Model) -> Decoder:
             model.problem("full_every", "has no effect", "only with window or linear attention")
         )
     if shape.experts and not (shape.expert_ffn and shape.top_k <= shape.experts):
-        said = f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for each token"
+        said = (
+            f"{shape.experts} experts of inner width {shape.expert_ffn}, {shape.top_k} for "
+            "each token"
+        )
         problems.append(model.problem("experts", said, "an expert_ffn, and top_k up to experts"))
     if not problems and parameters(shape) > MOST_PARAMETERS:
         said = f"{parameters(shape)} parameters"

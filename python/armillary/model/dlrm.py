@@ -6,10 +6,11 @@ Not here: how tables are shared out (`sharding`), the training flows (`dlrm`), t
 Model (Naumov et al., 2019; Wang et al., DCN V2, 2021): with `T` tables of width `d` and `F = T + 1`
 features,
 
-    concat   no arithmetic                                   the top MLP reads  bottom output + all table widths
-    dot      F x F dot products of width d                   the top MLP reads  d + F (F - 1) / 2
-    cross    layers x (F d -> rank -> F d), with bias        the top MLP reads  F d
-    given    none said; counted as memory traffic only       the top MLP reads  what the file says
+             arithmetic                                 elements that the top MLP reads
+    concat   none                                       bottom output + all table widths
+    dot      F x F dot products of width d              d + F (F - 1) / 2
+    cross    layers x (F d -> rank -> F d), with bias   F d
+    given    not stated; counted as memory traffic      as the file says
 """
 
 from __future__ import annotations

@@ -32,8 +32,16 @@ LARGEST = 2**31
 
 MOST_BYTES = 2**50
 COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
-)  # fmt: skip
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+)
 
 LIMITS = {"dp": NPUS, "mp": NPUS, "passes": 10_000}
 """Largest value of an option; what is called a width has 16 bytes at most."""
@@ -136,7 +144,10 @@ class Fields:
                 self.fault(key, f"{value!r} is not {what}", what)
             return 0, "", 0
         if not self._is_recorded(*value):
-            said = f"cycles and bytes from 0 to {LARGEST} and {MOST_BYTES}, and one of {', '.join(COLLECTIVES)}"
+            said = (
+                f"cycles and bytes from 0 to {LARGEST} and {MOST_BYTES}, and one of "
+                f"{', '.join(COLLECTIVES)}"
+            )
             self.fault(key, f"{value!r} is out of range", said)
             return 0, "", 0
         return (

@@ -1,9 +1,9 @@
 """Models as data: presets (`models/*.yml`), model files, Hugging Face `config.json`.
 
 Here: finding and reading a model, and turning its fields into a family's own dataclass. Not here:
-what the fields mean (`decoder.py`, `dlrm.py` and the other families), the translation of a Hugging Face
-configuration (`huggingface.py`). A model file is YAML: `family`, `source`, and the fields of the
-family; what has no published source has no place in it."""
+what the fields mean (`decoder.py`, `dlrm.py` and the other families), the translation of a Hugging
+Face configuration (`huggingface.py`). A model file is YAML: `family`, `source`, and the fields of
+the family; what has no published source has no place in it."""
 
 from __future__ import annotations
 

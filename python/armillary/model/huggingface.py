@@ -62,15 +62,72 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 """Values that published files leave out."""
 
 _WITHOUT_COST = (
-    "architectures", "attn_implementation", "auto_map", "aux_loss", "bos_", "cache", "chat", "classifier",
-    "attention_dropout", "dropout", "dtype", "embd_pdrop", "eos_", "epsilon", "eps", "hidden_act", "hidden_activation",
-    "activation_function", "id2label", "init", "label2id", "language", "logit", "loss", "mscale", "multiplier",
-    "model_type", "moe_router", "n_ctx", "n_group", "norm_topk", "output_", "pad_", "pdrop", "pretraining_tp",
-    "problem_type", "query_pre_attn", "remove_invalid", "resid", "return_", "rope_", "rotary", "router_", "routed_scal",
-    "scor", "seq_aux", "softcap", "summary_", "task_", "tie_weights", "tokenizer", "topk_", "torch", "transformers",
-    "unk_", "use_bfloat16", "use_return", "partial_rotary", "alpha", "swiglu_limit", "use_qk_norm_l2", "ep_size",
-    "scale_attn", "max_window_layers", "n_vocab",
-)  # fmt: skip
+    "architectures",
+    "attn_implementation",
+    "auto_map",
+    "aux_loss",
+    "bos_",
+    "cache",
+    "chat",
+    "classifier",
+    "attention_dropout",
+    "dropout",
+    "dtype",
+    "embd_pdrop",
+    "eos_",
+    "epsilon",
+    "eps",
+    "hidden_act",
+    "hidden_activation",
+    "activation_function",
+    "id2label",
+    "init",
+    "label2id",
+    "language",
+    "logit",
+    "loss",
+    "mscale",
+    "multiplier",
+    "model_type",
+    "moe_router",
+    "n_ctx",
+    "n_group",
+    "norm_topk",
+    "output_",
+    "pad_",
+    "pdrop",
+    "pretraining_tp",
+    "problem_type",
+    "query_pre_attn",
+    "remove_invalid",
+    "resid",
+    "return_",
+    "rope_",
+    "rotary",
+    "router_",
+    "routed_scal",
+    "scor",
+    "seq_aux",
+    "softcap",
+    "summary_",
+    "task_",
+    "tie_weights",
+    "tokenizer",
+    "topk_",
+    "torch",
+    "transformers",
+    "unk_",
+    "use_bfloat16",
+    "use_return",
+    "partial_rotary",
+    "alpha",
+    "swiglu_limit",
+    "use_qk_norm_l2",
+    "ep_size",
+    "scale_attn",
+    "max_window_layers",
+    "n_vocab",
+)
 """Parts of names of keys that change no cost."""
 
 
@@ -578,15 +635,24 @@ def _notes(reader: _Reader, kind: str, known: bool, nested: bool) -> Iterator[st
     if nested:
         yield "only the text part of the configuration is read"
     if not known:
-        yield f"model_type {kind!r} is not known: read by its keys {', '.join(dict.fromkeys(reader.used))}"
+        yield (
+            f"model_type {kind!r} is not known: read by its keys "
+            f"{', '.join(dict.fromkeys(reader.used))}"
+        )
     if reader.assumed:
         yield f"assumed: {', '.join(reader.assumed)}"
     if modules := reader.values.get("num_nextn_predict_layers"):
-        yield f"num_nextn_predict_layers {modules} is left out; --mtp {modules} trains multi-token prediction"
+        yield (
+            f"num_nextn_predict_layers {modules} is left out; --mtp {modules} trains "
+            "multi-token prediction"
+        )
     quantized = reader.values.get("quantization_config")
     if isinstance(quantized, Mapping):
         method = quantized.get("quant_method", "some method")
-        yield f"quantization_config ({method}) is not used: --precision says in which numbers the model is trained"
+        yield (
+            f"quantization_config ({method}) is not used: --precision says in which numbers the "
+            "model is trained"
+        )
     special = {"num_nextn_predict_layers", "quantization_config"}
     if left := [key for key in reader.unused() if key not in special]:
         yield f"ignored keys: {', '.join(left)}"

@@ -6,12 +6,13 @@ Not here: the tables (`dlrm.py`), plans as data (`sharding_plan.py`), the collec
 Model (Mudigere et al., Neo and ZionEX, ISCA 2022, section 4), for `n` NPUs, a table of `rows` x
 `dim`, `b` samples an NPU:
 
-    table      whole tables on one NPU each                 pooled rows by all-to-all
-    column     `c` shards of dim / c, each as a table       pooled rows by all-to-all, indices sent c times
-    row        rows / n on every NPU                        partial sums by reduce-scatter, gradients by all-gather
-    table_row  a table to a node, rows / g on its g NPUs    reduce-scatter in the node, all-to-all between nodes
-    data       a copy on every NPU                          gradients of the whole table by all-reduce
-    auto       data   where 2 rows gradient_width <= b (forward_width + backward_width): less than the all-to-all
+    table      whole tables on one NPU each       pooled rows by all-to-all
+    column     `c` shards of dim / c, as tables   the same, indices sent c times
+    row        rows / n on every NPU              reduce-scatter; gradients by all-gather
+    table_row  rows / g on the g NPUs of a node   reduce-scatter in, all-to-all between nodes
+    data       a copy on every NPU                gradients of the whole table by all-reduce
+    auto       data   where 2 rows gradient_width <= b (forward_width + backward_width): less than
+                      the all-to-all
                table  where it costs no more than an NPU's mean share
                column else, the fewest that cost no more and are at least 16 wide
                row    otherwise; a shard must also fit into `capacity`
@@ -388,7 +389,10 @@ def _check_rows(tables: Sequence[Table], request: Request) -> list[Problem]:
     if not short:
         return []
     least = min(short, key=lambda table: table.rows)
-    message = f"{len(short)} tables have fewer rows than {request.npus} NPUs, {least.name} only {least.rows}"
+    message = (
+        f"{len(short)} tables have fewer rows than {request.npus} NPUs, {least.name} only "
+        f"{least.rows}"
+    )
     return [Problem("", "sharding", message, f"auto, or row on up to {least.rows} NPUs")]
 
 

@@ -1,7 +1,7 @@
 """Which shard of which embedding table is on which rank.
 
-Here: the plan as data. Not here: its file (`sharding_plan_file.py`), how a plan is chosen and what it
-costs (`sharding.py`).
+Here: the plan as data. Not here: its file (`sharding_plan_file.py`), how a plan is chosen and what
+it costs (`sharding.py`).
 
 A table is cut along one side. Shard `i` of a table is on the rank `ranks[i]`:
 

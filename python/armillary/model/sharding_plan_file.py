@@ -1,4 +1,5 @@
-"""Sharding plans as files: YAML, or JSON where the name ends in `.json`; docs/models/sharding-plans.md.
+"""Sharding plans as files: YAML, or JSON where the name ends in `.json`;
+docs/models/sharding-plans.md.
 
 A plan has one line for each table, so that two plans can be compared line by line:
 
@@ -54,7 +55,9 @@ def as_yaml(plan: ShardingPlan) -> str:
         for row in map(_row, plan.tables)
     )
     head = (f"{key}: {_scalar(value)}" for key, value in _head(plan).items())
-    title = "# Which shard of which embedding table is on which rank: docs/models/sharding-plans.md."
+    title = (
+        "# Which shard of which embedding table is on which rank: docs/models/sharding-plans.md."
+    )
     return "\n".join((title, *head, "tables:", *rows, ""))
 
 

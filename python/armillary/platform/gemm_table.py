@@ -65,7 +65,10 @@ class GemmTable:
 
     def to_csv(self) -> str:
         """The table as the simulator reads it."""
-        head = f"# {self.measurements} measurements of {len(self.times)} shapes from {Path(self.source).name}\n"
+        head = (
+            f"# {self.measurements} measurements of {len(self.times)} shapes from "
+            f"{Path(self.source).name}\n"
+        )
         rows = (f"{','.join(map(str, shape))},{_microseconds(ps)} us\n" for shape, ps in self.times)
         return head + "batch,m,n,k,width,time\n" + "".join(rows)
 

@@ -139,7 +139,10 @@ def _texts(key: str, value: str | Sequence[str]) -> list[str]:
     values = [value] if isinstance(value, str) or not isinstance(value, Sequence) else list(value)
     bare = [item for item in values if not isinstance(item, str)]
     if bare:
-        help_ = 'text with a unit, such as "50 GB/s" or "500 ns", one for all dimensions or one a dimension'
+        help_ = (
+            'text with a unit, such as "50 GB/s" or "500 ns", one for all dimensions or one a '
+            "dimension"
+        )
         raise InputError(
             [Problem("Platform(...)", key, f"{bare[0]!r} is no text with a unit", help_)]
         )

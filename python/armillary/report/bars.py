@@ -1,5 +1,5 @@
-"""Bars made of characters. Shapes as well as colours distinguish the parts of the step, so plain text
-keeps the meaning."""
+"""Bars made of characters. Shapes as well as colours distinguish the parts of the step, so plain
+text keeps the meaning."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def _outliers(outliers: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for point in outliers[:_MOST]:
         place = f"{point['collective']} over {point['ranks']}, {point['bytes']} bytes"
         yield Text(
-            f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted {point['fitted_us']:.1f} us"
+            f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted "
+            f"{point['fitted_us']:.1f} us"
         )
     if len(outliers) > _MOST:
         yield Text(f"and {len(outliers) - _MOST} more outliers")

@@ -19,7 +19,8 @@ _STATES = {"domain": ["before", "after", "measured"], "range": ["#8c8c8c", PALET
 _BYTES = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, ',.4~r') + ' GiB' : "
     "datum.value >= 1048576 ? format(datum.value / 1048576, ',.4~r') + ' MiB' : "
-    "datum.value >= 1024 ? format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, ',.4~r') + ' B'"
+    "datum.value >= 1024 ? format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, "
+    "',.4~r') + ' B'"
 )
 """Labels of an axis of bytes, in powers of 1024 as nccl-tests has them."""
 
@@ -143,7 +144,10 @@ def _unmeasured(found: Found) -> list[Table | str]:
     if not rows:
         names = ", ".join(_label(curve) for curve in others)
         return [f"All stay as {found['platform']} has them, within half a percent: {names}."]
-    note = "Parameters that measured collectives share with these moved. Those that only these use were kept."
+    note = (
+        "Parameters that measured collectives share with these moved. Those that only these "
+        "use were kept."
+    )
     return [Table("What changed", calibration.UNMEASURED, rows, note=note)]
 
 

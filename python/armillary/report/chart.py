@@ -130,8 +130,9 @@ class Chart:
                 "autosize": {"type": "fit-x", "contains": "padding"},
                 **_height(spec, records),
             }
+        major = VEGA_LITE.partition(".")[0]
         return {
-            "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE.split('.', maxsplit=1)[0]}.json",
+            "$schema": f"https://vega.github.io/schema/vega-lite/v{major}.json",
             "description": visible(self.title),
             "data": {"values": records},
             **spec,

@@ -17,7 +17,8 @@ from .quantity import Quantity, bandwidth, counted, share, time
 
 _BOUND = PALETTE[7]
 _NOTE_BOUND = (
-    "Dashed: no algorithm of NPUs that send to one another is better, for the bytes that have to leave each of them "
+    "Dashed: no algorithm of NPUs that send to one another is better, for the bytes that have to "
+    "leave each of them "
     "and the way to the farthest."
 )
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -91,7 +92,10 @@ def _bandwidths(rows: Sequence[Row], kind: str, npus: int) -> Chart:
         for row in rows
     ]
     factor = bus_factor(kind, npus)
-    note = f"Bus bandwidth is size / time x {factor:.4g}: that of a link, where the algorithm wastes none."
+    note = (
+        f"Bus bandwidth is size / time x {factor:.4g}: that of a link, where the algorithm "
+        "wastes none."
+    )
     return _curves("busbw", "Bus bandwidth by size", records, "GB/s", False, note)
 
 

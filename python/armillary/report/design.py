@@ -67,12 +67,17 @@ def safety(data: Data) -> str:
     open_ = "more than the budget allows" if order["open"] is None else f"{order['open']:,}"
     if order["status"] == "rule":
         return (
-            f"The order is not proved: {count}; of the others {open_} have a lower bound below this one's step. None "
-            f"is expected to be better: by the simulations so far a step takes at least {order['reach']:.1%} of the "
+            f"The order is not proved: {count}; of the others {open_} have a lower bound below "
+            "this one's step. None "
+            "is expected to be better: by the simulations so far a step takes at least "
+            f"{order['reach']:.1%} of the "
             f"model's time.{bound}"
         )
     room = f", and others may be up to {order['room']:.1%} better" if order["room"] > 0 else ""
-    return f"The order is not safe: {count}, then the budget was used up{room}. A larger budget continues.{bound}"
+    return (
+        f"The order is not safe: {count}, then the budget was used up{room}. A larger budget "
+        f"continues.{bound}"
+    )
 
 
 def provision(design: Data) -> str:
@@ -151,7 +156,8 @@ def _ranking(data: Data) -> Iterator[RenderableType]:
     yield table
     if len(data["designs"]) > len(designs):
         yield Text(
-            f"{len(data['designs']) - len(designs):,} more designs were simulated: --json, --csv and --html list them"
+            f"{len(data['designs']) - len(designs):,} more designs were simulated: --json, --csv "
+            "and --html list them"
         )
     yield from (Text(f"{_letter(index)}  {each}") for index, each in enumerate(chosen))
 
@@ -170,12 +176,16 @@ def _simulated(design: Data) -> tuple[str, str]:
 
 
 def _proof(design: Data) -> Iterator[Text]:
-    exact = f"{design['value']:.6g}, proved to be at least {design['bound']:.6g}, duality gap {design['gap']:.1e}"
+    exact = (
+        f"{design['value']:.6g}, proved to be at least {design['bound']:.6g}, duality gap "
+        f"{design['gap']:.1e}"
+    )
     if design["links"]:
         yield Text(f"in the model no whole links on this topology are better ({exact})")
         over = design["value"] / design["continuous"] - 1 if design["continuous"] else 0.0
         yield Text(
-            f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost {over:.2%}"
+            f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost "
+            f"{over:.2%}"
         )
     else:
         yield Text(f"in the model no bandwidths on this topology are better ({exact})")
@@ -220,7 +230,8 @@ def _constraints(design: Data, objective: str) -> Iterator[Text]:
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
             weighed = ", its price included" if objective == "performance_per_cost" else ""
             yield Text(
-                f"{each['name']}: {what} {each['change']} {saving(each['saves'] * step, objective)}{weighed}"
+                f"{each['name']}: {what} {each['change']} "
+                f"{saving(each['saves'] * step, objective)}{weighed}"
             )
     dollar = design["shadow_prices"]["dollar"]
     if dollar and objective != "cost":

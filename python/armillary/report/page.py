@@ -132,7 +132,10 @@ def write_figures(
         return sorted(file.name for file in folder.iterdir())
 
 
-_ONLY_CSV = "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; their CSV is written"
+_ONLY_CSV = (
+    "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; "
+    "their CSV is written"
+)
 _SKIP = '<a class="skip" href="#main">Skip to the report</a>'
 
 
@@ -157,7 +160,8 @@ def _policy(scripts: Iterable[str]) -> str:
     """What the page may do: run these scripts, style itself, show what it holds."""
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data: blob:; font-src data:; "
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data: "
+        "blob:; font-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 

@@ -141,7 +141,10 @@ def _graph(machine: Machine) -> str:
     npus = min(machine["npus"], len(nodes))
     if not nodes or len(nodes) > _LARGEST or _beyond(links, len(nodes)):
         switches = len(nodes) - npus
-        text = f"a graph of {number(npus)} NPUs, {number(switches)} switches and {number(len(links))} links"
+        text = (
+            f"a graph of {number(npus)} NPUs, {number(switches)} switches and "
+            f"{number(len(links))} links"
+        )
         return _svg(560, 40, _text(8, 25, text, 14, anchor="start"))
     tiers = fabric.get("tiers")
     if tiers and max(tiers) > 0 and len(tiers) == len(nodes):

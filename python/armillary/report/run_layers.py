@@ -41,7 +41,10 @@ _HEADS = {
 _ALWAYS = {
     field for part, doing in _CHARGED if part.always for field in (doing.in_flight, part.field)
 }
-_RAW_NOTE = "Raw: the times that communication was in flight, summed. Exposed: what nothing computed beside."
+_RAW_NOTE = (
+    "Raw: the times that communication was in flight, summed. Exposed: what nothing "
+    "computed beside."
+)
 
 
 def by_layer(report: Report, detail: Detail, scale: Scale) -> Section:

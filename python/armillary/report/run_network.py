@@ -33,7 +33,10 @@ def phases(report: Report) -> Section:
     shown = [item for item in found if item in heaviest]
     rows: list[dict[str, Any]] = [dict(item) for item in shown]
     scale = Scale.of(max(item["queue_ns"] + item["network_ns"] for item in shown))
-    note = "P1 is the first phase of a chunk. Waiting before P1 is what ASTRA-sim calls P0, the ready queue."
+    note = (
+        "P1 is the first phase of a chunk. Waiting before P1 is what ASTRA-sim calls P0, the "
+        "ready queue."
+    )
     chart = Chart(
         "phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note
     )
@@ -93,7 +96,8 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
 
 
 _UTILISATION = (
-    "Usable: what the run's algorithms can use. Busy: a collective's chunk was under way. Utilisation: bytes sent / "
+    "Usable: what the run's algorithms can use. Busy: a collective's chunk was under way. "
+    "Utilisation: bytes sent / "
     "(bandwidth of all NPUs x step time)."
 )
 
@@ -107,7 +111,10 @@ def _bounds(report: Report) -> list[Part]:
     loaded = f"{time(bounds['dimension_ns'])}, {share(bounds['dimension_ns'] / step)} of the step"
     text = f"Sent over the dimensions as they were, the bytes take at least {loaded}"
     if len(report["dimensions"]) > 1:
-        text += f"; with all dimensions busy {time(bounds['network_ns'])}, {share(bounds['network_ns'] / step)}"
+        text += (
+            f"; with all dimensions busy {time(bounds['network_ns'])}, "
+            f"{share(bounds['network_ns'] / step)}"
+        )
     return [f"{text}."]
 
 

@@ -1,7 +1,8 @@
 """Where the time of a step goes: by class of ranks.
 
-Here: the first section of a run's page. Not here: the parts (`schema.py`), layers (`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and
-memory (`run_work.py`)."""
+Here: the first section of a run's page. Not here: the parts (`schema.py`), layers
+(`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and memory
+(`run_work.py`)."""
 
 from __future__ import annotations
 
@@ -70,7 +71,10 @@ def _class_table(
         "NPUs",
         *(part.capitalize() for part in parts),
     ]
-    note = "Classes that differ by less than 0.1% of the step are one row, their mean; the JSON has each."
+    note = (
+        "Classes that differ by less than 0.1% of the step are one row, their mean; the JSON "
+        "has each."
+    )
     note = note if len(rows) < len(report["classes"]) else ""
     return Table("By class of ranks", heads, cells, note, labels=1 + labelled)
 

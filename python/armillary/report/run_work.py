@@ -52,7 +52,10 @@ def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
     return Section("Critical path", [_PATH, *_path_over_time(report, detail, scale), *tables])
 
 
-_PATH = "The chain of operations, without a gap, that the step takes as long as. Only less of these makes the step shorter."
+_PATH = (
+    "The chain of operations, without a gap, that the step takes as long as. Only less of "
+    "these makes the step shorter."
+)
 _SUMS = (("By kind", "by_kind"), ("By layer", "by_layer"), ("By cause", "by_cause"))
 
 
@@ -129,9 +132,12 @@ def operations(report: Report) -> Section:
 
 
 _COST = (
-    "Sums over all ranks; a star stands for the numbers in a name. Cost: each moment of a rank is charged to one "
-    "operation: to what computes, else to the communication that ends first, else to memory, a launch or the host. "
-    "Duration: from beginning to end, overlapped or not; a receive that is posted early lasts long and costs little."
+    "Sums over all ranks; a star stands for the numbers in a name. Cost: each moment of a rank is "
+    "charged to one "
+    "operation: to what computes, else to the communication that ends first, else to memory, a "
+    "launch or the host. "
+    "Duration: from beginning to end, overlapped or not; a receive that is posted early lasts "
+    "long and costs little."
 )
 
 
@@ -162,7 +168,10 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
         share_axis=False,
     )
     rows = list(bins(report, detail, held))
-    note = "Parameters, gradients and optimizer state throughout, activations as they are kept and freed."
+    note = (
+        "Parameters, gradients and optimizer state throughout, activations as they are kept "
+        "and freed."
+    )
     more = f" An NPU has {size(capacity)}." if capacity else ""
     return [Chart("memory_over_time", "Memory of an NPU over time", rows, spec, note + more)]
 

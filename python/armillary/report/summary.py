@@ -40,14 +40,16 @@ def rates(found: Rates | None) -> list[str]:
         lines[0] += f", {share(found.utilisation)} of its peak (MFU){again}"
     if found.is_optimistic:
         lines.append(
-            "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, docs/models/compute.md)"
+            "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, "
+            "docs/models/compute.md)"
         )
     return lines
 
 
 def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
     yield Text(summary.model, "bold green").append(
-        f"  {summary.family}, {counted(summary.ranks, 'rank')}, {counted(workload.programs, 'program')}",
+        f"  {summary.family}, {counted(summary.ranks, 'rank')}, "
+        f"{counted(workload.programs, 'program')}",
         "default",
     )
     yield from _facts(summary)

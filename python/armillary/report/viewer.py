@@ -36,7 +36,8 @@ def _comment() -> str:
 def _bundle() -> str:
     import vl_convert
 
-    name = f"vega-embed-{vl_convert.get_vega_embed_version()}-{vl_convert.get_vega_version()}-{VEGA_LITE}.js"
+    versions = (vl_convert.get_vega_embed_version(), vl_convert.get_vega_version(), VEGA_LITE)
+    name = f"vega-embed-{'-'.join(versions)}.js"
     kept = cache_directory() / name
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")

@@ -21,14 +21,28 @@ SIZES = (64, 128, 256, 512, 1024, 1536)
 
 MEASURED: dict[int, dict[int, float]] = {
     4: {
-        64: 1202.1, 96: 1779.1, 128: 2364.8, 192: 3526.4, 256: 4714.0, 384: 7074.2, 512: 9437.4, 768: 14176.0,
+        64: 1202.1,
+        96: 1779.1,
+        128: 2364.8,
+        192: 3526.4,
+        256: 4714.0,
+        384: 7074.2,
+        512: 9437.4,
+        768: 14176.0,
         1024: 18869.0,
     },
     8: {
-        64: 911.3, 96: 1338.3, 128: 1777.1, 192: 2643.9, 256: 3527.4, 384: 5261.9, 512: 7004.4, 768: 10484.0,
+        64: 911.3,
+        96: 1338.3,
+        128: 1777.1,
+        192: 2643.9,
+        256: 3527.4,
+        384: 5261.9,
+        512: 7004.4,
+        768: 10484.0,
         1024: 13969.0,
     },
-}  # fmt: skip
+}
 """GPUs -> 2^20 bytes -> microseconds out of place: nccl-tests on 8 V100 SXM2 with NVLink 2, by the
 authors of vTrain (VIA-Research/vTrain, `trace/v100/AR_GPU4_1M_1024M_LUT` and
 `AR_GPU8_1M_1024M_LUT`, commit f8dda847)."""
@@ -41,13 +55,25 @@ REACHED = 0.897
 """Of the links what NCCL reaches in the largest measurement on 8 GPUs: 134.5 of 150 GB/s of bus
 bandwidth."""
 
-FIGURE = "the figure prints no numbers, and its measurements are not published; ours is 2 (n - 1) / n bytes over 150 GB/s"
-EIGHT = "8 GPUs fill all six links, 150 GB/s; on the wire NCCL reaches 134 of them, which a bandwidth of 150 leaves out"
+FIGURE = (
+    "the figure prints no numbers, and its measurements are not published; ours is 2 (n - 1) "
+    "/ n bytes over 150 GB/s"
+)
+EIGHT = (
+    "8 GPUs fill all six links, 150 GB/s; on the wire NCCL reaches 134 of them, which a "
+    "bandwidth of 150 leaves out"
+)
 FOUR = (
     "4 GPUs of this machine have rings over four of six links, 100 GB/s, of which NCCL reaches 85"
 )
-SHARE = "one factor on the links for all rows, 0.897, from the largest measurement on 8 GPUs alone: protocol, packets"
-MEAN = "the paper's machines, 4 and 16 V100 on rings of 150 GB/s, are not those measured here: no sweep of such is public"
+SHARE = (
+    "one factor on the links for all rows, 0.897, from the largest measurement on 8 GPUs "
+    "alone: protocol, packets"
+)
+MEAN = (
+    "the paper's machines, 4 and 16 V100 on rings of 150 GB/s, are not those measured here: no "
+    "sweep of such is public"
+)
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
@@ -160,7 +186,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 STUDY = Study(
     "The analytical network against V100s",
     f"{PAPER}, Fig. 4",
-    "Ring all-reduce at 150 GB/s on 4 and 16 V100, 600 ns a step (NCCL's own constant for NVLink), one chunk. The "
+    "Ring all-reduce at 150 GB/s on 4 and 16 V100, 600 ns a step (NCCL's own constant for "
+    "NVLink), one chunk. The "
     "paper's column holds what it or, in the rows called measured, nccl-tests printed.",
     rows,
     charts,

@@ -19,7 +19,10 @@ FLITS = 21.42 * 60_000
 FASTER = 756.0
 """The paper's analytical network over that."""
 
-OURS = "CPU time of this process, workload and report included; the paper's is wall time on its machine"
+OURS = (
+    "CPU time of this process, workload and report included; the paper's is wall time on "
+    "its machine"
+)
 FLIT = "against the paper's 21.42 minutes; no flits are simulated here"
 
 
@@ -58,7 +61,9 @@ def cpu_time(n: int, backend: str, *, fold: bool) -> float:
 STUDY = Study(
     "Time to simulate an all-reduce on a torus",
     f"{PAPER}, section IV-C",
-    "1 MB all-reduce on a 3-D torus, one chunk. The paper names neither links nor chunks; here 50 GB/s and 500 ns, "
-    "which the time to simulate hardly depends on. Ours differ from run to run and machine to machine.",
+    "1 MB all-reduce on a 3-D torus, one chunk. The paper names neither links nor chunks; here 50 "
+    "GB/s and 500 ns, "
+    "which the time to simulate hardly depends on. Ours differ from run to run and machine to "
+    "machine.",
     rows,
 )

@@ -38,7 +38,10 @@ LATENCIES = {
 """One set for all rows."""
 
 BARE = "bandwidth alone: the paper prints no latencies"
-SET = "2 ns on rings, 16 ns elsewhere, 1 ns at endpoints, in all rows; the paper's simulator cuts to whole ns"
+SET = (
+    "2 ns on rings, 16 ns elsewhere, 1 ns at endpoints, in all rows; the paper's simulator cuts "
+    "to whole ns"
+)
 SENT = "reduce-scatter and all-gather together, 2^20 bytes, as simulated"
 BEST = "2_8_8_32 over 8_8_8_4, without latencies"
 
@@ -103,9 +106,12 @@ def _name(sizes: Sequence[int]) -> str:
 STUDY = Study(
     "All-reduce on wafers and conventional systems of growing size",
     f"{PAPER}, Table IV",
-    "1 GB all-reduce on Ring_FullyConnected_Ring_Switch at 1000, 200, 100 and 50 GB/s, 64 chunks, one at a time in "
-    "a dimension, on the platform `paper-table4`. The message sizes give 1 GB as 2^30 bytes, the times give bandwidths "
-    "in 2^30 bytes as well, with FullyConnected's an NPU's and Ring's one link's. The table's caption says all-gather, "
+    "1 GB all-reduce on Ring_FullyConnected_Ring_Switch at 1000, 200, 100 and 50 GB/s, 64 chunks, "
+    "one at a time in "
+    "a dimension, on the platform `paper-table4`. The message sizes give 1 GB as 2^30 bytes, the "
+    "times give bandwidths "
+    "in 2^30 bytes as well, with FullyConnected's an NPU's and Ring's one link's. The table's "
+    "caption says all-gather, "
     "its numbers and text all-reduce.",
     rows,
 )

@@ -121,18 +121,25 @@ def _published(tflops: float) -> float:
 
 
 WHY = (
-    "Kernels of the H100's preset, DeepEP's bandwidths, 20 of 132 multiprocessors for communication; nothing is fitted "
+    "Kernels of the H100's preset, DeepEP's bandwidths, 20 of 132 multiprocessors for "
+    "communication; nothing is fitted "
     "to this run."
 )
 WHY_MEMORY = "Without the CUDA context, buffers of communication and gaps between blocks."
-WHY_WORK = "Published: TFLOP/s x 2,048 x 19.926 s over 62.9 M tokens, which is the model without multi-token prediction."
+WHY_WORK = (
+    "Published: TFLOP/s x 2,048 x 19.926 s over 62.9 M tokens, which is the model without "
+    "multi-token prediction."
+)
 
 STUDY = Study(
     "DeepSeek-V3: a training step on 2,048 H800",
     "DeepSeek-AI 2024, arXiv:2412.19437; Zhao et al. 2025, arXiv:2505.09343, table 4",
-    "PP 16 with DualPipe, EP 64 on 8 nodes, ZeRO-1, batch 15,360 of 4,096 tokens, 4 nodes a token, 8-bit "
-    "multiplications and dispatch, BF16 moments, one multi-token-prediction module, on h800-256n. Assumed: 4 layers a "
-    "stage and 1 on the last with both heads, micro-batches of 1, weights cast once a step. Rows without a published "
+    "PP 16 with DualPipe, EP 64 on 8 nodes, ZeRO-1, batch 15,360 of 4,096 tokens, 4 nodes a "
+    "token, 8-bit "
+    "multiplications and dispatch, BF16 moments, one multi-token-prediction module, on h800-256n. "
+    "Assumed: 4 layers a "
+    "stage and 1 on the last with both heads, micro-batches of 1, weights cast once a step. Rows "
+    "without a published "
     "number change one thing.",
     rows,
 )

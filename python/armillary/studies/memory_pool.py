@@ -44,7 +44,10 @@ LOADS = (
 def step(links: dict[str, str], in_switch: bool, backend: str) -> float:
     """ns that 256 GPUs take to load W each over the given links."""
     keys = ", ".join(f"{key}: {value}" for key, value in links.items())
-    pool = f"model: hierarchical, nodes: {NODES}, out_switches: {SWITCHES}, groups: {GROUPS}, chunk: {CHUNK} B"
+    pool = (
+        f"model: hierarchical, nodes: {NODES}, out_switches: {SWITCHES}, groups: {GROUPS}, "
+        f"chunk: {CHUNK} B"
+    )
     platform = Platform(
         f"SW({GPUS // NODES})_SW({NODES})",
         bandwidth="50 GB/s",
@@ -114,7 +117,9 @@ def rows(backends: Sequence[str]) -> list[Row]:
 STUDY = Study(
     "Remote memory: the worked example of a hierarchical pool",
     "Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D, Figs. 6 to 8",
-    "16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; each GPU loads a tensor of W. The paper gives "
-    "neither W nor bandwidths: 256 MB, chunks of 1 MB, and 100, 50 and 256 GB/s for the time of the whole.",
+    "16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; each GPU loads a tensor of "
+    "W. The paper gives "
+    "neither W nor bandwidths: 256 MB, chunks of 1 MB, and 100, 50 and 256 GB/s for the time of "
+    "the whole.",
     rows,
 )

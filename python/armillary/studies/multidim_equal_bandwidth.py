@@ -12,8 +12,14 @@ UTILISATION = {"2D": 57.53, "3D": 39.02, "4D": 66.74}
 """Percent; section III-C."""
 BOUND = {"2D": 1.39, "3D": 1.83, "4D": 1.29}
 
-USED = "MP's alone is 56.7, 37.8 and 66.2 %, from sizes alone; the rest is DP, which has one dimension to itself"
-FASTER = "if all bandwidth were used: depends on compute over communication, and attention's operations are counted here"
+USED = (
+    "MP's alone is 56.7, 37.8 and 66.2 %, from sizes alone; the rest is DP, which has one "
+    "dimension to itself"
+)
+FASTER = (
+    "if all bandwidth were used: depends on compute over communication, and attention's "
+    "operations are counted here"
+)
 
 
 def rows(backends: Sequence[str]) -> list[Row]:

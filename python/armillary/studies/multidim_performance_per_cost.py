@@ -14,10 +14,14 @@ WORTH = {"MessageBW": (8.52, 17.02), "SmartBW": (5.51, 15.37)}
 """Performance per cost over EqualBW, mean and maximum; section VI-C."""
 
 SWAPPED = (
-    "printed for the other scheme: the text says SmartBW 7.77x and EqualBW 1.65x, but also that EqualBW costs most, "
+    "printed for the other scheme: the text says SmartBW 7.77x and EqualBW 1.65x, but also that "
+    "EqualBW costs most, "
     "and its own 5.51x of performance per cost is 7.77 / 1.65 x 1.17, which needs EqualBW at 7.77x"
 )
-PER_COST = "steps a second for a dollar; the maxima are where the last dimension needs least, which hangs on the batch"
+PER_COST = (
+    "steps a second for a dollar; the maxima are where the last dimension needs least, "
+    "which hangs on the batch"
+)
 
 
 def rows(backends: Sequence[str]) -> list[Row]:

@@ -14,7 +14,10 @@ PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
 SERIAL = "the paper's own time model; its batch, which it does not print, moves it by a few percent"
 BEST = "SmartBW is the optimum of that model, so it can't be slower; over all 90 cases"
 PROVED = "no bandwidths are faster: the convex program proves it with a duality gap below 1e-6"
-SIMULATED = "no number printed: simulated, weight gradients run beside half of MP's all-reduces: less to gain"
+SIMULATED = (
+    "no number printed: simulated, weight gradients run beside half of MP's all-reduces: "
+    "less to gain"
+)
 
 
 def rows(backends: Sequence[str]) -> list[Row]:

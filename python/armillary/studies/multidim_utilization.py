@@ -12,8 +12,10 @@ PRINTED = {"EqualBW": 56.67, "MessageBW": 96.59, "SmartBW": 94.46}
 
 WHY = {
     "EqualBW": "bytes sent over what the dimensions in use could have sent, which meets Fig. 10",
-    "MessageBW": "full where MP and DP share no dimension; the bubbles of the paper's chunks are not in the model",
-    "SmartBW": "a dimension that MP and DP share is sized for one of them and idles in part under the other",
+    "MessageBW": "full where MP and DP share no dimension; the bubbles of the paper's chunks are "
+    "not in the model",
+    "SmartBW": "a dimension that MP and DP share is sized for one of them and idles in part under "
+    "the other",
 }
 
 

@@ -14,8 +14,10 @@ TORUS = Torus(2, 4, 4)
 POWERS = (0.5, 1.0, 2.0, 4.0)
 
 WHY = {
-    "published": "no number printed: twice the compute power leaves half the time to hide the same reductions",
-    "array": "no number printed: 32 samples compute 17 times as long as the published cycles of one, so all hides",
+    "published": "no number printed: twice the compute power leaves half the time to hide the "
+    "same reductions",
+    "array": "no number printed: 32 samples compute 17 times as long as the published cycles of "
+    "one, so all hides",
 }
 BELOW = "enough compute to hide every reduction but the first layer's, which comes last"
 

@@ -20,11 +20,13 @@ WHY = {
     (
         "published",
         8,
-    ): "links alone hide all but the first layer's reduction; what else flits expose the paper doesn't say",
+    ): "links alone hide all but the first layer's reduction; what else flits expose the paper "
+    "doesn't say",
     (
         "published",
         128,
-    ): "rings of eight set the time, which bandwidth and latency of the links describe without flits",
+    ): "rings of eight set the time, which bandwidth and latency of the links describe "
+    "without flits",
     ("array", 8): HIDDEN,
     ("array", 128): HIDDEN,
 }

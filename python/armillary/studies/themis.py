@@ -37,17 +37,30 @@ BATCH = 16
 
 BATCHES = (4, BATCH, 64)
 
-BEST = "W-1D yields the overall best performance (V-A1); without Themis, against the fastest of the others"
+BEST = (
+    "W-1D yields the overall best performance (V-A1); without Themis, against the fastest of "
+    "the others"
+)
 DRIVES = "Conv-4D drives more bandwidth an NPU, showing better performance (V-A1)"
 SAME = "W-1D shows no gain from smart scheduling (V-A1)"
-LIFTS = "multi-dimensional systems benefit from Themis (V-A1); groups that lie in one dimension leave it nothing to move"
+LIFTS = (
+    "multi-dimensional systems benefit from Themis (V-A1); groups that lie in one dimension "
+    "leave it nothing to move"
+)
 IDENTICAL = (
-    "identical at equal bandwidth an NPU under Themis (V-A1); ours fills and drains a pipeline of 64 chunks, and moves "
+    "identical at equal bandwidth an NPU under Themis (V-A1); ours fills and drains a pipeline of "
+    "64 chunks, and moves "
     "no all-to-all"
 )
-KEEPS = "the wafer maintains better training time (V-A1): model- and data-parallel groups use some dimensions each"
+KEEPS = (
+    "the wafer maintains better training time (V-A1): model- and data-parallel groups use "
+    "some dimensions each"
+)
 PRINTED = "the figure prints no numbers"
-COUNT = "claims above that hold, equal within 6 %, for that many samples a replica, which the paper leaves open"
+COUNT = (
+    "claims above that hold, equal within 6 %, for that many samples a replica, which the "
+    "paper leaves open"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +229,14 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 STUDY = Study(
     "Wafers against conventional systems, with and without Themis",
     f"{PAPER}, Tables II and III, Fig. 9a and section V-A1",
-    "512 NPUs of 234 TFLOPS, no latencies, 64 chunks, smallest chunk first within a dimension; Themis is "
-    "scheduler.dimension_order. 1 GB all-reduce; the DLRM of 57 M parameters in its MLPs on 512 NPUs; GPT-3 at MP 16 "
-    "and Transformer-1T at MP 128, whose DP 64 and 8 make 1,024 NPUs: halved here. The paper gives no batch: "
-    f"{BATCH} samples a replica, ZeRO-2, gradients reduced after the backward pass. The figure prints no numbers; what "
+    "512 NPUs of 234 TFLOPS, no latencies, 64 chunks, smallest chunk first within a dimension; "
+    "Themis is "
+    "scheduler.dimension_order. 1 GB all-reduce; the DLRM of 57 M parameters in its MLPs on 512 "
+    "NPUs; GPT-3 at MP 16 "
+    "and Transformer-1T at MP 128, whose DP 64 and 8 make 1,024 NPUs: halved here. The paper "
+    "gives no batch: "
+    f"{BATCH} samples a replica, ZeRO-2, gradients reduced after the backward pass. The figure "
+    "prints no numbers; what "
     "the text claims of it is checked.",
     rows,
     charts,

@@ -127,11 +127,17 @@ WHY_NEAR = (
     "pool and own memories are as fast; the pool fills its links first, one chunk after the other"
 )
 WHY_OPT = "memory is 5 times as fast, the fabric twice; what computes stays"
-WHY_WAITS = "the figure's bars have no numbers; the paper counts as communication what we tell apart as remote memory"
+WHY_WAITS = (
+    "the figure's bars have no numbers; the paper counts as communication what we tell "
+    "apart as remote memory"
+)
 WHY_PARTS = (
     "the figure's bars have no numbers; what kernels read and write of HBM is part of compute"
 )
-WHY_BEST = "the least of the sweep within 5 % of its best: a GPU's link must carry what a memory group gives"
+WHY_BEST = (
+    "the least of the sweep within 5 % of its best: a GPU's link must carry what a memory "
+    "group gives"
+)
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
@@ -224,9 +230,12 @@ def _ratios(choice: Choice, label: str, backend: str) -> list[Row]:
 STUDY = Study(
     "Disaggregated memory: ZeRO-Infinity and a hierarchical pool",
     "Won et al., ASTRA-sim 2.0, ISPASS 2023, section V-B, Table V and Fig. 11",
-    "One training step of moe-1t on 16 nodes of 16 GPUs; ZeRO 3 with parameters, gradients and optimizer states "
-    "outside, the next layer loaded ahead. The paper leaves open: the parallelism (tp 8, the cited model's, and ep "
-    "32), tokens (2,048 a tensor-parallel group), chunks (64 kB), and the out-node fabric, which carries here what the "
+    "One training step of moe-1t on 16 nodes of 16 GPUs; ZeRO 3 with parameters, gradients and "
+    "optimizer states "
+    "outside, the next layer loaded ahead. The paper leaves open: the parallelism (tp 8, the "
+    "cited model's, and ep "
+    "32), tokens (2,048 a tensor-parallel group), chunks (64 kB), and the out-node fabric, which "
+    "carries here what the "
     "memory groups give, for loads and for collectives. Each choice is moved in rows of its own.",
     rows,
     charts,

@@ -61,7 +61,8 @@ def influence(view: View) -> Chart:
         "axis": {"format": "%", "tickCount": 5},
     }
     note = (
-        "Epsilon squared (Kelley, 1935) of each parameter alone, numbers in at most 12 bins; what parameters do only "
+        "Epsilon squared (Kelley, 1935) of each parameter alone, numbers in at most 12 bins; what "
+        "parameters do only "
         "together is in none of them."
     )
     return Chart("influence", "What matters", rows, spec, note)
@@ -310,7 +311,10 @@ def _sample(view: View) -> list[int]:
 
 
 def _note_of_sample(view: View, drawn: int, most: int) -> str:
-    said = "Dark lines are the best points. Hover over a line to read it; click lines to set them apart."
+    said = (
+        "Dark lines are the best points. Hover over a line to read it; click lines to set "
+        "them apart."
+    )
     if view.ran.height > drawn:
         said += f" Of {view.ran.height:,} points {drawn:,} are drawn: the best {most // 3:,}, "
         said += "the others evenly over the ranking."

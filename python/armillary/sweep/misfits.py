@@ -51,10 +51,15 @@ class Misfits:
         yield f"{number(self.count)} of {number(self.of)} points do not fit in memory."
         if self.best is not None:
             value = said(self.view.objective.name, float(self.best[self.view.objective.name]))
-            yield f"Point {self.best['index']} would be the best ({value}), but {_needs(self.best)}."
+            yield (
+                f"Point {self.best['index']} would be the best ({value}), but {_needs(self.best)}."
+            )
         if self.best is not None and self.instead is not None:
             value = said(self.view.objective.name, float(self.instead[self.view.objective.name]))
-            yield f"The smallest change that fits: {self._changes()} (point {self.instead['index']}, {value})."
+            yield (
+                f"The smallest change that fits: {self._changes()} (point "
+                f"{self.instead['index']}, {value})."
+            )
 
     def _changes(self) -> str:
         best, instead = self.best or {}, self.instead or {}
@@ -98,4 +103,7 @@ def _nearest(view: View, fitting: pl.DataFrame, best: Row) -> Row:
 
 
 def _needs(row: Row) -> str:
-    return f"needs {size(float(row['memory_bytes']))} of an NPU's {size(float(row['memory_capacity_bytes']))}"
+    return (
+        f"needs {size(float(row['memory_bytes']))} of an NPU's "
+        f"{size(float(row['memory_capacity_bytes']))}"
+    )

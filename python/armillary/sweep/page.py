@@ -39,7 +39,8 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     return Page(
         title=view.name,
         verdict=verdict(view, out),
-        lead=f"A sweep of {counted(view.table.height, 'point')} over {counted(len(view.columns), 'parameter')}.",
+        lead=f"A sweep of {counted(view.table.height, 'point')} over "
+        f"{counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
         warnings=[*([_left_out(view, out)] if out else []), *warnings],
         sections=list(_sections(view, failed, heat)),
@@ -54,7 +55,10 @@ def verdict(view: View, out: Misfits | None) -> str:
     objective, row = view.objective, view.ranking[0]
     value, middle = objective.values[row], objective.values[view.ranking[len(view.ranking) // 2]]
     what, text = objective.label.partition(" (")[0], objective.text(value)
-    found = f"The best {what} is {text}: point {view.ran['index'][row]}, {_settings(view, view.ran.row(row, named=True))}"
+    found = (
+        f"The best {what} is {text}: point {view.ran['index'][row]}, "
+        f"{_settings(view, view.ran.row(row, named=True))}"
+    )
     better = max(value, middle) / min(value, middle) if min(value, middle) > 0 else 1.0
     if better > 1.0005:
         among = (

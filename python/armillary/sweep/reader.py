@@ -36,7 +36,10 @@ _KEYS = (
     "constraints",
     "search",
 )
-_TARGETS = "backend, seed, workload.model, workload.path, workload.<option>, platform.file, platform.npus, platform.<key>"
+_TARGETS = (
+    "backend, seed, workload.model, workload.path, workload.<option>, platform.file, "
+    "platform.npus, platform.<key>"
+)
 
 
 def study(source: Source) -> Study:

@@ -180,7 +180,8 @@ def sweep(
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Runs every point of a study, a YAML file or a mapping of the same form (docs/guides/sweep.md).
+    """Runs every point of a study, a YAML file or a mapping of the same form
+    (docs/guides/sweep.md).
 
     With `output`, every finished point is on the disk at once, in `journal.jsonl` of that
     directory, and the table in `table.parquet` at the end; `resume=True` goes on where an earlier

@@ -123,11 +123,16 @@ def _row(setup: str, backend: str, found: list[Error], most: float | None) -> It
 
 STUDY = Study(
     "Collectives: predicted against measured times",
-    "nccl-tests and rccl-tests output that others published; each sweep's source is in studies/measured/sweeps.csv",
-    "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. Paper: what it should "
-    "stay below. Platforms are presets resized to the GPUs that were used; network rates and forced algorithms are a "
-    "sweep's own; presets were fitted to these sweeps. 'Held out' are sizes, collectives, sweeps, sources and scales "
-    "that a fit has not seen; these fits began at round values, not at a preset's (docs/reference/accuracy.md). Sweeps over TCP "
+    "nccl-tests and rccl-tests output that others published; each sweep's source is in "
+    "studies/measured/sweeps.csv",
+    "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. "
+    "Paper: what it should "
+    "stay below. Platforms are presets resized to the GPUs that were used; network rates and "
+    "forced algorithms are a "
+    "sweep's own; presets were fitted to these sweeps. 'Held out' are sizes, collectives, sweeps, "
+    "sources and scales "
+    "that a fit has not seen; these fits began at round values, not at a preset's "
+    "(docs/reference/accuracy.md). Sweeps over TCP "
     "by mistake, over PCIe and with SHARP in the network are left out: there is no model of them.",
     rows,
 )

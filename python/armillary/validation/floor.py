@@ -1,5 +1,5 @@
-"""What the measured sweeps let anybody reach: their own neighbours without a model, and the same measured
-twice.
+"""What the measured sweeps let anybody reach: their own neighbours without a model, and the same
+measured twice.
 
 A held-out size of which a straight line through its measured neighbours (logarithm of time over
 logarithm of size) is far off jumps, or is noise; so is what two measurements of the same differ by.

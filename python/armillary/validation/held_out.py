@@ -1,5 +1,5 @@
-"""Collectives on what a fit has not seen: other sizes, collectives, sweeps, sources and scales of the same
-hardware.
+"""Collectives on what a fit has not seen: other sizes, collectives, sweeps, sources and scales of
+the same hardware.
 
 Every fit is `calibrate`'s, from the same round values (`BEGIN`) and never from a preset's, which
 were fitted to all of these. What is tried: every second size of a sweep, the others being fitted;

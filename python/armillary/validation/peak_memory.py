@@ -201,8 +201,10 @@ def _elsewhere() -> Row:
     found = elsewhere()
     held, room = max(found, key=lambda pair: pair[0].most / pair[1])
     why = (
-        f"Fullest: {held.run.name}, {held.most / 1e9:.1f} of {room / 1e9:g} GB. That llm-foundry and InternEvo fuse "
-        "the loss, and that Megatron-Core's overlap means sp, was set after a first try without, in which 90, 92 and "
+        f"Fullest: {held.run.name}, {held.most / 1e9:.1f} of {room / 1e9:g} GB. That llm-foundry "
+        "and InternEvo fuse "
+        "the loss, and that Megatron-Core's overlap means sp, was set after a first try without, "
+        "in which 90, 92 and "
         "17 % fit."
     )
     share = 100 * sum(each.most <= most for each, most in found) / len(found)
@@ -242,12 +244,18 @@ def _reason(each: Prediction) -> str:
 
 
 WHY_BETWEEN = (
-    "nanotron's table doesn't say whether activations were cut along the sequence; its script has both modes. Half of "
-    "these runs hold some 100 bytes a token and hidden element more than with sp, as many with 16 layers as with 32: "
-    "not what layers keep, but perhaps blocks that wait for all-reduces before the allocator takes them back."
+    "nanotron's table doesn't say whether activations were cut along the sequence; its script has "
+    "both modes. Half of "
+    "these runs hold some 100 bytes a token and hidden element more than with sp, as many with 16 "
+    "layers as with 32: "
+    "not what layers keep, but perhaps blocks that wait for all-reduces before the allocator "
+    "takes them back."
 )
 WHY_FAILED = "More than the GPU has on some rank."
-WHY_LAYOUT = "More pipeline stages than layers, or than micro-batches by more than one: nanotron can't have started."
+WHY_LAYOUT = (
+    "More pipeline stages than layers, or than micro-batches by more than one: nanotron "
+    "can't have started."
+)
 WHY_OTHER = "The source doesn't tell running out of memory from hangs and failed launches."
 
 
@@ -314,9 +322,12 @@ def _said() -> Chart:
 
 STUDY = Study(
     "Memory: predicted peaks against runs and failures",
-    "nanotron on H100s (Ultra-Scale Playbook), Megatron-LM on B200s (SimuMax): studies/measured/training_groups.csv",
-    "Peak memory of the workload's summary against what PyTorch's allocator held; in parentheses the number of runs. "
-    "Paper: what a share should stay above. No constant is fitted, but what is counted was decided looking at these "
+    "nanotron on H100s (Ultra-Scale Playbook), Megatron-LM on B200s (SimuMax): "
+    "studies/measured/training_groups.csv",
+    "Peak memory of the workload's summary against what PyTorch's allocator held; in parentheses "
+    "the number of runs. "
+    "Paper: what a share should stay above. No constant is fitted, but what is counted was "
+    "decided looking at these "
     "runs; those of 80B and the 1,534 failures had no part in it.",
     rows,
     charts,

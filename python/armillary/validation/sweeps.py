@@ -2,7 +2,8 @@
 whom) and `points.csv`.
 
 A point is the in-place time where it was measured, else out of place. Not here: what we predict
-(`collectives`), or how well parameters that were fitted to some of them carry over to others (`held_out`).
+(`collectives`), or how well parameters that were fitted to some of them carry over to others
+(`held_out`).
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@ memory it held.
 
 Here: `measured/training.csv` (a row a run), `training_models.csv` (architectures),
 `training_groups.csv` (machines and sources) and `nanotron_failed.csv` (configurations without a
-result), as typed rows. Not here: which preset stands for the machine (`training_steps.py`), what we predict
-(`training_steps.py`, `peak_memory.py`). Made once from the published tables named in `training_groups.csv`: times that a
-source gives as tokens/s or FLOP/s are turned into seconds by its own formula; layers, widths and
-heads that a table only names are those of the source in `training_models.csv`. Micro-batches and
-chunks of Narayanan et al. 2021 are those of NVIDIA/Megatron-LM examples/sc21/run_table_1.sh. What
-no source says and had to be assumed is listed in the column `extra`, as `assumed=`."""
+result), as typed rows. Not here: which preset stands for the machine (`training_steps.py`), what we
+predict (`training_steps.py`, `peak_memory.py`). Made once from the published tables named in
+`training_groups.csv`: times that a source gives as tokens/s or FLOP/s are turned into seconds by
+its own formula; layers, widths and heads that a table only names are those of the source in
+`training_models.csv`. Micro-batches and chunks of Narayanan et al. 2021 are those of
+NVIDIA/Megatron-LM examples/sc21/run_table_1.sh. What no source says and had to be assumed is listed
+in the column `extra`, as `assumed=`."""
 
 from __future__ import annotations
 
@@ -206,7 +207,8 @@ def _failure(row: Mapping[str, str]) -> Training:
         "precision": "bf16",
     }
     return Training(
-        name=f"nanotron_failed_{size}_n{dp * tp * pp}_dp{dp}_pp{pp}_tp{tp}_mbs{micro}_ga{accumulated}_z{row['zero']}",
+        name=f"nanotron_failed_{size}_n{dp * tp * pp}_dp{dp}_pp{pp}_tp{tp}_mbs{micro}"
+        f"_ga{accumulated}_z{row['zero']}",
         model=_model(row["model"], 4096),
         seq=4096,
         gpus=dp * tp * pp,

@@ -43,8 +43,9 @@ SAID: Mapping[str, Mapping[str, object]] = {
         "cp_comm_type": "a2a",
     },
 }
-"""Options of groups that are not their framework's usual ones. Korthikanti et al. overlap gradients;
-SimuMax says that it overlaps nothing and exchanges heads (docs/b200/b200_real_repro_guide.md)."""
+"""Options of groups that are not their framework's usual ones. Korthikanti et al. overlap
+gradients; SimuMax says that it overlaps nothing and exchanges heads
+(docs/b200/b200_real_repro_guide.md)."""
 
 LARGE = ("megatron_sc21", "megatron_seqsel_a100")
 """Groups of single runs, large enough never to wait for launches."""
@@ -278,7 +279,10 @@ def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) ->
     label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"
     weighted = sum(spearman(same) * len(same) for same in sets) / sum(map(len, sets))
     worst = min(sets, key=spearman)
-    why = f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} of {len(worst)}"
+    why = (
+        f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} "
+        f"of {len(worst)}"
+    )
     yield Row(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
     losses = [lost(same) for same in sets]
     near = sum(loss <= BEST for loss in losses)
@@ -306,7 +310,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 STUDY = Study(
     "Training steps: predicted against measured times",
     "published tables; each group's source is in studies/measured/training_groups.csv",
-    "Presets' efficiencies, one for each GPU generation; what a source says of its software and machine. Paper: what "
+    "Presets' efficiencies, one for each GPU generation; what a source says of its software and "
+    "machine. Paper: what "
     "it should stay below, or above. Rows read off figures (grade C) are left out.",
     rows,
     charts,

@@ -2,11 +2,12 @@
 rows of both.
 
 Here: `measured/vision.csv` (a row a run) as typed rows, the platform and the workload that stand
-for a run, and `rows`, which `training_steps.py` includes. Not here: the generators (`workload/cnn.py`,
-`workload/dlrm.py`), language models (`training_steps.py`). Samples a second are those of
-NVIDIA/DeepLearningExamples' tables, as the column `source` says; batches of ResNet-50 in PyTorch
-are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA). PyTorch's DLRM
-does the bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is data-parallel.
+for a run, and `rows`, which `training_steps.py` includes. Not here: the generators
+(`workload/cnn.py`, `workload/dlrm.py`), language models (`training_steps.py`). Samples a second are
+those of NVIDIA/DeepLearningExamples' tables, as the column `source` says; batches of ResNet-50 in
+PyTorch are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fused ones (XLA).
+PyTorch's DLRM does the bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is
+data-parallel.
 
 What multiplications, convolutions and lookups reach is the presets': A100's multiplications were
 fitted to language models, the rest to these runs. Beside it there are `MEMORY` and a start a
@@ -208,7 +209,10 @@ def _rows(backend: str) -> list[Row]:
 def _row(run: Vision, backend: str) -> Row:
     words = ("XLA" if run.xla else "", f"{run.precision}, batch {run.batch}")
     head = " ".join(word for word in (run.model, run.size, "on", str(run.gpus), run.gpu) if word)
-    setup = f"{head} ({run.system.removeprefix('NVIDIA ')}), {run.framework} {' '.join(filter(None, words))}"
+    setup = (
+        f"{head} ({run.system.removeprefix('NVIDIA ')}), {run.framework} "
+        f"{' '.join(filter(None, words))}"
+    )
     ours = predict(run, backend)
     return Row(
         setup,
@@ -229,7 +233,10 @@ def _reason(run: Vision, ratio: float) -> str:
     if abs(ratio - 1) <= NEAR:
         return "Near."
     if run.model == "resnet50" and run.gpus > 1 and ratio > 1:
-        return "Horovod's reductions wait for whole clusters of XLA, input comes through the host; both are left out."
+        return (
+            "Horovod's reductions wait for whole clusters of XLA, input comes through the "
+            "host; both are left out."
+        )
     if run.model == "resnet50":
         return "cuDNN's choice of algorithms by layer, of which one part of the peak knows nothing."
     if run.size == "xlarge" and ratio > 1:

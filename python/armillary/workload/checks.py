@@ -109,7 +109,10 @@ def _both_ways(given: Parallelism) -> list[Fault]:
         )
     unit = given.micro_batch * given.dp
     if (given.global_batch or 0) % unit == 0 and (count % 2 or count < 2 * pp):
-        said = f"{count} micro-batches under dualpipe, which takes an even number of at least 2 pp = {2 * pp}"
+        said = (
+            f"{count} micro-batches under dualpipe, which takes an even number of at least 2 "
+            f"pp = {2 * pp}"
+        )
         faults.append(
             ("global_batch", said, _multiples(2 * unit, given.global_batch or 0, 2 * pp * unit))
         )
@@ -135,7 +138,10 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
         chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value)
     )
     of_chunks = chunks > 1 and by_chunk != "none"
-    help_ = f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding and head as a layer each)"
+    help_ = (
+        f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding "
+        "and head as a layer each)"
+    )
     if model.layers >= given.parts:
         uneven = shortened(nearly_even(model.layers, given.parts))
         help_ += f", an uneven layers_per_stage such as {uneven}, or partition cost"
@@ -188,7 +194,10 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
         )
         return [("global_batch", said, allowed)]
     if given.schedule == "interleaved" and count % given.pp:
-        said = f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as interleaving needs"
+        said = (
+            f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as "
+            "interleaving needs"
+        )
         return [("global_batch", said, _multiples(unit * given.pp, batch))]
     return []
 
@@ -198,10 +207,16 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
     faults = []
     parts = 2 * cp if cp > 1 else 1
     if seq % parts:
-        said = f"{seq} tokens don't divide by 2 x cp = {parts} (two pieces a rank keep causal attention even)"
+        said = (
+            f"{seq} tokens don't divide by 2 x cp = {parts} (two pieces a rank keep causal "
+            "attention even)"
+        )
         faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
     elif given.sp and seq // cp % tp:
-        said = f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as sequence parallelism needs"
+        said = (
+            f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as "
+            "sequence parallelism needs"
+        )
         faults.append(
             ("sp", said, f"tp {_nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}")
         )
@@ -321,7 +336,10 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
     if model.experts % given.ep:
         faults.append(("ep", f"{model.experts} experts don't divide by {given.ep}", allowed))
     if given.dp % given.ep:
-        said = f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, which it doesn't divide"
+        said = (
+            f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, "
+            "which it doesn't divide"
+        )
         faults.append(("ep", said, allowed))
     if given.tp > 1 and not given.sp:
         faults.append(
@@ -430,7 +448,10 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.in_switch and given.offload != "parameters":
         faults.append(("in_switch", f"on with offload {given.offload}", "offload parameters"))
     if given.in_switch and given.tp * given.pp > 1:
-        said = f"on with tp {given.tp} x pp {given.pp}: switches gather over all NPUs, which hold different parameters"
+        said = (
+            f"on with tp {given.tp} x pp {given.pp}: switches gather over all NPUs, which hold "
+            "different parameters"
+        )
         faults.append(("in_switch", said, "tp 1 and pp 1"))
     return faults
 

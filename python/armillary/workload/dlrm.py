@@ -1,14 +1,18 @@
 """Recommendation models: the training flows of the HOTI 2020 paper's Fig. 3 and of Neo.
 
-Not here: what the model consists of (`model/dlrm.py`), where its tables lie (`model/sharding.py`), the presets
-(`models/dlrm-*.yml`).
+Not here: what the model consists of (`model/dlrm.py`), where its tables lie (`model/sharding.py`),
+the presets (`models/dlrm-*.yml`).
 
 Model, one iteration on one NPU (MLPs data-parallel, tables shared out):
 
-    lengths, indices     all-to-all (flow `neo`; when pipelined, beside the top MLP of the iteration before)
-    embedding.forward    one fused kernel, then all-to-all and reduce-scatter of pooled rows, beside the bottom MLP
-    interaction, top     forward, then backward; the weight gradients of each layer all-reduced beside what follows
-    interaction          backward, then all-to-all and all-gather of the pooled rows' gradients, beside the bottom MLP
+    lengths, indices            all-to-all (flow `neo`; when pipelined, during the top MLP of the
+                                previous iteration)
+    embedding.forward           one fused kernel, then all-to-all and reduce-scatter of pooled rows,
+                                alongside the bottom MLP
+    interaction, top            forward, then backward; the weight gradients of each layer are
+                                all-reduced alongside what follows
+    interaction                 backward, then all-to-all and all-gather of the pooled rows'
+                                gradients, alongside the bottom MLP
     embedding.weight_gradient   one fused kernel: gradient and optimizer, after that exchange
 
 The next forward pass of a layer waits for its all-reduce, the next lookup for the update. Fused
@@ -203,13 +207,15 @@ def _notes(run: Run) -> tuple[str, ...]:
     held = [sum(run.placement.memory(kind.first, *sizes)) for kind in kinds]
     whole = sum(each * kind.ranks for each, kind in zip(held, kinds, strict=True))
     notes = [
-        f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to {max(held)}, {whole} over all"
+        f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to "
+        f"{max(held)}, {whole} over all"
     ]
     dims = [load.dims for load in run.placement.whole]
     if max(dims) > 0 and sum(dims) != max(dims) * len(dims):
         mean = sum(dims) / len(dims)
         notes.append(
-            f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the mean is {mean:.1f}"
+            f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the "
+            f"mean is {mean:.1f}"
         )
     if max(dims) > 0 and min(dims) == 0:
         notes.append(f"{dims.count(0)} of {len(dims)} NPUs hold no whole table or column shard")

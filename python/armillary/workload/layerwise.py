@@ -7,9 +7,10 @@ Not here: what a layer computes (`cnn`), embeddings (`dlrm`), pipelines and micr
 Model, for the layers 1 ... L of one pass (an iteration), compute in this order, each after the one
 before:
 
-    forward           l = 1 ... L    after the weights of l are updated (its reduction of the pass before has ended)
-    weight gradient   l = L ... 1    its exchange starts at once and overlaps with everything after it
-    input gradient    l = L ... 2    of the layer 1 nobody needs one
+    forward          l = 1 ... L   after the weights of l are updated (its reduction in the
+                                   previous pass has ended)
+    weight gradient  l = L ... 1   its exchange starts at once and overlaps with what follows
+    input gradient   l = L ... 2   layer 1 needs none
 
 An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data
 parallelism exchanges weight gradients only, model parallelism activations and input gradients,

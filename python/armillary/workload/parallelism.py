@@ -1,9 +1,9 @@
 """How a model is spread over ranks: the degrees, the batch, the schedule.
 
 Here: `Parallelism` and its defaults. Not here: the range of each option (`parallelism_reader.py`),
-whether they fit together and the model (`checks.py`), what each parallelism makes a rank do (`layer.py`, `stage.py`), the
-order of micro-batches (`schedule.py`). Ranks = tp x cp x dp x pp, tp fastest, then cp, expert
-parallelism inside dp, dp, and pp slowest (Megatron's order)."""
+whether they fit together and the model (`checks.py`), what each parallelism makes a rank do
+(`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`). Ranks = tp x cp x dp x pp, tp
+fastest, then cp, expert parallelism inside dp, dp, and pp slowest (Megatron's order)."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class Setting:
 
     @property
     def cut(self) -> int:
-        """Bytes of the hidden states of a micro-batch on a rank, cut where sequence parallelism cuts
-        them."""
+        """Bytes of the hidden states of a micro-batch on a rank, cut where sequence parallelism
+        cuts them."""
         return self.kept * self.model.hidden * self.par.bytes.activation
 
     @property

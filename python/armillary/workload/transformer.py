@@ -210,16 +210,19 @@ def _dealt(plan: Plan) -> list[str]:
         notes.append(f"layers of each part: {shortened(plan.layout.layers)}")
     elif plan.at.model.layers % par.parts:
         notes.append(
-            f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a layer each"
+            f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a "
+            "layer each"
         )
     if par.mtp:
         notes.append(
-            f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of each token"
+            f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of "
+            "each token"
         )
     if par.ep_node is not None:
         visits = visited(plan.at)
         notes.append(
-            f"a token visits {visits.nodes:.2f} nodes and {visits.ranks:.2f} ranks with experts on average"
+            f"a token visits {visits.nodes:.2f} nodes and {visits.ranks:.2f} ranks with experts "
+            "on average"
         )
     return notes
 

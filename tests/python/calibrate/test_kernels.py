@@ -87,10 +87,23 @@ def made(settings: Mapping[str, object], kernels: Sequence[Kernel]) -> list[Kern
     return [replace(kernel, measured_us=time) for kernel, time in zip(kernels, times, strict=True)]
 
 
-SHAPES = [(1, m, n, k, 2) for m, n, k in (
-    (128, 128, 4096), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
-    (2304, 1536, 8192), (256, 8192, 1024), (8192, 256, 8192), (4096, 11008, 256), (640, 640, 64), (3072, 768, 128),
-)]  # fmt: skip
+SHAPES = [
+    (1, m, n, k, 2)
+    for m, n, k in (
+        (128, 128, 4096),
+        (512, 512, 512),
+        (1024, 1024, 1024),
+        (2048, 2048, 2048),
+        (4096, 4096, 4096),
+        (8192, 8192, 8192),
+        (2304, 1536, 8192),
+        (256, 8192, 1024),
+        (8192, 256, 8192),
+        (4096, 11008, 256),
+        (640, 640, 64),
+        (3072, 768, 128),
+    )
+]
 KERNELS = [Kernel("", str(shape), shape, 0, 1.0) for shape in SHAPES]
 KERNELS += [Kernel("", "copy", None, size, 1.0) for size in (2**26, 2**28, 2**30)]
 
@@ -267,8 +280,10 @@ def test_other_text_is_no_table_of_kernels(tmp_path: Path, text: str) -> None:
 def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path: Path) -> None:
     published(tmp_path, "A100 (ND A100 v4)")
     (tmp_path / "babel.txt").write_text(BABEL)
-    lines = [f"{size} {size // 4} float sum -1 {time} {size / time / 1e3:.2f} 0 0" for size, time in (
-        (2**20, 45.0), (2**24, 130.0), (2**28, 2000.0))]  # fmt: skip
+    lines = [
+        f"{size} {size // 4} float sum -1 {time} {size / time / 1e3:.2f} 0 0"
+        for size, time in ((2**20, 45.0), (2**24, 130.0), (2**28, 2000.0))
+    ]
     head = "".join(f"#  Rank {rank} Pid 1 on n device {rank}\n" for rank in range(8))
     (tmp_path / "all_reduce.log").write_text(head + "\n".join(lines) + "\n")
     arguments = (

@@ -67,11 +67,17 @@ def test_times_in_ms_of_the_first_tests(tmp_path: Path) -> None:
     """Up to NCCL 2.4: `bytes N type op time algbw busbw res`, in ms, several types and operations
     of one size."""
     head = "#   Device  0 ->  0 [0x0a] GeForce\n#   Device  1 ->  1 [0x09] GeForce\n"
-    head += "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res\n"
+    head += (
+        "#      bytes             N    type      op     time  algbw  busbw      res     time  "
+        "algbw  busbw      res\n"
+    )
     rows = (
-        "     1048576       1048576    char     sum    0.210   4.99   4.99    0e+00    0.200   5.24   5.24    0e+00\n"
-        "     1048576        262144     int    prod    0.200   5.24   5.24    0e+00    0.190   5.52   5.52    0e+00\n"
-        "    10000000       2500000   float     sum    1.630   6.13   6.13      N/A    1.620   6.17   6.17      N/A\n"
+        "     1048576       1048576    char     sum    0.210   4.99   4.99    0e+00    0.200   "
+        "5.24   5.24    0e+00\n"
+        "     1048576        262144     int    prod    0.200   5.24   5.24    0e+00    0.190   "
+        "5.52   5.52    0e+00\n"
+        "    10000000       2500000   float     sum    1.630   6.13   6.13      N/A    1.620   "
+        "6.17   6.17      N/A\n"
     )
     for text in (
         head + rows,
@@ -96,14 +102,19 @@ def test_ms_are_told_without_a_head(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "1048576 262144 float 45.30 23.15 11.57 0e+00 45.10 23.25 11.62 0e+00",  # all_gather of version 2.0: no redop
-        "1048576 262144 float sum 45.30 23.15 11.57 0e+00 45.10 23.25 11.62 0e+00",  # to 2.10: no root
+        "1048576 262144 float 45.30 23.15 11.57 0e+00 45.10 23.25 "
+        "11.62 0e+00",  # all_gather of version 2.0: no redop
+        "1048576 262144 float sum 45.30 23.15 11.57 0e+00 45.10 23.25 "
+        "11.62 0e+00",  # to 2.10: no root
         "1048576 262144 fp8_e4m3 sum -1 45.30 23.15 11.57 N/A 45.10 23.25 11.62 N/A",
         "1048576 262144 float sum -1 45.10 23.25 11.62 0",  # rccl-tests -O 0: in place only
-        "1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0 2026-01-02 10:11:12",  # -S 1
-        "1048576 262144 float sum -1 45.30 23.15 11.57 0 44.9 46.1 46.0 1.2 45.10 23.25 11.62 0 44.8 46.2 46.1 1.3",
+        "1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0 2026-01-02 "
+        "10:11:12",  # -S 1
+        "1048576 262144 float sum -1 45.30 23.15 11.57 0 44.9 46.1 46.0 1.2 45.10 23.25 11.62 0 "
+        "44.8 46.2 46.1 1.3",
         "[1,0]<stdout>:     1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
-        "[prterun-n1-77@1,0]<stdout>: 1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
+        "[prterun-n1-77@1,0]<stdout>: 1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 "
+        "23.25 11.62 0",
         "0:  1048576 262144 float sum -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0",
     ],
 )
@@ -115,7 +126,10 @@ def test_columns_of_every_version(tmp_path: Path, row: str) -> None:
 
 def test_the_command_above_a_table_names_it(tmp_path: Path) -> None:
     row = "1048576 262144 float none -1 45.30 23.15 11.57 0 45.10 23.25 11.62 0\n"
-    text = f"+ mpirun -np 2 ./build/all_gather_perf -b 8\n{SECOND}{row}+ ./alltoall_perf_mpi -g 1\n{SECOND}{row}"
+    text = (
+        f"+ mpirun -np 2 ./build/all_gather_perf -b 8\n{SECOND}{row}+ ./alltoall_perf_mpi -g "
+        f"1\n{SECOND}{row}"
+    )
     assert [table.collective for table in read_text(tmp_path, "x.log", text).tables] == [
         "all_gather",
         "all_to_all",
@@ -215,7 +229,8 @@ def test_json_of_rccl_tests(tmp_path: Path) -> None:
     ("head", "nodes"),
     [
         (
-            "collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, busbw, #wrong",
+            "collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, "
+            "algbw, busbw, #wrong",
             True,
         ),
         (

@@ -25,7 +25,8 @@ SYSTEM = {
     },
 }
 LINE = re.compile(
-    r"\[workload\] \[info\] sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+) cycles\."
+    r"\[workload\] \[info\] sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+) "
+    r"cycles\."
 )
 
 

@@ -65,15 +65,21 @@ def test_what_does_not_fit_together(armillary: Armillary, tmp_path: Path) -> Non
     assert "in: stalled: rank 0" in run.stderr
 
 
-CUSTOM = "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 1 us}\ncollectives: {all_reduce: {custom: PATH}}\n"
+CUSTOM = (
+    "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 1 us}\ncollectives: "
+    "{all_reduce: {custom: PATH}}\n"
+)
 
 
 def ring_xml(collective: str = "allreduce", count: int = 1) -> str:
     """A file of MSCCL in which every rank sends `count` chunks to the next."""
     blocks = "".join(
-        f'<gpu id="{rank}" i_chunks="4" o_chunks="4" s_chunks="0"><tb id="0" send="{(rank + 1) % 4}" '
-        f'recv="{(rank - 1) % 4}" chan="0">\n<step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" '
-        f'cnt="{count}" depid="-1" deps="-1" hasdep="0"/>\n<step s="1" type="r" srcbuf="i" srcoff="0" dstbuf="o" '
+        f'<gpu id="{rank}" i_chunks="4" o_chunks="4" s_chunks="0"><tb id="0" '
+        f'send="{(rank + 1) % 4}" '
+        f'recv="{(rank - 1) % 4}" chan="0">\n<step s="0" type="s" srcbuf="i" srcoff="0" '
+        'dstbuf="i" dstoff="0" '
+        f'cnt="{count}" depid="-1" deps="-1" hasdep="0"/>\n<step s="1" type="r" srcbuf="i" '
+        'srcoff="0" dstbuf="o" '
         f'dstoff="0" cnt="{count}" depid="-1" deps="-1" hasdep="0"/></tb></gpu>'
         for rank in range(4)
     )

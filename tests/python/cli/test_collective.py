@@ -12,7 +12,10 @@ from conftest import Armillary
 
 from armillary import nccl
 
-RING = "topology: R(8)\nlinks: {bandwidth: 50 GB/s, latency: 1 us}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n"
+RING = (
+    "topology: R(8)\nlinks: {bandwidth: 50 GB/s, latency: 1 us}\nscheduler: {chunks: 1, "
+    "endpoint_delay: 0 ns}\n"
+)
 
 
 def test_golden(armillary: Armillary, tmp_path: Path, golden: Callable[[str, str], None]) -> None:

@@ -39,7 +39,8 @@ def test_one_block_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
         )
     )
     assert capsys.readouterr().err == (
-        "error: -5 is negative\n  in: net.yml: line 3\n  allowed: above zero\nerror: nothing to run\n2 problems\n"
+        "error: -5 is negative\n  in: net.yml: line 3\n  allowed: above zero\nerror: nothing to "
+        "run\n2 problems\n"
     )
 
 
@@ -88,7 +89,10 @@ def test_machine_output_on_stdout(capsys: pytest.CaptureFixture[str], tmp_path: 
 @pytest.mark.parametrize("target", ["/dev/full", "closed pipe"])
 def test_a_stdout_that_takes_nothing(target: str) -> None:
     """No traceback, and an exit code other than 0."""
-    code = "import sys; from armillary.cli import output\nwith output.guard(): sys.stdout.write('x' * 10**6)"
+    code = (
+        "import sys; from armillary.cli import output\nwith output.guard(): "
+        "sys.stdout.write('x' * 10**6)"
+    )
     command = f'{sys.executable} -c "{code}"'
     script = (
         f"{command} > /dev/full" if target == "/dev/full" else f"set -o pipefail; {command} | true"

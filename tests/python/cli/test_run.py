@@ -130,7 +130,10 @@ LONG = [
     "--json",
     "out.json",
 ]
-BIG = "topology: R(16)_R(16)_R(16)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\nscheduler: {chunks: 4096}\n"
+BIG = (
+    "topology: R(16)_R(16)_R(16)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\nscheduler: "
+    "{chunks: 4096}\n"
+)
 
 
 def test_ctrl_c(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def test_the_three_best_are_within_two_percent_of_the_simulator(objective: str) 
     for checks in result.checks[:3]:
         for each in checks:
             print(
-                f"{each.workload}: model {each.model:.4f} s, simulated {each.simulated:.4f} s, {each.gap:+.2%}"
+                f"{each.workload}: model {each.model:.4f} s, simulated {each.simulated:.4f} s, "
+                f"{each.gap:+.2%}"
             )
             assert abs(each.gap) <= 0.02 or sum(each.effects.values()) == pytest.approx(
                 each.simulated - each.model

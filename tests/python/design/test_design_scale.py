@@ -56,12 +56,17 @@ def test_deepseek_v3_on_2048() -> None:
 def test_100_t_parameters_on_a_million(tmp_path: Path) -> None:
     """Bytes and operations beyond 64 bits in the summary; groups of 64, 25 and 625."""
     (tmp_path / "huge.yml").write_text(
-        "family: transformer\nsource: made up\nlayers: 300\nhidden: 166400\nheads: 1280\nhead_dim: 130\n"
+        "family: transformer\nsource: made up\nlayers: 300\nhidden: 166400\nheads: "
+        "1280\nhead_dim: 130\n"
         "ffn: 665600\nvocabulary: 51200\npositions: 2048\nsequence: 2048\n"
     )
     workload = {
-        "model": str(tmp_path / "huge.yml"), "tp": 64, "pp": 25, "global_batch": 1250, "overlap": "none",
-    }  # fmt: skip
+        "model": str(tmp_path / "huge.yml"),
+        "tp": 64,
+        "pp": 25,
+        "global_batch": 1250,
+        "overlap": "none",
+    }
     result = arm.design(SPEC, workloads=[workload], topologies="SW(64)_SW(25)_SW(625)")
     assert result.task.npus == 10**6
     assert result.order.status == "proved"

@@ -14,7 +14,10 @@ NETWORK += "CostDimension: [ InterChiplet, InterPackage, InterNode, InterPod ]\n
 COMMUNICATOR = (
     "Forward: [ 4, 8, 4, -1 ]\nInputGrad: [ 4, 8, 4, -1 ]\nWeightGrad: [ -1, -1, -1, 32 ]\n"
 )
-COSTS = "InterChiplet:\n  Link: 2.0\nInterPackage:\n  Link: 4.0\n  Switch: 13.0\nInterNode:\n  Link: 4.0\n  Switch: 13.0\n"
+COSTS = (
+    "InterChiplet:\n  Link: 2.0\nInterPackage:\n  Link: 4.0\n  Switch: 13.0\nInterNode:\n  "
+    "Link: 4.0\n  Switch: 13.0\n"
+)
 COSTS += "InterPod:\n  Link: 7.8\n  Switch: 18.0\n  Nic: 31.6\n"
 LAYERS = """Q -1 2343750 NONE 0 2343750 ALLREDUCE 805306368 2343750 ALLREDUCE 226492416 10
 concat -1 2343750 ALLREDUCE 805306368 2343750 ALLGATHER 6291456 2343750 NONE 0 10

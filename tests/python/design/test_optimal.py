@@ -114,6 +114,7 @@ def test_five_workloads_on_four_dimensions() -> None:
     begin = time.perf_counter()
     best = optimise(Question(models, (1.0,) * 5, (total(3e11, 4),)))
     print(
-        f"5 workloads, 4 dimensions: {1e3 * (time.perf_counter() - begin):.2f} ms, gap {best.gap:.1e}"
+        f"5 workloads, 4 dimensions: {1e3 * (time.perf_counter() - begin):.2f} ms, gap "
+        f"{best.gap:.1e}"
     )
     assert best.gap < GAP

@@ -120,8 +120,8 @@ def test_part_of_a_fully_connected_dimension_uses_part_of_its_links() -> None:
 
 
 def test_rounds() -> None:
-    """docs/models/collectives.md: 2 (n - 1) on a ring, 2 at once, 2 log2 n by halving; one way for half of
-    an all-reduce."""
+    """docs/models/collectives.md: 2 (n - 1) on a ring, 2 at once, 2 log2 n by halving; one way for
+    half of an all-reduce."""
     net = parse("R(8)_FC(4)_SW(16)_SW(6)")
     spans = traffic.extents(Members(0, net.npus, 1), net.sizes)
     assert spans is not None

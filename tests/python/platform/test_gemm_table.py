@@ -52,7 +52,8 @@ def test_repeated_shapes_take_their_median(tmp_path: Path) -> None:
 
 
 def test_every_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    text = "m,n,k,dtype,us,tflops\n0,1,1,fp16,1,\n1,1,1,fp5,1,\n1,1,1,fp16,,\n1,1,1,fp16,-1,\n1,1,1,fp16,x,\n"
+    rows = ["0,1,1,fp16,1,", "1,1,1,fp5,1,", "1,1,1,fp16,,", "1,1,1,fp16,-1,", "1,1,1,fp16,x,"]
+    text = "\n".join(["m,n,k,dtype,us,tflops", *rows, ""])
     with pytest.raises(InputError) as raised:
         read_gemm_table(write(tmp_path, text))
     found = [(problem.place, problem.message) for problem in raised.value.problems]

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from armillary import InputError, Platform, simulate
 from armillary.workload import Program, Workload
 
-BASE = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n"
+BASE = (
+    "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: "
+    "{endpoint_delay: 0 ns}\n"
+)
 LAUNCHES = ("kernel", "member", "send", "receive")
 FULL = """npu:
   peak: 1 TFLOPS

@@ -15,7 +15,8 @@ def violations(page: Page) -> list[str]:
     it."""
     found: list[dict[str, Any]] = Axe().run(page).response["violations"]
     return [
-        f"{each['id']} ({each['impact']}): {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}"
+        f"{each['id']} ({each['impact']}): {each['help']}: "
+        f"{[node['html'][:160] for node in each['nodes'][:3]]}"
         for each in found
         if each["impact"] in GRAVE
     ]

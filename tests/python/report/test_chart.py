@@ -150,7 +150,8 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (16 << 30, resource.RLIM_INFINITY))
 from armillary.report.chart import Chart
 from armillary.report.page import Page, Section, write_figures
-chart = Chart("bars", "Bars", [{"a": 1}], {"mark": "bar", "encoding": {"x": {"field": "a", "type": "quantitative"}}})
+x = {"field": "a", "type": "quantitative"}
+chart = Chart("bars", "Bars", [{"a": 1}], {"mark": "bar", "encoding": {"x": x}})
 Page("Title", [Section("Bars", [chart])]).write(sys.argv[1])
 print(write_figures(Path(sys.argv[1]).parent / "figures", [chart]))
 """

@@ -20,7 +20,10 @@ BARS: dict[str, Any] = {
         "y": {"field": "ranks", "type": "nominal"},
     },
 }
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9"><clipPath id="clip0"/><g clip-path="url(#clip0)"/></svg>'
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="9"><clipPath id="clip0"/><g '
+    'clip-path="url(#clip0)"/></svg>'
+)
 
 
 def page(word: str = "x") -> Page:
@@ -100,7 +103,8 @@ def test_in_a_browser(tmp_path: Path) -> None:
                 assert seen.requests == []
                 assert (
                     seen.ask(
-                        "document.querySelectorAll('#bars .live path[aria-roledescription=bar]').length"
+                        "document.querySelectorAll('#bars .live "
+                        "path[aria-roledescription=bar]').length"
                     )
                     == 2
                 )

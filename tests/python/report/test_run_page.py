@@ -299,7 +299,8 @@ def look(running: Browser, path: Path, names: set[str], *widths: int) -> None:
 LIVE = "[...document.querySelectorAll('figure[data-live]')].map(figure => figure.id)"
 MARKS = ".role-mark > *"
 EMPTY = f"""[...document.querySelectorAll('figure[data-live]')].filter(figure =>
-    ['.drawn', '.live'].some(part => !figure.querySelector(part + " {MARKS}"))).map(figure => figure.id)"""
+    ['.drawn', '.live'].some(part => !figure.querySelector(part + " {MARKS}"))
+).map(figure => figure.id)"""
 
 
 def test_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:

@@ -18,7 +18,8 @@ def deepseek() -> Step:
 def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
     """180 K GPU hours for 10^12 tokens and 19.9 s a step within 10 %, in 80 GB."""
     print(
-        f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, {deepseek.most / 1e9:.1f} GB"
+        f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, "
+        f"{deepseek.most / 1e9:.1f} GB"
     )
     assert deepseek.ranks == 2048
     assert deepseek.gpu_hours == pytest.approx(deepseek_v3.GPU_HOURS, rel=0.1)

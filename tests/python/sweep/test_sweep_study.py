@@ -228,7 +228,8 @@ def test_problems(changes: dict[str, Any], expected: str) -> None:
 def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "bad.yml"
     path.write_text(
-        "workload: {model: gpt3-175b}\nplatform: dgx-h100\nbackend: ns3\nparameters:\n  workload.tq: [1]\n"
+        "workload: {model: gpt3-175b}\nplatform: dgx-h100\nbackend: ns3\nparameters:\n  "
+        "workload.tq: [1]\n"
     )
     found = [str(problem).removeprefix(f"{path}: ") for problem in check(path)]
     assert [each.split(" (")[0] for each in found] == [

@@ -1,5 +1,5 @@
-"""Collectives on what fits have not seen: nothing that is tried was fitted, and what is predicted is what is
-asked for."""
+"""Collectives on what fits have not seen: nothing that is tried was fitted, and what is predicted
+is what is asked for."""
 
 from __future__ import annotations
 

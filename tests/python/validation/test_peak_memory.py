@@ -59,7 +59,8 @@ def test_failures_hold_more_than_runs() -> None:
     lost = [each.most for each in peak_memory.failed() if each is not None]
     ran = [each.most for each in runs(NANOTRON)]
     print(
-        f"medians: ran {statistics.median(ran) / GIB:.1f} GiB, failed {statistics.median(lost) / GIB:.1f} GiB"
+        f"medians: ran {statistics.median(ran) / GIB:.1f} GiB, failed "
+        f"{statistics.median(lost) / GIB:.1f} GiB"
     )
     assert statistics.median(lost) > 3 * statistics.median(ran)
 

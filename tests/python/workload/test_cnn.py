@@ -198,11 +198,15 @@ def test_bad_descriptions_are_all_named() -> None:
     model = Model("bad", "cnn", {"input": [3, 8, 8], "layers": layers, "depth": 3})
     found = problems(model=model)
     assert found == [
-        "bad: layers[0].conv.kernel: 9 is larger than the padded image of (8, 8) (allowed: a kernel up to 8)",
-        "bad: layers[0].conv.colour: unknown key (allowed: bias, groups, kernel, name, norm, out, padding, stride)",
-        "bad: layers[1].conv.groups: 3 groups divide not both 4 and 5 channels (allowed: a common divisor)",
+        "bad: layers[0].conv.kernel: 9 is larger than the padded image of (8, 8) (allowed: a "
+        "kernel up to 8)",
+        "bad: layers[0].conv.colour: unknown key (allowed: bias, groups, kernel, name, norm, out, "
+        "padding, stride)",
+        "bad: layers[1].conv.groups: 3 groups divide not both 4 and 5 channels (allowed: a common "
+        "divisor)",
         "bad: layers[2].: names 0 layers (allowed: one of conv, pool, linear, residual)",
-        "bad: layers[3].pool.kernel: True is not a whole number from 1 (allowed: a whole number from 1)",
+        "bad: layers[3].pool.kernel: True is not a whole number from 1 (allowed: a whole "
+        "number from 1)",
         "bad: depth: unknown key (allowed: bias, input, layers, norm)",
     ]
 

@@ -145,7 +145,8 @@ def test_impossible_offloading_is_refused(options: dict[str, Any], said: str) ->
 def test_in_switch_collectives_replace_those_of_ranks() -> None:
     """Without gathers and reductions of ranks, nothing is communicated."""
     pool = (
-        "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk: 1 MB, memory_side: {bandwidth: 100 GB/s}, "
+        "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk: 1 MB, memory_side: "
+        "{bandwidth: 100 GB/s}, "
         "npu_side: {bandwidth: 100 GB/s}, in_node: {bandwidth: 400 GB/s}}"
     )
     options: dict[str, Any] = {"dp": 8, "zero": 3, "offload": "parameters"}

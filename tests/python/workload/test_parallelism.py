@@ -45,13 +45,15 @@ BAD = [
     (
         "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "global_batch": 6},
-        "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as interleaving needs "
+        "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as "
+        "interleaving needs "
         "(allowed: 4 or 8)",
     ),
     (
         "llama-3-8b",
         {"pp": 34, "partition": "cost", "global_batch": 64},
-        "pp: 32 layers for 34 = pp 34 x virtual_stages 1 parts (allowed: up to 33, the last with the head alone)",
+        "pp: 32 layers for 34 = pp 34 x virtual_stages 1 parts (allowed: up to 33, the last with "
+        "the head alone)",
     ),
     ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens don't divide by 2 x cp = 6"),
     (

@@ -98,7 +98,8 @@ def test_bubble(schedule: str, stages: int, micro_batches: int, chunks: int) -> 
     ours = bubble_over_ideal(schedule, stages, micro_batches, chunks)
     found = float((time - work) / work)
     print(
-        f"{schedule} p={stages} m={micro_batches} v={chunks}: bubble {found:.4f}, formula {ours:.4f}"
+        f"{schedule} p={stages} m={micro_batches} v={chunks}: bubble {found:.4f}, formula "
+        f"{ours:.4f}"
     )
     assert found == pytest.approx(ours, abs=1e-12)
     assert float((time - work) / time) == pytest.approx(

@@ -115,7 +115,8 @@ def test_astra_sim_s_flags_read_what_we_write(tmp_path: Path, armillary: object)
     (tmp_path / "system.json").write_text(json.dumps(SYSTEM))
     (tmp_path / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
     (tmp_path / "network.yml").write_text(
-        "topology: [Ring, Ring]\nnpus_count: [2, 4]\nbandwidth: [50.0, 50.0]\nlatency: [500.0, 500.0]\n"
+        "topology: [Ring, Ring]\nnpus_count: [2, 4]\nbandwidth: [50.0, 50.0]\nlatency: [500.0, "
+        "500.0]\n"
     )
     done = armillary(  # type: ignore[operator]
         "astra-sim",

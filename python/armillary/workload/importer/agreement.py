@@ -82,7 +82,10 @@ def _disagreement(
                 told = f"call {k} is {a.call.kind} on rank {first} and {b.call.kind} on rank {rank}"
                 return Problem(files[rank], group, told, help_)
         if len(left) != len(right):
-            told = f"rank {first} calls it {len(left)} times in the step, rank {rank} {len(right)} times"
+            told = (
+                f"rank {first} calls it {len(left)} times in the step, rank {rank} "
+                f"{len(right)} times"
+            )
             return Problem(files[rank], group, told, help_)
     return None
 

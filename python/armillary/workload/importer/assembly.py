@@ -104,7 +104,10 @@ def _bounds(plan: Spread, used: set[Extent]) -> list[int]:
             message = (
                 f"groups of strides and lengths {told} are no mesh: {high} is no multiple of {low}"
             )
-            help_ = "traces of every rank, and no --ranks; groups along the axes of a mesh can be continued"
+            help_ = (
+                "traces of every rank, and no --ranks; groups along the axes of a mesh can be "
+                "continued"
+            )
             raise InputError([Problem("", "--ranks", message, help_)])
     return bounds
 

@@ -41,7 +41,8 @@ _WIDTHS = {
     8: "double long int64 longint complexfloat uint64 float64 u64 i64 f64",
     4: "float int float32 int32 uint32 u32 i32 f32 qint32",
     2: "half bfloat16 short float16 int16 bf16 f16 uint16",
-    1: "bool char byte signedchar unsignedchar int8 uint8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz",
+    1: "bool char byte signedchar unsignedchar int8 uint8 float8_e4m3fn float8_e5m2 "
+    "float8_e4m3fnuz float8_e5m2fnuz",
     16: "complexdouble",
 }
 WIDTHS = {name: width for width, names in _WIDTHS.items() for name in names.split()}

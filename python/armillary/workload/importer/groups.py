@@ -78,7 +78,10 @@ class Resolver:
             if size == 0 and ref.name not in ("0", "default_pg"):
                 self.assumed[ref.name] = self.assumed.get(ref.name, 0) + 1
             return everybody
-        told = f"group {ref.name!r} has {size} of {self.world} members, and the trace does not say which"
+        told = (
+            f"group {ref.name!r} has {size} of {self.world} members, and the trace does not "
+            "say which"
+        )
         file = '--groups FILE with {"' + ref.name + '": [' + str(self.rank) + ", ...]}"
         raise InputError(
             [
@@ -99,7 +102,10 @@ def check_assumptions(resolver: Resolver) -> list[Problem]:
         f"{name or 'no name'} ({count} calls)" for name, count in sorted(names.items())
     )
     message = f"{len(names)} process groups and no word on who is in them: {told}"
-    help_ = '--groups FILE, {"name": [ranks], ...}, or traces with NCCL metadata (PyTorch 2.3 and later)'
+    help_ = (
+        '--groups FILE, {"name": [ranks], ...}, or traces with NCCL metadata (PyTorch 2.3 '
+        "and later)"
+    )
     return [Problem(resolver.file, f"rank {resolver.rank}", message, help_)]
 
 

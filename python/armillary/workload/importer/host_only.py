@@ -205,7 +205,10 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
         message = "parents run in a circle: " + " -> ".join(outline.cycles[:8])
         return [Problem(trace.file, "ctrl_deps", message, "a tree of operators")]
     if not outline.work:
-        message = f"{outline.operators} operators without collective or matrix product: nothing has a size or a duration"
+        message = (
+            f"{outline.operators} operators without collective or matrix product: nothing "
+            "has a size or a duration"
+        )
         return [
             Problem(trace.file, "nodes", message, "the Kineto trace recorded with it, beside it")
         ]
@@ -231,6 +234,8 @@ def note(ranks: list[Outlined], step: int | None) -> str:
     calls = sum(len(rank.placed) for rank in ranks)
     products = sum(len(rank.skeleton.work) for rank in ranks) - calls
     return (
-        f"execution traces alone have no durations: of {operators:,} operators ({part}) {calls:,} collectives with "
-        f"sizes and {products:,} matrix products with shapes were taken, the rest takes no time; simulate with npu.peak"
+        f"execution traces alone have no durations: of {operators:,} operators ({part}) {calls:,} "
+        "collectives with "
+        f"sizes and {products:,} matrix products with shapes were taken, the rest takes no time; "
+        "simulate with npu.peak"
     )

@@ -28,12 +28,14 @@ def recorded_notes(
     assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
     if assumed and run.world > 1:
         notes.append(
-            f"{assumed} calls in groups without recorded members are taken to be of all {run.world} ranks"
+            f"{assumed} calls in groups without recorded members are taken to be of all "
+            f"{run.world} ranks"
         )
     if agreed.uneven:
         worst = max(agreed.uneven, key=lambda entry: entry.most / max(1, entry.least))
         notes.append(
-            f"{len(agreed.uneven)} collectives are uneven across ranks: each rank gets the mean, which keeps the total "
+            f"{len(agreed.uneven)} collectives are uneven across ranks: each rank gets the mean, "
+            "which keeps the total "
             f"(widest: {worst.kind}, {worst.least:,} to {worst.most:,} bytes, mean {worst.mean:,})"
         )
     if agreed.borrowed:
@@ -49,8 +51,10 @@ def recorded_notes(
             if p.what.startswith("communication")
         )
         notes.append(
-            f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels ({time / 1e9:,.3f} ms) "
-            "have no recorded size: barriers that move nothing; only a replay (scheduler.replay_only) times them"
+            f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels "
+            f"({time / 1e9:,.3f} ms) "
+            "have no recorded size: barriers that move nothing; only a replay "
+            "(scheduler.replay_only) times them"
         )
     idle = sum(
         p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling")
@@ -58,7 +62,8 @@ def recorded_notes(
     whole = sum(entry.recorded_ps for entry in covered)
     if whole and idle / whole > _BESIDE:
         notes.append(
-            f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; it stays in the "
+            f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; "
+            "it stays in the "
             "durations of what came after, so what-ifs are that much less certain"
         )
     beside, kernels = (
@@ -67,7 +72,8 @@ def recorded_notes(
     )
     if kernels and beside / kernels > _BESIDE:
         notes.append(
-            f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is counted once"
+            f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is "
+            "counted once"
         )
     return notes
 
@@ -83,27 +89,33 @@ def _about(rank: Analysed) -> list[str]:
         )
     if rank.host.nodes and rank.host.share < 0.5:
         notes.append(
-            f"only {rank.host.share:.1%} of the execution trace's operators were found in the Kineto trace"
+            f"only {rank.host.share:.1%} of the execution trace's operators were found in the "
+            "Kineto trace"
         )
     if line.dropped:
         notes.append(
-            f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: {line.dropped[0]}"
+            f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: "
+            f"{line.dropped[0]}"
         )
     if window.drift > _BESIDE * window.step.span:
         before, after = window.lag_before / 1e9, window.lag_after / 1e9
         notes.append(
-            f"not a steady step: the device lagged by {before:,.3f} ms when it began and by {after:,.3f} ms when it "
-            "ended; what the host waited for the step before is in its time, and its replay may be shorter"
+            f"not a steady step: the device lagged by {before:,.3f} ms when it began and by "
+            f"{after:,.3f} ms when it "
+            "ended; what the host waited for the step before is in its time, and its replay may "
+            "be shorter"
         )
     together = one_rank.overlap(rank)
     if together > _BESIDE:
         notes.append(
-            f"{together:.1%} of the host operators' time two threads were busy at once: taken one after another"
+            f"{together:.1%} of the host operators' time two threads were busy at once: taken one "
+            "after another"
         )
     devices = {op.device for op in rank.trace.device}
     if len(devices) > 1:
         notes.append(
-            f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken as one NPU"
+            f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken "
+            "as one NPU"
         )
     return notes
 
@@ -115,7 +127,8 @@ def spread_notes(
     notes = []
     if len(plan.recorded) < plan.world:
         notes.append(
-            f"{len(plan.recorded)} of {plan.world} ranks were recorded; the others repeat them (rank r that of index "
+            f"{len(plan.recorded)} of {plan.world} ranks were recorded; the others repeat them "
+            "(rank r that of index "
             f"r mod {len(plan.recorded)})"
         )
     if plan.grows:
@@ -134,21 +147,27 @@ def _growth(
     extents = {(extent, kind) for (_, kind), extent in found.items()}
     grown = {entry for entry in extents if entry[0].grown}
     notes = [
-        f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the run, joined by "
-        f"{len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a rank stay (weak scaling)"
+        f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the "
+        "run, joined by "
+        f"{len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a rank stay "
+        "(weak scaling)"
     ]
     if not grown:
         notes.append(
-            "no group grows: the copies do not communicate, and the step can only be as long as theirs"
+            "no group grows: the copies do not communicate, and the step can only be as long "
+            "as theirs"
         )
     if any(kind == "all_to_all" for _, kind in grown):
         notes.append(
-            "all-to-alls go to all ranks with a rank's bytes unchanged: tables or experts spread over all ranks"
+            "all-to-alls go to all ranks with a rank's bytes unchanged: tables or experts spread "
+            "over all ranks"
         )
     times = sorted(entry.recorded_ps for entry in covered)
     if times:
         notes.append(
-            f"recorded steps take {times[0] / 1e9:,.3f} to {times[-1] / 1e9:,.3f} ms; every copy repeats one of them: "
-            "stragglers that no recorded rank shows are missing, which bounds the step at more ranks from below"
+            f"recorded steps take {times[0] / 1e9:,.3f} to {times[-1] / 1e9:,.3f} ms; every copy "
+            "repeats one of them: "
+            "stragglers that no recorded rank shows are missing, which bounds the step at more "
+            "ranks from below"
         )
     return notes

@@ -144,23 +144,71 @@ def _omissions(rank: Analysed) -> list[Omission]:
     items = line.items
     paired = rank.links.paired
     return [
-        Omission("kernels without a correlation id", paired, 0, "paired with launches that have no kernel, in order"),
-        Omission("device operations of other steps", len(outside), sum(op.end - op.start for op in outside),
-                 "launched before the step or after it; --step N imports another one"),
-        Omission("device operations without a known launch", len(unknown), sum(op.end - op.start for op in unknown),
-                 "no call with their correlation id was recorded; kept in the order of their stream"),
-        Omission("communication of unknown size", len(unsized),
-                 sum(items[p.item].end - items[p.item].start for p in unsized),
-                 "no NCCL metadata, shapes or execution trace; a barrier with its recorded duration, for replay only"),
-        Omission("dependencies against the recorded order", len(line.dropped), 0,
-                 "; ".join(line.dropped[:3]) + ("; ..." if len(line.dropped) > 3 else "")),
-        Omission("waits for the step before", line.counts["waited_before"], line.waited_before,
-                 "kept as host work: nothing in this step explains them"),
-        Omission("launches that waited for room in the queue", line.counts["blocked"], line.blocked,
-                 "calls of more than 100 us; where the device explains them they wait for it, else they are host work"),
-        Omission("kernels beside other kernels", line.counts["beside"], line.beside,
-                 "an NPU runs one compute node at a time: counted once, so that the device's busy time is as recorded"),
-        Omission("idling before device operations", line.counts["late"], line.late,
-                 "no recorded cause; kept in the duration of what came after"),
+        Omission(
+            "kernels without a correlation id",
+            paired,
+            0,
+            "paired with launches that have no kernel, in order",
+        ),
+        Omission(
+            "device operations of other steps",
+            len(outside),
+            sum(op.end - op.start for op in outside),
+            "launched before the step or after it; --step N imports another one",
+        ),
+        Omission(
+            "device operations without a known launch",
+            len(unknown),
+            sum(op.end - op.start for op in unknown),
+            "no call with their correlation id was recorded; kept in the order of their stream",
+        ),
+        Omission(
+            "communication of unknown size",
+            len(unsized),
+            sum(items[p.item].end - items[p.item].start for p in unsized),
+            "no NCCL metadata, shapes or execution trace; a "
+            "barrier "
+            "with its "
+            "recorded "
+            "duration, for replay only",
+        ),
+        Omission(
+            "dependencies against the recorded order",
+            len(line.dropped),
+            0,
+            "; ".join(line.dropped[:3]) + ("; ..." if len(line.dropped) > 3 else ""),
+        ),
+        Omission(
+            "waits for the step before",
+            line.counts["waited_before"],
+            line.waited_before,
+            "kept as host work: nothing in this step explains them",
+        ),
+        Omission(
+            "launches that waited for room in the queue",
+            line.counts["blocked"],
+            line.blocked,
+            "calls of more than 100 us; where the device "
+            "explains them "
+            "they wait "
+            "for it, "
+            "else they are host work",
+        ),
+        Omission(
+            "kernels beside other kernels",
+            line.counts["beside"],
+            line.beside,
+            "an NPU runs one compute node at a time: counted "
+            "once, so "
+            "that the "
+            "device's busy "
+            "time is as recorded",
+        ),
+        Omission(
+            "idling before device operations",
+            line.counts["late"],
+            line.late,
+            "no recorded cause; kept in the duration of what came after",
+        ),
         Omission("device events without a time", trace.untimed, 0, "no ts or dur"),
-    ]  # fmt: skip
+    ]

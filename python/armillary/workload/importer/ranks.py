@@ -93,7 +93,10 @@ def _versions(hosts: Sequence[HostTrace]) -> list[Problem]:
             f"{version or 'none'} in {count} files" for version, count in sorted(found.items())
         )
         first = {host.version: host.file for host in reversed(hosts)}
-        message = f"execution traces of different schema versions: {told} (such as {', '.join(first.values())})"
+        message = (
+            f"execution traces of different schema versions: {told} (such as "
+            f"{', '.join(first.values())})"
+        )
         return [
             Problem("", "schema", message, "traces of one run, recorded by one version of PyTorch")
         ]
@@ -135,7 +138,8 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
     elif free:
         pids = " ".join(host.pid for host in free[:8])
         notes.append(
-            f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): not used"
+            f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): "
+            "not used"
         )
     world = max([*map(_world, ranks), ranks[-1].rank + 1, len(ranks)])
     problems = _apart(ranks) + _too_many(world)
@@ -155,8 +159,13 @@ def _world(entry: Recorded) -> int:
         sizes = [_largest(entry.trace.distributed.get("pg_config"), "pg_size")]
     if entry.host is not None:
         sizes.append(_largest(host_trace.process_groups(entry.host), "group_size"))
-        sizes += [size for node in entry.host.nodes if node.name == "record_param_comms" for size in node.inputs[7:]
-                  if isinstance(size, int)][-1:]  # fmt: skip
+        sizes += [
+            size
+            for node in entry.host.nodes
+            if node.name == "record_param_comms"
+            for size in node.inputs[7:]
+            if isinstance(size, int)
+        ][-1:]
     return max([1, *sizes])
 
 
@@ -216,7 +225,8 @@ def _host_of(rank: int, trace: Trace, free: list[HostTrace], notes: list[str]) -
         return None
     if not same:
         notes.append(
-            f"rank {rank}: {trace.file} is process {pid}, {chosen.file} is process {chosen.pid}: not one recording"
+            f"rank {rank}: {trace.file} is process {pid}, {chosen.file} is process {chosen.pid}: "
+            "not one recording"
         )
     free.remove(chosen)
     return chosen

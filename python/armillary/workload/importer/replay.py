@@ -40,7 +40,8 @@ def check(imported: Imported, skew: bool) -> Imported:
     )
     wide = [entry for entry in ranks if abs(entry.deviation) > BOUND]
     notes = tuple(
-        f"rank {e.rank}: its replay takes {e.replayed_ps / 1e9:,.3f} ms, {e.deviation:+.1%} of the recorded "
+        f"rank {e.rank}: its replay takes {e.replayed_ps / 1e9:,.3f} ms, {e.deviation:+.1%} of "
+        "the recorded "
         f"{e.recorded_ps / 1e9:,.3f} ms"
         for e in wide
     )

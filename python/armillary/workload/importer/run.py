@@ -68,9 +68,10 @@ def import_traces(
 
     `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
     whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
-    `refuse` (`docs/guides/import.md`). With `skew` ranks start as far apart as they were recorded, else
-    together. `groups` gives the members of process groups by the name in the traces. `progress` is
-    called with the finished share and a word. Raises `InputError` listing every problem."""
+    `refuse` (`docs/guides/import.md`). With `skew` ranks start as far apart as they were recorded,
+    else together. `groups` gives the members of process groups by the name in the traces.
+    `progress` is called with the finished share and a word. Raises `InputError` listing every
+    problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
         raise InputError([Problem("", "ranks", f"{ranks} is no number of ranks", f"1 to {MOST:,}")])
     told = progress or (lambda _share, _word: None)
@@ -198,7 +199,8 @@ def _reminder(notes: tuple[str, ...]) -> list[str]:
         return []
     one = "a note" if len(notes) == 1 else f"{len(notes)} notes"
     return [
-        f"the recording was imported with {one}: armillary import printed them, and workload.json has them"
+        f"the recording was imported with {one}: armillary import printed them, and workload.json "
+        "has them"
     ]
 
 

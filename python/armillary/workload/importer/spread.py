@@ -88,7 +88,10 @@ class Spread:
         )
         if not regular or self.world % block:
             message = f"group {list(group)} of rank {source} has no pattern to continue"
-            help_ = "traces of every rank, and no --ranks; groups of equal stride that tile the ranks can be continued"
+            help_ = (
+                "traces of every rank, and no --ranks; groups of equal stride that tile the "
+                "ranks can be continued"
+            )
             raise InputError([Problem("", "--ranks", message, help_)])
         return stride
 
@@ -113,7 +116,10 @@ def check(
         )
     messages = sum(kind in ("send", "recv") for kind, _ in kinds)
     if messages and recorded < world:
-        message = f"{messages} sends and receives on one rank, and {recorded} of {world} ranks were recorded"
+        message = (
+            f"{messages} sends and receives on one rank, and {recorded} of {world} ranks "
+            "were recorded"
+        )
         raise InputError(
             [
                 Problem(
@@ -127,9 +133,13 @@ def check(
     everybody = tuple(range(world))
     hit = sum(kind == "all_to_all" and members == everybody for kind, members in kinds)
     if ranks > world and hit and all_to_all == "refuse":
-        message = f"{hit} all-to-alls run over all {world} ranks, and the traces don't say what they do on {ranks}"
+        message = (
+            f"{hit} all-to-alls run over all {world} ranks, and the traces don't say what "
+            f"they do on {ranks}"
+        )
         help_ = (
-            "--all-to-all keep: a rank's bytes stay and go to more ranks (tables or experts spread over all of them, "
+            "--all-to-all keep: a rank's bytes stay and go to more ranks (tables or experts "
+            "spread over all of them, "
             f"batch a rank the same); --all-to-all repeat: each {world} ranks keep their own"
         )
         raise InputError([Problem("", "--ranks", message, help_)])

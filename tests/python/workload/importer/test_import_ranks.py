@@ -55,8 +55,13 @@ ALL = [0, 1, 2, 3]
 
 def test_kinds_sizes_and_types(tmp_path: Path) -> None:
     """Bytes are elements times width of the input: of an all-gather a rank's own part."""
-    row = [("allreduce", 1000, ALL), ("_allgather_base", 250, ALL), ("_reduce_scatter_base", 4000, ALL),
-           ("all_to_allv", 512, ALL), ("broadcast", 64, ALL)]  # fmt: skip
+    row = [
+        ("allreduce", 1000, ALL),
+        ("_allgather_base", 250, ALL),
+        ("_reduce_scatter_base", 4000, ALL),
+        ("all_to_allv", 512, ALL),
+        ("broadcast", 64, ALL),
+    ]
     result = import_traces(run(tmp_path, [row] * 4, dtype="BFloat16"))
     found = {(volume.kind, volume.bytes) for volume in volumes(result)}
     expected = {
@@ -298,11 +303,16 @@ def test_an_execution_trace_alone(tmp_path: Path) -> None:
     }
     nodes: list[dict[str, object]] = [
         {"id": 3, "name": "aten::mm", "parent": 2, **product},
-        {"id": 4, "name": "record_param_comms", "parent": 2, "inputs": [[tensor], 9, 77, 0, "allreduce", [], []],
-         "input_types": ["GenericList[Tensor(float)]"]},
+        {
+            "id": 4,
+            "name": "record_param_comms",
+            "parent": 2,
+            "inputs": [[tensor], 9, 77, 0, "allreduce", [], []],
+            "input_types": ["GenericList[Tensor(float)]"],
+        },
         {"id": 5, "name": "record_param_comms", "parent": 2, "inputs": [9, 77, 0, "wait", [], []]},
         {"id": 6, "name": "aten::mm", "parent": 2, **product},
-    ]  # fmt: skip
+    ]
     paths = [host_trace(tmp_path / f"rank{rank}.json", "1.0.1", nodes) for rank in range(2)]
     result = import_traces(paths)
     summary = result.workload.summary

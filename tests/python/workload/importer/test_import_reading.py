@@ -133,7 +133,10 @@ def test_damage_is_imported_or_refused(tmp_path: Path, seed: int) -> None:
         assert error.problems
 
 
-KERNEL = '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":1,"tid":1,"args":{"stream":7,"device":0,"correlation":1}}'
+KERNEL = (
+    '{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"pid":1,"tid":1,'
+    '"args":{"stream":7,"device":0,"correlation":1}}'
+)
 
 
 def document(*events: str) -> bytes:

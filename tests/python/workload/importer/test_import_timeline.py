@@ -303,7 +303,10 @@ def test_random_runs_replay_as_recorded(
 def test_times_are_exact(tmp_path: Path) -> None:
     """A double holds microseconds since 1970 to a quarter; the trace's digits are kept instead."""
     path = tmp_path / "t.json"
-    event = '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1712195495502094.123,"dur":0.001,"args":{}}'
+    event = (
+        '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,'
+        '"ts":1712195495502094.123,"dur":0.001,"args":{}}'
+    )
     path.write_text(f'{{"traceEvents":[{event}]}}', encoding="utf-8")
     trace = kineto.trace(reading.read(path)[0])
     assert trace.ops[0].start == 1712195495502094_123_000
