@@ -11,7 +11,7 @@ from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from .curves import Share
 from .designs import Designs
-from .search import Design
+from .solving import Design
 
 _TOTAL = {"field": "total", "type": "quantitative", "title": "bandwidth of an NPU (GB/s)"}
 _SCHEME = {"field": "scheme", "type": "nominal", "title": None}

@@ -15,7 +15,7 @@ from ..api import simulate
 from ..platform import Platform
 from . import timing
 from .build import Timing, step_model
-from .search import Design
+from .solving import Design
 from .task import Task
 
 TOLERANCE = 0.02

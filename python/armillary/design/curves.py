@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from . import bind, schemes
 from .model import StepModel, Vector, everything
 from .optimal import Constraint, NoSolution, Question, optimise
-from .search import Design
+from .solving import Design
 from .task import Task
 
 OPTIMAL = "optimal"

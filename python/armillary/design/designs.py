@@ -17,7 +17,8 @@ from . import bind, check, curves
 from .check import Check
 from .optimal import Constraint
 from .rank import Order, Trial
-from .search import Design, Found
+from .search import Found
+from .solving import Design
 from .task import Task
 
 if TYPE_CHECKING:

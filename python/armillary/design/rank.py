@@ -31,7 +31,8 @@ from .build import Job
 from .check import Check, check
 from .floor import Floor
 from .model import StepModel
-from .search import Design, Searcher
+from .search import Searcher
+from .solving import Design
 from .task import Choice, Task
 from .topology import Topology
 

@@ -25,79 +25,37 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError, Problem
-from . import bind, front, infeasible, optimal, overlap, timing, traffic, whole
-from .build import Job, step_model
-from .model import StepModel, Vector
-from .optimal import Constraint, NoSolution, Question
+from . import front, infeasible, overlap, traffic
+from .optimal import Constraint, NoSolution
+from .solving import (
+    Design,
+    Instance,
+    Maker,
+    Prepared,
+    best_block,
+    best_blocks,
+    designed,
+    in_whole_links,
+    made,
+    modelled,
+    nowhere_worse,
+    prepare,
+    price_of,
+    program_of,
+)
 from .task import Choice, Task
 from .topology import Space, Topology
-from .whole import Offer
 
 _EVEN = 1e-6
 """Values nearer than that, relatively, count as equal."""
 
-Maker = Callable[[Job, Topology], StepModel | None]
-"""The model of a step on a topology; nothing where a group lies on no grid of it."""
 Progress = Callable[[float, int, int], None]
 """Called with the share of the work that is done, topologies settled and topologies there are."""
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """A topology with its best bandwidths."""
-
-    topology: Topology
-    stack: tuple[str, ...]
-    """Technology of each dimension."""
-    choice: Choice
-    models: tuple[StepModel, ...]
-    """Of the step of each workload."""
-    price: Vector | None
-    """[D] dollars for a byte a second; nothing without prices."""
-    constraints: tuple[Constraint, ...]
-    bandwidth: Vector
-    """[D] of an NPU, bytes a second."""
-    value: float
-    """What was minimised: seconds, dollar seconds, or dollars."""
-    bound: float
-    """No bandwidths of this topology have a smaller value."""
-    marginal: Vector
-    """[D] how much smaller the objective is for another byte a second in a dimension that costs and
-    displaces nothing. """
-    multipliers: dict[str, float] = field(default_factory=dict)
-    """By constraint, how much smaller the objective is for one more of what it limits."""
-    links: tuple[whole.Links, ...] = ()
-    """By dimension, where whole links are bought."""
-    continuous: float | None = None
-    """The least value with bandwidths of any size, where whole links are bought: what rounding
-    costs is the difference. """
-
-    @property
-    def times(self) -> tuple[float, ...]:
-        """Seconds of a step, by workload."""
-        return tuple(model.time(self.bandwidth) for model in self.models)
-
-    @property
-    def time(self) -> float:
-        """Weighted sum of the step times, s."""
-        return sum(
-            job.weight * each for job, each in zip(self.choice.jobs, self.times, strict=True)
-        )
-
-    @property
-    def cost(self) -> float | None:
-        """Dollars; nothing without prices."""
-        return None if self.price is None else float(self.price @ self.bandwidth)
-
-    @property
-    def gap(self) -> float:
-        """Duality gap over the value."""
-        return max(0.0, self.value - self.bound) / abs(self.value) if self.value else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,72 +96,22 @@ def search(task: Task, progress: Progress | None = None) -> Found:
 def solve(task: Task, choice: Choice, topology: Topology) -> Design:
     """The best bandwidths of one topology. Raises `InputError` naming what conflicts."""
     one = Space(topology.sizes, tuple((each,) for each in topology.blocks))
-    found = _prepared(task, choice, one, functools.partial(_modelled, task))
+    found = prepare(task, choice, one, functools.partial(modelled, task))
     if found is None:
         raise InputError([_misplaced(task, [topology])])
-    instance = _instance(task, found, found.space)
+    instance = program_of(task, found, found.space)
     try:
-        design = _design(task, instance, topology)
-        return _bought(task, instance, design) if instance.offers else design
+        design = designed(task, instance, topology)
+        return in_whole_links(task, instance, design) if instance.offers else design
     except NoSolution:
         raise InputError([_conflict(task, instance)]) from None
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """A space under one choice, with its models and prices as each block makes them."""
-
-    choice: Choice
-    space: Space
-    stack: tuple[str, ...]
-    models: dict[str, tuple[StepModel, ...]]
-    """By block, as if every dimension were one."""
-    prices: dict[str, Vector] | None
-    """By block, [D]."""
-    offers: dict[str, tuple[Offer, ...]]
-    """By block, what is sold for each dimension; empty where any bandwidth is."""
-
-    def price(self, block: str, dimension: int) -> float:
-        return 0.0 if self.prices is None else float(self.prices[block][dimension])
-
-    def offer(self, block: str, dimension: int) -> Offer | None:
-        return self.offers[block][dimension] if self.offers else None
-
-    def column(self, block: str, dimension: int) -> Vector:
-        """All bytes and times that depend on the block of a dimension."""
-        parts = [
-            [model.loads[:, dimension], model.fixed[:, dimension]] for model in self.models[block]
-        ]
-        return np.concatenate([each for some in parts for each in some])
-
-
-@dataclass(frozen=True, eq=False)
-class _Instance:
-    """A convex program: of a topology, or of the fictitious one that bounds a set."""
-
-    choice: Choice
-    space: Space
-    stack: tuple[str, ...]
-    models: tuple[StepModel, ...]
-    price: Vector | None
-    constraints: tuple[Constraint, ...]
-    offers: tuple[tuple[Offer, ...], ...] = ()
-    """By dimension, what is sold for each block that is allowed there; empty where any bandwidth
-    is."""
-
-    @property
-    def question(self) -> Question:
-        limits = tuple(job.limit for job in self.choice.jobs)
-        weights = tuple(job.weight for job in self.choice.jobs)
-        given = limits if any(each is not None for each in limits) else ()
-        return Question(self.models, weights, self.constraints, limits=given)
 
 
 @dataclass(frozen=True, eq=False)
 class _Set:
     """Topologies that are left, and their bound."""
 
-    prepared: _Prepared
+    prepared: Prepared
     space: Space
     best: tuple[str, ...] | None
     """The blocks that are the cheapest and carry the fewest bytes, where they are the same in every
@@ -221,13 +129,13 @@ class Searcher:
         self, task: Task, progress: Progress | None = None, make: Maker | None = None
     ) -> None:
         self.task, self.progress = task, progress
-        self.make = make or functools.partial(_modelled, task)
+        self.make = make or functools.partial(modelled, task)
         self.heap: list[tuple[float, int, _Set]] = []
         self.number = itertools.count()
         self.designs: list[Design] = []
         self.excluded = self.misplaced = self.infeasible = self.programs = self.listed = 0
         self.count = sum(each.count for each in task.spaces) * len(task.choices)
-        self.conflict: _Instance | None = None
+        self.conflict: Instance | None = None
 
     def run(self) -> None:
         """Finds the first `top` designs, or the front. Raises `InputError` when no topology is
@@ -292,7 +200,7 @@ class Searcher:
             self.programs,
         )
 
-    def prepared(self) -> Iterator[tuple[int, int, _Prepared]]:
+    def prepared(self) -> Iterator[tuple[int, int, Prepared]]:
         """Every space under every choice, as far as its groups have a place; how many are done, and
         how many there are."""
         total = len(self.task.choices) * len(self.task.spaces)
@@ -301,13 +209,13 @@ class Searcher:
         ):
             if self.programs >= self.task.most:
                 return
-            found = _prepared(self.task, choice, space, self.make)
+            found = prepare(self.task, choice, space, self.make)
             if found is None:
                 self.misplaced += space.count
             else:
                 yield done, total, found
 
-    def starts(self, prepared: _Prepared) -> Iterator[Space]:
+    def starts(self, prepared: Prepared) -> Iterator[Space]:
         """Sets that bounds hold for: the space, or each topology where a constraint asks for a
         higher cost."""
         if self.task.monotone:
@@ -316,16 +224,16 @@ class Searcher:
         for blocks in itertools.product(*prepared.space.blocks):
             yield Space(prepared.space.sizes, tuple((each,) for each in blocks))
 
-    def push(self, prepared: _Prepared, space: Space) -> None:
+    def push(self, prepared: Prepared, space: Space) -> None:
         """Bounds a set and queues it."""
         if not space.count or self.programs >= self.task.most:
             return
-        best = _best(self.task, prepared, space)
-        instance = _instance(self.task, prepared, space)
+        best = best_blocks(self.task, prepared, space)
+        instance = program_of(self.task, prepared, space)
         self.programs += 1
         try:
             blocks = best or tuple(some[0] for some in space.blocks)
-            design = _design(self.task, instance, space.topology(blocks))
+            design = designed(self.task, instance, space.topology(blocks))
         except NoSolution:
             self.infeasible += space.count
             self.conflict = self.conflict or instance
@@ -351,11 +259,11 @@ class Searcher:
     def buy(self, some: _Set, blocks: tuple[str, ...]) -> None:
         """Queues the best whole links of the topology of `blocks`."""
         space = Space(some.space.sizes, tuple((each,) for each in blocks))
-        instance = _instance(self.task, some.prepared, space)
+        instance = program_of(self.task, some.prepared, space)
         self.programs += 1
         try:
-            bought = _bought(
-                self.task, instance, _design(self.task, instance, space.topology(blocks))
+            bought = in_whole_links(
+                self.task, instance, designed(self.task, instance, space.topology(blocks))
             )
         except NoSolution:
             self.infeasible += 1
@@ -386,21 +294,21 @@ class Searcher:
         d = next(
             d
             for d, allowed in enumerate(blocks)
-            if _best_block(self.task, some.prepared, allowed, d) is None
+            if best_block(self.task, some.prepared, allowed, d) is None
         )
         for each in blocks[d]:
             self.push(
                 some.prepared, Space(some.space.sizes, (*blocks[:d], (each,), *blocks[d + 1 :]))
             )
 
-    def alike(self, prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
+    def alike(self, prepared: Prepared, one: str, other: str, dimension: int) -> bool:
         """Whether two blocks differ in nothing that matters."""
         same = np.array_equal(prepared.column(one, dimension), prepared.column(other, dimension))
         same = same and prepared.offer(one, dimension) == prepared.offer(other, dimension)
         cost = prepared.price(one, dimension) == prepared.price(other, dimension)
         return same and (cost or not self.task.priced)
 
-    def undominated(self, prepared: _Prepared) -> list[tuple[str, ...]]:
+    def undominated(self, prepared: Prepared) -> list[tuple[str, ...]]:
         """The topologies none of whose blocks could be replaced by one that is nowhere worse."""
         kept = []
         for d, allowed in enumerate(prepared.space.blocks):
@@ -410,9 +318,9 @@ class Searcher:
                     other
                     for other in allowed
                     if other != each
-                    and _nowhere_worse(prepared, other, each, d)
+                    and nowhere_worse(prepared, other, each, d)
                     and not (
-                        _nowhere_worse(prepared, each, other, d)
+                        nowhere_worse(prepared, each, other, d)
                         and allowed.index(each) < allowed.index(other)
                     )
                 ]
@@ -420,33 +328,33 @@ class Searcher:
             kept.append(some)
         return list(itertools.product(*kept))
 
-    def points(self, prepared: _Prepared, blocks: tuple[str, ...]) -> list[Design]:
+    def points(self, prepared: Prepared, blocks: tuple[str, ...]) -> list[Design]:
         """The front of one topology."""
         space = Space(prepared.space.sizes, tuple((each,) for each in blocks))
-        instance = _instance(self.task, prepared, space)
+        instance = program_of(self.task, prepared, space)
         self.programs += 1
         try:
-            found = front.front(instance.question, _price(instance), 12)
+            found = front.front(instance.question, price_of(instance), 12)
         except NoSolution:
             self.infeasible += 1
             self.conflict = self.conflict or instance
             return []
         none = np.zeros(len(blocks))
         points = [
-            _made(instance, space.topology(blocks), each.bandwidth, each.time, each.time, none, {})
+            made(instance, space.topology(blocks), each.bandwidth, each.time, each.time, none, {})
             for each in found
         ]
         return self.bought_points(instance, points) if instance.offers else points
 
-    def bought_points(self, instance: _Instance, points: Sequence[Design]) -> list[Design]:
+    def bought_points(self, instance: Instance, points: Sequence[Design]) -> list[Design]:
         """The fastest whole links for the money of each point."""
         kept = []
         for each in points:
-            row = tuple(float(value) for value in _price(instance))
+            row = tuple(float(value) for value in price_of(instance))
             cap = Constraint("cost of a point", row, (each.cost or 0.0) * (1 + _EVEN))
             capped = dataclasses.replace(instance, constraints=(*instance.constraints, cap))
             try:
-                kept.append(_bought(self.task, capped, each))
+                kept.append(in_whole_links(self.task, capped, each))
             except NoSolution:
                 continue
         return kept
@@ -464,172 +372,6 @@ class Searcher:
             self.progress(share, settled, self.count)
 
 
-def _modelled(task: Task, job: Job, topology: Topology) -> StepModel | None:
-    return step_model(job, topology, timing.of(task, topology))
-
-
-def _prepared(task: Task, choice: Choice, space: Space, make: Maker) -> _Prepared | None:
-    """The models and prices of a space's blocks; nothing where a group lies on no grid."""
-    models: dict[str, tuple[StepModel, ...]] = {}
-    prices: dict[str, Vector] = {}
-    offers: dict[str, tuple[Offer, ...]] = {}
-    stack = task.stack(space.first)
-    for block in dict.fromkeys(itertools.chain(*space.blocks)):
-        topology = space.topology([block] * len(space.sizes))
-        made = [make(job, topology) for job in choice.jobs]
-        found = tuple(each for each in made if each is not None)
-        if len(found) < len(made):
-            return None
-        models[block] = found
-        if task.costs:
-            prices[block] = np.array(task.costs.price(topology, stack))
-            offers |= {block: some} if (some := task.costs.offers(topology, stack)) else {}
-    return _Prepared(choice, space, stack, models, prices if task.costs else None, offers)
-
-
-def _instance(task: Task, prepared: _Prepared, space: Space) -> _Instance:
-    """The program of a set: in each dimension the least price and the fewest bytes of its
-    blocks."""
-    dims = len(space.sizes)
-    price = None
-    if prepared.prices is not None:
-        price = np.array(
-            [min(prepared.price(each, d) for each in some) for d, some in enumerate(space.blocks)]
-        )
-    models = []
-    for index, like in enumerate(prepared.models[space.blocks[0][0]]):
-        loads, fixed = like.loads.copy(), like.fixed.copy()
-        for d, some in enumerate(space.blocks):
-            versions = [prepared.models[each][index] for each in some]
-            loads[:, d] = np.min([each.loads[:, d] for each in versions], axis=0)
-            fixed[:, d] = np.min([each.fixed[:, d] for each in versions], axis=0)
-        models.append(dataclasses.replace(like, loads=loads, fixed=fixed))
-    topology = space.first
-    limits = bind.constraints(
-        task, topology, prepared.stack, list(price) if price is not None else [0.0] * dims
-    )
-    offers: tuple[tuple[Offer, ...], ...] = ()
-    if prepared.offers:
-        offers = tuple(
-            tuple(prepared.offers[each][d] for each in some) for d, some in enumerate(space.blocks)
-        )
-        limits = whole.relaxed(limits, offers)
-    return _Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits, offers)
-
-
-def _nowhere_worse(prepared: _Prepared, one: str, other: str, dimension: int) -> bool:
-    cheaper = prepared.price(one, dimension) <= prepared.price(other, dimension)
-    cheaper = cheaper and prepared.offer(one, dimension) == prepared.offer(other, dimension)
-    return cheaper and bool(
-        np.all(prepared.column(one, dimension) <= prepared.column(other, dimension))
-    )
-
-
-def _best_block(
-    task: Task, prepared: _Prepared, allowed: Sequence[str], dimension: int
-) -> str | None:
-    """The block that is as good as all others; the cheapest of those that are."""
-    if not task.priced:
-        columns = {each: prepared.column(each, dimension) for each in allowed}
-        least = [
-            each
-            for each in allowed
-            if all(np.all(columns[each] <= other) for other in columns.values())
-        ]
-        return min(least, key=lambda each: prepared.price(each, dimension)) if least else None
-    return next(
-        (
-            each
-            for each in allowed
-            if all(_nowhere_worse(prepared, each, other, dimension) for other in allowed)
-        ),
-        None,
-    )
-
-
-def _best(task: Task, prepared: _Prepared, space: Space) -> tuple[str, ...] | None:
-    found = [_best_block(task, prepared, allowed, d) for d, allowed in enumerate(space.blocks)]
-    chosen = tuple(each for each in found if each is not None)
-    return chosen if len(chosen) == len(found) else None
-
-
-def _price(instance: _Instance) -> Vector:
-    return instance.price if instance.price is not None else np.zeros(len(instance.stack))
-
-
-def _design(task: Task, instance: _Instance, topology: Topology) -> Design:
-    """The best bandwidths of a topology. Raises `NoSolution`."""
-    question = instance.question
-    if task.objective == "performance_per_cost":
-        best = front.least_product(question, _price(instance))
-        there = optimal.optimise(
-            dataclasses.replace(question, price=_price(instance) * best.point.rate)
-        )
-        bandwidth, marginal = best.point.bandwidth, there.marginal
-        return _made(
-            instance, topology, bandwidth, best.value, best.bound, marginal, there.multipliers
-        )
-    if task.objective == "cost":
-        weights = (0.0,) * len(instance.models)
-        question = dataclasses.replace(question, weights=weights, price=_price(instance))
-    found = optimal.optimise(question)
-    return _made(
-        instance,
-        topology,
-        found.bandwidth,
-        found.value,
-        found.bound,
-        found.marginal,
-        found.multipliers,
-    )
-
-
-def _bought(task: Task, instance: _Instance, design: Design) -> Design:
-    """The best whole links of a topology whose best bandwidths of any size are `design`. Raises
-    `NoSolution`."""
-    question, price = instance.question, _price(instance)
-    if task.objective == "cost":
-        question = dataclasses.replace(question, weights=(0.0,) * len(instance.models), price=price)
-    offers = tuple(some[0] for some in instance.offers)
-    found = whole.best(
-        question, offers, price if task.objective == "performance_per_cost" else None
-    )
-    return dataclasses.replace(
-        design,
-        bandwidth=found.bandwidth,
-        value=found.value,
-        bound=found.bound,
-        marginal=found.marginal,
-        multipliers={},
-        links=found.links,
-        continuous=design.value,
-    )
-
-
-def _made(
-    instance: _Instance,
-    topology: Topology,
-    bandwidth: Vector,
-    value: float,
-    bound: float,
-    marginal: Vector,
-    multipliers: dict[str, float],
-) -> Design:
-    return Design(
-        topology,
-        instance.stack,
-        instance.choice,
-        instance.models,
-        instance.price,
-        instance.constraints,
-        bandwidth,
-        value,
-        bound,
-        marginal,
-        multipliers,
-    )
-
-
 def _nondominated(designs: Sequence[Design]) -> Iterator[Design]:
     """By ascending cost, each faster than all cheaper ones."""
     fastest = math.inf
@@ -639,7 +381,7 @@ def _nondominated(designs: Sequence[Design]) -> Iterator[Design]:
             yield each
 
 
-def _conflict(task: Task, instance: _Instance) -> Problem:
+def _conflict(task: Task, instance: Instance) -> Problem:
     limits = [
         infeasible.Limit(f"{job.name}: at most {job.limit:g} s", model, job.limit)
         for job, model in zip(instance.choice.jobs, instance.models, strict=True)

@@ -12,6 +12,7 @@ from instances import random_model, total
 
 from armillary.design import front, reader, search
 from armillary.design.optimal import Question
+from armillary.design.solving import Design
 from armillary.design.topology import Topology
 from armillary.errors import InputError
 
@@ -34,7 +35,7 @@ def spec(**more: Any) -> Mapping[str, Any]:  # noqa: ANN401
     }
 
 
-def everything(task: Any) -> list[search.Design]:  # noqa: ANN401
+def everything(task: Any) -> list[Design]:  # noqa: ANN401
     """Every topology, solved by itself, best first."""
     found = []
     for space in task.spaces:
