@@ -20,16 +20,18 @@
 
 use crate::Plan;
 use crate::algorithm::Request;
-use promise::{Held, inputs, promise_kept, volume};
+use promise::{Held, Rules, inputs, promise_kept, volume};
 use run::{Order, Run};
 
 mod grid;
+mod meaning;
 mod promise;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub use grid::{Grid, prove_phases};
+pub use meaning::{Meaning, prove_meaning};
 pub use promise::{MAX_POSITIONS, Proof};
 
 /// Proves that `plan` does what `request` promises.
@@ -38,12 +40,10 @@ pub use promise::{MAX_POSITIONS, Proof};
 /// What is wrong and where: the position and step at fault, or the promise that was broken; more
 /// than [`MAX_POSITIONS`].
 pub fn prove(plan: &Plan, request: &Request) -> Result<Proof, String> {
-    let mut orders =
-        vec![Order::Oldest, Order::Newest, Order::Random(1), Order::Random(2), Order::Random(3)];
-    orders.extend([0, plan.n / 2, plan.n.saturating_sub(1)].map(Order::Starve));
+    let orders = orders(plan.n);
     let mut proof = None;
     for &order in &orders {
-        let (found, held) = execute(plan, request, order)?;
+        let (found, held) = execute(plan, request.n, request, &|p| inputs(request, p), order)?;
         promise_kept(request, &held).map_err(|what| format!("{order:?}: {what}"))?;
         proof.get_or_insert(found);
     }
@@ -55,9 +55,22 @@ pub fn prove(plan: &Plan, request: &Request) -> Result<Proof, String> {
     Ok(Proof { orders: orders.len() as u32, ..proof })
 }
 
-/// Runs `plan` in one order and returns what every position holds at its end.
-fn execute(plan: &Plan, request: &Request, order: Order) -> Result<(Proof, Vec<Held>), String> {
-    let n = request.n;
+/// Orders of events in which a plan of `n` positions is tried.
+fn orders(n: u32) -> Vec<Order> {
+    let mut orders =
+        vec![Order::Oldest, Order::Newest, Order::Random(1), Order::Random(2), Order::Random(3)];
+    orders.extend([0, n / 2, n.saturating_sub(1)].map(Order::Starve));
+    orders
+}
+
+/// Runs `plan` on `n` positions in one order and returns what every position holds at its end.
+fn execute(
+    plan: &Plan,
+    n: u32,
+    rules: &dyn Rules,
+    start: &dyn Fn(u32) -> Held,
+    order: Order,
+) -> Result<(Proof, Vec<Held>), String> {
     let shape = plan.n == n && (plan.is_uniform() || plan.roles.len() == n as usize);
     let roles = plan.scripts.len() > plan.roles.iter().copied().max().unwrap_or(0) as usize;
     if n == 0 || n > MAX_POSITIONS || !shape || !roles {
@@ -66,6 +79,5 @@ fn execute(plan: &Plan, request: &Request, order: Order) -> Result<(Proof, Vec<H
             plan.n
         ));
     }
-    let start = (0..n).map(|p| inputs(request, p)).collect();
-    Run::new(plan, request, start).finish(order)
+    Run::new(plan, rules, (0..n).map(start).collect()).finish(order)
 }

@@ -121,7 +121,8 @@ fn step(
         Request { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
     let plan = request.plan().map_err(|e| e.to_string())?;
     prove(&plan, &request)?;
-    let (_, outcome) = execute(&plan, &request, Order::Random(4))?;
+    let (_, outcome) =
+        execute(&plan, request.n, &request, &|p| inputs(&request, p), Order::Random(4))?;
     let heads =
         (0..grid.total()).filter(|&npu| grid.coordinate(u64::from(npu), dim) == 0 && active(npu));
     for head in heads {

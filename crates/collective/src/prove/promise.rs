@@ -30,8 +30,38 @@ pub struct Proof {
     pub orders: u32,
 }
 
+/// What the messages of a plan are, for the checker.
+pub(super) trait Rules {
+    /// What step `step` of `position` sends.
+    fn content(&self, position: u32, step: u32) -> Content;
+    /// Bytes of the message of a step that carries so many blocks; `None`: any.
+    fn bytes(&self, step: u32, blocks: u64) -> Option<u64>;
+    /// Whether the plan charges what a position reduces.
+    fn charges(&self) -> bool;
+    /// Whether blocks are data, of which none may be sent in vain.
+    fn listed(&self) -> bool;
+}
+
+impl Rules for Request {
+    fn content(&self, position: u32, step: u32) -> Content {
+        content(self, position, step)
+    }
+
+    fn bytes(&self, step: u32, blocks: u64) -> Option<u64> {
+        Some(message_bytes(self, step, blocks))
+    }
+
+    fn charges(&self) -> bool {
+        self.algorithm != Algorithm::InNetwork
+    }
+
+    fn listed(&self) -> bool {
+        self.kind != CollectiveKind::Barrier
+    }
+}
+
 /// What step `step` of `position` carries.
-pub(super) fn content(request: &Request, position: u32, step: u32) -> Content {
+fn content(request: &Request, position: u32, step: u32) -> Content {
     match request.algorithm {
         Algorithm::Ring => ring::content(request, position, step),
         Algorithm::Direct { .. } => direct::content(request, position, step),
@@ -53,7 +83,7 @@ pub(super) fn cut(request: &Request) -> u64 {
 }
 
 /// Bytes of the message of step `step` that carries `blocks` blocks.
-pub(super) fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
+fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
     match request.algorithm {
         Algorithm::InNetwork => in_network::bytes(request, step),
         _ => blocks.saturating_mul(block_bytes(request)),

@@ -1,9 +1,8 @@
 //! One symbolic run of a plan: fires, arrivals and receptions one at a time in a given order.
 
-use super::promise::{Held, Proof, Set, content, message_bytes};
-use crate::algorithm::Request;
+use super::promise::{Held, Proof, Rules, Set};
 use crate::content::Content;
-use crate::{Algorithm, Plan, Step};
+use crate::{Plan, Step};
 
 /// Which of the things that may happen next does happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +66,14 @@ struct Place {
 #[derive(Clone)]
 pub(super) struct Run<'a> {
     plan: &'a Plan,
-    request: &'a Request,
+    rules: &'a dyn Rules,
     places: Vec<Place>,
     messages: Vec<Message>,
     events: Vec<Event>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(plan: &'a Plan, request: &'a Request, start: Vec<Held>) -> Run<'a> {
+    pub(super) fn new(plan: &'a Plan, rules: &'a dyn Rules, start: Vec<Held>) -> Run<'a> {
         let place = |(position, held): (usize, Held)| {
             let receives = plan.script(position as u32).receives().count();
             Place {
@@ -91,7 +90,7 @@ impl<'a> Run<'a> {
             }
         };
         let places = start.into_iter().enumerate().map(place).collect();
-        Run { plan, request, places, messages: Vec::new(), events: Vec::new() }
+        Run { plan, rules, places, messages: Vec::new(), events: Vec::new() }
     }
 
     /// Runs to the end in `order`.
@@ -249,7 +248,7 @@ impl<'a> Run<'a> {
         }
         let (content, reduce) = self.content(from, index)?;
         let blocks = content.len() as u64;
-        if step.bytes != message_bytes(self.request, index, blocks) {
+        if self.rules.bytes(index, blocks).is_some_and(|bytes| bytes != step.bytes) {
             return Err(format!("{place} sends {} bytes for {blocks} blocks", step.bytes));
         }
         let sender = &mut self.places[from as usize];
@@ -278,7 +277,7 @@ impl<'a> Run<'a> {
     /// What the sender holds of what it sends, and whether the receiver reduces it.
     fn content(&self, from: u32, index: u32) -> Result<(Vec<(u64, Set)>, bool), String> {
         let held = &self.places[from as usize].held;
-        match content(self.request, from, index) {
+        match self.rules.content(from, index) {
             Content::Everything => Ok((held.iter().map(|(&b, &s)| (b, s)).collect(), false)),
             Content::Contribution { block, of } => Ok((vec![(block, 1 << of)], true)),
             Content::Blocks { blocks, reduce } => {
@@ -308,8 +307,7 @@ impl<'a> Run<'a> {
         let m = &self.messages[id as usize];
         let ordinal = place.received as usize;
         place.received += 1;
-        let at_end = self.request.algorithm != Algorithm::InNetwork;
-        let wanted = if m.reduce && at_end { m.bytes } else { 0 };
+        let wanted = if m.reduce && self.rules.charges() { m.bytes } else { 0 };
         let charged = self.plan.script(p).charges.get(ordinal).copied();
         if charged != Some(wanted) {
             return Err(format!(
@@ -324,7 +322,7 @@ impl<'a> Run<'a> {
     fn consume(&mut self, m: u32) -> Result<(), String> {
         let Message { from, to, reduce, round, .. } = self.messages[m as usize];
         let content = std::mem::take(&mut self.messages[m as usize].content);
-        let listed = !matches!(self.request.kind, graph::CollectiveKind::Barrier);
+        let listed = self.rules.listed();
         let held = &mut self.places[to as usize].held;
         for (block, set) in content {
             let own = held.entry(block).or_insert(0);
