@@ -1,5 +1,4 @@
-//! Predictions against the model worked out by hand and against measurements; carriers against
-//! predictions.
+//! Predictions against the model worked out by hand and against measurements.
 
 use super::rings;
 use super::*;

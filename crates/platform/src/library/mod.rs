@@ -33,6 +33,15 @@ impl Protocol {
     /// Every protocol, in the order of [`Inside::step`].
     pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
 
+    /// Bytes on the wire for `bytes` of data: LL adds 4 of flag to every 4, LL128 8 to every 120.
+    pub fn wire(self, bytes: u64) -> u64 {
+        match self {
+            Protocol::Ll => bytes.saturating_mul(2),
+            Protocol::Ll128 => bytes.div_ceil(120).saturating_mul(8).saturating_add(bytes),
+            Protocol::Simple => bytes,
+        }
+    }
+
     /// As NCCL writes it.
     pub fn name(self) -> &'static str {
         match self {

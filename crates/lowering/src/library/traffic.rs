@@ -1,0 +1,305 @@
+//! Who sends what to whom: the rounds of each algorithm along one line of a group, its node or the
+//! network between nodes.
+//!
+//! What passes within nodes and what passes between them go on side by side, as the library
+//! pipelines both. Every position of a line sends the same, turned to where it stands:
+//!
+//! - *Ring*: one channel a rail. In a node it comes in by one card, goes through all places and
+//!   leaves by another card for the same rail of the next node. Channels are turned against each
+//!   other, so all cards and all links work at once. In a node with a network the places are taken
+//!   in the order 0, 1, -1, 2, -2, ..., whose hops are all different; without, 0, 1, 2, ...; in a
+//!   full mesh rings use every link alike.
+//! - *Tree*: chains in the node, up and down; between nodes up and down a binary tree, whose edges
+//!   are 1, 2, 4, ... nodes long, half of all 1, a quarter 2, and so on. Trees are turned against
+//!   each other from round to round, so that every card has the same share of leaf and inner node.
+//! - *NVLS*: what the links between NPUs and switch carry when the switch reduces and multicasts,
+//!   as messages through it. *NVLSTree*: the same, and the trees.
+//! - *Pairwise*: a message to each other member, eight at a time; to another node by the own card,
+//!   to the member on its rail. *PXN*: what is handed over in the node, and the messages along the
+//!   rail.
+//! - *Gather* and *scatter*: the root's messages, eight at a time; a member says when it is ready
+//!   (gather) or has received (scatter).
+//! - On a graph of direct links everything goes both ways round the cycles found in it.
+//!
+//! Source: NVIDIA/nccl, `src/graph` (rings, trees, `connect.cc`), `src/device`.
+//!
+//! What is coarse, so that thousands of members stay fast: a ring of more than [`ROUNDS`] steps
+//! does as many rounds with larger messages; trees and NVLS send by every link in every round, which
+//! leaves out how pipelines fill and drain; beyond [`PARTNERS`] partners an all-to-all sends more
+//! to fewer, evenly spread. Bytes of every link and the neighbours in rings are exact. A small
+//! collective sends one message where a large one sends [`PIECES`], one a channel.
+
+use super::Prediction;
+use super::place::Place;
+use super::rounds::Rounds;
+use super::wires::{Message, Wires};
+use graph::CollectiveKind;
+use platform::library::{Algorithm, Library, Protocol};
+use topology::{Dim, Paths};
+use units::{Bytes, Span};
+
+/// Most rounds that rings, trees and NVLS take.
+pub(super) const ROUNDS: u32 = 16;
+/// Most messages by one link in a round: what stores them whole loses an eighth at most.
+const PIECES: u32 = 8;
+/// Most messages of an NPU in an all-to-all along a line.
+const PARTNERS: u32 = 512;
+/// Most rounds of an all-to-all.
+const EXCHANGES: u32 = 64;
+
+/// A collective, as the library has decided to do it, along one line of its group.
+pub(super) struct Traffic<'a> {
+    pub library: &'a Library,
+    pub place: &'a Place,
+    pub prediction: &'a Prediction,
+    pub kind: CollectiveKind,
+    /// The line runs through nodes, not within one.
+    pub far: bool,
+    /// Position of the root on the line.
+    pub root: u32,
+}
+
+impl Traffic<'_> {
+    /// The rounds over these wires.
+    pub fn rounds(&self, wires: &Wires) -> Rounds {
+        let rooted = matches!(self.kind, CollectiveKind::Gather | CollectiveKind::Scatter);
+        let alike = !rooted && matches!(wires, Wires::Dim(_));
+        let mut rounds = Rounds::open(self.positions(), alike);
+        match wires {
+            _ if self.bytes() == 0 => {}
+            Wires::Graph { .. } => self.over_graph(&mut rounds, self.count(wires)),
+            Wires::Dim(dim) if rooted => self.rooted(&mut rounds, dim),
+            Wires::Dim(dim) if self.pairs() => self.pairwise(&mut rounds, dim),
+            Wires::Dim(dim) => self.pipelined(&mut rounds, dim, self.count(wires)),
+        }
+        rounds
+    }
+
+    /// What the library spends before bytes move.
+    pub fn start(&self) -> Span {
+        match self.prediction.protocol {
+            Protocol::Simple => self.library.start + self.library.node.simple_start,
+            Protocol::Ll | Protocol::Ll128 => self.library.start,
+        }
+    }
+
+    /// Positions of the line.
+    pub fn positions(&self) -> u32 {
+        if self.far { self.place.between } else { self.place.inside }
+    }
+
+    /// Bytes that an NPU puts on the wires of the line.
+    fn bytes(&self) -> u64 {
+        let prediction = self.prediction;
+        prediction.protocol.wire(if self.far { prediction.between } else { prediction.inside })
+    }
+
+    fn pairs(&self) -> bool {
+        matches!(self.prediction.algorithm, Algorithm::Pairwise | Algorithm::Pxn)
+    }
+
+    /// Rounds of rings, trees and NVLS: as many as messages wait for one another along the line, at
+    /// most [`ROUNDS`]; several times as many, as the library goes over large buffers in pieces,
+    /// where that is short beside the whole.
+    fn count(&self, wires: &Wires) -> u32 {
+        let (n, place) = (self.positions(), self.place);
+        let times = if self.kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        let waits = match self.prediction.algorithm {
+            Algorithm::Ring if self.far => times * (n - 1),
+            Algorithm::Ring => times * (place.members() - place.between),
+            Algorithm::Nvls | Algorithm::NvlsTree if !self.far => 2,
+            _ if self.far => 2 * n.next_power_of_two().trailing_zeros(),
+            _ => 2 * (n - 1),
+        };
+        let waits = waits.clamp(1, ROUNDS);
+        let hop = wires.arrivals(&[Message { from: 0, to: 1, bytes: 0 }])[0];
+        let least = u128::from(hop.0.max(1)) * u128::from(4 * waits);
+        let time = u128::from(self.prediction.time.saturating_sub(self.start()).0);
+        waits * (time / least).clamp(1, u128::from(ROUNDS / waits)) as u32
+    }
+
+    /// Messages of a round by one link, so that one that is stored whole on its way makes no more
+    /// than an eighth of the time.
+    fn pieces(&self, dim: &Dim) -> u32 {
+        let busy = u128::from(dim.bandwidth.span(Bytes(self.bytes())).0);
+        let time = u128::from(self.prediction.time.0.max(1));
+        (busy * u128::from(PIECES)).div_ceil(time).clamp(1, u128::from(PIECES)) as u32
+    }
+
+    /// Rings, trees and NVLS: every link at work in every round.
+    fn pipelined(&self, rounds: &mut Rounds, dim: &Dim, count: u32) {
+        let others = self.positions() - 1;
+        let mesh = mesh(dim);
+        let pieces = self.pieces(dim);
+        let each = match () {
+            () if mesh => others,
+            // Every hop of a ring through several nodes as often as every other.
+            () if !self.far && self.place.between > 1 && pieces > others => {
+                pieces - pieces % others
+            }
+            () => pieces,
+        };
+        let share = Share { bytes: self.bytes(), rounds: count, each };
+        for round in 0..count {
+            let next = |at: u32| if mesh { 1 + at % others } else { self.next(round, at) };
+            rounds.push(share.messages(round, next));
+        }
+    }
+
+    /// How many positions further message number `at` goes, of all that a position sends by its
+    /// link to a switch.
+    fn next(&self, round: u32, at: u32) -> u32 {
+        let n = self.positions();
+        let (up, hop) = (at.is_multiple_of(2), at % (n - 1));
+        match self.prediction.algorithm {
+            Algorithm::Ring if !self.far && self.place.between > 1 => hops(n, hop),
+            Algorithm::Ring => 1,
+            Algorithm::Nvls | Algorithm::NvlsTree if !self.far => 1 + hop,
+            _ => {
+                let length = if self.far { edge(round, n) } else { 1 };
+                if up { length } else { n - length }
+            }
+        }
+    }
+
+    /// A message to each other position, or several; between nodes one for each member of a node,
+    /// or for as many as go as one.
+    fn pairwise(&self, rounds: &mut Rounds, dim: &Dim) {
+        let others = self.positions() - 1;
+        let pieces = if mesh(dim) { 1 } else { self.pieces(dim) };
+        let together = self.library.network.as_ref().and_then(|n| n.pxn).unwrap_or(1).max(1);
+        let members = if self.far { self.place.inside.div_ceil(together) } else { 1 };
+        let partners = Partners::new(others, members.max(pieces.div_ceil(others)));
+        let at_once = if mesh(dim) { others } else { PIECES };
+        let count = partners.count.div_ceil(at_once).min(EXCHANGES);
+        for round in 0..count {
+            rounds.push(partners.messages(round, count, self.bytes()));
+        }
+    }
+
+    /// The root and one group of members after the other.
+    fn rooted(&self, rounds: &mut Rounds, dim: &Dim) {
+        let n = self.positions();
+        let others: Vec<u32> = (1..n).map(|k| (self.root + k) % n).collect();
+        let gather = self.kind == CollectiveKind::Gather;
+        // The prediction counts the mean of all members; what it counts is the root's, or that of
+        // its node's cards.
+        let cards = if self.far && self.prediction.algorithm == Algorithm::Pxn {
+            self.place.inside
+        } else {
+            1
+        };
+        let all = u128::from(self.bytes()) * u128::from(self.place.members());
+        let each = (all / u128::from(cards * (n - 1))).min(u128::from(u64::MAX)) as u64;
+        let together = if mesh(dim) { others.len() } else { PIECES as usize };
+        for group in others.chunks(together) {
+            let down = |bytes| move |&to: &u32| Message { from: self.root, to, bytes };
+            let up = |bytes| move |&from: &u32| Message { from, to: self.root, bytes };
+            let (there, back) = if gather { (0, each) } else { (each, 0) };
+            rounds.push(group.iter().map(down(there)).collect());
+            rounds.push(group.iter().map(up(back)).collect());
+        }
+    }
+
+    /// Both ways round the cycles of a mesh, or round the members as they are numbered where no
+    /// cycle was found; what goes to a member without a direct link is passed on.
+    fn over_graph(&self, rounds: &mut Rounds, count: u32) {
+        let n = self.positions();
+        let cycles = self.place.rings.as_ref().map_or(&[][..], |rings| &rings.cycles);
+        // Two members have one cycle, whose two ways are the same.
+        let ways = if n == 2 { 0 } else { 2 * cycles.len() as u32 };
+        let each = if ways == 0 { PIECES } else { ways };
+        let share = Share { bytes: self.bytes(), rounds: count, each };
+        for round in 0..count {
+            let next = |from: u32, message: &Message| match message.to {
+                _ if ways == 0 => (from + 1) % n,
+                way => along(&cycles[way as usize / 2], from, way.is_multiple_of(2)),
+            };
+            rounds.push(everywhere(&share.messages(round, |at| at % each), next, n));
+        }
+    }
+}
+
+/// Whether every position has a link of its own to every other.
+fn mesh(dim: &Dim) -> bool {
+    dim.block.paths() == Paths::Direct
+}
+
+/// Bytes that go in `each` messages a round.
+struct Share {
+    bytes: u64,
+    rounds: u32,
+    each: u32,
+}
+
+impl Share {
+    /// The messages of a round; `to(at)`: where number `at` of all goes.
+    fn messages(&self, round: u32, to: impl Fn(u32) -> u32) -> Vec<Message> {
+        let message = |at| {
+            let bytes = part(self.bytes, at, self.rounds * self.each);
+            Message { from: 0, to: to(at), bytes }
+        };
+        (round * self.each..(round + 1) * self.each).map(message).collect()
+    }
+}
+
+/// The partners of an all-to-all, of which each has `count / sampled` messages.
+struct Partners {
+    others: u32,
+    sampled: u32,
+    count: u32,
+}
+
+impl Partners {
+    /// Of `others` each with `copies` messages, or fewer where these would be too many.
+    fn new(others: u32, copies: u32) -> Partners {
+        let sampled = others.min(PARTNERS);
+        let copies = copies.clamp(1, (PARTNERS / others).max(1));
+        Partners { others, sampled, count: sampled * copies }
+    }
+
+    /// What is sent in one of `rounds`, of `bytes` in all.
+    fn messages(&self, round: u32, rounds: u32, bytes: u64) -> Vec<Message> {
+        let scaled = |a: u32, b: u32, c: u32| (u64::from(a) * u64::from(b) / u64::from(c)) as u32;
+        let first = |round: u32| scaled(self.count, round, rounds);
+        let message = |at: u32| {
+            let distance = 1 + scaled(at % self.sampled, self.others, self.sampled);
+            Message { from: 0, to: distance, bytes: part(bytes, at, self.count) }
+        };
+        (first(round)..first(round + 1)).map(message).collect()
+    }
+}
+
+/// Part number `at` of `bytes` in `count` parts, as equal as can be.
+fn part(bytes: u64, at: u32, count: u32) -> u64 {
+    let up_to = |at: u64| (u128::from(bytes) * u128::from(at) / u128::from(count)) as u64;
+    up_to(u64::from(at) + 1) - up_to(u64::from(at))
+}
+
+/// Places further that hop number `hop` of a ring through a node of `g` goes: 1, -2, 3, -4, ...,
+/// which are all different where `g` is even; in a node of odd size always 1.
+pub(super) fn hops(g: u32, hop: u32) -> u32 {
+    match hop % 2 {
+        _ if g % 2 == 1 => 1,
+        0 => 1 + hop,
+        _ => g - 1 - hop,
+    }
+}
+
+/// The length of the tree edges of a round, in nodes: 1, 2, 1, 4, 1, 2, 1, 8, ..., less than `n`.
+fn edge(round: u32, n: u32) -> u32 {
+    let levels = n.next_power_of_two().trailing_zeros().max(1);
+    1 << (round + 1).trailing_zeros().min(levels - 1)
+}
+
+/// The same messages from each of `n` positions.
+fn everywhere(messages: &[Message], to: impl Fn(u32, &Message) -> u32, n: u32) -> Vec<Message> {
+    let of = |from| messages.iter().map(move |m| (from, m));
+    (0..n).flat_map(of).map(|(from, m)| Message { from, to: to(from, m), bytes: m.bytes }).collect()
+}
+
+/// Who follows `position` on a cycle, or precedes it.
+fn along(cycle: &[u32], position: u32, forward: bool) -> u32 {
+    let at = cycle.iter().position(|&p| p == position).unwrap_or(0);
+    cycle[(at + if forward { 1 } else { cycle.len() - 1 }) % cycle.len()]
+}
