@@ -79,6 +79,14 @@ impl<'a> NativeLowering<'a> {
         })
     }
 
+    /// What passes before the first send and after each reception: the scheduler's delay and, where
+    /// there is a library, what its transport takes beyond the links.
+    fn endpoint_delay(&self, dim: u32) -> Span {
+        let own = self.platform.scheduler.endpoint_delay;
+        let Some(library) = &self.platform.library else { return own };
+        own + crate::library::transport(library, &self.platform.fabric, dim)
+    }
+
     fn charge(&self, bytes: u64) -> Span {
         self.platform.npu.memory_bandwidth.map_or(Span::ZERO, |b| b.span(Bytes(3 * bytes)))
     }
@@ -111,7 +119,7 @@ impl<'a> NativeLowering<'a> {
             plans,
             custom: None,
             only: only.clone(),
-            endpoint_delay: self.platform.scheduler.endpoint_delay,
+            endpoint_delay: self.endpoint_delay(dim),
             kind,
             bytes: buffer(kind, bytes, size),
             algorithm: algorithm.to_string().into(),

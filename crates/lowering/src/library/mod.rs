@@ -31,6 +31,6 @@ mod wires;
 
 pub use ask::{choice, message_time, times};
 pub use lower::lower;
-pub use pairwise::message;
+pub use pairwise::{message, transport};
 pub use place::Place;
 pub use time::{Prediction, predict};

@@ -43,6 +43,23 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
     Some(Span((time * 1e6).round() as u64))
 }
 
+/// What a message of another algorithm than the library's costs its receiver in dimension `dim`,
+/// on a platform whose links have the latency of wires and switches alone: the library's shortest
+/// step (LL) less that latency.
+pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
+    let step = match &library.network {
+        Some(network) if dim > 0 => network.step[0],
+        _ => library.node.step[0],
+    };
+    let latency = match fabric {
+        Fabric::Stacked(dims) => {
+            dims.get(dim as usize).map(|d| d.latency * u64::from(d.block.hops(d.size, 0, 1)))
+        }
+        Fabric::Graph(graph) => graph.links.iter().map(|link| link.latency).max(),
+    };
+    step.saturating_sub(latency.unwrap_or_default())
+}
+
 /// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in
 /// its own node before.
 struct Far {
