@@ -3,12 +3,9 @@
 use crate::Algorithm;
 
 /// An algorithm that cannot run as asked. The caller knows the file and the field and adds them.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// Halving-doubling pairs positions by XOR, so `n` must be a power of two.
-    #[error(
-        "{algorithm} {kind} cannot run on {n} NPUs; allowed: a power of two (1, 2, 4, 8, ...), or ring or direct for any number"
-    )]
     NotPowerOfTwo {
         /// The algorithm.
         algorithm: Algorithm,
@@ -18,7 +15,6 @@ pub enum PlanError {
         n: u32,
     },
     /// The algorithm has no form of this collective.
-    #[error("{algorithm} cannot run {kind}; allowed: {allowed}")]
     Unsupported {
         /// The algorithm.
         algorithm: Algorithm,
@@ -28,7 +24,6 @@ pub enum PlanError {
         allowed: &'static str,
     },
     /// The root is no member of the group.
-    #[error("root {root} is outside the group of {n} NPUs; allowed: 0 to {last}", last = n.saturating_sub(1))]
     Root {
         /// Position asked for.
         root: u32,
@@ -36,18 +31,13 @@ pub enum PlanError {
         n: u32,
     },
     /// A group without members.
-    #[error("a collective over 0 NPUs; allowed: 1 or more")]
     Empty,
     /// A window through which nothing can pass.
-    #[error("{kind} by direct with a window of 0 messages; allowed: 1 or more, or no window")]
     Window {
         /// Name of the collective.
         kind: &'static str,
     },
     /// The plan itself would not fit in memory.
-    #[error(
-        "{algorithm} {kind} on {n} NPUs takes {steps} steps, more than {max}; allowed: fewer NPUs a dimension, or another algorithm"
-    )]
     TooLarge {
         /// The algorithm.
         algorithm: Algorithm,
@@ -61,3 +51,49 @@ pub enum PlanError {
         max: u64,
     },
 }
+
+impl PlanError {
+    /// What is wrong.
+    pub fn message(&self) -> String {
+        match self {
+            PlanError::NotPowerOfTwo { algorithm, kind, n } => {
+                format!("{algorithm} {kind} cannot run on {n} NPUs")
+            }
+            PlanError::Unsupported { algorithm, kind, .. } => {
+                format!("{algorithm} cannot run {kind}")
+            }
+            PlanError::Root { root, n } => {
+                format!("root {root} is outside the group of {n} NPUs")
+            }
+            PlanError::Empty => "a collective over 0 NPUs".into(),
+            PlanError::Window { kind } => {
+                format!("{kind} by direct with a window of 0 messages")
+            }
+            PlanError::TooLarge { algorithm, kind, n, steps, max } => {
+                format!("{algorithm} {kind} on {n} NPUs takes {steps} steps, more than {max}")
+            }
+        }
+    }
+
+    /// What would be right.
+    pub fn allowed(&self) -> String {
+        match self {
+            PlanError::NotPowerOfTwo { .. } => {
+                "a power of two (1, 2, 4, 8, ...), or ring or direct for any number".into()
+            }
+            PlanError::Unsupported { allowed, .. } => (*allowed).into(),
+            PlanError::Root { n, .. } => format!("0 to {}", n.saturating_sub(1)),
+            PlanError::Empty => "1 or more".into(),
+            PlanError::Window { .. } => "1 or more, or no window".into(),
+            PlanError::TooLarge { .. } => "fewer NPUs a dimension, or another algorithm".into(),
+        }
+    }
+}
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; allowed: {}", self.message(), self.allowed())
+    }
+}
+
+impl std::error::Error for PlanError {}

@@ -103,7 +103,7 @@ impl<'a> NativeLowering<'a> {
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
             plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
-                .map_err(|e| refusal(&e.to_string()))
+                .map_err(|e| Problem::new("", "", e.message()).help(e.allowed()))
         };
         (0..turns).map(plan).collect()
     }
@@ -252,12 +252,6 @@ impl Chunks {
     fn size(&self, chunk: u32) -> u64 {
         if chunk + 1 == self.count { self.last } else { self.full }
     }
-}
-
-/// A plan's error as a problem: what is wrong, and what is allowed.
-fn refusal(text: &str) -> Problem {
-    let (message, allowed) = text.split_once("; allowed: ").unwrap_or((text, ""));
-    Problem::new("", "", message).help(allowed)
 }
 
 /// What a phase is made of.

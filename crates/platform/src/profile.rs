@@ -4,7 +4,7 @@
 /// The semantics of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// The sound ones (DESIGN).
+    /// Our own: sound wherever ASTRA-sim is not.
     Native,
     /// ASTRA-sim's, as its analytical front ends behave.
     AstraSim,

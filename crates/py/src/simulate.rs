@@ -30,7 +30,7 @@ impl Outcome {
 
     #[getter]
     fn step_ps(&self) -> u64 {
-        self.outcome.classes.iter().map(|class| class.0.0).max().unwrap_or(0)
+        self.outcome.classes.iter().map(|class| class.finish.0).max().unwrap_or(0)
     }
 
     #[getter]

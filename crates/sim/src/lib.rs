@@ -21,5 +21,5 @@ pub mod text;
 pub use backends::BackendKind;
 pub use config::{Config, Source, Watch};
 pub use error::Error;
-pub use parts::Outcome;
+pub use parts::{ClassTimes, Outcome};
 pub use run::{Foresee, check, read, run, run_foreseen, run_with};

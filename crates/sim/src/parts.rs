@@ -17,13 +17,22 @@ pub(crate) struct Parts<'a> {
     pub lowering: &'a dyn Lowering,
 }
 
+/// The times of the ranks of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassTimes {
+    /// End of the last operation.
+    pub finish: Time,
+    /// Sum of the durations of what the device did itself.
+    pub device: Span,
+}
+
 /// What a run gives.
 #[derive(Debug)]
 pub struct Outcome {
     /// The report.
     pub report: Report,
-    /// Finish and device time by class.
-    pub classes: Vec<(Time, Span)>,
+    /// Times by class.
+    pub classes: Vec<ClassTimes>,
     /// Class of each rank; `None` when every rank is its own.
     pub class_of: Option<Vec<u32>>,
     /// Ranks simulated, events handled: what the run cost, not part of the report.
@@ -37,13 +46,13 @@ pub struct Outcome {
 impl Outcome {
     /// End of the last operation of `rank`.
     pub fn finish(&self, rank: u32) -> Time {
-        self.classes[self.class(rank)].0
+        self.classes[self.class(rank)].finish
     }
 
     /// Finish of `rank` minus the durations of what its NPU did itself: what ASTRA-sim calls
     /// exposed communication.
     pub fn exposed(&self, rank: u32) -> Span {
-        let (finish, device) = self.classes[self.class(rank)];
+        let ClassTimes { finish, device } = self.classes[self.class(rank)];
         finish.since(Time::ZERO).saturating_sub(device)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::labels::Labels;
-use crate::parts::{Outcome, Parts};
+use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
 use crate::{assumptions, bounds, names};
 use engine::Digest;
@@ -63,7 +63,11 @@ pub(crate) fn outcome(
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, &finished.ranks, &dimensions).into_iter().chain(stored).collect(),
+        warnings: warnings(parts, &finished.ranks, &dimensions)
+            .into_iter()
+            .chain(stored)
+            .chain(unused_seed(config.seed))
+            .collect(),
         assumptions,
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
@@ -85,7 +89,11 @@ pub(crate) fn outcome(
     };
     Outcome {
         report,
-        classes: finished.ranks.iter().map(|r| (r.finish, r.device)).collect(),
+        classes: finished
+            .ranks
+            .iter()
+            .map(|r| ClassTimes { finish: r.finish, device: r.device })
+            .collect(),
         class_of: parts.folding.class_of.clone(),
         simulated_ranks: finished.ranks.len() as u64,
         events: finished.events,
@@ -121,6 +129,12 @@ fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
     (0..parts.settings.ranks)
         .for_each(|r| digest.add(ranks[parts.folding.local(r) as usize].digest));
     format!("{:016x}", digest.value())
+}
+
+/// No model draws at random yet, so a seed that was chosen changes nothing.
+fn unused_seed(seed: u64) -> Option<String> {
+    let text = || format!("seed {seed} has no effect: nothing in this run is drawn at random");
+    (seed != 0).then(text)
 }
 
 fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Vec<String> {

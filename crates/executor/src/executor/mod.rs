@@ -92,6 +92,16 @@ struct Instant {
     tail: u32,
 }
 
+/// Whose event was handled.
+enum Handled {
+    /// A registered instant, or invitations to one.
+    Ours,
+    /// The backend's.
+    Networks,
+    /// There is none.
+    Nothing,
+}
+
 /// What the progress hook is told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
@@ -252,16 +262,19 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
         let mut finished = Vec::new();
         loop {
-            let Some(ours) = self.step(&mut finished) else {
-                if self.failed.is_none() && self.done < self.total && self.relieve() {
-                    continue;
+            match self.step(&mut finished) {
+                Handled::Ours => {}
+                Handled::Networks => {
+                    finished.drain(..).for_each(|delivery| self.delivered(delivery));
                 }
-                break;
-            };
-            self.events += 1;
-            if !ours {
-                finished.drain(..).for_each(|delivery| self.delivered(delivery));
+                Handled::Nothing => {
+                    if self.failed.is_none() && self.done < self.total && self.relieve() {
+                        continue;
+                    }
+                    break;
+                }
             }
+            self.events += 1;
             if let Some(problem) = self.failed.take() {
                 return Err(Halt::Input(problem));
             }
@@ -290,25 +303,26 @@ impl<'a, B: Backend> Executor<'a, B> {
         Progress { time_ns: self.now.as_ns(), done: self.done, total: self.total }
     }
 
-    /// Handles the next event. `Some(true)`: it was ours; `Some(false)`: the backend's; `None`:
-    /// there is none.
+    /// Handles the next event, and says whose it was.
     #[inline]
-    fn step(&mut self, finished: &mut Vec<Delivery>) -> Option<bool> {
+    fn step(&mut self, finished: &mut Vec<Delivery>) -> Handled {
         let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
         if ours.is_some_and(|ours| ours < self.round && ours.time == self.round.time) {
             return self.run_next();
         }
         if !self.invitations.is_empty() {
             self.hand_out_invitations();
-            return Some(true);
+            return Handled::Ours;
         }
         if self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
-            return Some(false);
+            return Handled::Networks;
         }
         if let (Some(ours), true) = (ours, self.settings.canonical) {
             self.round = Stamp { order: self.sequence.draw(), ..ours };
         }
-        ours?;
+        if ours.is_none() {
+            return Handled::Nothing;
+        }
         self.run_next()
     }
 
@@ -332,19 +346,19 @@ impl<'a, B: Backend> Executor<'a, B> {
 
     /// Runs the first registered instant.
     #[inline]
-    fn run_next(&mut self) -> Option<bool> {
+    fn run_next(&mut self) -> Handled {
         let (time, rank) = self.queue.pop().expect("there is one");
         self.now = time;
         if time == Time::MAX {
             self.fail(too_long());
-            return None;
+            return Handled::Nothing;
         }
         if self.settings.canonical {
             self.run_instant_in_order(rank)
         } else {
             self.run_instant(rank)
         }
-        Some(true)
+        Handled::Ours
     }
 
     /// Registers `callback` of rank index `rank` for `time`.

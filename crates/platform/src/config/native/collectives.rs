@@ -86,14 +86,12 @@ fn suits(
         if let Err(error @ (PlanError::NotPowerOfTwo { .. } | PlanError::Unsupported { .. })) =
             request.check()
         {
-            let text = error.to_string();
-            let (message, allowed) = text.split_once("; allowed: ").unwrap_or((&text, ALGORITHMS));
             let place =
                 if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
             findings.refuse(
                 list.get(dim).unwrap_or(&list[0]),
-                format!("{message}{place}"),
-                allowed,
+                format!("{}{place}", error.message()),
+                error.allowed(),
             );
             return;
         }
