@@ -17,12 +17,12 @@ pub use private_links::private_links;
 use collective::To;
 use device::memory::Sharing;
 use executor::{Folding, Settings, SlotClass};
-use graph::{Op, Reach, Workload};
+use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use network::{Alike, Backend};
 use platform::Platform;
 use rustc_hash::FxHashMap;
-use sight::{Hash, Sight, find_root, join, messages, scripts};
+use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
 use topology::{Fabric, Paths, Routing, Symmetry};
 
@@ -66,14 +66,6 @@ pub fn find(
         return none(reason);
     }
     Classes { folding: finder.folding(), reason }
-}
-
-fn uses_memory(workload: &Workload) -> bool {
-    workload.programs.iter().any(|p| {
-        p.nodes()
-            .iter()
-            .any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. }))
-    })
 }
 
 /// The phases of calls on one slot that see the same as long as the colours on their lines are

@@ -1,7 +1,7 @@
 //! What a rank sees of scripts and messages, in words that can be compared.
 
 use collective::{Script, To};
-use graph::{Op, Program};
+use graph::{Op, Program, Reach, Workload};
 use lowering::ReadyPlan;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -10,6 +10,15 @@ use units::Span;
 /// What a script looks like but for whom it names, and the distinct peers with the bytes sent to
 /// them.
 pub(super) type Sight = (u64, Vec<(To, u64)>);
+
+/// Whether any rank accesses memory outside its NPU.
+pub(super) fn uses_memory(workload: &Workload) -> bool {
+    workload.programs.iter().any(|p| {
+        p.nodes()
+            .iter()
+            .any(|n| matches!(n.op, Op::Memory { reach: Reach::Remote | Reach::InSwitch, .. }))
+    })
+}
 
 pub(super) fn find_root(parent: &mut [u32], mut at: u32) -> u32 {
     while parent[at as usize] != at {
