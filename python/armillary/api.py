@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from . import _core, files, nccl
 from .errors import InputError, Problem
 from .platform import Platform
+from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
 from .workload import Workload, build, is_model, load
@@ -61,19 +62,19 @@ def simulate(
     def run(
         target: Platform,
         with_detail: bool,
-        told: Progress | None = None,
+        progress: Progress | None = None,
         file: str | None = None,
     ) -> _core.Outcome:
         return _core.simulate(
-            workload._core,
-            target._core,
-            backend,
-            fold,
-            seed,
-            with_detail,
-            file,
-            picked if file else (),
-            told,
+            workload=workload._core,
+            platform=target._core,
+            backend=backend,
+            fold=fold,
+            seed=seed,
+            detail=with_detail,
+            timeline=file,
+            ranks=picked if file else (),
+            progress=progress,
         )
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
@@ -180,18 +181,15 @@ def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
     return reading.read(result) if isinstance(result, str | os.PathLike) else result
 
 
-def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
-    """What simulates a report's run again with some keys of the platform set, or why that can't
-    be."""
+def rerun(report: Report) -> Again | Unrepeatable:
+    """A function that simulates a report's run again with some keys of the platform set, or why
+    there is none."""
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
-        return (
-            "the run can't be repeated: it followed ASTRA-sim's rules, or its report is of an "
-            "older version"
-        )
+        return Unrepeatable("it followed ASTRA-sim's rules, or its report is of an older version")
     model = workload.get("model")
     if workload["traces"] is None and not model:
-        return "the run can't be repeated: a program made its workload (Result.explain can)"
+        return Unrepeatable("a program made its workload (Result.explain can)")
     try:
         platform = Platform.parse(config["platform_file"], "config.platform_file")
         if model:
@@ -201,10 +199,8 @@ def rerun(report: Report) -> Callable[[Mapping[str, str], bool], Report] | str:
                 workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1)
             )
     except InputError as error:
-        return (
-            f"the run can't be repeated: {error.problems[0].file or workload['traces']} "
-            f"{error.problems[0].message}"
-        )
+        first = error.problems[0]
+        return Unrepeatable(f"{first.file or workload['traces']} {first.message}")
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         changed = platform.changed(settings)

@@ -131,7 +131,17 @@ def _alone(kernel: Kernel, npus: int) -> _core.Workload:
 
 def _run(workload: _core.Workload, platform: _core.Platform) -> float:
     return (
-        _core.simulate(workload, platform, "analytical", True, 0, False, None, (), None).step_ps
+        _core.simulate(
+            workload=workload,
+            platform=platform,
+            backend="analytical",
+            fold=True,
+            seed=0,
+            detail=False,
+            timeline=None,
+            ranks=(),
+            progress=None,
+        ).step_ps
         / 1e6
     )
 

@@ -37,12 +37,12 @@ _KEEP = 0.2
 measured ones."""
 STAY, STAY_OF_A_PLATFORM = 0.005, 0.02
 """What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a
-described machine."""
+described machine. Assumptions: small enough that a measurement moves a parameter."""
 _START = "library.start"
 _HOST = (_START, "library.gap")
 _HOST_STAYS = 0.3
 """As a part of that: a host's times differ from machine to machine; what may be its own or a link's
-is its own."""
+is its own. An assumption."""
 _PARTS = ("efficiency", "share", "tree", "pairs")
 _DEVIATIONS = 1.96
 _NUDGE = 1.001

@@ -12,6 +12,7 @@ import typer
 from .. import api, backends
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..repeat import Again, Unrepeatable
 from ..workload import Workload, is_model
 from . import completion, models, output, parsing
 from .options import (
@@ -26,7 +27,6 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..explain.whatif import Again
     from ..schema import Report
 
 What = Annotated[
@@ -87,7 +87,8 @@ def explain(
             _no_run(set_, npus, groups, options)
             _require_result(what)
             result = reading.read(what)
-            again: Again | str = "not asked for" if no_what_if else api.rerun(result)
+            again: Again | Unrepeatable
+            again = Unrepeatable("--no-what-if") if no_what_if else api.rerun(result)
         else:
             read = partial(models.source, what, options, groups=groups, passes=passes)
             result, again = _run(*models.on(platform, set_, npus, what, options, read), backend)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..repeat import Again, Unrepeatable
 from ..report.quantity import share, size, time
 from ..schema import PARTS, PathOperation, Report
 from . import changes, whatif
@@ -47,15 +48,20 @@ class Verdict:
 
 def verdict(
     report: Report,
-    again: whatif.Again | str | None = None,
+    again: Again | Unrepeatable | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Verdict:
     """The verdict on a report. `again` repeats its run with some keys of the platform set, a few
     times.
 
-    Without `again`, or where it is text (why that can't be), and for a report without detail,
+    Without `again`, or where the run can't be repeated, and for a report without detail,
     nothing is said of what would help."""
-    if again is None or isinstance(again, str) or not _has_detail(report) or unsaid(report):
+    if (
+        again is None
+        or isinstance(again, Unrepeatable)
+        or not _has_detail(report)
+        or unsaid(report)
+    ):
         return of(report, None)
     wanted = changes.likeliest(report, _runs(report))
     return of(report, whatif.run(report, again, wanted, progress=progress))

@@ -7,21 +7,19 @@ Not here: what can be changed (`changes.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from ..errors import ArmillaryError
+from ..repeat import Again, Unrepeatable
 from ..report.page import Part, Section, Table
 from ..report.quantity import time
 from ..schema import Collective, Report
 from . import charts
 from .changes import Change, applying, impossible
 from .rows import detail, pattern
-
-Again = Callable[[Mapping[str, str], bool], Report]
-"""Runs again with some keys of the platform set; true keeps the detail. Raises `ArmillaryError`."""
 
 MOST = 40
 """Runs at most."""
@@ -63,7 +61,7 @@ class WhatIf:
 
 def effects(
     report: Report,
-    again: Again | str,
+    again: Again | Unrepeatable,
     row: Collective | None = None,
     seconds: float = 20.0,
     progress: Callable[[float, float], None] | None = None,
@@ -73,8 +71,8 @@ def effects(
 
     With `row` the changes are those that touch it, and its own time is told too.
     """
-    if isinstance(again, str):
-        return WhatIf([], [again])
+    if isinstance(again, Unrepeatable):
+        return WhatIf([], [again.sentence])
     wanted, most = list(applying(report, row)), [*impossible(report)]
     if len(wanted) > MOST:
         most.append(f"{len(wanted) - MOST} more changes: {MOST} are the most")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..repeat import Again, Unrepeatable
 from ..report.page import Page, Section, Table
 from ..report.quantity import counted, number, share, size, time
 from ..schema import Collective, Operation, Report
@@ -20,7 +21,7 @@ def explain(
     report: Report,
     node: str | None = None,
     *,
-    again: whatif.Again | str | None = None,
+    again: Again | Unrepeatable | None = None,
     seconds: float = 20.0,
     progress: Callable[[float, float], None] | None = None,
 ) -> Explanation:
@@ -42,7 +43,7 @@ def explain(
 
 def _step(
     report: Report,
-    again: whatif.Again | str | None,
+    again: Again | Unrepeatable | None,
     seconds: float,
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:
@@ -62,7 +63,7 @@ def _rows(
     report: Report,
     node: str,
     rows: list[Collective],
-    again: whatif.Again | str | None,
+    again: Again | Unrepeatable | None,
     seconds: float,
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:
@@ -97,7 +98,7 @@ def _with_changes(
     sections: list[Section],
     data: dict[str, Any],
     row: Collective | None,
-    again: whatif.Again | str | None,
+    again: Again | Unrepeatable | None,
     seconds: float,
     progress: Callable[[float, float], None] | None,
 ) -> Explanation:

@@ -11,6 +11,7 @@ from small import one, switch
 
 import armillary as arm
 from armillary.explain import whatif
+from armillary.repeat import Unrepeatable
 from armillary.schema import Report
 
 
@@ -74,8 +75,11 @@ def test_a_change_that_cannot_run_is_left_out_with_its_reason() -> None:
 
 def test_why_nothing_runs_again_is_said() -> None:
     report = one("all_reduce", 1_000_000, switch("ring")).report
-    found = whatif.effects(report, "the files are gone")
-    assert (list(found.effects), list(found.left_out)) == ([], ["the files are gone"])
+    found = whatif.effects(report, Unrepeatable("the files are gone"))
+    assert (list(found.effects), list(found.left_out)) == (
+        [],
+        ["the run can't be repeated: the files are gone"],
+    )
 
 
 def test_no_more_runs_than_the_most() -> None:

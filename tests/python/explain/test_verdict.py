@@ -12,6 +12,7 @@ from small import one, switch, training
 import armillary as arm
 from armillary.explain import changes
 from armillary.explain.verdict import verdict
+from armillary.repeat import Unrepeatable
 from armillary.schema import Report
 
 NPU = {"npu.peak": "100 TFLOPS", "npu.memory.bandwidth": "2 TB/s"}
@@ -60,7 +61,7 @@ def test_the_gain_is_what_the_run_says() -> None:
 def test_without_runs_it_says_what_bounds_the_step_alone() -> None:
     result = run("900 GB/s")
     assert "help" not in result.verdict(what_if=False).sentence
-    assert verdict(result.report, "its files are gone").facts["helps"] is None
+    assert verdict(result.report, Unrepeatable("its files are gone")).facts["helps"] is None
     assert run("900 GB/s", detail=False).verdict().sentence.endswith("% of the mean NPU's time).")
 
 

@@ -33,7 +33,15 @@ def check(imported: Imported, skew: bool) -> Imported:
         f"Switch({workload.ranks})", bandwidth="100 GB/s", latency="1 us", settings=settings
     )
     finish = _core.simulate(
-        workload._core, platform._core, "analytical", True, 0, False, None, (), None
+        workload=workload._core,
+        platform=platform._core,
+        backend="analytical",
+        fold=True,
+        seed=0,
+        detail=False,
+        timeline=None,
+        ranks=(),
+        progress=None,
     ).finish_ps()
     ranks = tuple(
         replace(e, replayed_ps=finish[e.rank] - (e.skew_ps if skew else 0)) for e in imported.ranks

@@ -24,11 +24,12 @@ from .steps import Window
 from .waits import LONG_LAUNCH, Neighbours, Waits
 
 _LATENCY = 30_000_000
-"""Picoseconds after its launch call began within which a start is the launch's own latency."""
+"""Picoseconds after its launch call began within which a start is the launch's own latency:
+an assumption."""
 _COPY = 10_000_000
-"""Picoseconds that a call takes to begin a copy for which it then waits."""
+"""Picoseconds that a call takes to begin a copy for which it then waits: an assumption."""
 _LATE = 5_000_000
-"""Picoseconds of idling before a start that ask for a cause."""
+"""Picoseconds of idling before a start that ask for a cause: an assumption."""
 
 
 @dataclass(slots=True)
