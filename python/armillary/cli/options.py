@@ -98,7 +98,7 @@ WritePlan = Annotated[
     typer.Option(
         "--write-plan",
         metavar="FILE",
-        help="Write here which shard of which embedding table is where, for --plan.",
+        help="Write here where each shard of each embedding table is, for --plan.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]

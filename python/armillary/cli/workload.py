@@ -92,7 +92,7 @@ def _help() -> str:
         "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
         "  --npus N             resize the platform's outermost dimension to N NPUs in all",
         "  --json FILE          write the summary here; - for standard output",
-        "  --write-plan FILE    write here which shard of which embedding table is where",
+        "  --write-plan FILE    write here where each shard of each embedding table is",
         "",
         "Presets:",
     ]

@@ -112,7 +112,7 @@ class Placement:
     same on every NPU."""
 
     plan: ShardingPlan = field(repr=False)
-    """Which shard of which table is where."""
+    """The rank of each shard of each table."""
     whole: tuple[Load, ...]
     """Table- and column-wise shards, an entry an NPU."""
     row: Load

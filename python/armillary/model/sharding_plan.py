@@ -1,4 +1,4 @@
-"""Which shard of which embedding table is on which rank.
+"""The rank of each shard of each embedding table.
 
 Here: the plan as data. Not here: its file (`sharding_plan_file.py`), how a plan is chosen and what
 it costs (`sharding.py`).

@@ -55,9 +55,7 @@ def as_yaml(plan: ShardingPlan) -> str:
         for row in map(_row, plan.tables)
     )
     head = (f"{key}: {_scalar(value)}" for key, value in _head(plan).items())
-    title = (
-        "# Which shard of which embedding table is on which rank: docs/models/sharding-plans.md."
-    )
+    title = "# The rank of each shard of each embedding table: docs/models/sharding-plans.md."
     return "\n".join((title, *head, "tables:", *rows, ""))
 
 

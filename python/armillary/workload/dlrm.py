@@ -58,7 +58,7 @@ def dlrm(model: str | Model = "dlrm-hoti", **given: object) -> Workload:
 
 
 def sharding_plan(model: str | os.PathLike[str] | Model, **given: object) -> ShardingPlan:
-    """Which shard of which table is where in the workload `dlrm(model, ...)`. Raises
+    """The rank of each shard of each table in the workload `dlrm(model, ...)`. Raises
     `InputError`."""
     return _run(model, given).placement.plan
 
