@@ -56,8 +56,8 @@ def test_every_dimension_says_what_it_is() -> None:
     ],
 )
 def test_links_are_those_of_the_block(block: str, size: int, links: int) -> None:
-    """A ring of n has n links, of two one, a mesh n - 1; a clique n (n - 1) / 2; a switch one a node. Two lines
-    lead to the panel."""
+    """A ring of n has n links, of two one, a mesh n - 1; a clique n (n - 1) / 2; a switch one for
+    each node. Two lines lead to the panel."""
     root, texts = drawn({"dims": [dim(block, size)]}, size)
     assert len(list(root.iter(f"{SVG}line"))) == links + 2
     assert ("..." in texts) == (size > 8)
