@@ -518,7 +518,7 @@ class PartActivity(NamedTuple):
 
 
 class PartStyle(NamedTuple):
-    """Colours and characters. Shapes tell parts apart where there is no colour."""
+    """Colours and characters. Shapes distinguish parts where colours are missing."""
 
     colour: str
     """Colour in charts (Okabe and Ito, 2008)."""

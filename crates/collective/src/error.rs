@@ -23,7 +23,7 @@ pub enum PlanError {
         /// What may be done instead.
         allowed: &'static str,
     },
-    /// The root is no member of the group.
+    /// The root is not a member of the group.
     Root {
         /// Position asked for.
         root: u32,

@@ -22,7 +22,7 @@ use graph::CollectiveKind;
 /// The halving-doubling plan of one collective; `root` matters to rooted kinds only.
 ///
 /// # Errors
-/// A number that is no power of two (for kinds that are neither rooted nor barrier), an empty
+/// A number other than a power of two (for kinds that are neither rooted nor barrier), an empty
 /// group, a root outside.
 pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
     Request { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()

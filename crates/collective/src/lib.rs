@@ -1,4 +1,4 @@
-//! Collective algorithms as pure plans: who sends what to whom, in which order. Knows ranks and
+//! Collective algorithms as pure plans: who sends what to which rank, in which order. Knows ranks and
 //! bytes; not time, not backends.
 //!
 //! Here: [`Plan`] and [`Script`] (one phase on one group), one algorithm a file, the split of a

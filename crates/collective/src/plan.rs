@@ -9,7 +9,7 @@
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// Whom a step talks to, seen from position `i` of `n`.
+/// The position that a step talks to, seen from position `i` of `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
     /// Position `(i + k) mod n`.
@@ -187,7 +187,7 @@ mod tests {
     use crate::{Algorithm, Request};
     use graph::CollectiveKind;
 
-    /// Who sends to whom in a mirrored plan is the reflection of who sent to whom, with unchanged
+    /// Senders and receivers in a mirrored plan are the reflections of the original ones, with unchanged
     /// scripts otherwise.
     #[test]
     fn mirroring_reflects_every_send_and_receive() {

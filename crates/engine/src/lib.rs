@@ -2,7 +2,7 @@
 //!
 //! Here: [`EventQueue`], which hands events back by (time, order), and [`Digest`]. Not here: what
 //! an event means (`sim`, `net-*`). Events of one instant leave in the order in which they were
-//! scheduled; there is no other tie-break, so a run is reproducible.
+//! scheduled. That is the only tie-break, so a run is reproducible.
 
 mod digest;
 mod queue;

@@ -213,10 +213,8 @@ impl Checker<'_> {
                 };
                 let root = entry(program, node).map_or(0, |e| e.1.root);
                 let place = format!("rank {rank} node {}", program.nodes()[node as usize].id);
-                let message = format!(
-                    "root {root} is no position in group {} of {size} ranks",
-                    self.name(u.group)
-                );
+                let message =
+                    format!("invalid root {root}: group {} has {size} ranks", self.name(u.group));
                 if problems.len() < MOST {
                     problems
                         .push(Problem::new("", place, message).help(format!("0 to {}", size - 1)));

@@ -188,6 +188,7 @@ fn explain(workload: &Workload, from: i64, to: i64, found: &Mismatch) -> Problem
             found.recvs.len()
         ),
     };
-    Problem::new("", format!("rank {rank} node {node}"), message)
-        .help("for each pair of ranks and tag as many receives as sends, with the same sizes")
+    Problem::new("", format!("rank {rank} node {node}"), message).help(
+        "for each pair of ranks and tag the same number of sends and receives, with the same sizes",
+    )
 }

@@ -176,7 +176,7 @@ fn a_root_outside_the_group_is_named() {
     let user = || program(&[(3, op, &[])]);
     let problems = check(&workload(vec![user(), user()], vec![Members::All]), 2);
     assert!(
-        problems[0].to_string().contains("root 2 is no position in group g0 of 2 ranks"),
+        problems[0].to_string().contains("invalid root 2: group g0 has 2 ranks"),
         "{problems:?}"
     );
 }

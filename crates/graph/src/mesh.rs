@@ -102,7 +102,7 @@ impl Mesh {
         let find = |name: &String| {
             let at = self.axes.iter().position(|a| a.name == *name).ok_or_else(|| {
                 let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
-                Problem::new("", place, format!("there is no axis {name:?}")).help(known.join(", "))
+                Problem::new("", place, format!("unknown axis {name:?}")).help(known.join(", "))
             })?;
             Ok(Along {
                 stride: self.axes[..at].iter().map(|a| a.size).product(),

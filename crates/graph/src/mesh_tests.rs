@@ -84,8 +84,12 @@ fn what_does_not_hold_together_is_named() {
             vec!["g".to_string()],
             "\"tp\" is named twice",
         ),
-        (mesh(&[("tp", 2)], &[], &["pp"]), vec![], "no axis \"pp\""),
-        (mesh(&[("tp", 2)], &[("tp", &["dp"])], &[]), vec!["tp".to_string()], "no axis \"dp\""),
+        (mesh(&[("tp", 2)], &[], &["pp"]), vec![], "unknown axis \"pp\""),
+        (
+            mesh(&[("tp", 2)], &[("tp", &["dp"])], &[]),
+            vec!["tp".to_string()],
+            "unknown axis \"dp\"",
+        ),
         (mesh(&[("tp", 2)], &[], &[]), vec!["tp".to_string()], "not declared"),
         (mesh(&[("tp", 2)], &[], &["tp"]), vec![], "1 programs for 2 points"),
     ];

@@ -102,7 +102,7 @@ pub struct Workload {
     pub reading: Reading,
 }
 
-/// What a workload was read with beside its path.
+/// What a workload was read with in addition to its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The file of its communicator groups, as the user named it.

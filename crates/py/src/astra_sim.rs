@@ -1,6 +1,6 @@
 //! `armillary astra-sim`: the peer's flags in, the peer's lines out.
 //!
-//! Ours beside the peer's flags: `--backend analytical|link`, `--json FILE`, `--no-fold`. Lines are
+//! Our own flags, in addition to ASTRA-sim's: `--backend analytical|link`, `--json FILE`, `--no-fold`. Lines are
 //! the peer's without date and time, so that the same input prints the same bytes: `[workload]
 //! [info] sys[R] finished, C cycles, exposed communication E cycles.`, in the order in which ranks
 //! finish, lower ranks first among equals. A cycle is a nanosecond.

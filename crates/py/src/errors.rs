@@ -61,11 +61,11 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
         format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()),
     )];
     for waiting in &stall.waiting {
-        let whom = match waiting.on.as_slice() {
+        let peers = match waiting.on.as_slice() {
             [] => "its dependencies".to_string(),
             ranks => format!("rank {}", list(ranks, ", ", 8)),
         };
-        let message = format!("{} \"{}\" waits for {whom}", waiting.what, waiting.name);
+        let message = format!("{} \"{}\" waits for {peers}", waiting.what, waiting.name);
         all.push(Problem::new(
             &stall.origin,
             format!("rank {} node {}", waiting.rank, waiting.node),

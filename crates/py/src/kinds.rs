@@ -30,13 +30,13 @@ pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
 pub fn kernel(name: &str) -> PyResult<Kernel> {
     let known = || Kernel::ALL.map(Kernel::name).join(", ");
     Kernel::from_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kernel kind: {}", known())))
+        .ok_or_else(|| PyValueError::new_err(format!("unknown kernel kind {name:?} (allowed: {})", known())))
 }
 
 /// The collective called `name`.
 pub fn collective(name: &str) -> PyResult<CollectiveKind> {
     CollectiveKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
         let names = CollectiveKind::ALL.map(CollectiveKind::name).join(", ");
-        PyValueError::new_err(format!("{name:?} is no collective: {names}"))
+        PyValueError::new_err(format!("unknown collective {name:?} (allowed: {names})"))
     })
 }

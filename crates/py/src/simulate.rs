@@ -179,8 +179,8 @@ fn warn(estimate: &Estimate) -> PyResult<()> {
         return Ok(());
     }
     Python::attach(|py| {
-        let told = (estimate.ranks, estimate.events);
-        py.import("armillary.machine")?.call_method1("warn_of_long_run", told).map(|_| ())
+        let expected = (estimate.ranks, estimate.events);
+        py.import("armillary.machine")?.call_method1("warn_of_long_run", expected).map(|_| ())
     })
 }
 

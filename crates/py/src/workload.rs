@@ -205,7 +205,7 @@ struct Tally {
     slots: Vec<u32>,
 }
 
-/// Whom something goes to, and what it is.
+/// What something is, and the group or rank it goes to.
 type Exchanged = (Result<u32, u32>, &'static str);
 
 /// By members and kind, how many collectives and sends `rank` has, and their bytes.
@@ -213,17 +213,17 @@ fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static 
     let world = workload.ranks.len() as u32;
     let mut by_slot: BTreeMap<Exchanged, (u64, u128)> = BTreeMap::new();
     for node in workload.program(rank).nodes() {
-        let (whom, kind, bytes) = match node.op {
+        let (target, kind, bytes) = match node.op {
             Op::Collective { kind, bytes, slot, .. } => (Ok(slot), kind.name(), bytes),
             Op::Send { peer, bytes, .. } => (Err(rank.wrapping_add_signed(peer)), "send", bytes),
             _ => continue,
         };
-        let entry = by_slot.entry((whom, kind)).or_default();
+        let entry = by_slot.entry((target, kind)).or_default();
         *entry = (entry.0 + 1, entry.1 + u128::from(bytes.0));
     }
     let mut by_members: BTreeMap<(Vec<u32>, &'static str), Tally> = BTreeMap::new();
-    for ((whom, kind), (count, bytes)) in by_slot {
-        let members = match whom {
+    for ((target, kind), (count, bytes)) in by_slot {
+        let members = match target {
             Ok(slot) => {
                 let members = &workload.groups[workload.group_of(rank, slot) as usize].members;
                 (0..members.len(world)).map(|position| members.rank(position)).collect()
@@ -233,7 +233,7 @@ fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static 
         let entry = by_members.entry((members, kind)).or_default();
         entry.count += count;
         entry.bytes += bytes;
-        entry.slots.extend(whom.ok());
+        entry.slots.extend(target.ok());
     }
     by_members
 }
@@ -299,7 +299,7 @@ fn list(
     }
     for &program in ranks {
         let &slots = rows.get(program as usize).ok_or_else(|| {
-            Problem::new("", "ranks", format!("there is no program {program}"))
+            Problem::new("", "ranks", format!("unknown program {program}"))
                 .help(format!("0 to {}", rows.len().saturating_sub(1)))
         })?;
         workload.ranks.push(RankBinding { program, slots });

@@ -241,7 +241,7 @@ const ASTRA_SIM: &[Bad] = &[
             "",
             "rank 0 node 1",
             "rank 0 sends 1 messages with tag 1 to rank 2, which receives 0",
-            "as many receives as sends",
+            "the same number of sends and receives",
         ],
     ),
     (

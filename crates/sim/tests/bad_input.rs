@@ -212,12 +212,12 @@ fn workloads_that_cannot_run() {
         (
             "no receive",
             workload(&[&[(send(1, 8), &[])], &[(WORK, &[])]], &[]),
-            ["", "rank 0 node 0", "rank 1, which receives 0", "as many receives"],
+            ["", "rank 0 node 0", "rank 1, which receives 0", "the same number of sends"],
         ),
         (
             "no send",
             workload(&[&[(WORK, &[])], &[(recv(-1, 8), &[])]], &[]),
-            ["", "rank 1 node 0", "sends 0 messages", "as many receives"],
+            ["", "rank 1 node 0", "sends 0 messages", "the same number of sends"],
         ),
         (
             "cycle",

@@ -58,7 +58,7 @@ pub struct PartLane {
     pub colour: &'static str,
 }
 
-/// Colours and characters. Shapes tell parts apart where there is no colour.
+/// Colours and characters. Shapes distinguish parts where colours are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartStyle {
     /// Colour in charts (Okabe and Ito, 2008).

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The programs of positions 0, 1, 2, ..., equal ones shared. `path` takes every form of
-/// [`chakra::find`]; `positions` is the size of the group, `None` for as many as there are files.
+/// [`chakra::find`]; `positions` is the size of the group, `None` for the number of files.
 ///
 /// # Errors
 /// Whatever is wrong with the traces, and nodes that a custom collective can't hold.

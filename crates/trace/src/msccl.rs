@@ -116,13 +116,13 @@ pub fn read(path: &Path) -> Result<Algorithm, Vec<Problem>> {
 pub fn parse(xml: &[u8], file: &str) -> Result<Algorithm, Vec<Problem>> {
     let text = std::str::from_utf8(xml).map_err(|error| {
         vec![
-            Problem::new(file, format!("byte {}", error.valid_up_to()), "this is no UTF-8 text")
+            Problem::new(file, format!("byte {}", error.valid_up_to()), "not UTF-8 text")
                 .help("MSCCL XML"),
         ]
     })?;
     let document = Document::parse(text).map_err(|error| {
         let place = format!("line {}", error.pos().row);
-        vec![Problem::new(file, place, format!("this is no XML: {error}")).help("MSCCL XML")]
+        vec![Problem::new(file, place, format!("not XML: {error}")).help("MSCCL XML")]
     })?;
     let mut parser = Parser { file, document: &document, problems: Vec::new() };
     let algorithm = parser.algorithm();
@@ -188,7 +188,7 @@ impl Algorithm {
     }
 
     fn program(&self, rank: u32, blocks: &[Threadblock], bytes: Bytes) -> Program {
-        // Ids are dense: three for each step, of which the last that exists stands for the step.
+        // Ids are dense: three for each step; the last one that exists stands for the step.
         let mut base = Vec::with_capacity(blocks.len());
         let mut next = 0u64;
         for block in blocks {

@@ -5,7 +5,7 @@
 //! lasts from its begin to its end on its track, in whole nanoseconds (Perfetto knows no shorter
 //! time); a counter keeps a value until the next. Packets may go back in time, for readers sort
 //! them; of one time they keep the order of the file. Not here: which tracks a run has and what
-//! happens on them (`sim::observe`). There is no reader. Source: Perfetto's `trace_packet.proto`,
+//! happens on them (`sim::observe`). Nothing reads them back. Source: Perfetto's `trace_packet.proto`,
 //! `track_descriptor.proto`, `track_event.proto`, `interned_data.proto`.
 
 use crate::wire::{put_bytes, put_fixed64, put_message, put_number};
@@ -82,7 +82,7 @@ pub enum Value {
     Text(u32),
 }
 
-/// What the begin or the end of a slice says beside its time.
+/// What the begin or the end of a slice says in addition to its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Details<'a> {
     /// Names (of [`Table::Key`]) and values; those of begin and end are one list.

@@ -1,4 +1,4 @@
-//! One way into every format of workloads, told apart by content.
+//! Reads every format of workloads; the content decides which one it is.
 
 use crate::chakra::{self, ReadOptions};
 use crate::text;
@@ -6,7 +6,7 @@ use graph::{Problem, Workload};
 use std::path::Path;
 
 /// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`]
-/// takes, for a machine of `sizes`; without them for as many ranks as it has by itself.
+/// takes, for a machine of `sizes`; without them for the ranks that it has itself.
 ///
 /// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an
 /// explicit graph has one dimension. `passes` is how often a text workload runs; a trace holds its

@@ -25,7 +25,7 @@ pub enum Reason {
     TooManyDigits,
 }
 
-/// A text that is no quantity: what it is, why not, and what is allowed.
+/// A text that is not a quantity: the text, the reason, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     /// `bandwidth`, `time`, ...

@@ -1,4 +1,4 @@
-//! The quantity types. Parsing and printing are beside them in `parse.rs` and `print.rs`.
+//! The quantity types. Parsing and printing are in `parse.rs` and `print.rs`.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Mul, Sub};

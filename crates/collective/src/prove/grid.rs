@@ -89,7 +89,7 @@ impl Grid<'_> {
 /// what its NPUs hold, or a broken promise of the whole.
 pub fn prove_phases(grid: &Grid, phases: &[Phase]) -> Result<(), String> {
     grid.check(phases)?;
-    // On the ring every kind is cut into as many blocks as there are NPUs: the elements.
+    // On the ring every kind is cut into one block per NPU: the elements.
     let &Grid { kind, root, chunk, .. } = grid;
     let whole = Request {
         kind,

@@ -67,7 +67,7 @@ impl Table {
         Ok(Table::of(path, measured_csv::read(path, text)?))
     }
 
-    /// The table of `shapes`, each of which comes once.
+    /// The table of `shapes`, which are all different.
     pub fn of(path: &str, shapes: impl IntoIterator<Item = (Gemm, Span)>) -> Table {
         let mut rows: BTreeMap<u8, Rows> = BTreeMap::new();
         for (gemm, time) in shapes {

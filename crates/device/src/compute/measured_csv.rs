@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use units::Span;
 
 const COLUMNS: [&str; 6] = ["batch", "m", "n", "k", "width", "time"];
-const HEADER: &str = "batch,m,n,k,width,time, of which batch may be missing";
+const HEADER: &str = "batch,m,n,k,width,time; batch may be missing";
 
 /// What is wrong in a line: message and what is allowed.
 type Fault = (String, String);

@@ -125,7 +125,7 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     let messages = |text: &str| -> Vec<String> {
         Table::read("t.csv", text).unwrap_err().iter().map(ToString::to_string).collect()
     };
-    let header = "(allowed: batch,m,n,k,width,time, of which batch may be missing)";
+    let header = "(allowed: batch,m,n,k,width,time; batch may be missing)";
     assert_eq!(
         messages("m,n,k,time\n"),
         [format!("t.csv: line 1: the column \"width\" is missing {header}")]
@@ -158,7 +158,7 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     assert_eq!(messages(broken), expected);
 }
 
-/// Each of 120 shapes measured on a TPU v6e, 0.4 to 26 us, told from the other 119. Such short
+/// Each of 120 shapes measured on a TPU v6e, 0.4 to 26 us, predicted from the other 119. Such short
 /// kernels scatter: neighbours differ by 30 %.
 #[test]
 fn a_shape_left_out_of_a_tpu_table_is_found_again() {
@@ -176,9 +176,9 @@ fn a_shape_left_out_of_a_tpu_table_is_found_again() {
     assert!(median < 0.21 && nine_in_ten < 0.48 && worst < 1.1, "{median} {nine_in_ten} {worst}");
 }
 
-/// Relative error of the time of shape `i`, told from the others.
+/// Relative error of the time of shape `i`, predicted from the others.
 fn left_out(shapes: &[(Gemm, Span)], i: usize) -> f64 {
     let others = shapes.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, row)| *row);
-    let told = Table::of("t.csv", others).estimate(&shapes[i].0).unwrap();
-    (told.time.as_ns() / shapes[i].1.as_ns() - 1.0).abs()
+    let predicted = Table::of("t.csv", others).estimate(&shapes[i].0).unwrap();
+    (predicted.time.as_ns() / shapes[i].1.as_ns() - 1.0).abs()
 }

@@ -28,7 +28,7 @@ pub struct Roofline {
     pub memory: Bandwidth,
     /// What of them is reached.
     pub efficiency: Efficiency,
-    /// What every kernel takes beside that: filling and draining the NPU.
+    /// What every kernel takes in addition: filling and draining the NPU.
     pub start: Span,
     /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 1 byte, and
     /// of 4 and more.

@@ -64,7 +64,7 @@ pub struct Systolic {
     /// Bandwidth between memory and buffers; the efficiency for GEMMs applies. `None`: never
     /// limits.
     pub memory: Option<Bandwidth>,
-    /// Everything that is no matrix multiplication of known shape.
+    /// Everything but matrix multiplications of known shape.
     pub rest: Roofline,
 }
 

@@ -1,7 +1,7 @@
 //! The NPU's own memory.
 //!
 //! Model: `latency + bytes / bandwidth` for a load or store node; without a bandwidth it takes the
-//! latency. With contention, kernels that run beside communication share the bandwidth with it:
+//! latency. With contention, kernels that run during communication share the bandwidth with it:
 //! `bandwidth - 2 * what the NPU sends at most`, a byte sent being read here, and written where it
 //! arrives. Source: Won et al., ISPASS 2023, section IV-D (the local memory model).
 
@@ -22,7 +22,7 @@ impl Local {
         self.latency + self.bandwidth.map_or(Span::ZERO, |bandwidth| bandwidth.span(bytes))
     }
 
-    /// What is left of the bandwidth beside communication at `sent` bytes per second; nothing when
+    /// What is left of the bandwidth during communication at `sent` bytes per second; nothing when
     /// communication takes it all.
     pub fn beside(&self, sent: Bandwidth) -> Option<Bandwidth> {
         let bandwidth = self.bandwidth?;

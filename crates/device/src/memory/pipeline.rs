@@ -55,7 +55,7 @@ impl Load {
         Load { over: over / divisor, under: (under / divisor).max(1) }
     }
 
-    /// As many bytes as the NPU accesses.
+    /// The bytes that the NPU accesses.
     pub const ONE: Load = Load { over: 1, under: 1 };
 
     /// On a link for an access of `bytes`, rounded up.

@@ -57,7 +57,7 @@ impl Switches {
         let levels = self.levels.len() as u32;
         if !(1..=levels).contains(&self.memory_level) {
             let message =
-                format!("there is no switch level {}: the pool has {levels}", self.memory_level);
+                format!("unknown switch level {}: the pool has {levels}", self.memory_level);
             return Err(Fault::new("memory_level", message, format!("1 to {levels}")));
         }
         if self.chunk.0 == 0 {
@@ -203,7 +203,7 @@ mod tests {
             pool.access(256).unwrap_err().message
         };
         assert_eq!(refusal(&|p| p.groups.count = 0), "a pool of 0 memory groups");
-        assert_eq!(refusal(&|p| p.memory_level = 3), "there is no switch level 3: the pool has 2");
+        assert_eq!(refusal(&|p| p.memory_level = 3), "unknown switch level 3: the pool has 2");
         assert_eq!(refusal(&|p| p.levels[0].switches = 300), "300 switches for 256 NPUs");
         assert_eq!(refusal(&|p| p.chunk = Bytes(0)), "chunks of 0 bytes");
     }

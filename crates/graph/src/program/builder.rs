@@ -19,7 +19,7 @@ pub struct ProgramBuilder {
     held: Vec<(u32, Held)>,
 }
 
-/// Why a list of nodes is no program.
+/// Why a list of nodes is not a program.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ProgramError {
     /// Two nodes carry the same id.

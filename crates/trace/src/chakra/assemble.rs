@@ -16,7 +16,7 @@ use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes as many as there
+/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes the number that there
 /// are traces.
 ///
 /// `groups` are the communicator groups of a group file, by name; a trace may declare more. The
@@ -391,7 +391,7 @@ fn each_member(
     Ok(())
 }
 
-/// Which members of an archive are the traces of which ranks.
+/// The members of an archive by the rank whose trace they are.
 fn member_ranks(archive: &Path) -> Result<BTreeMap<String, u32>, Problem> {
     let name = archive.display().to_string();
     let mut candidates = Vec::new();

@@ -150,11 +150,7 @@ impl<'o> BinaryReader<'o> {
     fn not_a_trace(&mut self, expected: &str) -> Result<usize, Stop> {
         let place = format!("byte {}", self.offset);
         if self.nodes == 0 {
-            self.decoder.problem(
-                &place,
-                format!("this is no Chakra trace: {expected}"),
-                ANOTHER_FILE,
-            );
+            self.decoder.problem(&place, format!("not a Chakra trace: {expected}"), ANOTHER_FILE);
         } else {
             let message =
                 format!("the file is damaged: {expected}, after {} sound nodes", self.nodes);

@@ -3,7 +3,7 @@
 //!
 //! A program's file is the trace of the first rank that runs it, with the group names of its slots.
 //! The rank map is a mesh ([`graph::Mesh`], in which they are the names of families) or a list of
-//! runs of ranks. So 100,000 ranks take a few kilobytes beside their programs. Here: both ways. Not
+//! runs of ranks. So 100,000 ranks take a few kilobytes besides their programs. Here: both ways. Not
 //! here: one trace a rank (`write.rs`), which ASTRA-sim reads.
 
 use super::problems::Problems;
@@ -144,7 +144,7 @@ fn head(file: &Path, name: &str) -> Result<Head, Problem> {
     let text = fs::read(file).map_err(|error| io_problem(name, &error))?;
     let head: Head = serde_json::from_slice(&text).map_err(|error| {
         let place = format!("line {} column {}", error.line(), error.column());
-        Problem::new(name, place, format!("is no workload: {error}"))
+        Problem::new(name, place, format!("not a workload: {error}"))
             .help(format!("{FORMAT}, see docs/guides/workloads.md"))
     })?;
     if head.format != FORMAT {
@@ -241,7 +241,7 @@ impl Listing {
         for (i, run) in self.ranks.iter().enumerate() {
             let place = format!("list.ranks[{i}]");
             let Some(first) = firsts.get_mut(run.program as usize) else {
-                let message = format!("there is no program {}", run.program);
+                let message = format!("unknown program {}", run.program);
                 return Err(Problem::new("", place, message)
                     .help(format!("0 to {}", programs.saturating_sub(1))));
             };

@@ -49,7 +49,7 @@ fn mesh() -> Mesh {
     }
 }
 
-/// What ranks do and with whom, whatever the numbers of programs, slots and groups are.
+/// What ranks do and with which ranks, whatever the numbers of programs, slots and groups are.
 fn meaning(workload: &Workload) -> Vec<Vec<String>> {
     let world = workload.ranks.len() as u32;
     let node = |rank: u32, node: &Node| match node.op {
@@ -118,7 +118,7 @@ fn a_list_comes_back() {
 /// What is replaced in a sound file, by what, and what must be said.
 const WRONG: [(&str, &str, &str); 9] = [
     ("workload/1", "workload/2", "not a known format"),
-    ("\"size\": 3", "\"size\": -3", "is no workload"),
+    ("\"size\": 3", "\"size\": -3", "not a workload"),
     ("\"size\": 3", "\"size\": 0", "no rank"),
     ("\"by\"", "\"buy\"", "unknown field `buy`"),
     ("program.0.et", "../program.0.et", "not a file of the same directory"),
@@ -129,7 +129,7 @@ const WRONG: [(&str, &str, &str); 9] = [
         "\"name\": \"x\",\n        \"axes\"",
         "group \"dp\", which is not declared",
     ),
-    ("\"mesh\"", "\"list\"", "is no workload"),
+    ("\"mesh\"", "\"list\"", "not a workload"),
 ];
 
 #[test]

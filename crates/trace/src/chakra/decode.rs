@@ -79,7 +79,7 @@ impl<'o> Decoder<'o> {
         match layer {
             Value::Text(name) => self.builder.label(&String::from_utf8_lossy(name)),
             Value::Unsigned(number) => self.builder.label(&format!("layer{number}")),
-            _ => self.notes.count("a trace attribute `layer` that is no name is not used"),
+            _ => self.notes.count("an attribute `layer` without a valid name is not used"),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'o> Decoder<'o> {
     /// The slot of the group `name`, a new one where node `id` is the first to use it.
     #[inline]
     pub fn slot_named(&mut self, name: &[u8], id: u64) -> u32 {
-        // Few groups a rank: a scan beats a hash. Everybody, the most frequent one, is told by its
+        // Few groups a rank: a scan beats a hash. The group of all ranks, the most frequent one, is recognised by its
         // length alone: comparing no bytes at all costs a fault in the processor where vector loads
         // are masked.
         let same = |slot: &SlotName| {

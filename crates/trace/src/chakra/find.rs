@@ -60,7 +60,7 @@ fn digits(text: &str) -> Option<u32> {
     }
 }
 
-/// The files beside `path`.
+/// The files in the same folder as `path`.
 fn listing(path: &Path, name: &str) -> Result<Vec<PathBuf>, Problem> {
     let directory = match path.parent() {
         _ if name.ends_with('/') => path,
@@ -103,7 +103,7 @@ fn ranked(
         }
     }
     if by_rank.is_empty() {
-        return Err(Problem::new(name, "", "there is no trace of this name").help(FORMS));
+        return Err(Problem::new(name, "", "no trace of this name exists").help(FORMS));
     }
     if let Some(problem) = holes(name, by_rank.keys().copied()) {
         return Err(problem);
@@ -184,7 +184,7 @@ fn single(path: &Path, name: &str) -> Result<Found, Problem> {
     let fault = |e: std::io::Error| io_problem(name, &e);
     let file = std::fs::File::open(path).map_err(fault)?;
     let content = Content::from_reader(Box::new(file.take(1 << 16)), Vec::new());
-    // A gzip stream cut short by the limit above is no fault: only its beginning is looked at.
+    // A gzip stream may end early by the limit above: only its beginning is read.
     let head = content.map(|c| c.head).unwrap_or_default();
     let is_tar = sniff(&head) == Format::Tar || is_gzipped_tar(path).map_err(fault)?;
     Ok(if is_tar { Found::Archive(path.to_path_buf()) } else { Found::Single(path.to_path_buf()) })
@@ -193,7 +193,7 @@ fn single(path: &Path, name: &str) -> Result<Found, Problem> {
 fn is_gzipped_tar(path: &Path) -> std::io::Result<bool> {
     let mut head = Vec::new();
     let reader = flate2::read::MultiGzDecoder::new(std::fs::File::open(path)?);
-    // Whatever is no gzip stream fails here, and is no archive either.
+    // Anything but a gzip stream fails here, and is not an archive either.
     Ok(reader.take(512).read_to_end(&mut head).is_ok() && sniff(&head) == Format::Tar)
 }
 

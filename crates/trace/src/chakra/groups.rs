@@ -60,7 +60,7 @@ fn declare(entry: Entry) -> Result<Declared, String> {
         Some(Ranks::Keys(keys)) => {
             let mut ranks = Vec::new();
             for key in keys.keys() {
-                ranks.push(key.parse().map_err(|_| format!("rank \"{key}\" is no number"))?);
+                ranks.push(key.parse().map_err(|_| format!("rank \"{key}\" is not a number"))?);
             }
             ranks.sort_unstable();
             ranks

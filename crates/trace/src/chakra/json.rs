@@ -35,7 +35,7 @@ pub(crate) fn decode(bytes: &[u8], decoder: Decoder) -> Result<Decoded, Vec<Prob
     state.finish()
 }
 
-/// What a file that is no Chakra trace turned out to be.
+/// What a file is that turned out not to be a Chakra trace.
 #[derive(Clone, Copy, PartialEq)]
 enum Foreign {
     PyTorch,
@@ -316,7 +316,7 @@ fn node_field<'de, A: MapAccess<'de>>(
         Field::Id => {
             node.is_node = true;
             node.id = whole(map.next_value_seed(ValueSeed::Number)?)
-                .ok_or_else(|| A::Error::custom("an id is no number"))?;
+                .ok_or_else(|| A::Error::custom("an id is not a number"))?;
         }
         Field::Name => {
             node.is_node = true;
@@ -335,7 +335,7 @@ fn node_field<'de, A: MapAccess<'de>>(
                 Owned::Unsigned(micros) => Some(Recorded::Micros(micros)),
                 Owned::Real(micros) => Some(Recorded::FractionalMicros(micros)),
                 Owned::Negative(micros) => Some(Recorded::FractionalMicros(micros as f64)),
-                _ => return Err(A::Error::custom("a duration is no number")),
+                _ => return Err(A::Error::custom("a duration is not a number")),
             }
         }
         Field::Inputs => map.next_value_seed(InputsSeed { values: &mut node.inputs })?,

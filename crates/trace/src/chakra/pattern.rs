@@ -67,7 +67,7 @@ impl<'o> Patterns<'o> {
             return None;
         }
         let schema = detect(Frames(bytes));
-        // What is tried in vain must cost little beside decoding: nodes decoded and bytes walked,
+        // A failed attempt must cost little next to decoding: nodes decoded and bytes walked,
         // over all patterns.
         let (mut budget, mut walked) = (8 + self.held[0].marks.starts.len() / 8, 0);
         for i in 0..self.held.len() {
@@ -220,7 +220,7 @@ impl Pattern<'_> {
         let Frame::Whole(known, _) = frame(&self.bytes[self.start(i)..]) else { return None };
         let known = meaning(&mut self.decoder, self.schema, known);
         let same = known.is_some() && known == meaning(&mut walk.decoder, self.schema, ours);
-        // What the node told the decoder is known already.
+        // The decoder already knows what this node holds.
         self.decoder.slots.truncate(self.slots);
         self.decoder.declared.clear();
         walk.at += taken;
@@ -264,7 +264,7 @@ fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Opti
     }
     schema.node(message, &mut raw, &mut deps, &mut decoder.notes).ok()?;
     let node = decoder.lower(schema, &raw).ok()?;
-    // A layer that is no name would be noted; that is left to the decoder.
+    // The decoder notes a layer that is not a name.
     let layer = raw.attrs.get(Key::Layer);
     let usable = layer.is_none_or(|layer| matches!(layer, Value::Text(_) | Value::Unsigned(_)));
     let held = held(&raw).ok()?;

@@ -24,7 +24,7 @@ pub(crate) enum Format {
     /// Protobuf, or at least no text.
     Binary,
     Tar,
-    /// Text that is no JSON; its first line.
+    /// Text other than JSON; its first line.
     Text(String),
     /// A compression that isn't read.
     Compressed(&'static str),
@@ -60,7 +60,7 @@ pub(crate) fn sniff(head: &[u8]) -> Format {
     }
 }
 
-/// Why a format other than JSON or binary is no trace.
+/// Why a format other than JSON or binary is not a trace.
 pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
     let (message, help) = match format {
         Format::Empty => ("the file is empty".to_string(), "a Chakra execution trace"),
@@ -79,7 +79,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
         ),
         // What it says is not repeated: a path in somebody else's input may lead anywhere.
         Format::Text(_) => {
-            ("this is no Chakra trace but text".to_string(), "protobuf or Chakra JSON")
+            ("this is text, not a Chakra trace".to_string(), "protobuf or Chakra JSON")
         }
         Format::Json | Format::Binary => (String::new(), ""),
     };

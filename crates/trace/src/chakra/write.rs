@@ -2,7 +2,7 @@
 //! a line.
 //!
 //! Peers become ranks again and slots become group names. Durations are microseconds in the schema;
-//! one that is no whole number of them is rounded up there and kept exactly in the attribute
+//! a fraction of one is rounded up there and kept exactly in the attribute
 //! `duration_picos`, which other readers pass over. The kind of a kernel is the attribute `kernel`:
 //! `attention`, or `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply
@@ -137,7 +137,7 @@ fn absolute(rank: u32, peer: i32) -> io::Result<u32> {
     u32::try_from(i64::from(rank) + i64::from(peer)).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("rank {rank} has a peer at {peer}, which is no rank"),
+            format!("rank {rank} has a peer at {peer}, which is not a rank"),
         )
     })
 }
@@ -301,7 +301,7 @@ pub fn write_groups(workload: &Workload, out: &mut impl Write) -> io::Result<()>
 }
 
 /// Writes one trace a rank, `trace.<rank>.et`, into the directory `folder`, which must exist, and
-/// `comm_group.json` beside them. Groups are numbered, for ASTRA-sim takes no other names.
+/// `comm_group.json` next to them. Groups are numbered, because ASTRA-sim takes no other names.
 ///
 /// # Errors
 /// What the file system reports, and `InvalidData` for a peer below rank 0.

@@ -66,7 +66,7 @@ impl<'x> Parser<'x> {
         if root.tag_name().name() != "algo" {
             self.problem(
                 root,
-                "this is no MSCCL algorithm".to_string(),
+                "not an MSCCL algorithm".to_string(),
                 "<algo> as the outermost element",
             );
             return None;
@@ -77,7 +77,7 @@ impl<'x> Parser<'x> {
         if count.is_some_and(|count| count != gpus.len() as i64) {
             let message =
                 format!("ngpus is {} and there are {} <gpu>", count.unwrap_or(0), gpus.len());
-            self.problem(root, message, "as many as there are");
+            self.problem(root, message, "the number of `gpu` elements");
         }
         let in_place = root.attribute("inplace") == Some("1");
         let (mut ranks, mut buffers) = (Vec::new(), Vec::new());

@@ -108,7 +108,7 @@ impl Layers {
         self.layers.iter().map(of).sum()
     }
 
-    /// The program on every rank of the machine, `slots` being whom its collectives are with.
+    /// The program on every rank of the machine, `slots` being the groups of its collectives.
     fn bind(
         &self,
         machine: Machine,

@@ -138,7 +138,7 @@ impl Found {
             if is_compute {
                 let named =
                     self.layers[..*below].iter().rposition(|layer| layer.name == step.layer);
-                // No layer of that name is left: it is no loop from here on.
+                // No layer of that name is left, so the loop has ended.
                 let Some(named) = named else { return };
                 *below = named;
             }

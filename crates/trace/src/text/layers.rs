@@ -34,7 +34,7 @@ pub enum Parallelism {
     HybridCustomized,
     /// HYBRID_TRANSFORMER, and HYBRID_TRANSFORMER_FWD_IN_BCKWD where it recomputes.
     Transformer {
-        /// NPUs of a model-parallel group: as many consecutive ranks.
+        /// NPUs of a model-parallel group, which are consecutive ranks.
         model_group: u32,
         /// What is computed again in the back-propagation.
         recompute: Option<Recompute>,
@@ -98,7 +98,7 @@ pub struct Part {
     pub compute: u64,
     /// The collective afterwards.
     pub collective: Option<CollectiveKind>,
-    /// Its size in bytes; the text has one even where there is no collective.
+    /// Its size in bytes; the text gives one even without a collective.
     pub bytes: u64,
 }
 

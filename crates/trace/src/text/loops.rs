@@ -88,7 +88,7 @@ impl Loop<'_> {
         (0..self.layers.layers.len()).rev()
     }
 
-    /// Weight gradients are reduced beside everything that follows, until the layer's next forward
+    /// Weight gradients are reduced during everything that follows, until the layer's next forward
     /// pass.
     fn data(&mut self) {
         for layer in 0..self.layers.layers.len() {
@@ -102,7 +102,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Outputs are exchanged before the next layer; input gradients beside the layer's own weight
+    /// Outputs are exchanged before the next layer; input gradients during the layer's own weight
     /// gradients.
     fn hybrid(&mut self) {
         self.forward_all();
@@ -130,7 +130,7 @@ impl Loop<'_> {
         }
     }
 
-    /// The embedding's all-to-all runs beside the bottom MLP; its gradients' beside the bottom
+    /// The embedding's all-to-all runs during the bottom MLP; its gradients' during the bottom
     /// MLP's back-propagation.
     fn dlrm(&mut self, last_bottom: usize, enhanced: bool) {
         let all_to_all = self.layers.layers[0].forward.collective == Some(CollectiveKind::AllToAll);

@@ -13,7 +13,7 @@
 //! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`),
 //! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover()`]). The text holds no number of
 //! NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on a
-//! platform (`sim`). Model: a rank computes one thing after another; collectives run beside it, and
+//! platform (`sim`). Model: a rank computes one thing after another; collectives run alongside, and
 //! the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, section IV
 //! and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload inputs and the
 //! behaviour of the workload layer of ASTRA-sim 1.0.
@@ -68,7 +68,7 @@ pub fn is_text(path: &Path) -> std::io::Result<bool> {
     if head == [0x1f, 0x8b] {
         let packed = flate2::read::MultiGzDecoder::new(std::io::Cursor::new(head).chain(file));
         let mut head = Vec::new();
-        // Whatever is no gzip stream fails here, and is no text either.
+        // Anything but a gzip stream fails here, and is not text either.
         return Ok(packed.take(HEAD).read_to_end(&mut head).is_ok() && looks_like_text(&head));
     }
     file.take(HEAD).read_to_end(&mut head)?;

@@ -28,7 +28,7 @@ const COLUMNS: [&str; 13] = [
 pub fn parse(bytes: &[u8], file: &str) -> Result<Layers, Vec<Problem>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let place = format!("byte {}", error.valid_up_to());
-        vec![Problem::new(file, place, "this is no text").help("UTF-8")]
+        vec![Problem::new(file, place, "not a text file").help("UTF-8")]
     })?;
     let mut parser = Parser { file, problems: Problems::default() };
     let layers = parser.file(text);

@@ -26,7 +26,7 @@ use units::Span;
 /// groups.
 ///
 /// # Errors
-/// Why the workload is no layers in a training loop of ASTRA-sim 1.0: the first node that can't be
+/// Why the workload is not a training loop over layers as in ASTRA-sim 1.0: the first node that can't be
 /// one of a layer's, or that stands elsewhere in the nearest loop.
 pub fn recover(
     workload: &Workload,
@@ -53,6 +53,6 @@ pub fn recover(
     };
     target.layers().map_err(|nearest| match nearest {
         Some(problem) => vec![problem],
-        None => refuse("there is no layer".into(), NAMES),
+        None => refuse("no layers found".into(), NAMES),
     })
 }

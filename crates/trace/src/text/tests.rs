@@ -310,7 +310,7 @@ fn every_fault_is_named() {
         );
     }
     let found = parse(b"DATA\n1\n\xff", "t.txt").expect_err("no text");
-    assert_eq!(found[0].to_string(), "t.txt: byte 7: this is no text (allowed: UTF-8)");
+    assert_eq!(found[0].to_string(), "t.txt: byte 7: not a text file (allowed: UTF-8)");
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_part_that_something_else_waits_for_is_refused() {
     let mut nodes = IN_PARTS;
     nodes[3].2 = &[1, 2];
     let problems = recover(&computations(&nodes), None, &|node| node.duration)
-        .expect_err("b starts beside a part of a");
+        .expect_err("b starts while a part of a runs");
     assert!(
         problems[0].to_string().starts_with("node 2 (a.forward.elementwise): the name"),
         "{problems:?}"

@@ -154,7 +154,7 @@ fn impossible_pools_are_refused_with_the_numbers() {
     assert_eq!(
         refused(levels),
         [
-            "x.yml: line 4, remote_memory.memory_level: there is no switch level 3: the pool has 2 (allowed: 1 to 2)"
+            "x.yml: line 4, remote_memory.memory_level: unknown switch level 3: the pool has 2 (allowed: 1 to 2)"
         ]
     );
 }

@@ -107,7 +107,8 @@ impl<'de> Visitor<'de> for DepsSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(value) = seq.next_element_seed(ValueSeed::Number)? {
-            let id = whole(value).ok_or_else(|| A::Error::custom("a dependency is no node id"))?;
+            let id =
+                whole(value).ok_or_else(|| A::Error::custom("a dependency is not a node id"))?;
             self.deps.push(id);
         }
         Ok(())
