@@ -29,8 +29,9 @@ pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
 /// The kind of kernel called `name`.
 pub fn kernel(name: &str) -> PyResult<Kernel> {
     let known = || Kernel::ALL.map(Kernel::name).join(", ");
-    Kernel::from_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("unknown kernel kind {name:?} (allowed: {})", known())))
+    Kernel::from_name(name).ok_or_else(|| {
+        PyValueError::new_err(format!("unknown kernel kind {name:?} (allowed: {})", known()))
+    })
 }
 
 /// The collective called `name`.

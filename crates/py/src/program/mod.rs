@@ -181,7 +181,9 @@ impl Program {
     ) -> PyResult<u64> {
         let reach = Reach::from_name(reach).ok_or_else(|| {
             let names = Reach::ALL.map(Reach::name).join(", ");
-            PyValueError::new_err(format!("unknown reach {reach:?} of a memory access (allowed: {names})"))
+            PyValueError::new_err(format!(
+                "unknown reach {reach:?} of a memory access (allowed: {names})"
+            ))
         })?;
         self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes), reach })
     }
@@ -191,7 +193,9 @@ impl Program {
     #[pyo3(signature = (node, *, allocates = 0, frees = 0))]
     fn hold(&mut self, node: u64, allocates: u64, frees: u64) -> PyResult<()> {
         if self.built.is_some() || node >= self.builder.len() as u64 {
-            return Err(PyValueError::new_err(format!("unknown node {node}, which should hold memory")));
+            return Err(PyValueError::new_err(format!(
+                "unknown node {node}, which should hold memory"
+            )));
         }
         self.builder.hold(node as usize, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
         Ok(())
