@@ -85,12 +85,12 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "not chakra: text",
         |f| f.traces[2] = Some(b"hello, this is no trace at all\n".to_vec()),
-        ["trace.2.et", "rank 2", "no Chakra trace but text", "protobuf or Chakra JSON"],
+        ["trace.2.et", "rank 2", "text, not a Chakra trace", "protobuf or Chakra JSON"],
     ),
     (
         "not chakra: elf",
         |f| f.traces[2] = Some(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0".to_vec()),
-        ["trace.2.et", "rank 2", "no Chakra trace", "a Chakra execution trace"],
+        ["trace.2.et", "rank 2", "not a Chakra trace", "a Chakra execution trace"],
     ),
     (
         "not chakra: json",

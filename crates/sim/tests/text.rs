@@ -249,7 +249,7 @@ fn what_a_text_cannot_take_is_refused() {
     let other = folder.write("notes.txt", "shopping\nmilk\n");
     assert!(
         said(trace::read(other.as_ref(), None, &[], 1, &ReadOptions::default()))
-            .contains("no Chakra trace but text")
+            .contains("text, not a Chakra trace")
     );
 }
 

@@ -134,7 +134,7 @@ fn faults_name_line_element_value_and_what_is_allowed() {
     assert!(beyond.contains("of the input buffer (allowed: up to its 3 chunks"), "{beyond}");
     assert!(fault("gpu id=\"1\"", "gpu id=\"0\"").contains("id 0 stands where 1 should"));
     assert!(fault("nchunksperloop=\"3\"", "nchunksperloop=\"0\"").contains("1 or more"));
-    assert!(parse(b"<html/>", "x").unwrap_err()[0].message.contains("no MSCCL algorithm"));
+    assert!(parse(b"<html/>", "x").unwrap_err()[0].message.contains("not an MSCCL algorithm"));
     assert!(parse(b"\xff", "x").is_err());
 }
 

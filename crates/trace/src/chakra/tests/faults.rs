@@ -57,9 +57,9 @@ fn cut_empty_and_foreign_files_say_what_they_are() {
         "{text}"
     );
     assert!(fault(b"", 0).contains("the file is empty"));
-    assert!(fault(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 0).contains("no Chakra trace"));
+    assert!(fault(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 0).contains("not a Chakra trace"));
     assert!(fault(&[0; 100], 0).contains("a node should stand here"));
-    assert!(fault(b"hello world", 0).contains("no Chakra trace but text"));
+    assert!(fault(b"hello world", 0).contains("text, not a Chakra trace"));
     assert!(fault(b"{\"schedulingPolicy\": 1}", 0).contains("its keys are schedulingPolicy"));
     assert!(fault(b"{\"traceEvents\": []}", 0).contains("Kineto"));
     assert!(fault(b"{\"schema\": \"1.0.2\", \"nodes\": []}", 0).contains("PyTorch"));
