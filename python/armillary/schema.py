@@ -158,6 +158,47 @@ class Link(TypedDict):
     """Most messages waiting at once."""
 
 
+class Flow(TypedDict):
+    """Transfers of one size, over all ranks."""
+
+    bytes: int
+    """Bytes of each."""
+    transfers: Large
+    """How many."""
+    mean_ns: float
+    """Mean time from the start of a transfer to its arrival."""
+    max_ns: float
+    """Longest time of a transfer."""
+
+
+class Series(TypedDict):
+    """A quantity over time, and the number of links with the same."""
+
+    name: str
+    """The first of the links: `npu3 -> npu4 (dimension 1)`."""
+    count: int
+    """Number of links."""
+    quantity: str
+    """`utilisation` (share of the bin in which the link sends, 0..1) or `waiting` (mean number of
+    messages in its queue)."""
+    values: list[float]
+    """One number per bin."""
+
+
+class Network(TypedDict):
+    """What the backend observed while the network ran."""
+
+    kind: str
+    """The backend that observed it: `analytical`, `link`."""
+    flows: list[Flow]
+    """Transfers by size, the most bytes in all first, at most 20 rows."""
+    bin_ns: float
+    """Width of the bins of `series`, ns. The last bin ends with the step."""
+    series: list[Series]
+    """Links over time, those that send the longest first, equal ones in one row, at most 20 links.
+    Empty for a backend without links."""
+
+
 class Counts(TypedDict):
     """Work done, over all ranks."""
 
@@ -486,6 +527,9 @@ class Report(TypedDict):
     """Operations by kind and pattern of names, the most costly first, at most 1,000."""
     links: list[Link]
     """Links by busy time, equal ones in one row, at most 20 rows. Link queues only."""
+    network: Network | None
+    """Transfers by size, and links over time. Null unless asked for, as `detail`, and for a backend
+    that observes nothing."""
     counts: Counts
     """Work done, over all ranks."""
     detail: Detail | None

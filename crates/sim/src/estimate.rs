@@ -11,6 +11,7 @@
 
 use crate::parts::Parts;
 use executor::Settings;
+use executor::observe::LINK_BYTES;
 use graph::{Node, Problem, RankBinding};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shapes};
 use network::Backend;
@@ -219,7 +220,8 @@ impl<'a> Sums<'a> {
         if links > 0 {
             let links = u128::from(links);
             let used = links.min(self.flying * 2 + u128::from(ranks));
-            let bytes = links * u128::from(link) + used * u128::from(used_link);
+            let series = if logged { LINK_BYTES } else { 0 };
+            let bytes = links * u128::from(link) + used * u128::from(used_link + series);
             held.push((format!("{links} links"), bytes));
         }
         if logged {

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod floor;
 mod labels;
 mod names;
+mod network;
 mod parts;
 mod report;
 mod run;

@@ -23,6 +23,11 @@ pub(crate) fn link(fabric: &Fabric, from: u32, to: u32) -> String {
     format!("{} -> {}", node(fabric, from), node(fabric, to))
 }
 
+/// `npu3 -> switch1 (dimension 1)`.
+pub(crate) fn link_of_dimension(fabric: &Fabric, from: u32, to: u32, dim: u32) -> String {
+    format!("{} (dimension {})", link(fabric, from, to), dim + 1)
+}
+
 /// A stuck network in names of its nodes.
 pub(crate) fn stall(fabric: &Fabric, stuck: Stuck) -> NetworkStall {
     let place = |place: &Place| {

@@ -17,6 +17,16 @@ pub(crate) struct Parts<'a> {
     pub lowering: &'a dyn Lowering,
 }
 
+impl Parts<'_> {
+    /// Links or flows that one which leaves `node` stands for.
+    pub fn stands_for(&self, node: u32) -> u64 {
+        if node >= self.settings.ranks {
+            return 1;
+        }
+        self.folding.multiplicity[self.folding.local(node) as usize]
+    }
+}
+
 /// The times of the ranks of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassTimes {

@@ -14,8 +14,8 @@ use indexmap::IndexMap;
 use platform::config::native;
 use platform::{Exceeded, Profile};
 use stats::{
-    Class, Counts, Dimension, Link, Origin, Part, PerPart, Phase, Report, SCHEMA, StepParts,
-    Symmetry,
+    Class, Counts, Dimension, Link, Network, Origin, Part, PerPart, Phase, Report, SCHEMA,
+    StepParts, Symmetry,
 };
 use topology::Fabric;
 use units::{Bytes, Span, Time};
@@ -31,7 +31,7 @@ pub(crate) fn outcome(
     parts: &Parts,
     symmetry: &Classes,
     finished: Finished,
-    log: Option<Log>,
+    (log, network): (Option<Log>, Option<Network>),
 ) -> Outcome {
     let step = finished.step();
     let dimensions = dimensions(parts, &finished, step);
@@ -81,6 +81,7 @@ pub(crate) fn outcome(
         phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
         operations,
         links: links(parts, &finished.usage.links),
+        network,
         counts: Counts {
             operations: parts.workload.operations(),
             transfers: finished.usage.transfers,
@@ -345,24 +346,15 @@ fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
             link.waited,
             link.longest_queue,
         );
-        let owner = if link.from < parts.settings.ranks {
-            Some(parts.folding.local(link.from))
-        } else {
-            None
-        };
         let entry = alike.entry(key).or_insert(((link.from, link.to), 0));
         entry.0 = entry.0.min((link.from, link.to));
-        entry.1 += owner.map_or(1, |o| parts.folding.multiplicity[o as usize]);
+        entry.1 += parts.stands_for(link.from);
     }
     let row = |((busy, dim, bytes, messages, waited, longest), (ends, count)): (
         Key,
         ((u32, u32), u64),
     )| Link {
-        name: format!(
-            "{} (dimension {})",
-            names::link(&parts.platform.fabric, ends.0, ends.1),
-            dim + 1
-        ),
+        name: names::link_of_dimension(&parts.platform.fabric, ends.0, ends.1, dim),
         count,
         bytes,
         busy_ns: busy.0.as_ns(),

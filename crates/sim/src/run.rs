@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::estimate::{Estimate, estimate};
 use crate::parts::{Outcome, Parts};
 use crate::{names, report, symmetry};
-use executor::observe::{Log, Observer, Timeline};
+use executor::observe::{Log, NetworkEar, Observer, Timeline};
 use executor::{Executor, Finished, Folding, Halt, Progress, Settings, Stall};
 use graph::{Problem, Workload};
 use network::{Backend, Contention};
@@ -77,10 +77,14 @@ fn simulate(
     let (platform, mut unfit) = custom_files::load(&config.platform, workload);
     let lowering = lowering::of(&platform);
     let network = make(&config.backend, &platform, &mut unfit);
+    let contention = network.as_ref().map_or(Contention::Links, |network| network.contention());
+    // A timeline shows links where transfers meet.
+    let links = config.watch.timeline.is_some() && contention == Contention::Links;
+    let observed = config.watch.detail || links;
     let settings = Settings {
         // What a phase is made of is seen only step by step; the closed form takes as long.
-        closed_form: closed_form && !config.watch.detail,
-        contention: network.as_ref().map_or(Contention::Links, |network| network.contention()),
+        closed_form: closed_form && !observed,
+        contention,
         ..Settings::of(&platform, workload)
     };
     check::all(workload, &platform, unfit, &settings, lowering.as_ref())?;
@@ -95,6 +99,8 @@ fn simulate(
         lowering: lowering.as_ref(),
     };
     foresee(&estimate(&parts, &network, config.watch.detail))?;
+    let ear = observed.then(NetworkEar::default);
+    let ear = ear.filter(|ear| network.observe(Box::new(ear.clone())));
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
     let mut timeline = timeline(&parts, config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);
@@ -108,12 +114,17 @@ fn simulate(
         form.set_private_links(private);
     }
     let ended = execute(&parts, network, observers, progress);
+    let step = ended.as_ref().ok().map(Finished::step);
+    let observed = ear.zip(step).map(|(ear, step)| {
+        crate::network::section(config.backend.name(), &parts, &ear.take(), step)
+    });
     // Whether the run was stopped because it can't be written is for the timeline to say.
     let timeline = timeline
-        .map(|timeline| timeline.finish(ended.as_ref().ok().map(Finished::step)))
+        .map(|timeline| timeline.finish(step, observed.as_ref()))
         .transpose()
         .map_err(Error::Output)?;
-    Ok(Outcome { timeline, ..report::outcome(config, &parts, &classes, ended?, log) })
+    let reported = observed.filter(|_| config.watch.detail);
+    Ok(Outcome { timeline, ..report::outcome(config, &parts, &classes, ended?, (log, reported)) })
 }
 
 fn timeline<'a>(

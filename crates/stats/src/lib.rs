@@ -20,7 +20,7 @@ pub use collectives::{Collective, CollectivePhase, CollectiveTerms};
 pub use detail::{
     Activity, ActivityParts, Detail, GanttBar, GanttLane, HeldMemory, Layer, LayerParts,
 };
-pub use network::{Bounds, Dimension, Link, Phase};
+pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
 pub use part::{
     Part, PartActivity, PartBound, PartDeclaration, PartLane, PartSetting, PartStyle, PerPart,

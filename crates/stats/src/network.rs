@@ -1,4 +1,5 @@
-//! Use of the network: bounds, dimensions, phases of collectives, links.
+//! Use of the network: bounds, dimensions, phases of collectives, links, and what the backend
+//! observed.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,4 +72,45 @@ pub struct Link {
     pub queue_mean_ns: f64,
     /// Most messages waiting at once.
     pub queue_max: u64,
+}
+
+/// What the backend observed while the network ran.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Network {
+    /// The backend that observed it: `analytical`, `link`.
+    pub kind: String,
+    /// Transfers by size, the most bytes in all first, at most 20 rows.
+    pub flows: Vec<Flow>,
+    /// Width of the bins of `series`, ns. The last bin ends with the step.
+    pub bin_ns: f64,
+    /// Links over time, those that send the longest first, equal ones in one row, at most 20 links.
+    /// Empty for a backend without links.
+    pub series: Vec<Series>,
+}
+
+/// Transfers of one size, over all ranks.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Flow {
+    /// Bytes of each.
+    pub bytes: u64,
+    /// How many.
+    pub transfers: u128,
+    /// Mean time from the start of a transfer to its arrival.
+    pub mean_ns: f64,
+    /// Longest time of a transfer.
+    pub max_ns: f64,
+}
+
+/// A quantity over time, and the number of links with the same.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Series {
+    /// The first of the links: `npu3 -> npu4 (dimension 1)`.
+    pub name: String,
+    /// Number of links.
+    pub count: u64,
+    /// `utilisation` (share of the bin in which the link sends, 0..1) or `waiting` (mean number of
+    /// messages in its queue).
+    pub quantity: String,
+    /// One number per bin.
+    pub values: Vec<f64>,
 }

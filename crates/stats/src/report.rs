@@ -1,6 +1,6 @@
 //! The report as a whole, and what was asked for.
 
-use crate::{Bounds, Class, Counts, Detail, Dimension, Link, Operation, Phase, Symmetry};
+use crate::{Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Phase, Symmetry};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -43,6 +43,9 @@ pub struct Report {
     pub operations: Vec<Operation>,
     /// Links by busy time, equal ones in one row, at most 20 rows. Link queues only.
     pub links: Vec<Link>,
+    /// Transfers by size, and links over time. Null unless asked for, as `detail`, and for a
+    /// backend that observes nothing.
+    pub network: Option<Network>,
     /// Work done, over all ranks.
     pub counts: Counts,
     /// Layers, activity over time and the critical path. Null unless asked for: `--json`,

@@ -16,6 +16,8 @@ from .scale import Scale
 
 _PHASES = 20
 _LINKS = 20
+_LINES = 8
+"""Lines in the chart of links over time."""
 _DELAYS = {
     "waiting in queues": ("queue_ns", "#56b4e9"),
     "on the network": ("network_ns", "#d55e00"),
@@ -92,7 +94,8 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
         for i, item in enumerate(report["dimensions"], 1)
     ]
     table = Table("Dimensions", heads, cells, _UTILISATION)
-    return Section("Network", [*parts, table, *_bounds(report), *_links(report)])
+    observed = _links_over_time(report, scale)
+    return Section("Network", [*parts, table, *_bounds(report), *observed, *_links(report)])
 
 
 _UTILISATION = (
@@ -126,14 +129,14 @@ def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
     if any(map(any, busy.values())):
         palette = {"domain": list(busy), "range": PALETTE}
         spec = lines(report, scale, list(busy), palette, "share of NPUs", share_axis=True)
-        rows = list(bins(report, detail, busy))
+        rows = list(bins(report, detail["bin_ns"], busy))
         charts.append(
             Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY)
         )
     if any(map(any, waiting.values())):
         palette = {"domain": list(waiting), "range": PALETTE}
         spec = lines(report, scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
-        rows = list(bins(report, detail, waiting))
+        rows = list(bins(report, detail["bin_ns"], waiting))
         charts.append(Chart("queues", "Chunks waiting for a dimension over time", rows, spec))
     return charts
 
@@ -152,6 +155,23 @@ def _named(report: Report, series: list[list[float]]) -> dict[str, list[float]]:
         column(f"{i} {name}"): values
         for i, (name, values) in enumerate(zip(names, series, strict=True), 1)
     }
+
+
+def _links_over_time(report: Report, scale: Scale) -> list[Part]:
+    """Utilisation of the busiest links, as the backend observed it; each row of links has a
+    line."""
+    observed = report["network"]
+    if observed is None:
+        return []
+    shown = [item for item in observed["series"] if item["quantity"] == "utilisation"][:_LINES]
+    series = {column(item["name"]): item["values"] for item in shown}
+    if not series:
+        return []
+    palette = {"domain": list(series), "range": PALETTE}
+    spec = lines(report, scale, list(series), palette, "share of time", share_axis=True)
+    rows = list(bins(report, observed["bin_ns"], series))
+    note = f"Means over {time(observed['bin_ns'])}. Links used alike are one line."
+    return [Chart("links", "Busiest links over time", rows, spec, note)]
 
 
 def _links(report: Report) -> list[Part]:

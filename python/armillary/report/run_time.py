@@ -142,7 +142,7 @@ def _activity(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
     series = {name: values for name, values in shares.items() if any(values)}
     if not series:
         return
-    rows = list(bins(report, detail, series))
+    rows = list(bins(report, detail["bin_ns"], series))
     colours = {"domain": list(series), "range": [COLOURS[name] for name in series]}
     spec = lines(report, scale, list(series), colours, "share of NPUs", share_axis=True)
     note = f"Means over {time(detail['bin_ns'])}. An NPU may do several at once."
@@ -155,13 +155,13 @@ def column(name: str) -> str:
 
 
 def bins(
-    report: Report, detail: Detail, series: dict[str, list[float]]
+    report: Report, width_ns: float, series: dict[str, list[float]]
 ) -> Iterator[dict[str, float]]:
     """One row a bin, with its start and, once more, one at the end of the step."""
     count = max((len(values) for values in series.values()), default=0)
     for i in range(count):
         yield {
-            "start_ns": round(i * detail["bin_ns"], 3),
+            "start_ns": round(i * width_ns, 3),
             **{n: round(v[i], 5) for n, v in series.items()},
         }
     if count:

@@ -64,7 +64,7 @@ def _path_over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
     shares = _shares(detail)
     if not shares:
         return []
-    rows = list(bins(report, detail, shares))
+    rows = list(bins(report, detail["bin_ns"], shares))
     colours = palette(_COLOURS, [{"kind": kind} for kind in shares])
     spec = stacked(report, scale, colours["domain"], colours, "share of the path")
     note = f"The path in steps of {time(detail['bin_ns'])}, by kind of operation."
@@ -167,7 +167,7 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
         "GB of an NPU",
         share_axis=False,
     )
-    rows = list(bins(report, detail, held))
+    rows = list(bins(report, detail["bin_ns"], held))
     note = (
         "Parameters, gradients and optimizer state throughout, activations as they are kept "
         "and freed."

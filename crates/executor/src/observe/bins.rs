@@ -56,6 +56,12 @@ impl<const COUNT: u64> Bins<COUNT> {
         self.sums.iter().map(|&sum| sum as f64 / 1e3).collect()
     }
 
+    /// Rank time in each bin of a run of `step`, ps.
+    pub(super) fn exact(mut self, step: Time) -> Vec<u128> {
+        self.fit(step);
+        self.sums
+    }
+
     /// Brings the bins to those of a run of `step`.
     fn fit(&mut self, step: Time) {
         self.widen(step);

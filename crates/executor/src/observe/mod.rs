@@ -17,12 +17,14 @@ mod gantt;
 mod layers;
 mod log;
 mod memory;
+mod network;
 mod path;
 mod source;
 mod timeline;
 
 pub use detail::detail;
 pub use log::Log;
+pub use network::{FlowSums, LINK_BYTES, LinkOverTime, NetworkEar, NetworkLog};
 pub use source::Source;
 pub use timeline::Timeline;
 pub use timeline::{Shown, TimelineRequest};

@@ -6,7 +6,7 @@
 use super::super::activities::Activities;
 use super::super::bins::{self, Bins};
 use super::instant::ns;
-use stats::Part;
+use stats::{Network, Part};
 use std::io::Write;
 use trace::perfetto::{Track, Unit, Writer};
 use units::Time;
@@ -26,7 +26,7 @@ pub(super) fn write<W: Write>(
             let track = out.track(&Track { parent: Some(group), name, description, order, unit });
             curve(
                 track,
-                step,
+                (step, bins::width(step)),
                 means
                     .iter()
                     .map(|mean| mean * if unit == Some(Unit::Percent) { 100.0 } else { 1.0 }),
@@ -57,8 +57,39 @@ pub(super) fn write<W: Write>(
     }
 }
 
-fn curve<W: Write>(track: u64, step: Time, means: impl Iterator<Item = f64>, out: &mut Writer<W>) {
-    let width = bins::width(step);
+/// Writes the links of `network` over time below `group`.
+pub(super) fn write_links<W: Write>(
+    network: &Network,
+    step: Time,
+    group: u64,
+    out: &mut Writer<W>,
+) {
+    for (order, series) in (0..).zip(&network.series) {
+        let (unit, scale) = match series.quantity.as_str() {
+            "utilisation" => (Unit::Percent, 100.0),
+            _ => (Unit::Count, 1.0),
+        };
+        let name = format!("{} {}", series.name, series.quantity);
+        let description = format!("{} links are used like this one.", series.count);
+        let track = Track {
+            parent: Some(group),
+            name: &name,
+            description: &description,
+            order,
+            unit: Some(unit),
+        };
+        let track = out.track(&track);
+        let width = (network.bin_ns * 1e3) as u64;
+        curve(track, (step, width), series.values.iter().map(|value| value * scale), out);
+    }
+}
+
+fn curve<W: Write>(
+    track: u64,
+    (step, width): (Time, u64),
+    means: impl Iterator<Item = f64>,
+    out: &mut Writer<W>,
+) {
     let mut last = None;
     for (bin, mean) in means.enumerate() {
         if last.replace(mean) != Some(mean) {

@@ -22,6 +22,7 @@ use graph::{Node, Op, OpKind, Problem, Program, Workload};
 use instant::{Instant, What};
 use rank::{Chunks, RankTracks, Row};
 use rustc_hash::FxHashMap;
+use stats::Network;
 use stats::PerPart;
 use std::cell::Cell;
 use std::fs::File;
@@ -177,13 +178,20 @@ impl<'a> Timeline<'a> {
         self.failed.clone()
     }
 
-    /// Ends the file of a run that took `step`; `None` for one that went wrong.
+    /// Ends the file of a run that took `step`, `None` for one that went wrong, with what `network`
+    /// did.
     ///
     /// # Errors
     /// The first error in writing it.
-    pub fn finish(mut self, step: Option<Time>) -> io::Result<Shown> {
+    pub fn finish(mut self, step: Option<Time>, network: Option<&Network>) -> io::Result<Shown> {
         if let Some(step) = step {
             self.tail(step);
+            if let Some(network) = network {
+                let description = "Links that send the longest. The same links as in the report.";
+                let order = 1 + self.ranks.len() as u32;
+                let group = self.out.track(&group("network", description, order));
+                load::write_links(network, step, group, &mut self.out);
+            }
         }
         let (shown, of) = (self.ranks.iter().flatten().count() as u32, self.ranks.len() as u32);
         let packets = self.out.packets();

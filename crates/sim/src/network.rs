@@ -1,0 +1,67 @@
+//! The report's section of what the backend observed: flows and links over time.
+//!
+//! Equal rows are one, with their number; a simulated rank counts for those it stands for. So the
+//! section is the same whether the run was folded or not.
+
+use crate::names;
+use crate::parts::Parts;
+use executor::observe::{FlowSums, LinkOverTime, NetworkLog};
+use network::LinkEnds;
+use stats::{Flow, Network, Series};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use units::Time;
+
+/// Flows and links listed.
+const ROWS: usize = 20;
+
+/// What `log` holds of a run of `step` on the backend called `kind`.
+pub(crate) fn section(kind: &str, parts: &Parts, log: &NetworkLog, step: Time) -> Network {
+    Network {
+        kind: kind.to_string(),
+        flows: flows(log),
+        bin_ns: NetworkLog::width(step).as_ns(),
+        series: series(parts, log, step),
+    }
+}
+
+fn flows(log: &NetworkLog) -> Vec<Flow> {
+    let mut all: Vec<(u64, FlowSums)> = log.flows().collect();
+    all.sort_by_key(|&(bytes, sums)| Reverse((u128::from(bytes) * sums.transfers, bytes)));
+    let flow = |(bytes, FlowSums { transfers, time, longest }): (u64, FlowSums)| {
+        let mean_ns = time as f64 / transfers as f64 / 1e3;
+        Flow { bytes, transfers, mean_ns, max_ns: longest.as_ns() }
+    };
+    all.into_iter().take(ROWS).map(flow).collect()
+}
+
+/// Time sending in all (longest first), dimension, and both quantities by bin.
+type Shape = (Reverse<u128>, u32, Vec<u128>, Vec<u128>);
+
+fn series(parts: &Parts, log: &NetworkLog, step: Time) -> Vec<Series> {
+    let mut alike: BTreeMap<Shape, ((u32, u32), u64)> = BTreeMap::new();
+    for LinkOverTime { link: LinkEnds { from, to, dim, .. }, busy, waiting } in log.links(step) {
+        let row = alike
+            .entry((Reverse(busy.iter().sum()), dim, busy, waiting))
+            .or_insert(((from, to), 0));
+        *row = (row.0.min((from, to)), row.1 + parts.stands_for(from));
+    }
+    let width = NetworkLog::width(step).0;
+    let means = |sums: &[u128]| -> Vec<f64> {
+        let long = |bin: u64| width.min(step.0 - bin * width) as f64;
+        (0..).zip(sums).map(|(bin, &sum)| sum as f64 / long(bin)).collect()
+    };
+    let mut all = Vec::new();
+    for ((_, dim, busy, waiting), ((from, to), count)) in alike.into_iter().take(ROWS) {
+        let name = names::link_of_dimension(&parts.platform.fabric, from, to, dim);
+        let series = |quantity: &str, values| {
+            let (name, quantity) = (name.clone(), quantity.to_string());
+            Series { name, count, quantity, values }
+        };
+        all.push(series("utilisation", means(&busy)));
+        if waiting.iter().any(|&sum| sum > 0) {
+            all.push(series("waiting", means(&waiting)));
+        }
+    }
+    all
+}
