@@ -44,13 +44,27 @@ class Npu(TypedDict, total=False):
     memory_capacity_bytes: float | None
 
 
+class Cables(TypedDict):
+    """Cables between two tiers of a generated fabric."""
+
+    cables: int
+
+
 class Fabric(TypedDict, total=False):
-    """A network: stacked `dims`, innermost first, or `nodes` (NPUs, then switches) with `links`."""
+    """A network: stacked `dims`, innermost first, or `nodes` (NPUs, then switches) with `links`.
+
+    A generated fabric says its generator, its number of switches, its cables, and the tier of
+    each node (0 for NPUs).
+    """
 
     topology: str
     dims: list[Dim]
     nodes: list[str]
     links: list[Link]
+    generator: str
+    switches: int
+    cables: list[Cables]
+    tiers: list[int]
 
 
 class Scheduler(TypedDict, total=False):
