@@ -14,8 +14,11 @@ __all__ = [
     "Script",
     "Workload",
     "astra_sim",
+    "backends",
+    "blocks",
     "check",
     "collective",
+    "is_backend",
     "simulate",
     "version",
 ]

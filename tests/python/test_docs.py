@@ -130,7 +130,8 @@ def reading_order() -> list[str]:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     section = re.search(r"^#+ .*reading order.*?\n(.*?)(?=^#|\Z)", text, re.M | re.S | re.I)
     assert section, "ARCHITECTURE.md has no reading order"
-    return [line for line in section[1].splitlines() if "`" in line]
+    steps = re.split(r"^\d+\. |\n\n", section[1], flags=re.M)
+    return [" ".join(step.split()) for step in steps if "`" in step]
 
 
 def test_reading_order_exists() -> None:

@@ -1,7 +1,6 @@
 //! Hosts that launch one kernel after the other, and kernels beside communication.
 
 #[path = "common/built.rs"]
-#[allow(dead_code)] // shared with other tests; not all of it is used here
 mod built;
 
 use built::{WORK, collective, config, recv, send};

@@ -2,7 +2,6 @@
 //! refused.
 
 #[path = "common/built.rs"]
-#[allow(dead_code)] // shared with other tests; not all of it is used here
 mod built;
 
 use built::{WORK, collective, config};

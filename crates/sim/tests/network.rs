@@ -1,7 +1,6 @@
 //! What a backend observes reaches the report: flows and links over time, by hand on small
 //! networks, and the same folded or not.
 
-#[allow(dead_code)] // shared with other tests; not all of it is used here
 #[path = "common/built.rs"]
 mod built;
 

@@ -232,8 +232,7 @@ impl Layer {
 
     /// Rank, coordinate and slot of a link, counted from the first of the layer.
     fn owner(&self, link: u32) -> (u32, u32, u32) {
-        if self.per_npu > 0 {
-            let rank = link / self.per_npu;
+        if let Some(rank) = link.checked_div(self.per_npu) {
             return (rank, self.coordinate(rank), link % self.per_npu);
         }
         let (outer, within) =

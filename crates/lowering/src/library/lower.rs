@@ -77,7 +77,7 @@ impl Lines<'_> {
             Fabric::Graph(_) => {
                 let links = LinkGraph::new(self.fabric);
                 let links = links.map_err(|e| Problem::new("", "", e.to_string()))?;
-                Wires::Graph { links, stride }
+                Wires::Graph { links: Box::new(links), stride }
             }
         };
         let traffic = Traffic {

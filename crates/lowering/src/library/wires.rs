@@ -28,7 +28,7 @@ pub(super) enum Wires<'a> {
     /// An explicit graph; position p is NPU `p * stride`.
     Graph {
         /// Its links.
-        links: LinkGraph,
+        links: Box<LinkGraph>,
         /// NPUs between neighbours.
         stride: u32,
     },
