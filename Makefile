@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo test rust-test python-test generate bench fuzz lint hooks docs wheel release clean
+.PHONY: help prerequisites setup demo test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -84,6 +84,9 @@ lint: prerequisites $(BIN)/.extras ## Check format, lints and types of Rust and 
 
 hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-commit)
 	pre-commit install
+
+reference: ## Write the tables of keys in docs/ from their declarations
+	WRITE_DOCS=1 cargo test --quiet -p platform --test reference
 
 docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail if a link leads nowhere
 	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --document-private-items --locked --quiet

@@ -36,7 +36,7 @@ def changes(run: Vision, point: Point) -> dict[str, object]:
     """A point of the grid as overrides of a run's platform. Plain cores of V100 and multiplications
     of A100 stay."""
     part, memory, start = point
-    found: dict[str, object] = {"npu.compute.start": f"{start} us"}
+    found: dict[str, object] = {"npu.compute.kernel_overhead": f"{start} us"}
     if run.model == "resnet50":
         kinds = ("convolution", "elementwise", "normalization", "optimizer")
         found |= {f"npu.compute.memory_efficiency.{kind}": memory for kind in kinds}

@@ -83,8 +83,8 @@ class Platform:
     def library_times(
         self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
     ) -> list[float] | None:
-        """Predicted us of each of `bytes` with parameters changed: `("node.step[0]", 0.6)`, us or
-        parts.
+        """Predicted us of each of `bytes` with parameters changed:
+        `("node.step_latency[0]", 0.6)`, us or parts.
 
         `None` without a library. Raises `InputError` for a key that is none of its parameters.
         """

@@ -89,7 +89,7 @@ impl Settings {
             memory_limit: platform
                 .npu
                 .memory_capacity
-                .map(|capacity| (capacity, platform.npu.memory_exceeded)),
+                .map(|capacity| (capacity, platform.npu.memory_on_overflow)),
             resident: memory::resident(workload),
             durations: compute::durations(workload, platform),
             launch: if platform.scheduler.replay_only {

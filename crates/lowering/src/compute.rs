@@ -28,7 +28,7 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
 /// difference.
 pub fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
-    let kept = platform.npu.compute_beside;
+    let kept = Ratio(Ratio::ONE.0 - platform.npu.comm_overlap_slowdown.0);
     if platform.astra_sim.is_some() || left.is_none() && kept == Ratio::ONE {
         return Vec::new();
     }

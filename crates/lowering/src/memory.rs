@@ -23,7 +23,7 @@ pub fn remote(platform: &Platform) -> Option<Access> {
 /// What moving something out or back takes, where what doesn't fit is moved.
 pub fn spill(platform: &Platform) -> Option<Pipeline> {
     remote(platform)
-        .filter(|_| platform.npu.memory_exceeded == Exceeded::Spill)
+        .filter(|_| platform.npu.memory_on_overflow == Exceeded::Spill)
         .map(|access| access.own)
 }
 
@@ -143,14 +143,14 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
                 .help("more memory bandwidth, or false"),
         );
     }
-    let Some(capacity) = npu.memory_capacity.filter(|_| npu.memory_exceeded != Exceeded::Warn)
+    let Some(capacity) = npu.memory_capacity.filter(|_| npu.memory_on_overflow != Exceeded::Warn)
     else {
         return problems;
     };
-    if npu.memory_exceeded == Exceeded::Spill && !outside {
+    if npu.memory_on_overflow == Exceeded::Spill && !outside {
         let message = "spill, and there is no memory outside the NPUs to spill to";
         problems.push(
-            Problem::new("", "npu.memory.exceeded", message)
+            Problem::new("", "npu.memory.on_overflow", message)
                 .help("a platform with remote_memory, warn or refuse"),
         );
     }
@@ -159,7 +159,7 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
         Some(footprint) if refuse => footprint.total(),
         _ => kept[i],
     };
-    let refuse = npu.memory_exceeded == Exceeded::Refuse;
+    let refuse = npu.memory_on_overflow == Exceeded::Refuse;
     let over =
         (0..kept.len()).map(|i| (most(refuse, i), i)).filter(|(bytes, _)| *bytes > capacity.0);
     if let Some((bytes, program)) = over.max_by_key(|&(bytes, i)| (bytes, usize::MAX - i)) {

@@ -1,6 +1,7 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become
 //! this in `config/`.
 
+use crate::config::declared::{section, words};
 use crate::library::Library;
 use crate::profile::Profile;
 use collective::custom::Custom;
@@ -96,28 +97,77 @@ pub enum DimensionOrder {
     OfflineGreedy,
 }
 
-/// Scheduler settings.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Scheduler {
-    /// Order among collectives.
-    pub policy: Policy,
-    /// Order of dimensions of each chunk.
-    pub dimension_order: DimensionOrder,
-    /// Chunks a collective is split into.
-    pub chunks: u32,
-    /// Chunk phases that may run at once on a dimension of an NPU.
-    pub active_chunks: u32,
-    /// Logical scheduling queues a dimension.
-    pub queues_per_dim: u32,
-    /// Delay before the first send of a phase and after every reception.
-    pub endpoint_delay: Span,
-    /// Communication operations (collectives, sends) that may run at once on an NPU; 0 for no
-    /// limit.
-    pub comm_streams: u32,
-    /// Receivers announce themselves before a transfer starts.
-    pub rendezvous: bool,
-    /// Collectives take their recorded duration, too (nothing is sent).
-    pub replay_only: bool,
+words!(
+    Policy:
+    "lifo" = Policy::Lifo,
+    "fifo" = Policy::Fifo,
+    "explicit" = Policy::Explicit,
+    "all_to_all_first" = Policy::AllToAllFirst,
+    "smallest_first" = Policy::SmallestFirst,
+);
+words!(
+    DimensionOrder:
+    "baseline" = DimensionOrder::Baseline,
+    "themis" = DimensionOrder::Themis,
+    "offline_greedy" = DimensionOrder::OfflineGreedy,
+);
+
+section! {
+    /// Scheduler settings.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Scheduler {
+        /// In which order collectives get a free slot of a dimension
+        /// ([scheduling](../models/scheduling.md)).
+        pub policy: Policy, default Policy::Fifo;
+        /// The order of dimensions of each chunk
+        /// ([scheduling](../models/scheduling.md#order-of-dimensions)).
+        pub dimension_order: DimensionOrder, default DimensionOrder::Baseline;
+        /// Chunks that a collective is cut into. On a single dimension the default is 1.
+        pub chunks: u32, default 16;
+        /// Chunk phases that may run at once on a dimension of an NPU.
+        pub active_chunks: u32, default 1;
+        /// Queues of a dimension, to which those are dealt.
+        pub queues_per_dim: u32, default 1;
+        /// Delay before the first send of a phase and after every reception.
+        pub endpoint_delay: Span, default Span::from_ns(10);
+        /// Collectives and sends that may run at once on an NPU (0 inside: no limit).
+        pub comm_streams: u32 as streams, default 0;
+        /// Receivers announce themselves before a message starts.
+        pub rendezvous: bool, default false;
+        /// Every node takes its recorded duration; nothing is sent.
+        pub replay_only: bool, default false;
+    }
+}
+
+/// A count, or `unlimited` (0 inside).
+mod streams {
+    use crate::config::declared::{Setting, Shown};
+    use crate::config::findings::{At, Findings};
+    use crate::config::tree::Value;
+
+    pub(super) fn kind() -> String {
+        "count, or `unlimited`".into()
+    }
+
+    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
+        match &at.tree.value {
+            Value::Text(text) if text == "unlimited" => Some(0),
+            Value::Int(1..=4_294_967_295) => u32::read(at, findings),
+            _ => {
+                let message = format!("{} is not allowed", at.tree.show());
+                findings.refuse(at, message, "a whole number from 1, or unlimited");
+                None
+            }
+        }
+    }
+
+    pub(super) fn show(value: &u32) -> Option<Shown> {
+        if *value == 0 { Some(Shown::of("unlimited")) } else { value.show() }
+    }
+
+    pub(super) fn json(value: &u32) -> serde_json::Value {
+        value.json()
+    }
 }
 
 impl Scheduler {
@@ -141,17 +191,26 @@ pub enum Exceeded {
     Spill,
 }
 
-/// What a host takes to launch one piece of work on its NPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Launch {
-    /// A kernel; a collective takes as much and something for every other member.
-    pub kernel: Span,
-    /// What a collective takes for every member beside the NPU itself.
-    pub member: Span,
-    /// A send.
-    pub send: Span,
-    /// A receive, before it waits for what it receives.
-    pub receive: Span,
+words!(
+    Exceeded:
+    "warn" = Exceeded::Warn,
+    "refuse" = Exceeded::Refuse,
+    "spill" = Exceeded::Spill,
+);
+
+section! {
+    /// Time that a host needs to launch one piece of work on its NPU.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Launch {
+        /// A kernel. A collective takes this and `per_member` for every other member.
+        pub kernel: Span, default Span::ZERO;
+        /// Time that a collective takes for every member other than the NPU itself.
+        pub per_member: Span, default Span::ZERO, was ["member"];
+        /// A send.
+        pub send: Span, like kernel;
+        /// A receive, before it waits for what it receives.
+        pub receive: Span, default Span::ZERO;
+    }
 }
 
 /// One NPU.
@@ -163,8 +222,8 @@ pub struct Npu {
     pub compute: Compute,
     /// What every duration of NPU compute, recorded or modelled, is divided by.
     pub compute_scale: Ratio,
-    /// Part of their speed that kernels keep while their NPU communicates.
-    pub compute_beside: Ratio,
+    /// Part of their speed that kernels lose while their NPU communicates.
+    pub comm_overlap_slowdown: Ratio,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
     /// What its host takes to launch work, one piece after the other; it waits for receives.
@@ -176,7 +235,7 @@ pub struct Npu {
     /// Local memory size, if known.
     pub memory_capacity: Option<Bytes>,
     /// What happens where more is held than that.
-    pub memory_exceeded: Exceeded,
+    pub memory_on_overflow: Exceeded,
     /// While their NPU communicates, kernels have what communication leaves of its memory's
     /// bandwidth.
     pub memory_contention: bool,

@@ -165,7 +165,7 @@ fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
         .platform
         .npu
         .memory_capacity
-        .filter(|_| parts.platform.npu.memory_exceeded == Exceeded::Warn)?;
+        .filter(|_| parts.platform.npu.memory_on_overflow == Exceeded::Warn)?;
     declared_too_large(parts, capacity).or_else(|| {
         let rank = (0..parts.settings.ranks).find(|&r| ranks[parts.folding.local(r) as usize].peak > capacity.0)?;
         let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / 1e9;

@@ -49,7 +49,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     parsed.profile = Profile::AstraSim;
     // It has neither launches nor kernels that communication slows.
     parsed.npu.launch = Launch::default();
-    parsed.npu.compute_beside = Ratio::ONE;
+    parsed.npu.comm_overlap_slowdown = Ratio(0);
     parsed
 }
 

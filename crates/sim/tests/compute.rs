@@ -54,11 +54,11 @@ fn every_duration_of_the_npu_is_divided_by_the_scale() {
     // 3000 ps by the roofline, 7 ns recorded, 11 ns on the host, which is no NPU.
     let ops = [(counted(3_000, 1, Kernel::Other), 0), (UNKNOWN, 7), (HOST, 11)];
     assert_eq!(step(&ops, ROOFLINE, &[]), 3_000 + 7_000 + 11_000);
-    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.scale", "2")]), 1_500 + 3_500 + 11_000);
-    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.scale", "0.5")]), 6_000 + 14_000 + 11_000);
+    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.speedup", "2")]), 1_500 + 3_500 + 11_000);
+    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.speedup", "0.5")]), 6_000 + 14_000 + 11_000);
     // Each rounded up: 3000 / 0.7 = 4285.7..., 7000 / 0.7 = 10000
-    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.scale", "0.7")]), 4_286 + 10_000 + 11_000);
-    assert_eq!(step(&ops, "{compute: recorded}", &[("npu.compute.scale", "4")]), 1_750 + 11_000);
+    assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.speedup", "0.7")]), 4_286 + 10_000 + 11_000);
+    assert_eq!(step(&ops, "{compute: recorded}", &[("npu.compute.speedup", "4")]), 1_750 + 11_000);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn collectives_and_sends_take_their_own() {
     let mut workload = Workload::uniform(reduce, 2);
     workload.slots = vec![0];
     assert_eq!(
-        step_us("{launch: {kernel: 10 us, member: 70 us}}", workload),
+        step_us("{launch: {kernel: 10 us, per_member: 70 us}}", workload),
         10.0 + 70.0 + 10.0 + 1.0
     );
     let passed = |npu: &str| {

@@ -203,14 +203,17 @@ fn an_algorithm_that_is_named_is_taken() {
         preset("dgx-h100-16n", &[("collectives.hierarchy", "baseline"), ("scheduler.chunks", "4")]);
     assert_eq!(
         hierarchy.warnings,
-        ["without effect beside \"library\": collectives.hierarchy, scheduler.chunks"]
+        ["no effect with \"library\": collectives.hierarchy, scheduler.chunks"]
     );
     let crossing = |pxn: &str| {
-        preset("dgx-h100-16n", &[("library.network.crossing", "0.5"), ("library.network.pxn", pxn)])
+        preset(
+            "dgx-h100-16n",
+            &[("library.network.cross_rail_efficiency", "0.5"), ("library.network.pxn", pxn)],
+        )
     };
     assert_eq!(
         crossing("8").warnings,
-        ["without effect beside \"library.network.pxn\": library.network.crossing"]
+        ["library.network.cross_rail_efficiency has no effect with library.network.pxn"]
     );
     assert_eq!(crossing("null").warnings, [""; 0]);
 }

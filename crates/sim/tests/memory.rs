@@ -14,7 +14,7 @@ use units::{Bytes, Span};
 /// Section IV-D: 16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; bandwidths of
 /// our own.
 const EXAMPLE: &str = "topology: SW(16)_SW(16)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nremote_memory: \
-    {model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 1 TB, chunk: 1 MB, \
+    {model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 1 TB, chunk_size: 1 MB, \
     memory_side: {bandwidth: 100 GB/s}, npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}\n";
 
 fn memory(store: bool, bytes: u64, reach: Reach) -> Op {
@@ -164,12 +164,12 @@ fn every_network_and_memory_folds() {
     let pools = [
         "{sharing: per_npu, latency: 1 us, bandwidth: 100 GB/s}",
         "{model: cxl, sharing: per_npu, latency: 200 ns, bandwidth: 64 GB/s}",
-        "{model: zero_infinity, cpu: {bandwidth: 100 GB/s}, nvme: {bandwidth: 6 GB/s}, chunk: 1 MB}",
-        "{model: hierarchical, nodes: 256, out_switches: 16, groups: 1024, chunk: 256 kB, memory_side: {bandwidth: 9 GB/s}, \
+        "{model: zero_infinity, cpu: {bandwidth: 100 GB/s}, nvme: {bandwidth: 6 GB/s}, chunk_size: 1 MB}",
+        "{model: hierarchical, nodes: 256, out_switches: 16, groups: 1024, chunk_size: 256 kB, memory_side: {bandwidth: 9 GB/s}, \
           npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}",
-        "{model: ring, stations: 4096, groups: 1000, chunk: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
+        "{model: ring, stations: 4096, groups: 1000, chunk_size: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
           between: {bandwidth: 400 GB/s}, npu_side: {bandwidth: 400 GB/s}}",
-        "{model: mesh, stations: [64, 64], groups: 1000, chunk: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
+        "{model: mesh, stations: [64, 64], groups: 1000, chunk_size: 1 MB, memory_side: {bandwidth: 100 GB/s}, \
           between: {bandwidth: 400 GB/s}, npu_side: {bandwidth: 400 GB/s}}",
     ];
     let networks = ["Ring(4096)", "FC(16)_FC(16)_FC(16)", "SW(4096)", "R(16)_FC(16)_SW(16)"];
@@ -250,26 +250,28 @@ fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
         warned.warnings
     );
     assert!(
-        report(&small("capacity: 650 B, exceeded: refuse"), holding(&TENSORS)).warnings.is_empty()
+        report(&small("capacity: 650 B, on_overflow: refuse"), holding(&TENSORS))
+            .warnings
+            .is_empty()
     );
     let refusal = |memory: &str, workload: Workload| {
         run(&config(&small(memory), workload, BackendKind::Analytical), &mut |_| true)
             .expect_err("too much")
             .to_string()
     };
-    let declared = refusal("capacity: 649 B, exceeded: refuse", holding(&TENSORS));
+    let declared = refusal("capacity: 649 B, on_overflow: refuse", holding(&TENSORS));
     assert!(
         declared.contains("holds 650 B at its peak, more than the 649 B of its NPU's memory"),
         "{declared}"
     );
     let mut silent = holding(&TENSORS);
     silent.footprints = Vec::new();
-    let during = refusal("capacity: 149 B, exceeded: refuse", silent);
+    let during = refusal("capacity: 149 B, on_overflow: refuse", silent);
     assert!(
         during.contains("rank 0 node 1: holds 150 B at 10 ns, more than the 149 B"),
         "{during}"
     );
-    let kept = refusal("capacity: 499 B, exceeded: spill", holding(&TENSORS));
+    let kept = refusal("capacity: 499 B, on_overflow: spill", holding(&TENSORS));
     assert!(
         kept.contains("holds 500 B all along, which can't be moved out, more than the 499 B"),
         "{kept}"
@@ -280,11 +282,11 @@ fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
 /// 100 with 80 inside.
 #[test]
 fn what_does_not_fit_spills_and_comes_back() {
-    let report = report(&small("capacity: 630 B, exceeded: spill"), holding(&TENSORS));
+    let report = report(&small("capacity: 630 B, on_overflow: spill"), holding(&TENSORS));
     assert_eq!(parts(&report.classes[0]), [40.0, 0.0, 10.0, 0.0, 0.0]);
     assert_eq!(report.classes[0].peak_memory_bytes, 650);
     let mut single = config(
-        &small("capacity: 630 B, exceeded: spill"),
+        &small("capacity: 630 B, on_overflow: spill"),
         holding(&TENSORS),
         BackendKind::Analytical,
     );

@@ -261,7 +261,7 @@ fn a_text_has_the_times_of_its_platform() {
     let mut workload = layers.workload(2, Some(&[4]), "t.txt").expect("it runs");
     let on =
         |more: &str| config("", &format!("{RING}{more}"), BackendKind::Analytical, true).platform;
-    let text = sim::text::text(&workload, &on("npu: {compute: {model: recorded, scale: 7}}\n"))
+    let text = sim::text::text(&workload, &on("npu: {compute: {model: recorded, speedup: 7}}\n"))
         .expect("a DATA loop");
     // What the loop doesn't use is not written back.
     let again = text.layers.workload(text.passes, Some(&[4]), "").expect("it runs");

@@ -49,8 +49,8 @@ class Case:
         return [time for _, time in self.table.points]
 
     def times(self, values: Mapping[str, float]) -> list[float]:
-        """Predicted us of each point, with parameters (`library.node.step[0]`: us, or parts) set to
-        `values`."""
+        """Predicted us of each point, with parameters (`library.node.step_latency[0]`: us, or
+        parts) set to `values`."""
         return self._times(self.platform, values)
 
     def times_before(self) -> list[float]:

@@ -36,7 +36,7 @@ class Correction:
         """As an entry of `library.corrections`."""
         sizes = ", ".join(f"{size} B" for size, _ in self.points)
         factors = ", ".join(f"{factor:.4f}" for _, factor in self.points)
-        of = f"collective: {self.collective}, inside: {self.inside}, between: {self.between}"
+        of = f"collective: {self.collective}, ranks_per_node: {self.inside}, nodes: {self.between}"
         return f"{{{of}, sizes: [{sizes}], factors: [{factors}]}}"
 
 

@@ -185,7 +185,7 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
     platform = Platform.load(name, settings)
     again = {(each.collective, each.inside, each.between) for each in found.corrections}
     for had in platform.describe()["library"]["corrections"]:
-        collective, inside, between = had["collective"], had["inside"], had["between"]
+        collective, inside, between = had["collective"], had["ranks_per_node"], had["nodes"]
         if (collective, inside, between) in again:
             continue
         bare = without_corrections(Platform.load(name, {**settings, "npus": inside * between}))

@@ -1,10 +1,11 @@
 """What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
 
 The model is the simulator's own (docs/models/compute.md): every kernel is run alone, without the
-host's launch. Fitted are `efficiency.gemm`, `start`, `tiles.fill` and `tiles.load`, in this order
-as far as there are two shapes for each, and one `memory_efficiency` for all kinds that stream. The
-search and its intervals are those of the libraries (`search`). Not here: reading (`kernel_tables`),
-the model (`crates/device/src/compute`)."""
+host's launch. Fitted are `efficiency.gemm`, `kernel_overhead`, `tiles.fill_depth` and
+`tiles.load_cost`, in this order as far as there are two shapes for each, and one
+`memory_efficiency` for all kinds that stream. The search and its intervals are those of the
+libraries (`search`). Not here: reading (`kernel_tables`), the model
+(`crates/device/src/compute`)."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ _ALL = 0.995
 """A part that is as good as all."""
 _NONE = 1e-4
 """Rounds to none."""
-EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.start"
-FILL, LOAD = "npu.compute.tiles.fill", "npu.compute.tiles.load"
+EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.kernel_overhead"
+FILL, LOAD = "npu.compute.tiles.fill_depth", "npu.compute.tiles.load_cost"
 MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
 """Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test
@@ -107,7 +108,11 @@ class Bench:
         if START in values:
             made[START] = f"{values[START]:.4f} us"
         if FILL in values:
-            tiles = {"units": self.units, "fill": round(values[FILL]), "load": round(values[LOAD])}
+            tiles = {
+                "multiprocessors": self.units,
+                "fill_depth": round(values[FILL]),
+                "load_cost": round(values[LOAD]),
+            }
             made["npu.compute.tiles"] = tiles
         if MEMORY in values:
             made |= {f"{MEMORY}.{kind}": round(values[MEMORY], 4) for kind in STREAMS}
@@ -207,7 +212,7 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
             f"{', '.join(loose)}"
         )
     for key, peak in (
-        (EFFICIENCY, "npu.peak or npu.compute.rates"),
+        (EFFICIENCY, "npu.peak or npu.compute.peak_by_type"),
         (MEMORY, "npu.memory.bandwidth"),
     ):
         if any(each.key == key and each.fitted > _ALL for each in made):
@@ -232,19 +237,19 @@ def _short(key: str) -> str:
 def _now(npu: Mapping[str, Any]) -> dict[str, float]:
     """What the platform has; 0 for what it has not."""
     compute = npu["compute_settings"]
-    tiles = compute["tiles"] or {"fill": 0, "load": 0}
+    tiles = compute["tiles"] or {"fill_depth": 0, "load_cost": 0}
     return {
-        EFFICIENCY: compute["efficiency_millionths"]["gemm"] / 1e6,
-        START: compute["start_ps"] / 1e6,
-        FILL: float(tiles["fill"]),
-        LOAD: float(tiles["load"]),
-        MEMORY: compute["memory_efficiency_millionths"]["elementwise"] / 1e6,
+        EFFICIENCY: compute["efficiency_ppm"]["gemm"] / 1e6,
+        START: compute["kernel_overhead_ps"] / 1e6,
+        FILL: float(tiles["fill_depth"]),
+        LOAD: float(tiles["load_cost"]),
+        MEMORY: compute["memory_efficiency_ppm"]["elementwise"] / 1e6,
     }
 
 
 def _units(npu: Mapping[str, Any]) -> int | None:
     if tiles := npu["compute_settings"]["tiles"]:
-        return int(tiles["units"])
+        return int(tiles["multiprocessors"])
     name = str(npu["name"])
     return next((units for start, units in UNITS.items() if name.startswith(start)), None)
 
@@ -279,7 +284,7 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
         yield (
             f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has "
             "is unknown; "
-            "--set npu.compute.tiles.units=..."
+            "--set npu.compute.tiles.multiprocessors=..."
         )
     if not shapes:
         yield "no matrix multiplication was measured: what they reach is as it was"
@@ -301,7 +306,7 @@ def _check(name: str, npu: Mapping[str, Any], kernels: Sequence[Kernel]) -> None
             Problem(name, "npu.memory.bandwidth", "is not given", "a bandwidth, such as 1555 GB/s")
         )
     widths = {kernel.shape[4] for kernel in kernels if kernel.shape is not None}
-    rates = npu["compute_settings"]["rates_flops"]
+    rates = npu["compute_settings"]["peak_by_type_flops"]
     for key, wanted in (("fp8", 1 in widths), ("fp32", any(width >= 4 for width in widths))):
         if wanted and not rates[key]:
             message = (
@@ -309,7 +314,10 @@ def _check(name: str, npu: Mapping[str, Any], kernels: Sequence[Kernel]) -> None
             )
             problems.append(
                 Problem(
-                    name, f"npu.compute.rates.{key}", message, f"--set npu.compute.rates.{key}=RATE"
+                    name,
+                    f"npu.compute.peak_by_type.{key}",
+                    message,
+                    f"--set npu.compute.peak_by_type.{key}=RATE",
                 )
             )
     if problems:

@@ -38,12 +38,11 @@ measured ones."""
 STAY, STAY_OF_A_PLATFORM = 0.005, 0.02
 """What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a
 described machine. Assumptions: small enough that a measurement moves a parameter."""
-_START = "library.start"
-_HOST = (_START, "library.gap")
+_START = "library.call_overhead"
+_HOST = (_START, "library.min_call_interval")
 _HOST_STAYS = 0.3
 """As a part of that: a host's times differ from machine to machine; what may be its own or a link's
 is its own. An assumption."""
-_PARTS = ("efficiency", "share", "tree", "pairs")
 _DEVIATIONS = 1.96
 _NUDGE = 1.001
 _SURE = 0.002
@@ -269,7 +268,8 @@ def _off(cases: Sequence[Measured], values: Mapping[str, float]) -> float:
 
 
 def _part(key: str) -> bool:
-    return any(word in key for word in _PARTS)
+    """A part of a bandwidth, which is at most 1."""
+    return "efficiency" in key
 
 
 def inverse_diagonal(matrix: Sequence[Sequence[float]]) -> list[float]:

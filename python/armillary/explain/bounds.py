@@ -158,16 +158,16 @@ def _computing(report: Report) -> float:
     npu = report["config"]["platform"]["npu"]
     if npu.get("memory_contention"):
         return 0.0
-    keeps: float = _settings(npu).get("beside_millionths", 10**6) / 1e6
-    return min(keeps, 1.0) * max((each["compute_ns"] for each in report["classes"]), default=0.0)
+    slowdown: float = _settings(npu).get("comm_overlap_slowdown_ppm", 0) / 1e6
+    return (1.0 - slowdown) * max((each["compute_ns"] for each in report["classes"]), default=0.0)
 
 
 def _peak(report: Report) -> float:
     """Of the operations of the busiest rank, at the highest rate that its NPU has for elements of
     any width."""
     npu = report["config"]["platform"]["npu"]
-    rates = _settings(npu).get("rates_flops") or {}
-    scale: float = _settings(npu).get("scale_millionths", 10**6) / 1e6
+    rates = _settings(npu).get("peak_by_type_flops") or {}
+    scale: float = _settings(npu).get("speedup_ppm", 10**6) / 1e6
     peak = max(rate or 0 for rate in [npu["peak_flops"], *rates.values()]) * max(scale, 1.0)
     summary = report["config"]["workload"].get("summary") or {}
     most: int = max((each["operations"] for each in summary.get("classes") or []), default=0)

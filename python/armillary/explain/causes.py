@@ -213,7 +213,7 @@ def _shares(report: Report) -> bool:
     """Whether computing takes longer while something else goes on."""
     npu = report["config"]["platform"]["npu"]
     settings = npu.get("compute_settings") or {}
-    return bool(npu.get("memory_contention")) or settings.get("beside_millionths", 10**6) != 10**6
+    return bool(npu.get("memory_contention")) or settings.get("comm_overlap_slowdown_ppm", 0) != 0
 
 
 def _row(found: Run, key: Key) -> Collective | None:

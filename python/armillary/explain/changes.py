@@ -141,8 +141,8 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
     settings = npu.get("compute_settings") or {}
     if npu.get("compute") == "roofline" and npu["peak_flops"]:
         rates = {
-            f"npu.compute.rates.{width}": rate
-            for width, rate in (settings.get("rates_flops") or {}).items()
+            f"npu.compute.peak_by_type.{width}": rate
+            for width, rate in (settings.get("peak_by_type_flops") or {}).items()
         }
         given = {
             key: rate for key, rate in {"npu.peak": npu["peak_flops"], **rates}.items() if rate
@@ -150,9 +150,9 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
         faster = {key: f"{rate * _MORE / 1e12:.12f} TFLOPS" for key, rate in given.items()}
         yield Change("10 % faster compute", faster, True, reach)
     elif reach:
-        scale = settings.get("scale_millionths", 10**6) / 1e6
+        scale = settings.get("speedup_ppm", 10**6) / 1e6
         yield Change(
-            "10 % faster kernels", {"npu.compute.scale": f"{scale * _MORE:.6f}"}, True, reach
+            "10 % faster kernels", {"npu.compute.speedup": f"{scale * _MORE:.6f}"}, True, reach
         )
 
 

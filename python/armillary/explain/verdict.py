@@ -161,7 +161,7 @@ def _lacks_memory(report: Report) -> str:
     elsewhere."""
     npu = report["config"]["platform"]["npu"]
     capacity = npu.get("memory_capacity_bytes")
-    if not capacity or npu.get("memory_exceeded", "warn") != "warn":
+    if not capacity or npu.get("memory_on_overflow", "warn") != "warn":
         return ""
     summary = report["config"]["workload"].get("summary") or {}
     held = [sum(each["memory"].values()) for each in summary.get("classes") or []]

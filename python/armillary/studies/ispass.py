@@ -58,7 +58,7 @@ def exposed(kind: str, torus: Torus, backend: str, scale: float = 1.0) -> float:
     """Share of the time, in percent, in which compute waits for communication; compute power times
     `scale`."""
     topology = f"Ring({torus.local})_Ring({torus.vertical})_Ring({torus.horizontal})"
-    settings: dict[str, object] = {"topology": topology, "npu.compute.scale": scale}
+    settings: dict[str, object] = {"topology": topology, "npu.compute.speedup": scale}
     platform = Platform.load("paper-ispass-resnet", settings=settings)
     result = simulate(workload(kind, torus.npus), platform, backend=backend)
     classes = result.report["classes"]

@@ -143,7 +143,7 @@ class _Dimension(msgspec.Struct):
 class _Npu(msgspec.Struct):
     peak_flops: int | None = None
     memory_capacity_bytes: int | None = None
-    memory_exceeded: str | None = None
+    memory_on_overflow: str | None = None
 
 
 class _Platform(msgspec.Struct):
@@ -221,7 +221,7 @@ def _memory(read: _Report, claims: Claims) -> dict[str, Value]:
     needed = max(claims.memory, max((each.peak_memory_bytes for each in read.classes), default=0))
     capacity = npu.memory_capacity_bytes
     fits = (
-        npu.memory_exceeded == "spill" or needed <= capacity
+        npu.memory_on_overflow == "spill" or needed <= capacity
         if needed and capacity is not None
         else None
     )

@@ -36,34 +36,34 @@ FAMILY = {
 """GPUs whose nodes are alike to a library."""
 
 BEGIN = {
-    "start": 20.0,
+    "call_overhead": 20.0,
     "node.efficiency": 0.8,
-    "node.fill": 0.2,
-    "node.step[0]": 0.6,
-    "node.step[1]": 1.9,
-    "node.step[2]": 3.4,
-    "node.simple_start": 10.0,
-    "node.share[0]": 0.25,
-    "node.share[1]": 0.92,
-    "node.tree": 0.8,
-    "node.pair": 2.0,
-    "node.pairs": 0.75,
+    "node.ramp_up": 0.2,
+    "node.step_latency[0]": 0.6,
+    "node.step_latency[1]": 1.9,
+    "node.step_latency[2]": 3.4,
+    "node.simple_overhead": 10.0,
+    "node.ll_efficiency[0]": 0.25,
+    "node.ll_efficiency[1]": 0.92,
+    "node.tree_efficiency": 0.8,
+    "node.peer_latency": 2.0,
+    "node.all_to_all_efficiency": 0.75,
     "nvls.efficiency": 0.65,
     "nvls.latency": 60.0,
     "network.efficiency": 0.85,
-    "network.step[0]": 2.7,
-    "network.step[1]": 4.0,
-    "network.step[2]": 14.0,
-    "network.level[0]": 5.0,
-    "network.level[1]": 8.5,
-    "network.level[2]": 14.0,
-    "network.share[0]": 0.05,
-    "network.share[1]": 0.92,
-    "network.tree": 0.9,
-    "network.tree_of_two": 0.9,
-    "network.pair": 5.0,
-    "network.pairs": 0.8,
-    "network.short.pair": 5.0,
+    "network.step_latency[0]": 2.7,
+    "network.step_latency[1]": 4.0,
+    "network.step_latency[2]": 14.0,
+    "network.tree_level_latency[0]": 5.0,
+    "network.tree_level_latency[1]": 8.5,
+    "network.tree_level_latency[2]": 14.0,
+    "network.ll_efficiency[0]": 0.05,
+    "network.ll_efficiency[1]": 0.92,
+    "network.tree_efficiency": 0.9,
+    "network.two_node_tree_efficiency": 0.9,
+    "network.peer_latency": 5.0,
+    "network.all_to_all_efficiency": 0.8,
+    "network.inline.peer_latency": 5.0,
 }
 """Where fits begin. Steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c
 src/graph/tuning.cc line 149)."""
@@ -121,7 +121,7 @@ def _fair() -> list[Sweep]:
     return [sweep for sweep in sweeps() if sweep.fair and sweep.collective != SEND]
 
 
-ALL = ("start", "node", "nvls", "network")
+ALL = ("call_overhead", "node", "nvls", "network")
 SCALES = (2, 8)
 """Nodes that are fitted before more are tried."""
 
@@ -162,8 +162,8 @@ def _hardware(sweep: Sweep) -> tuple[str, tuple[str, ...]]:
     """What is the same hardware, and what of it a fit learns: between nodes the network, else the
     node."""
     if _nodes(sweep) > 1:
-        return sweep.preset, ("start", "network", "nvls")
-    return FAMILY.get(sweep.gpu, sweep.gpu), ("start", "node", "nvls")
+        return sweep.preset, ("call_overhead", "network", "nvls")
+    return FAMILY.get(sweep.gpu, sweep.gpu), ("call_overhead", "node", "nvls")
 
 
 def _without(part: Callable[[Sweep], object]) -> list[Error]:
@@ -212,7 +212,7 @@ def _scaled(machine: Sequence[Sweep], most: int) -> Iterator[Error]:
     kinds = {sweep.collective for sweep in small}
     large = [sweep for sweep in machine if _nodes(sweep) > most and sweep.collective in kinds]
     if large and any(_nodes(sweep) == most for sweep in small):
-        learnt = _learn([_case(sweep) for sweep in small], ("start", "network", "nvls"))
+        learnt = _learn([_case(sweep) for sweep in small], ("call_overhead", "network", "nvls"))
         for sweep in large:
             yield from _try(sweep, learnt)
 

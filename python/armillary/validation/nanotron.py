@@ -27,9 +27,11 @@ def settings(run: Training, room: bool, messages: bool = True) -> dict[str, obje
     where we say so, they block hosts."""
     found: dict[str, object] = {}
     if run.tp > 8:
-        found |= dict.fromkeys(("library.node.step", "library.network.step"), [STEP] * 3)
+        found |= dict.fromkeys(
+            ("library.node.step_latency", "library.network.step_latency"), [STEP] * 3
+        )
     if checked(run):
-        found["npu.launch.member"] = MEMBER
+        found["npu.launch.per_member"] = MEMBER
     if messages and blocked(run, room):
         found |= dict.fromkeys(("npu.launch.send", "npu.launch.receive"), MESSAGE)
     return found

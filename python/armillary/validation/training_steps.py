@@ -106,7 +106,7 @@ def machine(
     settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
     if run.gpu == "H100-96GB":
         # HBM2e, and 500 W instead of 700: clocks go with the cube root.
-        settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.scale": "0.89"}
+        settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.speedup": "0.89"}
     if run.nodes <= 1:
         return one, settings | {"topology": f"Switch({run.gpus})"}
     settings["topology"] = f"Switch(8)_Switch({run.nodes})"

@@ -50,8 +50,8 @@ small or eager."""
 WITHOUT_TENSOR_CORES: Mapping[str, object] = {
     "npu.compute.efficiency.gemm": 0.95,
     "npu.compute.efficiency.convolution": 0.85,
-    "npu.compute.tiles.fill": 16,
-    "npu.compute.tiles.load": 4,
+    "npu.compute.tiles.fill_depth": 16,
+    "npu.compute.tiles.load_cost": 4,
 }
 """A V100 with 32 bits. What a tile costs is a time, in operations, which are 8 times as slow as the
 preset's."""
@@ -126,9 +126,15 @@ def _vision(row: Mapping[str, str]) -> Vision:
 def settings(run: Vision) -> dict[str, object]:
     """What is set on a run's preset: GPUs, rates of its precision, what comes with kernels and what
     streams reach."""
-    found: dict[str, object] = {"npus": run.gpus, "npu.compute.start": STARTS[run.framework]}
+    found: dict[str, object] = {
+        "npus": run.gpus,
+        "npu.compute.kernel_overhead": STARTS[run.framework],
+    }
     if run.precision in PEAKS:
-        found |= {"npu.peak": PEAKS[run.precision], "npu.compute.rates.fp32": PEAKS[run.precision]}
+        found |= {
+            "npu.peak": PEAKS[run.precision],
+            "npu.compute.peak_by_type.fp32": PEAKS[run.precision],
+        }
     streams = ("convolution", "elementwise", "normalization", "optimizer")
     found |= {f"npu.compute.memory_efficiency.{kind}": MEMORY for kind in streams}
     if run.precision == "fp32":

@@ -7,7 +7,7 @@ from ..platform import Platform
 from .summary import RankClass, Summary, spans
 
 _HELP = (
-    "more parallelism, ZeRO, recomputation, a smaller micro-batch, or npu.memory.exceeded: spill"
+    "more parallelism, ZeRO, recomputation, a smaller micro-batch, or npu.memory.on_overflow: spill"
 )
 
 
@@ -16,7 +16,7 @@ def too_large(summary: Summary | None, platform: Platform) -> list[Problem]:
     may spill."""
     npu = platform.describe()["npu"]
     capacity: int | None = npu["memory_capacity_bytes"]
-    if summary is None or capacity is None or npu["memory_exceeded"] == "spill":
+    if summary is None or capacity is None or npu["memory_on_overflow"] == "spill":
         return []
     large = [entry for entry in summary.classes if entry.memory.total > capacity]
     if not large:

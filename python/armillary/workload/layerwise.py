@@ -193,7 +193,8 @@ def layerwise(model: str | Model, **options: object) -> Workload:
     The options are the fields of `Options`. Ranks are a mesh of `inner_dp` x `mp` x `dp /
     inner_dp`, the first fastest. Activations and input gradients are exchanged along the middle
     axis (group `model`), weight gradients along the other two (`data`). The platform's
-    `npu.compute.scale` multiplies the compute power. Raises `InputError` listing every problem."""
+    `npu.compute.speedup` multiplies the compute power. Raises `InputError` listing every
+    problem."""
     found = load_model(model)
     chosen = read(Options, found.name, options)
     layers = recorded(found, chosen)

@@ -112,7 +112,7 @@ def test_parameters_that_made_times_are_found() -> None:
     tiles = {"units": 108, "fill": 150, "load": 24}
     truth = {
         "npu.compute.efficiency.gemm": 0.83,
-        "npu.compute.start": "5 us",
+        "npu.compute.kernel_overhead": "5 us",
         "npu.compute.tiles": tiles,
     }
     truth |= {f"npu.compute.memory_efficiency.{kind}": 0.8 for kind in STREAMS}
@@ -120,7 +120,7 @@ def test_parameters_that_made_times_are_found() -> None:
     fit = calibrate_kernels("dgx-a100", kernels, BARE)
     found = {parameter.key.removeprefix("npu.compute."): parameter for parameter in fit.parameters}
     assert fit.error(lambda r: r.fitted_us) < 1
-    assert found["start"].fitted == pytest.approx(5, rel=0.05)
+    assert found["kernel_overhead"].fitted == pytest.approx(5, rel=0.05)
     assert found["memory_efficiency"].fitted == pytest.approx(0.8, rel=0.02)
     assert found["efficiency.gemm"].fitted == pytest.approx(0.83, rel=0.05)
     assert all(each.low <= each.fitted <= each.high for each in found.values())
@@ -144,7 +144,8 @@ def test_too_few_shapes_leave_what_the_platform_has() -> None:
     assert parameter.fitted == pytest.approx(0.7, rel=0.01)
     assert set(fit.settings) == {"npu.compute.efficiency.gemm"}
     assert any(
-        "2 shapes tell 1 parameters; as they were: start, tiles.fill, tiles.load" in note
+        "2 shapes tell 1 parameters; as they were: "
+        "kernel_overhead, tiles.fill_depth, tiles.load_cost" in note
         for note in fit.open
     )
     assert any("no memory bandwidth was measured" in note for note in fit.open)
@@ -159,7 +160,7 @@ def test_what_kernels_do_not_need_stays_as_it_was() -> None:
     kernels = made({"npu.compute.efficiency.gemm": 0.7}, [*shapes, *shapes, *shapes, *shapes])
     fit = calibrate_kernels("dgx-a100", kernels)
     same = {p.key.removeprefix("npu.compute.") for p in fit.parameters if p.fitted == p.given}
-    assert {"tiles.fill", "tiles.load"} <= same
+    assert {"tiles.fill_depth", "tiles.load_cost"} <= same
     assert any("kept as dgx-a100 has them" in note for note in fit.open)
 
 
@@ -189,7 +190,9 @@ def test_npus_whose_multiprocessors_nobody_told() -> None:
     fit = calibrate_kernels(
         "tpu-v6e-pod", [replace(kernel, measured_us=5000) for kernel in KERNELS[3:9]], BARE
     )
-    assert any("no tiles" in note and "npu.compute.tiles.units" in note for note in fit.open)
+    assert any(
+        "no tiles" in note and "npu.compute.tiles.multiprocessors" in note for note in fit.open
+    )
     assert not any("tiles" in key for key in fit.settings)
 
 
@@ -204,12 +207,12 @@ def test_npus_whose_multiprocessors_nobody_told() -> None:
         (
             BARE,
             Kernel("", "", (1, 64, 64, 64, 1), 0, 1.0),
-            r"npu.compute.rates.fp8: .* 8 bits were measured",
+            r"npu.compute.peak_by_type.fp8: .* 8 bits were measured",
         ),
         (
             BARE,
             Kernel("", "", (1, 64, 64, 64, 4), 0, 1.0),
-            r"npu.compute.rates.fp32: .* 32 bits were measured",
+            r"npu.compute.peak_by_type.fp32: .* 32 bits were measured",
         ),
     ],
 )
@@ -301,16 +304,18 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
     assert (len(result["points"]), len(result["kernels"])) == (3, 12)
     assert {kernel["kind"] for kernel in result["kernels"]} == {"multiplication", "stream"}
     keys = {parameter["key"] for parameter in result["parameters"]}
-    assert {"npu.compute.efficiency.gemm", "npu.compute.memory_efficiency", "library.start"} <= keys
+    assert {
+        "npu.compute.efficiency.gemm",
+        "npu.compute.memory_efficiency",
+        "library.call_overhead",
+    } <= keys
     mine = arm.Platform.load(tmp_path / "mine.yml")
     assert "its library and NPU calibrated on kernels.csv, babel.txt, all_reduce.log" in mine.source
     compute = mine.describe()["npu"]["compute_settings"]
-    assert 0 < compute["efficiency_millionths"]["gemm"] < 10**6
+    assert 0 < compute["efficiency_ppm"]["gemm"] < 10**6
     memory = {parameter["key"]: parameter["fitted"] for parameter in result["parameters"]}
     fitted = round(memory["npu.compute.memory_efficiency"] * 10**6)
-    assert compute["memory_efficiency_millionths"]["normalization"] == pytest.approx(
-        fitted, abs=100
-    )
+    assert compute["memory_efficiency_ppm"]["normalization"] == pytest.approx(fitted, abs=100)
     assert (tmp_path / "fit.svg").read_text().startswith("<svg")
     shown = armillary("calibrate", "kernels.csv", "-p", "dgx-a100-80gb", cwd=tmp_path)
     assert shown.returncode == 0 and "8192 x 8192 x 8192, 16 bits" in shown.stdout
@@ -319,7 +324,7 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
 def test_a_kernel_alone_takes_what_a_step_of_it_takes() -> None:
     """The bench runs each kernel as the simulator would, without the host's launch."""
     platform = arm.Platform.load(
-        "dgx-a100", {**BARE, "npu.compute.start": "3 us", "npu.launch": "100 us"}
+        "dgx-a100", {**BARE, "npu.compute.kernel_overhead": "3 us", "npu.launch": "100 us"}
     )
     (time,) = Bench((Kernel("", "copy", None, 1_555_000_000, 1.0),), platform, None).times({})
     assert time == pytest.approx(1003, abs=0.01)

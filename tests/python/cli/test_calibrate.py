@@ -59,28 +59,28 @@ def library(settings: dict[str, object]) -> Callable[[int], float]:
 def test_parameters_that_made_a_log_are_found(tmp_path: Path, old: bool) -> None:
     path = tmp_path / "all_reduce.log"
     truth = {
-        "library.start": "12 us",
+        "library.call_overhead": "12 us",
         "library.node.efficiency": 0.7,
-        "library.node.simple_start": "50 us",
+        "library.node.simple_overhead": "50 us",
     }
     path.write_text(log(library(truth), old))
     fit = calibrate("dgx-a100", read(str(path)).tables)
     found = {p.key: p for p in fit.parameters}
     # The fill and the efficiency say the same of one number of ranks: together they are what was
     # set.
-    ring = {k: found[f"library.node.{k}"].fitted for k in ("efficiency", "fill")}
-    assert ring["efficiency"] / (1 + ring["fill"] / 14) == pytest.approx(
+    ring = {k: found[f"library.node.{k}"].fitted for k in ("efficiency", "ramp_up")}
+    assert ring["efficiency"] / (1 + ring["ramp_up"] / 14) == pytest.approx(
         0.7 / (1 + 0.44 / 14), rel=0.02
     )
     assert fit.error(lambda r: r.fitted_us) < 3
     assert fit.error(lambda r: r.fitted_us) < fit.error(lambda r: r.given_us) / 5
-    assert not found["library.node.pair"].found
-    assert any("node.pair" in note for note in fit.notes())
+    assert not found["library.node.peer_latency"].found
+    assert any("node.peer_latency" in note for note in fit.notes())
 
 
 def test_outliers_are_named_and_move_little(tmp_path: Path) -> None:
     path = tmp_path / "all_reduce.log"
-    plain = library({"library.start": "12 us"})
+    plain = library({"library.call_overhead": "12 us"})
     path.write_text(log(lambda size: plain(size) * (5 if size in (2**10, 2**26) else 1)))
     fit = calibrate("dgx-a100", read(str(path)).tables)
     assert {r.size for r in fit.residuals if r.outlier} == {2**10, 2**26}
@@ -132,7 +132,7 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
 
 
 def test_the_verb_writes_a_platform_that_reads_back(armillary: Armillary, tmp_path: Path) -> None:
-    (tmp_path / "all_reduce.log").write_text(log(library({"library.start": "12 us"})))
+    (tmp_path / "all_reduce.log").write_text(log(library({"library.call_overhead": "12 us"})))
     run = armillary(
         "calibrate",
         "all_reduce.log",
@@ -250,15 +250,19 @@ def test_what_only_together_is_told_is_not_told_alone(tmp_path: Path) -> None:
     """One number of ranks: efficiency and fill make one bandwidth; of the two together it is as
     sharp as ever."""
     path = tmp_path / "all_reduce.log"
-    path.write_text(log(library({"library.start": "12 us"})))
+    path.write_text(log(library({"library.call_overhead": "12 us"})))
     (measured,) = cases("dgx-a100", read(str(path)).tables, {})
-    given = {"library.node.efficiency": 0.8, "library.node.fill": 0.44, "library.start": 12.0}
+    given = {
+        "library.node.efficiency": 0.8,
+        "library.node.ramp_up": 0.44,
+        "library.call_overhead": 12.0,
+    }
     search = Search([measured], given)
     together = search.intervals(list(given), given)
     alone = {key: search.interval(key, given) for key in given}
-    assert together["library.node.fill"] == pytest.approx((0.44 / 3, 0.44 * 3))
-    assert alone["library.node.fill"][1] < 0.44 * 2
-    assert together["library.start"][1] < 13
+    assert together["library.node.ramp_up"] == pytest.approx((0.44 / 3, 0.44 * 3))
+    assert alone["library.node.ramp_up"][1] < 0.44 * 2
+    assert together["library.call_overhead"][1] < 13
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=4, max_size=4))
@@ -304,8 +308,8 @@ def test_what_moved_without_being_told_is_shown() -> None:
     no line."""
     entry = {"unit": "us", "given": 2.0, "low": None, "high": None, "found": False}
     parameters = [
-        {**entry, "key": "library.start", "fitted": 3.0},
-        {**entry, "key": "library.send", "fitted": 2.0},
+        {**entry, "key": "library.call_overhead", "fitted": 3.0},
+        {**entry, "key": "library.p2p_overhead", "fitted": 2.0},
     ]
     found = {
         "platform": "p",
@@ -318,8 +322,8 @@ def test_what_moved_without_being_told_is_shown() -> None:
     written = io.StringIO()
     calibration.show(found, Console(width=100, file=written))
     shown = [line.split() for line in written.getvalue().splitlines()]
-    assert ["start", "2", "us", "3", "us", "not", "alone"] in shown
-    assert not any(line[:1] == ["send"] for line in shown)
+    assert ["call_overhead", "2", "us", "3", "us", "not", "alone"] in shown
+    assert not any(line[:1] == ["p2p_overhead"] for line in shown)
 
 
 def test_parts_of_a_bandwidth_are_at_most_all_of_it(tmp_path: Path) -> None:
@@ -364,10 +368,10 @@ def test_what_all_collectives_share_moves_all_of_them(tmp_path: Path) -> None:
     """A host that takes 12 us for each call, instead of 30, does so for calls that were not
     measured too."""
     path = tmp_path / "all_reduce.log"
-    path.write_text(log(library({"library.start": "12 us"})))
+    path.write_text(log(library({"library.call_overhead": "12 us"})))
     tables = read(str(path)).tables
     fit = calibrate("dgx-a100", tables)
-    truth = arm.Platform.load("dgx-a100", {"library.start": "12 us"})._core
+    truth = arm.Platform.load("dgx-a100", {"library.call_overhead": "12 us"})._core
     for curve in curves("dgx-a100", {}, fit, tables):
         if curve.collective == "broadcast":
             assert list(curve.after_us) == pytest.approx(
@@ -451,7 +455,7 @@ def nccl_times(kind: str, slower: float) -> Table:
 
 def test_the_page_shows_before_and_after(armillary: Armillary, tmp_path: Path) -> None:
     path, page, out = tmp_path / "all_reduce.log", tmp_path / "c.html", tmp_path / "c.json"
-    path.write_text(log(library({"library.start": "12 us"})))
+    path.write_text(log(library({"library.call_overhead": "12 us"})))
     done = armillary(
         "calibrate", str(path), "-p", "dgx-a100", "--report", str(page), "--json", str(out)
     )

@@ -135,7 +135,7 @@ def test_a_workload_that_does_not_fit_the_memory(armillary: Armillary) -> None:
         run = armillary("check", *workload, *small)
         assert run.returncode == 2
         assert "GB of the 8.0 GB on an NPU of dgx-h100" in run.stderr
-    spilled = armillary("check", "made", *small, "--set", "npu.memory.exceeded=spill")
+    spilled = armillary("check", "made", *small, "--set", "npu.memory.on_overflow=spill")
     assert "on an NPU of" not in spilled.stderr
     assert armillary("check", "made", "-p", "dgx-h100").returncode == 0
 

@@ -145,7 +145,9 @@ def test_a_generated_model_as_text_takes_the_same_step(armillary: Armillary, fol
 def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, scale: str) -> None:
     # A layer is one computation of the text, and slowed as a whole where it starts beside
     # communication.
-    platform = arm.Platform.load("dgx-a100", {"npu.compute.scale": scale, "npu.compute.beside": 1})
+    platform = arm.Platform.load(
+        "dgx-a100", {"npu.compute.speedup": scale, "npu.compute.comm_overlap_slowdown": 0}
+    )
     workload = arm.workload.cnn(dp=8, local_batch=4, passes=2)
     text = workload.as_text(platform)
     workload.write(tmp_path / "r.txt", "text", platform)

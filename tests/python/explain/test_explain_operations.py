@@ -189,7 +189,7 @@ def test_a_load_is_no_bound() -> None:
 def test_what_slows_computing_down_is_no_bound() -> None:
     """Kernels at half their speed beside communication: without it the same work takes half as
     long."""
-    chosen = {"npu.peak": "100 TFLOPS", "npu.compute.beside": 0.5}
+    chosen = {"npu.peak": "100 TFLOPS", "npu.compute.comm_overlap_slowdown": 0.5}
     platform = arm.Platform("R(4)", bandwidth="1 GB/s", latency="1 us", settings=chosen)
     program = arm.workload.Program()
     program.compute("work", [], operations=10**12, bytes=10**6)

@@ -17,15 +17,16 @@ BASE = (
     "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nscheduler: "
     "{endpoint_delay: 0 ns}\n"
 )
-LAUNCHES = ("kernel", "member", "send", "receive")
+LAUNCHES = ("kernel", "per_member", "send", "receive")
+TILES = ("multiprocessors", "fill_depth", "load_cost")
 FULL = """npu:
   peak: 1 TFLOPS
   launch: 80 us
   compute:
-    beside: 85 %
-    start: 3 us
-    rates: {fp8: 2 TFLOPS, fp32: 500 GFLOPS}
-    tiles: {units: 132, fill: 128, load: 16}
+    comm_overlap_slowdown: 15 %
+    kernel_overhead: 3 us
+    peak_by_type: {fp8: 2 TFLOPS, fp32: 500 GFLOPS}
+    tiles: {multiprocessors: 132, fill_depth: 128, load_cost: 16}
 """
 
 
@@ -38,54 +39,55 @@ def test_what_is_written_is_described() -> None:
     npu = Platform.parse(BASE + FULL).describe()["npu"]
     assert npu["launch"] == {
         "kernel_ps": 80_000_000,
-        "member_ps": 0,
+        "per_member_ps": 0,
         "send_ps": 80_000_000,
         "receive_ps": 0,
     }
     assert npu["compute"] == "roofline"
     found = npu["compute_settings"]
-    assert (found["beside_millionths"], found["start_ps"]) == (850_000, 3_000_000)
-    assert found["rates_flops"] == {"fp8": 2 * 10**12, "fp32": 5 * 10**11}
-    assert found["tiles"] == {"units": 132, "fill": 128, "load": 16}
+    assert found["comm_overlap_slowdown_ppm"] == 150_000
+    assert found["kernel_overhead_ps"] == 3_000_000
+    assert found["peak_by_type_flops"] == {"fp8": 2 * 10**12, "fp32": 5 * 10**11}
+    assert found["tiles"] == {"multiprocessors": 132, "fill_depth": 128, "load_cost": 16}
 
 
 @given(
     launch=st.tuples(*[st.integers(0, 10**12)] * 4),
     start=st.integers(0, 10**12),
-    beside=st.integers(1, 10**6),
+    slowdown=st.integers(0, 10**6 - 1),
     rates=st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)),
     tiles=st.tuples(st.integers(1, 65_536), st.integers(0, 65_536), st.integers(0, 1024)),
 )
 def test_what_is_set_is_shown_and_reads_back(
     launch: tuple[int, int, int, int],
     start: int,
-    beside: int,
+    slowdown: int,
     rates: tuple[int, int],
     tiles: tuple[int, int, int],
 ) -> None:
     settings = {
         "npu.launch": {key: f"{value} ps" for key, value in zip(LAUNCHES, launch, strict=True)},
-        "npu.compute.start": f"{start} ps",
-        "npu.compute.beside": f"{beside / 10**6:.6f}",
-        "npu.compute.rates.fp8": f"{rates[0]} MFLOPS",
-        "npu.compute.rates.fp32": f"{rates[1]} MFLOPS",
-    } | {
-        f"npu.compute.tiles.{key}": value
-        for key, value in zip(("units", "fill", "load"), tiles, strict=True)
-    }
+        "npu.compute.kernel_overhead": f"{start} ps",
+        "npu.compute.comm_overlap_slowdown": f"{slowdown / 10**6:.6f}",
+        "npu.compute.peak_by_type.fp8": f"{rates[0]} MFLOPS",
+        "npu.compute.peak_by_type.fp32": f"{rates[1]} MFLOPS",
+    } | {f"npu.compute.tiles.{key}": value for key, value in zip(TILES, tiles, strict=True)}
     platform = Platform.parse(BASE + FULL, settings=settings)
     assert tuple(platform.describe()["npu"]["launch"][f"{key}_ps"] for key in LAUNCHES) == launch
     found = compute(platform)
-    assert (found["start_ps"], found["beside_millionths"]) == (start, beside)
-    assert found["rates_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
-    assert tuple(found["tiles"][key] for key in ("units", "fill", "load")) == tiles
+    assert found["kernel_overhead_ps"] == start
+    assert found["comm_overlap_slowdown_ppm"] == slowdown
+    assert found["peak_by_type_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
+    assert tuple(found["tiles"][key] for key in TILES) == tiles
     again = Platform.parse(platform.to_yaml())
     assert again.describe() == platform.describe()
 
 
 def test_defaults_are_not_shown() -> None:
     shown = Platform.parse(BASE + "npu: {peak: 1 TFLOPS}\n").to_yaml()
-    assert not any(word in shown for word in ("launch", "beside", "start", "rates", "tiles"))
+    assert not any(
+        word in shown for word in ("launch", "slowdown", "overhead", "peak_by_type", "tiles")
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_defaults_are_not_shown() -> None:
         ("npu.launch", "-1 us", 'time "-1 us" is negative', "ps, ns, us, ms or s"),
         ("npu.launch", "3 GB", 'time "3 GB" has the unknown unit "GB"', "ps, ns, us, ms or s"),
         (
-            "npu.launch.member",
+            "npu.launch.per_member",
             "3 us",
             '"npu.launch" is "80 us", not a mapping',
             "a key of a mapping",
@@ -106,24 +108,39 @@ def test_defaults_are_not_shown() -> None:
             'unknown key "lanch"; did you mean "launch"?',
             "name, compute, peak, launch, memory",
         ),
-        ("npu.compute.start", "3", 'time "3" has no unit', "ps, ns, us, ms or s"),
-        ("npu.compute.beside", 0, 'ratio "0" is zero', "at least a millionth"),
-        ("npu.compute.beside", 1.2, "1.2 is more than the whole", "above 0 up to 1"),
-        ("npu.compute.rates.fp8", "0 TFLOPS", 'compute rate "0 TFLOPS" is zero', "above zero"),
-        ("npu.compute.rates.fp32", "5 GB/s", 'has the unknown unit "GB/s"', "TFLOPS"),
+        ("npu.compute.kernel_overhead", "3", 'time "3" has no unit', "ps, ns, us, ms or s"),
+        ("npu.compute.comm_overlap_slowdown", 1, "1 leaves kernels no speed", "from 0 to below 1"),
+        ("npu.compute.comm_overlap_slowdown", -1, 'ratio "-1" is negative', "percentage"),
         (
-            "npu.compute.rates.fp4",
+            "npu.compute.peak_by_type.fp8",
+            "0 TFLOPS",
+            'compute rate "0 TFLOPS" is zero',
+            "above zero",
+        ),
+        ("npu.compute.peak_by_type.fp32", "5 GB/s", 'has the unknown unit "GB/s"', "TFLOPS"),
+        (
+            "npu.compute.peak_by_type.fp4",
             "5 TFLOPS",
             'unknown key "fp4"; did you mean "fp8"?',
             "fp8, fp32",
         ),
-        ("npu.compute.rates", "5 TFLOPS", '"5 TFLOPS" is no mapping', "a mapping with fp8, fp32"),
-        ("npu.compute.tiles.units", 0, "0 is not allowed", "1 to 65536"),
-        ("npu.compute.tiles.units", 1.5, "1.5 is not allowed", "1 to 65536"),
-        ("npu.compute.tiles.fill", -1, "-1 is not allowed", "0 to 65536"),
-        ("npu.compute.tiles.load", 1025, "1025 is not allowed", "0 to 1024"),
-        ("npu.compute.tiles.depth", 1, 'unknown key "depth"', "units, fill, load"),
-        ("npu.compute.tiles", "big", '"big" is no mapping', "a mapping with units, fill, load"),
+        (
+            "npu.compute.peak_by_type",
+            "5 TFLOPS",
+            '"5 TFLOPS" is not a mapping',
+            "a mapping with fp8, fp32",
+        ),
+        ("npu.compute.tiles.multiprocessors", 0, "0 is not allowed", "1 to 65536"),
+        ("npu.compute.tiles.multiprocessors", 1.5, "1.5 is not allowed", "1 to 65536"),
+        ("npu.compute.tiles.fill_depth", -1, "-1 is not allowed", "0 to 65536"),
+        ("npu.compute.tiles.load_cost", 1025, "1025 is not allowed", "0 to 1024"),
+        (
+            "npu.compute.tiles.depth",
+            1,
+            'unknown key "depth"',
+            "multiprocessors, fill_depth, load_cost",
+        ),
+        ("npu.compute.tiles", "big", '"big" is not a mapping', "a mapping with multiprocessors"),
     ],
 )
 def test_refused(key: str, value: object, said: str, allowed: str) -> None:
@@ -143,11 +160,11 @@ def test_the_command_line_sets_and_refuses(armillary: Armillary) -> None:
         "--set",
         "npu.launch=80 us",
         "--set",
-        "npu.compute.beside=50 %",
+        "npu.compute.comm_overlap_slowdown=50 %",
     )
     assert shown.returncode == 0, shown.stderr
     assert "  launch: 80 us\n" in shown.stdout
-    assert "    beside: 0.5\n" in shown.stdout
+    assert "    comm_overlap_slowdown: 0.5\n" in shown.stdout
     refused = armillary("platform", "show", "dgx-h100", "--set", "npu.launch=soon")
     assert refused.returncode == 2
     assert "npu.launch" in refused.stderr
@@ -165,7 +182,8 @@ def test_times_by_hand() -> None:
     program.gemm("d", [third], m=1000, n=1000, k=1000, width=2)
     workload = Workload.listed("by hand", [program], [0, 0], {})
     plain = Platform.parse(
-        BASE + FULL.replace("    tiles: {units: 132, fill: 128, load: 16}\n", "")
+        BASE
+        + FULL.replace("    tiles: {multiprocessors: 132, fill_depth: 128, load_cost: 16}\n", "")
     )
     # 2e9 operations: 1, 2 and 4 ms; the collective takes 100 ms.
     us = simulate(workload, plain).report["classes"][0]["compute_ns"] / 1e3

@@ -205,7 +205,7 @@ def test_a_spilling_platform_fits() -> None:
         "npus": 8,
         "settings": {
             "npu.memory.capacity": "12 GB",
-            "npu.memory.exceeded": "spill",
+            "npu.memory.on_overflow": "spill",
             "remote_memory": "{bandwidth: 64 GB/s, latency: 1 us, sharing: per_npu}",
         },
     }

@@ -145,8 +145,8 @@ def test_impossible_offloading_is_refused(options: dict[str, Any], said: str) ->
 def test_in_switch_collectives_replace_those_of_ranks() -> None:
     """Without gathers and reductions of ranks, nothing is communicated."""
     pool = (
-        "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk: 1 MB, memory_side: "
-        "{bandwidth: 100 GB/s}, "
+        "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk_size: 1 MB, "
+        "memory_side: {bandwidth: 100 GB/s}, "
         "npu_side: {bandwidth: 100 GB/s}, in_node: {bandwidth: 400 GB/s}}"
     )
     options: dict[str, Any] = {"dp": 8, "zero": 3, "offload": "parameters"}
@@ -161,7 +161,7 @@ def test_refused_where_it_happens() -> None:
     first = program.compute("a", [], duration_ps=1000)
     program.hold(first, allocates=2_000)
     workload = Workload.listed("w", [program], [0, 0], {})
-    settings = {"npu.memory.capacity": "1 kB", "npu.memory.exceeded": "refuse"}
+    settings = {"npu.memory.capacity": "1 kB", "npu.memory.on_overflow": "refuse"}
     with pytest.raises(InputError, match="holds 2 kB at 0 ns, more than the 1 kB"):
         arm.simulate(workload, platform(2, **settings))
     with pytest.raises(ValueError, match="unknown node 7"):

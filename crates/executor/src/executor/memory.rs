@@ -71,7 +71,7 @@ impl<B: Backend> Executor<'_, B> {
                 "holds {held} at {} ns, more than the {limit} of its NPU's memory",
                 self.now.as_ns()
             );
-            let help = "a workload that fits, a larger npu.memory.capacity, or npu.memory.exceeded: warn or spill";
+            let help = "a workload that fits, a larger npu.memory.capacity, or npu.memory.on_overflow: warn or spill";
             self.fail(Problem::new("", self.place(rank, node), message).help(help));
         }
     }

@@ -177,7 +177,7 @@ impl<B: Backend> Executor<'_, B> {
         match self.workload.programs[program].nodes()[index as usize].op {
             Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => Some(launch.kernel),
             Op::Collective { slot, .. } => {
-                Some(launch.kernel + launch.member * u64::from(self.others(rank, slot)))
+                Some(launch.kernel + launch.per_member * u64::from(self.others(rank, slot)))
             }
             Op::Send { .. } => Some(launch.send),
             Op::Recv { .. } => (launch.receive > Span::ZERO).then_some(launch.receive),

@@ -26,7 +26,8 @@ struct Known {
 
 /// Whether `correction` is of this collective over these members.
 pub(super) fn suits(correction: &Correction, kind: CollectiveKind, place: &Place) -> bool {
-    (correction.kind, correction.inside, correction.between) == (kind, place.inside, place.between)
+    (correction.kind, correction.ranks_per_node, correction.nodes)
+        == (kind, place.inside, place.between)
 }
 
 /// The corrected time at `size` bytes, of a model's time by size.

@@ -38,7 +38,9 @@ pub fn lower(
             "{} GPUs without a ring of direct links, and no path through the host",
             place.members()
         );
-        return Err(Problem::new("", "", text).help("library.node.host, such as \"9 GB/s\""));
+        return Err(
+            Problem::new("", "", text).help("library.node.host_bandwidth, such as \"9 GB/s\"")
+        );
     };
     let lines = place::lines(fabric, shape).into_iter().filter(|l| l.size > 1 && involved(l.dim));
     let lowering = Lines {

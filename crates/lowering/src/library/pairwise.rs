@@ -12,9 +12,9 @@
 //!
 //! With PXN a GPU hands what goes to another node to the GPU of its own node that sits on the
 //! receiver's rail, over NVLink; that one's card sends up to `pxn` messages to a receiver as one,
-//! and none cross rails. Without, those that do share `crossing` of the network. A root that
-//! scatters reaches all cards of its node so. Not here: what `start` and the like are (`mod.rs`),
-//! who wins (`time.rs`).
+//! and none cross rails. Without, those that do share `cross_rail_efficiency` of the network.
+//! A root that scatters reaches all cards of its node so. Not here: what the parameters are (crate
+//! `platform`), who wins (`time.rs`).
 //!
 //! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
 //! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
@@ -27,19 +27,19 @@ use topology::Fabric;
 use units::Span;
 
 /// What a message takes alone, from one rank to another whose outermost difference is in dimension
-/// `dim` of the fabric: `send + pair + bytes / (efficiency bandwidth)`, between nodes no more than
-/// `single`; `None` where there is no such dimension, and over an explicit graph, whose routes are
+/// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, between
+/// nodes no more than `p2p_bandwidth_max`; `None` where there is no such dimension, and over an explicit graph, whose routes are
 /// the network's to know.
 pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
     let (pair, efficiency, most) = match (dim, &library.network) {
-        (0, _) => (library.node.pair, library.node.efficiency, None),
-        (_, Some(network)) => (network.pair, network.efficiency, network.single),
+        (0, _) => (library.node.peer_latency, library.node.efficiency, None),
+        (_, Some(network)) => (network.peer_latency, network.efficiency, network.p2p_bandwidth_max),
         _ => return None,
     };
     let Fabric::Stacked(dims) = fabric else { return None };
     let stream = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * part(efficiency);
     let bandwidth = most.map_or(stream, |most| stream.min(most.as_gb_per_s()));
-    let time = us(library.send) + us(pair) + Call::carry(bytes as f64, bandwidth);
+    let time = us(library.p2p_overhead) + us(pair) + Call::carry(bytes as f64, bandwidth);
     Some(Span((time * 1e6).round() as u64))
 }
 
@@ -48,8 +48,8 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
 /// step (LL) less that latency.
 pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
     let step = match &library.network {
-        Some(network) if dim > 0 => network.step[0],
-        _ => library.node.step[0],
+        Some(network) if dim > 0 => network.step_latency[0],
+        _ => library.node.step_latency[0],
     };
     let latency = match fabric {
         Fabric::Stacked(dims) => {
@@ -88,9 +88,13 @@ impl Call<'_> {
         };
         // What a gather hands on goes to another GPU than the root, beside what the root receives.
         let through = near + if self.kind == CollectiveKind::Gather { 0.0 } else { far.handed };
-        let inside = if g > 1.0 { Call::carry(through, link * part(node.pairs)) } else { 0.0 };
-        let us = us(self.library.start)
-            + (g - 1.0) * us(node.pair)
+        let inside = if g > 1.0 {
+            Call::carry(through, link * part(node.all_to_all_efficiency))
+        } else {
+            0.0
+        };
+        let us = us(self.library.call_overhead)
+            + (g - 1.0) * us(node.peer_latency)
             + far.waits
             + inside.max(far.carried);
         // Of a gather or scatter the root's port sets the time; another member sends its own part.
@@ -110,12 +114,12 @@ impl Call<'_> {
     fn across(&self, network: &Between) -> Far {
         let (g, _, n) = self.counts();
         let bytes = self.size * (n - g) / n;
-        let bandwidth = self.place.network * part(network.pairs);
-        let crossing = network.crossing.map_or(1.0, part);
+        let bandwidth = self.place.network * part(network.all_to_all_efficiency);
+        let crossing = network.cross_rail_efficiency.map_or(1.0, part);
         let carried = Call::carry(bytes, bandwidth)
             .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
         Far {
-            waits: (n - g) * (us(network.pair) + shortness(network, self.size / n)),
+            waits: (n - g) * (us(network.peer_latency) + shortness(network, self.size / n)),
             carried,
             handed: 0.0,
         }
@@ -127,12 +131,13 @@ impl Call<'_> {
         let (g, nodes, n) = self.counts();
         let bytes = self.size * (n - g) / n;
         let messages = (nodes - 1.0) * (g / together).ceil();
-        let each = us(network.pair) + shortness(network, self.size / n * g.min(together));
+        let each = us(network.peer_latency) + shortness(network, self.size / n * g.min(together));
         let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
-        let carried = Call::carry(bytes, self.place.network * part(network.pairs) * cards);
+        let carried =
+            Call::carry(bytes, self.place.network * part(network.all_to_all_efficiency) * cards);
         // A message is handed on while others are sent: one pair more, not each.
         Far {
-            waits: us(self.library.node.pair) + messages * each,
+            waits: us(self.library.node.peer_latency) + messages * each,
             carried,
             handed: bytes * (g - 1.0) / g,
         }
@@ -141,5 +146,9 @@ impl Call<'_> {
 
 /// What a message between nodes takes longer because it is short, us.
 fn shortness(network: &Between, bytes: f64) -> f64 {
-    network.short.as_ref().filter(|s| bytes <= s.most.0 as f64).map_or(0.0, |s| us(s.pair))
+    network
+        .inline
+        .as_ref()
+        .filter(|s| bytes <= s.threshold.0 as f64)
+        .map_or(0.0, |s| us(s.peer_latency))
 }

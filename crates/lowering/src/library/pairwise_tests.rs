@@ -10,7 +10,7 @@ use platform::library::Algorithm;
 /// GB/s between for all-to-all.
 fn on(more: &str, kind: CollectiveKind, bytes: u64) -> Prediction {
     let text = format!(
-        "  network: {{efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1{more}}}\n"
+        "  network: {{efficiency: 0.2, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 3 us, all_to_all_efficiency: 0.1{more}}}\n"
     );
     ask(&platform("Switch(8)_Switch(4)", &text), kind, bytes)
 }
@@ -48,7 +48,7 @@ fn pxn_moves_bytes_twice_in_the_node() {
     near(us(&own), 89.0 + far / 10e3);
     near(us(&pxn), 27.0 + far / 10e3);
     // A network as fast as the node's switch: what is handed on sets the time.
-    let text = "  network: {efficiency: 0.5, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.5, pxn: 8}\n";
+    let text = "  network: {efficiency: 0.5, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 3 us, all_to_all_efficiency: 0.5, pxn: 8}\n";
     let fast = ask(&platform("Switch(8)_Switch(4)", text), AllToAll, bytes);
     near(us(&fast), 27.0 + (near_by + far * 7.0 / 8.0) / 50e3);
 }
@@ -58,10 +58,16 @@ fn pxn_moves_bytes_twice_in_the_node() {
 #[test]
 fn only_without_pxn_are_rails_crossed() {
     let (bytes, far) = (1u64 << 30, (1u64 << 30) as f64 * 0.75);
-    near(us(&on(", crossing: 0.5", AllToAll, bytes)), 89.0 + far * 7.0 / 8.0 / 5e3);
-    assert_eq!(on(", crossing: 0.5, pxn: 8", AllToAll, bytes), on(", pxn: 8", AllToAll, bytes));
+    near(us(&on(", cross_rail_efficiency: 0.5", AllToAll, bytes)), 89.0 + far * 7.0 / 8.0 / 5e3);
+    assert_eq!(
+        on(", cross_rail_efficiency: 0.5, pxn: 8", AllToAll, bytes),
+        on(", pxn: 8", AllToAll, bytes)
+    );
     // What crosses is less than what a card carries: no difference.
-    assert_eq!(us(&on(", crossing: 0.9", AllToAll, bytes)), us(&on("", AllToAll, bytes)));
+    assert_eq!(
+        us(&on(", cross_rail_efficiency: 0.9", AllToAll, bytes)),
+        us(&on("", AllToAll, bytes))
+    );
 }
 
 /// A root that scatters reaches the 8 cards of its node; one that gathers receives by its own.
@@ -76,7 +82,7 @@ fn roots_and_their_cards() {
 /// With one GPU a node there is nobody to hand anything to.
 #[test]
 fn pxn_needs_two_gpus_a_node() {
-    let text = "  network: {efficiency: 0.2, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1, pxn: 8}\n";
+    let text = "  network: {efficiency: 0.2, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 3 us, all_to_all_efficiency: 0.1, pxn: 8}\n";
     let alone = ask(&platform("Switch(1)_Switch(4)", text), AllToAll, 4);
     assert_eq!(alone.algorithm, Algorithm::Pairwise);
     near(us(&alone), 10.0 + 3.0 * 3.0);
@@ -87,17 +93,17 @@ fn pxn_needs_two_gpus_a_node() {
 #[test]
 fn no_bytes_make_a_call_only() {
     for kind in [AllToAll, AllReduce, AllGather, Gather] {
-        near(us(&on(", short: {most: 192 B, pair: 12 us}", kind, 0)), 10.0);
+        near(us(&on(", inline: {threshold: 192 B, peer_latency: 12 us}", kind, 0)), 10.0);
     }
     assert!(us(&on("", Barrier, 0)) > 20.0);
 }
 
-/// One stream: the bandwidth of a ring's step, between nodes no more than `single`.
+/// One stream: the bandwidth of a ring's step, between nodes no more than `p2p_bandwidth_max`.
 #[test]
 fn sends_are_single_streams() {
     let alone = |more: &str, dim: u32| {
         let text = format!(
-            "  send: 4 us\n  network: {{efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 3 us, pairs: 0.1{more}}}\n"
+            "  p2p_overhead: 4 us\n  network: {{efficiency: 0.9, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 3 us, all_to_all_efficiency: 0.1{more}}}\n"
         );
         let platform = platform("Switch(8)_Switch(4)", &text);
         let library = platform.library.as_ref().expect("has one");
@@ -105,6 +111,6 @@ fn sends_are_single_streams() {
     };
     assert_eq!(alone("", 0), Some(4.0 + 1.0 + 12.5));
     near(alone("", 1).expect("a network"), 4.0 + 3.0 + 1e6 / 90e3);
-    assert_eq!(alone(", single: 40 GB/s", 1), Some(4.0 + 3.0 + 25.0));
+    assert_eq!(alone(", p2p_bandwidth_max: 40 GB/s", 1), Some(4.0 + 3.0 + 25.0));
     assert_eq!(alone("", 2), None);
 }

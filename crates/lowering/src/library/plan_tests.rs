@@ -14,8 +14,8 @@ use platform::config::native::from_yaml;
 use topology::Fabric;
 use units::Span;
 
-const NETWORK: &str =
-    "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.4, 0.9], pair: 3 us";
+const NETWORK: &str = "  network: {efficiency: 0.9, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.4, 0.9], \
+     peer_latency: 3 us";
 
 fn lowered(platform: &Platform, kind: CollectiveKind, bytes: u64, root: u32) -> Lowered {
     let request = Request { kind, bytes, shape: 0, node: None, dims: u32::MAX, root };
@@ -161,8 +161,9 @@ fn bytes_are_those_of_the_algorithm() {
         ("900 us, 5 us, 900 us", 16.0 / 15.0),
         ("900 us, 900 us, 5 us", 1.0),
     ] {
-        let text =
-            format!("  network: {{efficiency: 0.9, step: [{network}], share: [0.4, 0.9]}}\n");
+        let text = format!(
+            "  network: {{efficiency: 0.9, step_latency: [{network}], ll_efficiency: [0.4, 0.9]}}\n"
+        );
         let platform = platform("Switch(8)_Switch(8)", &text);
         let lowered = lowered(&platform, ReduceScatter, bytes, 0);
         let all = bytes as f64 * 63.0 / 64.0 * factor;
@@ -171,7 +172,7 @@ fn bytes_are_those_of_the_algorithm() {
             assert!((found / (all * part) - 1.0).abs() < 1e-4, "{network} {dim}: {found}");
         }
     }
-    let nvls = platform("Switch(8)", "  nvls: {efficiency: 0.9, latency: 1 us, least: 4}\n");
+    let nvls = platform("Switch(8)", "  nvls: {efficiency: 0.9, latency: 1 us, min_ranks: 4}\n");
     let moved = lowered(&nvls, AllReduce, 1 << 30, 0);
     assert_eq!(&*phase(&moved, 0).algorithm, "NVLS Simple");
     assert_eq!(sent(plan(phase(&moved, 0)), 0), (1 << 30) + (1 << 27));

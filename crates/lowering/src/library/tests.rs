@@ -11,8 +11,8 @@ use proptest::prelude::{prop_assert, proptest};
 use topology::Fabric;
 
 pub(super) const NODE: &str = "  name: nccl
-  start: 10 us
-  node: {efficiency: 0.8, step: [1 us, 2 us, 4 us], simple_start: 20 us, share: [0.25, 0.9], tree: 0.5, pair: 1 us, pairs: 0.5}
+  call_overhead: 10 us
+  node: {efficiency: 0.8, step_latency: [1 us, 2 us, 4 us], simple_overhead: 20 us, ll_efficiency: [0.25, 0.9], tree_efficiency: 0.5, peer_latency: 1 us, all_to_all_efficiency: 0.5}
 ";
 
 pub(super) fn platform(topology: &str, more: &str) -> Platform {
@@ -59,7 +59,7 @@ fn gathered_sizes_are_contributions() {
 /// tree of two moves half as much.
 #[test]
 fn the_slower_of_node_and_network_sets_the_time() {
-    let network = "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9]}\n";
+    let network = "  network: {efficiency: 0.9, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9]}\n";
     let two = platform("Switch(4)_Switch(2)", network);
     let large = ask(&two, CollectiveKind::AllReduce, 1 << 30);
     let expected = 30.0 + 12.0 * 4.0 + 1.75 * (1u64 << 30) as f64 / 80e3;
@@ -78,7 +78,7 @@ fn the_slower_of_node_and_network_sets_the_time() {
 /// GB/s = 1000 us both together take 2^(1/4) of one.
 #[test]
 fn network_steps_hide_behind_the_transfer() {
-    let network = "  network: {efficiency: 0.9, step: [5 ms, 5 ms, 500 us], level: [5 ms, 5 ms, 5 ms], share: [0.5, 0.9]}\n";
+    let network = "  network: {efficiency: 0.9, step_latency: [5 ms, 5 ms, 500 us], tree_level_latency: [5 ms, 5 ms, 5 ms], ll_efficiency: [0.5, 0.9]}\n";
     let two = platform("Switch(4)_Switch(2)", network);
     let bytes = (1000.0 * 80e3 / 1.75) as u64;
     let ring = ask(&two, CollectiveKind::AllReduce, bytes);
@@ -93,11 +93,11 @@ fn network_steps_hide_behind_the_transfer() {
 fn short_messages_take_longer() {
     let ask = |short: &str, bytes: u64| {
         let network = format!(
-            "  network: {{efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], pair: 2 us{short}}}\n"
+            "  network: {{efficiency: 0.9, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 2 us{short}}}\n"
         );
         us(&ask(&platform("Switch(4)_Switch(2)", &network), CollectiveKind::AllToAll, bytes))
     };
-    let short = ", short: {most: 192 B, pair: 12 us}";
+    let short = ", inline: {threshold: 192 B, peer_latency: 12 us}";
     assert!((ask(short, 8 * 192) - ask("", 8 * 192) - 48.0).abs() < 1e-6);
     assert_eq!(ask(short, 8 * 192 + 8), ask("", 8 * 192 + 8));
 }
@@ -105,8 +105,10 @@ fn short_messages_take_longer() {
 /// The switch adds up: (1 + 1/8) S at 60 GB/s.
 #[test]
 fn nvls_moves_the_buffer_once() {
-    let nvls =
-        platform("Switch(8)", "  nvls: {efficiency: 0.6, latency: 30 us, ramp: 2 us, least: 4}\n");
+    let nvls = platform(
+        "Switch(8)",
+        "  nvls: {efficiency: 0.6, latency: 30 us, ramp_latency: 2 us, min_ranks: 4}\n",
+    );
     let large = ask(&nvls, CollectiveKind::AllReduce, 1 << 30);
     assert_eq!(large.algorithm, Algorithm::Nvls);
     let expected = 40.0 + 2.0 * 32.0 + 1.125 * (1u64 << 30) as f64 / 60e3;
@@ -118,8 +120,7 @@ fn nvls_moves_the_buffer_once() {
 /// goes straight over the square root, at 2.25 KiB halfway; other collectives as they were.
 #[test]
 fn corrections_multiply_what_the_model_says() {
-    let of =
-        "collective: all_reduce, inside: 8, between: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
+    let of = "collective: all_reduce, ranks_per_node: 8, nodes: 1, sizes: [1 KiB, 4 KiB], factors: [2, 0.5]";
     let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
     let plain = platform("Switch(8)", "");
     let time = |platform: &Platform, bytes| us(&ask(platform, CollectiveKind::AllReduce, bytes));
@@ -141,7 +142,7 @@ fn corrections_multiply_what_the_model_says() {
 /// the model's has gone.
 #[test]
 fn corrected_times_change_as_the_model_does() {
-    let of = "collective: all_reduce, inside: 8, between: 1, sizes: [16 MiB, 1 GiB], factors: [1.5, 1.1]";
+    let of = "collective: all_reduce, ranks_per_node: 8, nodes: 1, sizes: [16 MiB, 1 GiB], factors: [1.5, 1.1]";
     let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
     let plain = platform("Switch(8)", "");
     let time = |platform: &Platform, bytes| us(&ask(platform, CollectiveKind::AllReduce, bytes));
@@ -158,7 +159,7 @@ proptest! {
     fn corrected_times_stay_between_their_neighbours(a in 500_000u32..2_000_000, b in 500_000u32..2_000_000, part in 0u64..=1000) {
         let (low, high) = (1u64 << 16, 1u64 << 22);
         let factors = format!("factors: [{:.6}, {:.6}]", f64::from(a) / 1e6, f64::from(b) / 1e6);
-        let of = format!("collective: all_reduce, inside: 8, between: 1, sizes: [{low} B, {high} B], {factors}");
+        let of = format!("collective: all_reduce, ranks_per_node: 8, nodes: 1, sizes: [{low} B, {high} B], {factors}");
         let corrected = platform("Switch(8)", &format!("  corrections: [{{{of}}}]\n"));
         let time = |bytes| us(&ask(&corrected, CollectiveKind::AllReduce, bytes));
         let between = time(low + (high - low) / 1000 * part);
@@ -171,34 +172,41 @@ proptest! {
 #[test]
 fn parameters_change_by_their_keys() {
     let more =
-        "  network: {efficiency: 0.9, step: [5 us, 9 us, 15 us], share: [0.5, 0.9], short: {most: 8 B, pair: 1 us}}
+        "  network: {efficiency: 0.9, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], inline: {threshold: 8 B, peer_latency: 1 us}}
   nvls: {efficiency: 0.6, latency: 30 us}\n";
     let mut changed = platform("Switch(4)_Switch(2)", more).library.expect("has one");
     for (key, value) in [
-        ("start", 11.0),
-        ("node.step[2]", 4.5),
-        ("network.level[0]", 6.0),
-        ("network.short.pair", 2.0),
+        ("call_overhead", 11.0),
+        ("node.step_latency[2]", 4.5),
+        ("network.tree_level_latency[0]", 6.0),
+        ("network.inline.peer_latency", 2.0),
     ] {
         changed.change(key, value).expect("a parameter");
     }
     changed.change("nvls.efficiency", 0.7).expect("a parameter");
-    assert_eq!((changed.start.0, changed.node.step[2].0), (11_000_000, 4_500_000));
+    assert_eq!((changed.call_overhead.0, changed.node.step_latency[2].0), (11_000_000, 4_500_000));
     let network = changed.network.as_ref().expect("has one");
     assert_eq!(
-        (network.level[0].0, network.short.as_ref().map(|s| s.pair.0)),
+        (network.tree_level_latency[0].0, network.inline.as_ref().map(|s| s.peer_latency.0)),
         (6_000_000, Some(2_000_000))
     );
     assert_eq!(changed.nvls.as_ref().map(|n| n.efficiency.0), Some(700_000));
-    for key in ["name", "node.step[3]", "node.fill", "node", "network.most", "network.crossing", ""]
-    {
+    for key in [
+        "name",
+        "node.step_latency[3]",
+        "node.ramp_up",
+        "node",
+        "network.most",
+        "network.cross_rail_efficiency",
+        "",
+    ] {
         assert_eq!(changed.change(key, 1.0), Err(key));
     }
 }
 
 #[test]
 fn nothing_is_faster_than_the_host_issues_calls() {
-    let slow = platform("Switch(8)", "  gap: 50 us\n");
+    let slow = platform("Switch(8)", "  min_call_interval: 50 us\n");
     assert_eq!(us(&ask(&slow, CollectiveKind::AllReduce, 8)), 50.0);
 }
 
@@ -252,26 +260,26 @@ fn faults_are_listed() {
     assert_eq!(fault("Switch(4)_Switch(2)", NODE), ["line 4, library: \"network\" is missing"]);
     let missing = fault(
         "Switch(4)",
-        "  name: mpi\n  node: {efficiency: 0.8, step: [1 us, 2 us], share: [0.5, 0.9], tre: 1}\n",
+        "  name: mpi\n  node: {efficiency: 0.8, step_latency: [1 us, 2 us], ll_efficiency: [0.5, 0.9], tre: 1}\n",
     );
     assert_eq!(
         missing,
         [
             "line 4, library.name: \"mpi\" is not allowed",
-            "line 4, library: \"start\" is missing",
-            "line 5, library.node.tre: unknown key \"tre\"; did you mean \"tree\"?",
-            "line 5, library.node.step: 2 values instead of 3",
+            "line 4, library: \"call_overhead\" is missing",
+            "line 5, library.node.tre: unknown key \"tre\"",
+            "line 5, library.node.step_latency: 2 values instead of 3",
         ]
     );
-    let of = "collective: all_reduce, inside: 4, between: 1";
+    let of = "collective: all_reduce, ranks_per_node: 4, nodes: 1";
     let corrected = format!(
         "{NODE}  corrections:\n    - {{{of}, sizes: [8 B, 4 B], factors: [1, 2]}}\n    - {{{of}, sizes: [8 B], factors: [1, 2]}}\n"
     );
     assert_eq!(
         fault("Switch(4)", &corrected),
         [
-            "line 8, library.corrections[0]: sizes don't ascend, or a factor is 0",
-            "line 9, library.corrections[1].factors: 2 factors for 1 sizes",
+            "line 8, library.corrections[0]: the sizes do not ascend, or a factor is 0",
+            "line 9, library.corrections[1]: 2 factors for 1 sizes",
         ]
     );
 }

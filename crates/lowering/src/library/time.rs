@@ -11,7 +11,7 @@
 //! ```
 //!
 //! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a
-//! call: `start` (NCCL drops it before it gets that far).
+//! call: `call_overhead` (NCCL drops it before it gets that far).
 //!
 //! Arithmetic is in double precision with sums, products, quotients and square roots only, which
 //! are the same everywhere; the time is rounded to the picosecond once.
@@ -74,9 +74,9 @@ pub fn predict(
         let way = if size > 0.0 {
             Call { size, ..call }.best().map_or(best.us, |way| way.us)
         } else {
-            us(library.start)
+            us(library.call_overhead)
         };
-        way.max(us(library.gap))
+        way.max(us(library.min_call_interval))
     };
     let time = measured.map_or_else(|| model(call.size), |c| correction::time(c, call.size, model));
     Some(Prediction {
@@ -166,8 +166,8 @@ impl Call<'_> {
 
     fn start(&self, protocol: Protocol) -> f64 {
         let simple =
-            if protocol == Protocol::Simple { us(self.library.node.simple_start) } else { 0.0 };
-        us(self.library.start) + simple
+            if protocol == Protocol::Simple { us(self.library.node.simple_overhead) } else { 0.0 };
+        us(self.library.call_overhead) + simple
     }
 
     /// GB/s of the rings within a node, per member.
@@ -177,21 +177,25 @@ impl Call<'_> {
         if place.inside == 1 {
             return f64::INFINITY;
         }
-        let reached = part(node.efficiency) * share(&node.share, protocol);
+        let reached = part(node.efficiency) * share(&node.ll_efficiency, protocol);
         if place.rings.is_some() {
             let direct = place.link * reached;
-            return if direct > 0.0 { direct } else { node.host.map_or(0.0, |b| b.as_gb_per_s()) };
+            return if direct > 0.0 {
+                direct
+            } else {
+                node.host_bandwidth.map_or(0.0, |b| b.as_gb_per_s())
+            };
         }
         // Through a mesh, rings that leave the node don't return within it: one link in g is free
         // for others.
         let open = if place.mesh && nodes > 1.0 { g / (g - 1.0) } else { 1.0 };
-        let fill = node.fill.map_or(0.0, part);
+        let fill = node.ramp_up.map_or(0.0, part);
         place.link * reached * open / (1.0 + fill / (2.0 * g - 2.0))
     }
 
     /// GB/s of the network of a node.
     fn network_bandwidth(&self, protocol: Protocol) -> f64 {
-        let of_node = |n: &Between| part(n.efficiency) * share(&n.share, protocol);
+        let of_node = |n: &Between| part(n.efficiency) * share(&n.ll_efficiency, protocol);
         self.library.network.as_ref().map_or(0.0, of_node)
             * self.place.network
             * f64::from(self.place.inside)
@@ -212,9 +216,12 @@ impl Call<'_> {
         let rooted = matches!(self.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
         let wire = if rooted { 1.0 } else { rounds * (n - 1.0) / n };
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
-        let network_step = self.library.network.as_ref().map_or(0.0, |b| of(&b.step, protocol));
-        let (inside, far) =
-            ((steps - outside) * of(&self.library.node.step, protocol), outside * network_step);
+        let network_step =
+            self.library.network.as_ref().map_or(0.0, |b| of(&b.step_latency, protocol));
+        let (inside, far) = (
+            (steps - outside) * of(&self.library.node.step_latency, protocol),
+            outside * network_step,
+        );
         let mut bandwidth = self.ring_bandwidth(protocol);
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.network_bandwidth(protocol));
@@ -230,7 +237,11 @@ impl Call<'_> {
     fn trees(&self, protocol: Protocol) -> f64 {
         let Some(network) = &self.library.network else { return 0.0 };
         let of_two = self.place.between == 2;
-        let part_of = if of_two { part(network.tree_of_two) } else { 0.5 * part(network.tree) };
+        let part_of = if of_two {
+            part(network.two_node_tree_efficiency)
+        } else {
+            0.5 * part(network.tree_efficiency)
+        };
         self.network_bandwidth(protocol) * part_of
     }
 
@@ -251,32 +262,35 @@ impl Call<'_> {
 
     fn tree(&self, protocol: Protocol) -> Way {
         let (g, nodes, _) = self.counts();
-        let mut bandwidth = 0.5 * self.ring_bandwidth(protocol) * part(self.library.node.tree);
+        let mut bandwidth =
+            0.5 * self.ring_bandwidth(protocol) * part(self.library.node.tree_efficiency);
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.trees(protocol));
         }
-        let level = self.library.network.as_ref().map_or(0.0, |b| of(&b.level, protocol));
-        let waits =
-            2.0 * ((g - 1.0) * of(&self.library.node.step, protocol) + self.levels() * level);
+        let level =
+            self.library.network.as_ref().map_or(0.0, |b| of(&b.tree_level_latency, protocol));
+        let waits = 2.0
+            * ((g - 1.0) * of(&self.library.node.step_latency, protocol) + self.levels() * level);
         let us = self.start(protocol) + waits + Call::carry(self.size, bandwidth);
         let inside = 2.0 * self.size * (g - 1.0) / g;
         Way { algorithm: Algorithm::Tree, protocol, us, inside, between: self.sent_in_trees() }
     }
 
     fn nvls(&self) -> Option<Way> {
-        let nvls = self.library.nvls.as_ref().filter(|n| self.place.inside >= n.least)?;
+        let nvls = self.library.nvls.as_ref().filter(|n| self.place.inside >= n.min_ranks)?;
         let (g, nodes, _) = self.counts();
         let moved = self.size * (1.0 + 1.0 / g);
         let mut carried = Call::carry(moved, self.place.link * part(nvls.efficiency));
-        let mut waits = us(nvls.latency) + us(nvls.ramp) * (self.size / f64::from(1 << 20)).sqrt();
+        let mut waits =
+            us(nvls.latency) + us(nvls.ramp_latency) * (self.size / f64::from(1 << 20)).sqrt();
         let mut algorithm = Algorithm::Nvls;
         if nodes > 1.0 {
             let network = self.library.network.as_ref()?;
             carried = carried.max(Call::carry(self.size, self.trees(Protocol::Simple)));
-            waits += 2.0 * self.levels() * of(&network.level, Protocol::Simple);
+            waits += 2.0 * self.levels() * of(&network.tree_level_latency, Protocol::Simple);
             algorithm = Algorithm::NvlsTree;
         }
-        let us = us(self.library.start) + waits + carried;
+        let us = us(self.library.call_overhead) + waits + carried;
         Some(Way {
             algorithm,
             protocol: Protocol::Simple,

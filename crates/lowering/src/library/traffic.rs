@@ -78,8 +78,8 @@ impl Traffic<'_> {
     /// What the library spends before bytes move.
     pub fn start(&self) -> Span {
         match self.prediction.protocol {
-            Protocol::Simple => self.library.start + self.library.node.simple_start,
-            Protocol::Ll | Protocol::Ll128 => self.library.start,
+            Protocol::Simple => self.library.call_overhead + self.library.node.simple_overhead,
+            Protocol::Ll | Protocol::Ll128 => self.library.call_overhead,
         }
     }
 

@@ -129,8 +129,9 @@ impl Findings {
             self.refuse(
                 at,
                 match (&at.tree.value, at.path.is_empty()) {
-                    (Value::Text(_), true) => "the file is text and no mapping".to_string(),
-                    _ => format!("{} is no mapping", at.tree.show()),
+                    (Value::Null, true) => "the file is empty".to_string(),
+                    (Value::Text(_), true) => "the file is text, not a mapping".to_string(),
+                    _ => format!("{} is not a mapping", at.tree.show()),
                 },
                 format!("a mapping with {}", allowed.join(", ")),
             );
@@ -166,7 +167,7 @@ impl Findings {
         match &at.tree.value {
             Value::Text(text) => Some(text),
             _ => {
-                self.refuse(at, format!("{} is no text", at.tree.show()), "a text");
+                self.refuse(at, format!("{} is not text", at.tree.show()), "text");
                 None
             }
         }

@@ -7,10 +7,11 @@
 //! suits a dimension (`collective`).
 
 pub mod astra_sim;
+pub(crate) mod declared;
 mod file;
-mod findings;
+pub(crate) mod findings;
 pub mod native;
-mod tree;
+pub(crate) mod tree;
 
 pub use file::Load;
 pub use native::{load, load_with};

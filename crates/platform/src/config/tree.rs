@@ -133,7 +133,7 @@ pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
 fn yaml_message(error: &serde_saphyr::Error) -> String {
     match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key \"{key}\" stands here twice")
+            format!("the key \"{key}\" is given twice")
         }
         serde_saphyr::Error::MultipleDocuments { .. } => {
             "a second YAML document starts here".into()

@@ -1,13 +1,16 @@
 //! The parameters of a real communication library (NCCL, RCCL).
 //!
-//! Here: the data, and `change.rs`, which sets parameters by name. Not here: what a library makes
-//! of a collective and how long that takes (crate `lowering`), reading the parameters
-//! (`config/native/library.rs`).
+//! Here: the data, each parameter declared once as a key of platform files. Not here: what a
+//! library makes of a collective and how long that takes (crate `lowering`), and on which networks
+//! a library makes sense (`config/native/library.rs`).
 
-mod change;
+mod correction;
 
-use graph::CollectiveKind;
+use crate::config::declared::{Setting, section, words};
+use crate::config::findings::{At, Findings};
 use units::{Bandwidth, Bytes, Ratio, Span};
+
+pub use correction::Correction;
 
 /// Which library; a name only, the parameters make the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +20,8 @@ pub enum Name {
     /// AMD's.
     Rccl,
 }
+
+words!(Name: "nccl" = Name::Nccl, "rccl" = Name::Rccl);
 
 /// How the members of a collective talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +35,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every protocol, in the order of [`Inside::step`].
+    /// Every protocol, in the order of [`Inside::step_latency`].
     pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
 
     /// Bytes on the wire for `bytes` of data: LL adds 4 of flag to every 4, LL128 8 to every 120.
@@ -84,111 +89,149 @@ impl Algorithm {
     }
 }
 
-/// A library on a platform: dimension 1 is the node, dimension 2 the network between nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Library {
-    /// Which.
-    pub name: Name,
-    /// A call: launch, kernel, first flags.
-    pub start: Span,
-    /// A send with its receive: kernel and first flags; the launch goes on before, beside other
-    /// work.
-    pub send: Span,
-    /// The host issues no two calls closer than this.
-    pub gap: Span,
-    /// Within a node.
-    pub node: Inside,
-    /// Between nodes; absent on one dimension.
-    pub network: Option<Between>,
-    /// Reduction in the switch, where there is one that reduces.
-    pub nvls: Option<Nvls>,
-    /// What measurements add; at most one of a collective and number of members.
-    pub corrections: Vec<Correction>,
+/// What is allowed for the times of the protocols.
+const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
+/// What is allowed for the bandwidths of LL and LL128.
+const PARTS: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
+
+section! {
+    /// A library on a platform: dimension 1 is the node, dimension 2 the network between nodes.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Library {
+        /// The library. It is a name only: its parameters make the difference.
+        pub name: Name, required "nccl, rccl";
+        /// Time that every collective call adds: launch, kernel and first flags.
+        pub call_overhead: Span, required, was ["start"];
+        /// Time that a send with its receive adds: kernel and first flags. Its launch overlaps with
+        /// earlier work.
+        pub p2p_overhead: Span, like call_overhead, was ["send"];
+        /// The host issues no two calls closer than this.
+        pub min_call_interval: Span, default Span::ZERO, was ["gap"];
+        /// Within a node.
+        pub node: Inside, required;
+        /// Between nodes; required on two dimensions.
+        pub network: Option<Between>, default None;
+        /// Reduction in the switch of a node (NVLink SHARP).
+        pub nvls: Option<Nvls>, default None;
+        /// What measurements add, at most one for a collective and number of members.
+        pub corrections: Vec<Correction>, default Vec::new();
+    }
 }
 
-/// Within a node. Times by protocol are LL, LL128, Simple; shares LL, LL128.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Inside {
-    /// Part of the link bandwidth that rings reach with protocol Simple.
-    pub efficiency: Ratio,
-    /// What a ring loses while it fills: its bandwidth is divided by `1 + fill / (2 n - 2)`.
-    pub fill: Option<Ratio>,
-    /// One step.
-    pub step: [Span; 3],
-    /// What Simple adds to a call: its first whole buffer.
-    pub simple_start: Span,
-    /// Part of that bandwidth that the other protocols reach.
-    pub share: [Ratio; 2],
-    /// Part of it that trees reach.
-    pub tree: Ratio,
-    /// A pair of an all-to-all.
-    pub pair: Span,
-    /// Part of the link bandwidth that an all-to-all reaches.
-    pub pairs: Ratio,
-    /// The path through the host, where direct links make no ring; one way, of a GPU.
-    pub host: Option<Bandwidth>,
+section! {
+    /// Within a node. Lists of times are for LL, LL128, Simple; lists of ratios for LL, LL128.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Inside {
+        /// Part of the link bandwidth that rings reach with Simple.
+        pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.8";
+        /// What a ring of `n` members loses while it fills: its bandwidth is divided by
+        /// `1 + ramp_up / (2 n - 2)`.
+        pub ramp_up: Option<Ratio>, default None, was ["fill"];
+        /// Time of one step, for LL, LL128 and Simple.
+        pub step_latency: [Span; 3], required STEPS, was ["step"];
+        /// Time that Simple adds to a call: its first whole buffer.
+        pub simple_overhead: Span, default Span::ZERO, was ["simple_start"];
+        /// Part of that bandwidth that LL and LL128 reach.
+        pub ll_efficiency: [Ratio; 2], required PARTS, was ["share"];
+        /// Part of that bandwidth that trees reach.
+        pub tree_efficiency: Ratio, default Ratio::ONE, was ["tree"];
+        /// Time of each peer in an all-to-all, and of a send.
+        pub peer_latency: Span, default Span::ZERO, was ["pair"];
+        /// Part of the link bandwidth that an all-to-all reaches.
+        pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
+        /// One-way bandwidth of a GPU through the host, where direct links make no ring.
+        pub host_bandwidth: Option<Bandwidth>, default None, was ["host"];
+    }
 }
 
-/// Between nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Between {
-    /// Part of the network's bandwidth that collectives reach with protocol Simple.
-    pub efficiency: Ratio,
-    /// One step of a ring.
-    pub step: [Span; 3],
-    /// One level of a tree.
-    pub level: [Span; 3],
-    /// Part of that bandwidth that the other protocols reach.
-    pub share: [Ratio; 2],
-    /// Part of it that trees over more than two nodes reach.
-    pub tree: Ratio,
-    /// Part of it that a tree over two nodes reaches, which moves half as much.
-    pub tree_of_two: Ratio,
-    /// A pair of an all-to-all.
-    pub pair: Span,
-    /// Part of the network's bandwidth that an all-to-all reaches.
-    pub pairs: Ratio,
-    /// Part of that which messages between different rails reach; all of it without.
-    pub crossing: Option<Ratio>,
-    /// PXN, and how many messages it sends as one.
-    pub pxn: Option<u32>,
-    /// What a single message reaches at most: its channels.
-    pub single: Option<Bandwidth>,
-    /// Messages that the network card sends another, slower way.
-    pub short: Option<Short>,
+section! {
+    /// Between nodes.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Between {
+        /// Part of the network's bandwidth that collectives reach with Simple.
+        pub efficiency: Ratio, required "a part of the network's bandwidth, such as 0.92";
+        /// Time of one step of a ring, for LL, LL128 and Simple.
+        pub step_latency: [Span; 3], required STEPS, was ["step"];
+        /// Time of one level of a tree, for LL, LL128 and Simple.
+        pub tree_level_latency: [Span; 3], like step_latency, was ["level"];
+        /// Part of that bandwidth that LL and LL128 reach.
+        pub ll_efficiency: [Ratio; 2], required PARTS, was ["share"];
+        /// Part of that bandwidth that trees over more than two nodes reach.
+        pub tree_efficiency: Ratio, default Ratio::ONE, was ["tree"];
+        /// Part of that bandwidth that a tree over two nodes reaches, which moves half as much.
+        pub two_node_tree_efficiency: Ratio, default Ratio::ONE, was ["tree_of_two"];
+        /// Time of each peer in an all-to-all, and of a send.
+        pub peer_latency: Span, default Span::ZERO, was ["pair"];
+        /// Part of the network's bandwidth that an all-to-all reaches.
+        pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
+        /// Part of the all-to-all bandwidth that messages between different rails reach; without
+        /// effect with `pxn`.
+        pub cross_rail_efficiency: Option<Ratio>, default None, was ["crossing"];
+        /// Use PXN, and send at most this many messages as one.
+        pub pxn: Option<u32>, default None;
+        /// Largest bandwidth of a single message, which has a few channels only.
+        pub p2p_bandwidth_max: Option<Bandwidth>, default None, was ["single"];
+        /// Messages so short that the card takes them from the processor instead of from memory.
+        pub inline: Option<Inline>, default None, was ["short"];
+    }
 }
 
-/// Messages so short that the card takes them from the processor instead of from memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Short {
-    /// The longest of them.
-    pub most: Bytes,
-    /// What each adds to a pair of an all-to-all.
-    pub pair: Span,
+section! {
+    /// Messages so short that the card takes them from the processor instead of from memory.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Inline {
+        /// Largest message that is sent this way.
+        pub threshold: Bytes, required "a message size, such as \"192 B\"", was ["most"];
+        /// Time that it adds to each peer of an all-to-all.
+        pub peer_latency: Span, required "a time, such as \"12 us\"", was ["pair"];
+    }
 }
 
-/// Reduction in a node's switch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Nvls {
-    /// Part of the link bandwidth it reaches; an NPU moves `1 + 1/n` buffers each way.
-    pub efficiency: Ratio,
-    /// What it adds to a call.
-    pub latency: Span,
-    /// Grows with the square root of the size; this much at 1 MiB.
-    pub ramp: Span,
-    /// Fewest members in a node that use it.
-    pub least: u32,
+section! {
+    /// Reduction in a node's switch.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Nvls {
+        /// Part of the link bandwidth that it reaches; an NPU of `n` moves `1 + 1/n` buffers each
+        /// way.
+        pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.67";
+        /// Time that it adds to a call.
+        pub latency: Span, required "a time, such as \"60 us\"";
+        /// Time that grows with the square root of the size: its value at 1 MiB.
+        pub ramp_latency: Span, default Span::ZERO, was ["ramp"];
+        /// Fewest members in a node that use it.
+        pub min_ranks: u32 as from_two, default 2, was ["least"];
+    }
 }
 
-/// Factors of a collective over `inside` members in each of `between` nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Correction {
-    /// Which collective.
-    pub kind: CollectiveKind,
-    /// Members in a node.
-    pub inside: u32,
-    /// Nodes.
-    pub between: u32,
-    /// Size (the larger of a member's two buffers) and factor, by ascending size; not empty.
-    pub points: Vec<(Bytes, Ratio)>,
+/// Counts from 2.
+mod from_two {
+    use super::{At, Findings, Setting};
+    use crate::config::declared::Shown;
+
+    pub(super) fn kind() -> String {
+        "count from 2".into()
+    }
+
+    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
+        findings.whole(at, 2, u32::MAX)
+    }
+
+    pub(super) fn show(value: &u32) -> Option<Shown> {
+        value.show()
+    }
+
+    pub(super) fn json(value: &u32) -> serde_json::Value {
+        value.json()
+    }
+}
+
+impl Library {
+    /// Sets the parameter `key`, such as `node.step_latency[0]`, to `value`: us, or a part of a
+    /// bandwidth.
+    ///
+    /// # Errors
+    /// `key` when the library has no such parameter.
+    pub fn change<'k>(&mut self, key: &'k str, value: f64) -> Result<(), &'k str> {
+        if Setting::change(self, key, value) { Ok(()) } else { Err(key) }
+    }
 }

@@ -59,7 +59,7 @@ pub(super) fn number(
         other => {
             let shown =
                 if let Value::Text(text) = other { format!("\"{text}\"") } else { at.tree.show() };
-            findings.refuse(at, format!("{shown} is no number"), range);
+            findings.refuse(at, format!("{shown} is not a number"), range);
             return None;
         }
     };

@@ -268,13 +268,13 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
             Compute::Recorded
         },
         compute_scale: Ratio::ONE,
-        compute_beside: Ratio::ONE,
+        comm_overlap_slowdown: Ratio(0),
         launch: Launch::default(),
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),
         memory_latency: Span::ZERO,
         memory_capacity: None,
-        memory_exceeded: Default::default(),
+        memory_on_overflow: Default::default(),
         memory_contention: false,
     }
 }
@@ -422,7 +422,7 @@ fn per_node(path: &str, load: &Load<'_>, all: &mut Findings) -> BTreeMap<u64, St
             (Ok(id), Some(prefix)) => drop(nodes.insert(id, prefix.to_string())),
             (Err(_), _) => findings.refuse(
                 &at,
-                format!("\"{}\" is no node id", key.name),
+                format!("\"{}\" is not a node id", key.name),
                 "a whole number from 0",
             ),
             _ => {}

@@ -156,8 +156,8 @@ fn broken_networks_give_one_message() {
     let cases = [
         (lists("[Ring]", "[4]", "[-50.0]", "[1]"), format!("network.yml: line 3, bandwidth[0]: -50 is not allowed {rate}")),
         (lists("[Ring]", "[4]", "[0.0]", "[1]"), format!("network.yml: line 3, bandwidth[0]: 0 is not allowed {rate}")),
-        (lists("[Ring]", "[4]", "[.nan]", "[1]"), format!("network.yml: line 3, bandwidth[0]: \".nan\" is no number {rate}")),
-        (lists("[Ring]", "[4]", "[50 GB/s]", "[1]"), format!("network.yml: line 3, bandwidth[0]: \"50 GB/s\" is no number {rate}")),
+        (lists("[Ring]", "[4]", "[.nan]", "[1]"), format!("network.yml: line 3, bandwidth[0]: \".nan\" is not a number {rate}")),
+        (lists("[Ring]", "[4]", "[50 GB/s]", "[1]"), format!("network.yml: line 3, bandwidth[0]: \"50 GB/s\" is not a number {rate}")),
         (lists("[Ring]", "[4]", "[50]", "[-1.0]"), format!("network.yml: line 4, latency[0]: -1 is not allowed {delay}")),
         (lists("[Ring]", "[4]", "[50]", "[1e+30]"), format!("network.yml: line 4, latency[0]: 1e30 is not allowed {delay}")),
         (lists("[Ring]", "[1]", "[50]", "[1]"), "network.yml: line 2, npus_count[0]: 1 is not allowed (allowed: a whole number from 2)".into()),
@@ -177,7 +177,7 @@ fn broken_networks_give_one_message() {
         ("topology: [ Ring\nnpus_count: [ 4 ]\n".into(),
             "network.yml: line 2, column 11: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)".into()),
         ("topology: [Ring]\ntopology: [Switch]\n".into(),
-            "network.yml: line 2, column 1: the key \"topology\" stands here twice (allowed: valid YAML)".into()),
+            "network.yml: line 2, column 1: the key \"topology\" is given twice (allowed: valid YAML)".into()),
         (String::new(), "network.yml: line 1: the network file holds nothing (allowed: a YAML mapping)".into()),
         ("- 1\n".into(), "network.yml: line 1: the network file holds a list (allowed: a YAML mapping)".into()),
     ];
@@ -218,7 +218,7 @@ fn broken_systems_give_one_message() {
         ),
         (
             format!("{splits}\"endpoint-delay\": \"10\"}}"),
-            "system.json: endpoint-delay: \"10\" is no number (allowed: a whole number from 0 to 1000000000)".into(),
+            "system.json: endpoint-delay: \"10\" is not a number (allowed: a whole number from 0 to 1000000000)".into(),
         ),
         (
             format!("{splits}\"scheduling-policy\": \"lifo\"}}"),

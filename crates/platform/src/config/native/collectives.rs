@@ -1,5 +1,6 @@
 //! `collectives`: algorithms by kind, the hierarchy of all-reduce, algorithms from files.
 
+use crate::config::declared::keys;
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
@@ -15,6 +16,30 @@ pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
     ("hierarchical", Hierarchy::Hierarchical),
     ("hierarchical_optimal", Hierarchy::HierarchicalOptimal),
 ];
+keys! { pub(super) KEYS:
+    /// How an all-reduce goes over several dimensions
+    /// ([hierarchies](../models/hierarchies.md)).
+    hierarchy: "`baseline`, `enhanced`, `hierarchical`, `hierarchical_optimal`", "`enhanced`";
+    /// Algorithm of each dimension: `ring`, `direct`, `direct(W)`, `halving_doubling`,
+    /// `double_binary_tree`, `in_network`, `auto`.
+    all_reduce: "word, list or mapping", "`auto`";
+    /// Likewise.
+    all_gather: "word, list or mapping", "`auto`";
+    /// Likewise.
+    reduce_scatter: "word, list or mapping", "`auto`";
+    /// Likewise.
+    all_to_all: "word, list or mapping", "`auto`";
+    /// Likewise.
+    broadcast: "word, list or mapping", "`auto`";
+    /// Likewise.
+    reduce: "word, list or mapping", "`auto`";
+    /// Likewise.
+    gather: "word, list or mapping", "`auto`";
+    /// Likewise.
+    scatter: "word, list or mapping", "`auto`";
+    /// Likewise.
+    barrier: "word, list or mapping", "`auto`";
+}
 const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network";
 
 /// The settings; a fault is noted and its default stands in.
@@ -33,9 +58,7 @@ pub(super) fn read(
         custom_nodes: Default::default(),
     };
     let Some(at) = at else { return collectives };
-    let keys: Vec<&str> =
-        CollectiveKind::ALL.iter().map(|kind| kind.name()).chain(["hierarchy"]).collect();
-    if findings.mapping(&at, &keys).is_none() {
+    if findings.declared(&at, KEYS).is_none() {
         return collectives;
     }
     if let Some(hierarchy) = at.get("hierarchy") {

@@ -1,15 +1,16 @@
 //! `npu.compute`: a model's word alone, or a mapping with its settings; reading and showing.
 //!
 //! ```yaml
-//! compute: {model: roofline, scale: 0.5, efficiency: {gemm: 70.5 %}, memory_efficiency: 0.84}
-//! compute: {model: roofline, start: 3 us, rates: {fp8: 1979 TFLOPS, fp32: 495 TFLOPS}, tiles: {units: 132, fill: 128, load: 16}}
+//! compute: {model: roofline, speedup: 0.5, efficiency: {gemm: 70.5 %}, memory_efficiency: 0.84}
+//! compute: {model: roofline, kernel_overhead: 3 us, peak_by_type: {fp8: 1979 TFLOPS, fp32: 495 TFLOPS}, tiles: {multiprocessors: 132, fill_depth: 128, load_cost: 16}}
 //! compute: {model: systolic, rows: 256, columns: 256, dataflow: weight_stationary, clock: 940 MHz, sram: {ifmap: 12 MiB}}
 //! compute: {model: measured, table: gemm_a100.csv}
 //! ```
 
+use crate::config::declared::keys;
 use crate::config::file;
 use crate::config::findings::{At, Findings};
-use crate::config::tree::Origin;
+use crate::config::tree::{Origin, Value};
 use crate::platform::Npu;
 use device::compute::measured::{Measured, Table};
 use device::compute::systolic::{Dataflow, Sram, Systolic};
@@ -28,23 +29,80 @@ const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
 const MOST_SCALE: Ratio = Ratio(1_000_000 * Ratio::ONE.0);
 /// Largest side of an array.
 const MOST_CELLS: u32 = 65_536;
-const KEYS: [&str; 14] = [
-    "model",
-    "scale",
-    "beside",
-    "efficiency",
-    "memory_efficiency",
-    "start",
-    "rates",
-    "tiles",
-    "rows",
-    "columns",
-    "dataflow",
-    "clock",
-    "sram",
-    "table",
-];
-/// Widths of elements beside `peak`'s 16 bits, as in `Roofline::widths`.
+keys! { pub(super) KEYS:
+    /// How long a compute node takes ([compute](../models/compute.md)); `compute: roofline` is
+    /// short for it.
+    model: "`recorded`, `roofline`, `systolic`, `measured`", "`roofline` with `npu.peak`, else `recorded`";
+    /// Every duration of NPU compute, recorded or modelled, is divided by this: 2 is twice the
+    /// compute power.
+    speedup: "ratio", "1", was ["scale"];
+    /// Part of their speed that kernels lose while their NPU communicates.
+    comm_overlap_slowdown: "ratio", "0", was ["beside"] by complement;
+    /// Part of the peak that kernels reach (`roofline`, `systolic`, `measured`): one ratio, or by
+    /// kind: `other`, `gemm`, `grouped` (experts' multiplications; as `gemm`), `convolution`,
+    /// `attention`, `unmasked_attention` (against other ranks' keys under context parallelism; as
+    /// `attention`), `elementwise`, `normalization`, `embedding`, `optimizer`.
+    efficiency: "ratio, or ratios by kind", "1";
+    /// Part of the memory bandwidth that kernels reach, likewise.
+    memory_efficiency: "ratio, or ratios by kind", "1";
+    /// Time that every kernel adds: filling and draining the NPU, small kernels that come with it.
+    kernel_overhead: "time", "0 ns", was ["start"];
+    /// Peak rates of other element types (`roofline`, `measured`).
+    peak_by_type: "mapping", "`npu.peak`", was ["rates"], in RATES;
+    /// Tiles of matrix multiplications (`roofline`, `measured`;
+    /// [tiles](../models/compute.md#tiles)).
+    tiles: "mapping", "no tiles", in TILES;
+    /// Cells of a systolic array, 1 to 65,536 (`systolic`).
+    rows: "count", "required with `systolic`";
+    /// Cells of a systolic array, 1 to 65,536 (`systolic`).
+    columns: "count", "required with `systolic`";
+    /// What stays in the cells (`systolic`).
+    dataflow: "`output_stationary`, `weight_stationary`, `input_stationary`", "required with `systolic`";
+    /// Clock of the array (`systolic`).
+    clock: "frequency", "required with `systolic`";
+    /// Buffers of the array (`systolic`); half is used while the other half is filled.
+    sram: "mapping", "everything fits", in SRAM;
+    /// A CSV file of measured matrix multiplications (`measured`), seen from the platform file;
+    /// with `--set` from the working directory.
+    table: "path", "required with `measured`";
+}
+keys! { RATES:
+    /// Elements of 1 byte.
+    fp8: "rate", "`npu.peak`";
+    /// Elements of 4 bytes and more.
+    fp32: "rate", "`npu.peak`";
+}
+keys! { TILES:
+    /// Multiprocessors, each of which works on a tile.
+    multiprocessors: "count", "required", was ["units"];
+    /// Depth of a product that filling a multiprocessor's pipeline costs, for each tile.
+    fill_depth: "count from 0", "0", was ["fill"];
+    /// Cost of loading a tile of `a x b`: its time is multiplied by `1 + load_cost (1/a + 1/b)`.
+    load_cost: "count from 0", "0", was ["load"];
+}
+keys! { SRAM:
+    /// For inputs.
+    ifmap: "size", "everything fits";
+    /// For weights.
+    filter: "size", "everything fits";
+    /// For outputs.
+    ofmap: "size", "everything fits";
+}
+
+/// `beside` was the part that is kept, `comm_overlap_slowdown` is the part that is lost.
+fn complement(value: &mut Value) {
+    let text = match value {
+        Value::Text(text) => text.clone(),
+        Value::Int(i) => i.to_string(),
+        Value::Float(x) => x.to_string(),
+        _ => return,
+    };
+    if let Ok(Ratio(kept)) = text.parse::<Ratio>() {
+        *value = Value::Text(Ratio(Ratio::ONE.0.saturating_sub(kept)).to_string());
+    }
+}
+
+/// Types of elements other than `peak`'s 16 bits, as in `Roofline::widths`.
 const WIDTHS: [&str; 2] = ["fp8", "fp32"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,9 +124,9 @@ impl Model {
     /// True when the model heeds the key.
     fn heeds(self, key: &str) -> bool {
         match key {
-            "model" | "scale" | "beside" => true,
-            "efficiency" | "memory_efficiency" | "start" => self != Model::Recorded,
-            "rates" | "tiles" => matches!(self, Model::Roofline | Model::Measured),
+            "model" | "speedup" | "comm_overlap_slowdown" => true,
+            "efficiency" | "memory_efficiency" | "kernel_overhead" => self != Model::Recorded,
+            "peak_by_type" | "tiles" => matches!(self, Model::Roofline | Model::Measured),
             "table" => self == Model::Measured,
             _ => self == Model::Systolic,
         }
@@ -87,8 +145,8 @@ pub(super) struct Read {
     pub compute: Compute,
     /// The factor on its speed.
     pub scale: Ratio,
-    /// What of its speed is left beside communication.
-    pub beside: Ratio,
+    /// Part of its speed that is lost while the NPU communicates.
+    pub slowdown: Ratio,
 }
 
 /// The model and the factors on its speed; `npu` is the mapping `npu`.
@@ -97,7 +155,7 @@ pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Optio
     let mapping = at.as_ref().filter(|at| at.is_map());
     let word = match (&at, mapping) {
         (Some(_), Some(mapping)) => {
-            findings.mapping(mapping, &KEYS)?;
+            findings.declared(mapping, KEYS)?;
             mapping.get("model")
         }
         _ => at.clone(),
@@ -113,12 +171,13 @@ pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Optio
     let before = findings.problems.len();
     let settings = mapping.or(at.as_ref()).unwrap_or(npu);
     let scale = scale(settings, findings);
-    let beside = settings.get("beside").map_or(Ratio::ONE, |at| part(&at, findings));
+    let slowdown = settings.get("comm_overlap_slowdown");
+    let slowdown = slowdown.map_or(Ratio(0), |at| self::slowdown(&at, findings));
     let compute = of_model(model, npu, settings, given, findings);
     if findings.problems.len() > before {
         None
     } else {
-        Some(Read { compute: compute?, scale, beside })
+        Some(Read { compute: compute?, scale, slowdown })
     }
 }
 
@@ -138,8 +197,9 @@ fn of_model(
         }
     };
     let memory = given.memory.unwrap_or(BOUNDLESS);
-    let start = at.get("start").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
-    let widths = rates(at.get("rates"), findings);
+    let start =
+        at.get("kernel_overhead").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
+    let widths = rates(at.get("peak_by_type"), findings);
     let tiles = tiles(at.get("tiles"), findings);
     let roofline = |peak| Roofline { peak, memory, efficiency, start, widths, tiles };
     match model {
@@ -185,10 +245,10 @@ fn warn_of_idle(at: &At<'_>, model: Model, given: Given, findings: &mut Findings
 }
 
 fn scale(at: &At<'_>, findings: &mut Findings) -> Ratio {
-    let Some(at) = at.get("scale") else { return Ratio::ONE };
+    let Some(at) = at.get("speedup") else { return Ratio::ONE };
     let scale = findings.quantity::<Ratio>(&at).unwrap_or(Ratio::ONE);
     if scale > MOST_SCALE {
-        findings.refuse(&at, format!("{scale} is too much"), "a factor from 0.000001 to 1000000");
+        findings.refuse(&at, format!("{scale} is too large"), "a factor from 0.000001 to 1000000");
     }
     scale
 }
@@ -228,10 +288,26 @@ fn part(at: &At<'_>, findings: &mut Findings) -> Ratio {
     part
 }
 
+/// A part from 0 (or left out), below the whole.
+fn slowdown(at: &At<'_>, findings: &mut Findings) -> Ratio {
+    let zero = match &at.tree.value {
+        Value::Int(0) => true,
+        Value::Float(x) => *x == 0.0,
+        Value::Text(text) => text.trim_end_matches([' ', '%']).parse() == Ok(0.0),
+        _ => false,
+    };
+    let part = if zero { Ratio(0) } else { findings.quantity(at).unwrap_or(Ratio(0)) };
+    if part >= Ratio::ONE {
+        let allowed = "a number from 0 to below 1, or a percentage below 100 %";
+        findings.refuse(at, format!("{part} leaves kernels no speed"), allowed);
+    }
+    part
+}
+
 /// Peak rates of other widths.
 fn rates(at: Option<At<'_>>, findings: &mut Findings) -> [Option<Flops>; 2] {
     let Some(at) = at else { return [None; 2] };
-    if findings.mapping(&at, &WIDTHS).is_none() {
+    if findings.declared(&at, RATES).is_none() {
         return [None; 2];
     }
     WIDTHS.map(|width| at.get(width).and_then(|at| findings.quantity(&at)))
@@ -239,12 +315,12 @@ fn rates(at: Option<At<'_>>, findings: &mut Findings) -> [Option<Flops>; 2] {
 
 fn tiles(at: Option<At<'_>>, findings: &mut Findings) -> Option<Tiles> {
     let at = at?;
-    findings.mapping(&at, &["units", "fill", "load"])?;
+    findings.declared(&at, TILES)?;
     let units = findings
-        .need(&at, "units", "multiprocessors of the NPU")
+        .need(&at, "multiprocessors", "multiprocessors of the NPU")
         .and_then(|at| findings.whole(&at, 1, 65_536));
     let mut part = |key, most| at.get(key).and_then(|at| findings.whole(&at, 0, most)).unwrap_or(0);
-    let (fill, load) = (part("fill", 65_536), part("load", 1024));
+    let (fill, load) = (part("fill_depth", 65_536), part("load_cost", 1024));
     Some(Tiles { units: units?, fill, load })
 }
 
@@ -281,7 +357,7 @@ fn systolic(
 
 fn sram(at: Option<At<'_>>, findings: &mut Findings) -> Option<Sram> {
     let Some(at) = at else { return Some(Sram::default()) };
-    findings.mapping(&at, &["ifmap", "filter", "ofmap"])?;
+    findings.declared(&at, SRAM)?;
     let mut size = |key| at.get(key).map(|at| findings.quantity(&at));
     let [ifmap, filter, ofmap] = ["ifmap", "filter", "ofmap"].map(&mut size);
     let whole = |size: Option<Option<_>>| size.map_or(Some(None), |read| read.map(Some));
@@ -305,7 +381,7 @@ fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
     if path.exists() && !path.is_file() {
         findings.refuse(
             &at,
-            format!("\"{name}\" is no file"),
+            format!("\"{name}\" is not a file"),
             "the path of a table of measured matrix multiplications",
         );
         return None;
@@ -336,10 +412,10 @@ fn rest(compute: &Compute) -> Option<&Roofline> {
 pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String) {
     let mut lines = Vec::new();
     if npu.compute_scale != Ratio::ONE {
-        lines.push(format!("scale: {}", npu.compute_scale));
+        lines.push(format!("speedup: {}", npu.compute_scale));
     }
-    if npu.compute_beside != Ratio::ONE {
-        lines.push(format!("beside: {}", npu.compute_beside));
+    if npu.comm_overlap_slowdown != Ratio(0) {
+        lines.push(format!("comm_overlap_slowdown: {}", npu.comm_overlap_slowdown));
     }
     if let Some(roofline) = rest(&npu.compute) {
         for (key, ratios) in [
@@ -375,15 +451,15 @@ pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String)
 
 fn show_rest(roofline: &Roofline, lines: &mut Vec<String>) {
     if roofline.start != Span::ZERO {
-        lines.push(format!("start: {}", roofline.start));
+        lines.push(format!("kernel_overhead: {}", roofline.start));
     }
     let rates = WIDTHS.iter().zip(roofline.widths);
     let rates: Vec<String> =
         rates.filter_map(|(width, rate)| Some(format!("{width}: {}", rate?))).collect();
-    lines.extend((!rates.is_empty()).then(|| format!("rates: {{{}}}", rates.join(", "))));
-    let tiles = roofline
-        .tiles
-        .map(|t| format!("tiles: {{units: {}, fill: {}, load: {}}}", t.units, t.fill, t.load));
+    lines.extend((!rates.is_empty()).then(|| format!("peak_by_type: {{{}}}", rates.join(", "))));
+    let tiles = roofline.tiles.map(|Tiles { units, fill, load }| {
+        format!("tiles: {{multiprocessors: {units}, fill_depth: {fill}, load_cost: {load}}}")
+    });
     lines.extend(tiles);
 }
 
@@ -409,14 +485,18 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
             .map(|(kernel, ratio)| (kernel.name().to_string(), ratio.0.into()))
             .collect()
     };
-    let mut out = json!({ "scale_millionths": npu.compute_scale.0, "beside_millionths": npu.compute_beside.0 });
+    let mut out = json!({
+        "speedup_ppm": npu.compute_scale.0,
+        "comm_overlap_slowdown_ppm": npu.comm_overlap_slowdown.0,
+    });
     if let Some(roofline) = rest(&npu.compute) {
-        out["efficiency_millionths"] = by_kind(roofline.efficiency.rate).into();
-        out["memory_efficiency_millionths"] = by_kind(roofline.efficiency.memory).into();
-        out["start_ps"] = roofline.start.0.into();
-        out["rates_flops"] = json!({ "fp8": roofline.widths[0].map(|r| r.0), "fp32": roofline.widths[1].map(|r| r.0) });
-        let tiles =
-            roofline.tiles.map(|t| json!({ "units": t.units, "fill": t.fill, "load": t.load }));
+        out["efficiency_ppm"] = by_kind(roofline.efficiency.rate).into();
+        out["memory_efficiency_ppm"] = by_kind(roofline.efficiency.memory).into();
+        out["kernel_overhead_ps"] = roofline.start.0.into();
+        out["peak_by_type_flops"] = json!({ "fp8": roofline.widths[0].map(|r| r.0), "fp32": roofline.widths[1].map(|r| r.0) });
+        let tiles = roofline.tiles.map(
+            |t| json!({ "multiprocessors": t.units, "fill_depth": t.fill, "load_cost": t.load }),
+        );
         out["tiles"] = tiles.unwrap_or_default();
     }
     match &npu.compute {

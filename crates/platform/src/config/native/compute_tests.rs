@@ -40,8 +40,8 @@ fn a_word_and_a_mapping_mean_the_same() {
     let word = read("roofline").unwrap();
     assert_eq!(word.npu.compute, Compute::Roofline(Roofline::ideal(PEAK, MEMORY)));
     assert_eq!(read("{model: roofline}").unwrap(), word);
-    assert_eq!(read("{scale: 1}").unwrap(), word);
-    assert_eq!(read("recorded").unwrap(), read("{model: recorded, scale: 100 %}").unwrap());
+    assert_eq!(read("{speedup: 1}").unwrap(), word);
+    assert_eq!(read("recorded").unwrap(), read("{model: recorded, speedup: 100 %}").unwrap());
 }
 
 /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak.
@@ -66,8 +66,8 @@ fn efficiencies_are_by_kind_or_for_all() {
     .unwrap();
     let Compute::Roofline(own) = own.npu.compute else { panic!("another model") };
     assert_eq!(own.efficiency.rate[Kernel::Grouped as usize], Ratio(600_000));
-    assert_eq!(shown["npu"]["compute_settings"]["efficiency_millionths"]["gemm"], 705_000);
-    assert_eq!(shown["npu"]["compute_settings"]["memory_efficiency_millionths"]["other"], 836_000);
+    assert_eq!(shown["npu"]["compute_settings"]["efficiency_ppm"]["gemm"], 705_000);
+    assert_eq!(shown["npu"]["compute_settings"]["memory_efficiency_ppm"]["other"], 836_000);
 }
 
 #[test]
@@ -95,14 +95,14 @@ fn an_array_reads_all_its_keys() {
 }
 
 #[test]
-fn one_setting_can_be_put_beside_a_word() {
-    let doubled = read_with("roofline", &[("npu.compute.scale", "2")]).unwrap();
+fn a_setting_can_be_added_to_a_word() {
+    let doubled = read_with("roofline", &[("npu.compute.speedup", "2")]).unwrap();
     assert_eq!(doubled.npu.compute_scale, Ratio(2_000_000));
     assert_eq!(doubled.npu.compute, read("roofline").unwrap().npu.compute);
     let nothing = from_yaml(
         "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\n",
         "p.yml",
-        &[("npu.compute.scale".into(), "0.5".into())],
+        &[("npu.compute.speedup".into(), "0.5".into())],
     );
     let npu = nothing.unwrap().npu;
     assert_eq!((npu.compute, npu.compute_scale), (Compute::Recorded, Ratio(500_000)));
@@ -112,12 +112,12 @@ fn one_setting_can_be_put_beside_a_word() {
 fn every_fault_is_named() {
     let cases = [
         (
-            "{scale: 0}",
-            "line 3, npu.compute.scale: ratio \"0\" is zero (allowed: a number of at least a millionth, or a percentage, such as 0.705 or \"70.5 %\")",
+            "{speedup: 0}",
+            "line 3, npu.compute.speedup: ratio \"0\" is zero (allowed: a number of at least a millionth, or a percentage, such as 0.705 or \"70.5 %\")",
         ),
         (
-            "{scale: 1e7}",
-            "line 3, npu.compute.scale: 10000000 is too much (allowed: a factor from 0.000001 to 1000000)",
+            "{speedup: 1e7}",
+            "line 3, npu.compute.speedup: 10000000 is too large (allowed: a factor from 0.000001 to 1000000)",
         ),
         (
             "{efficiency: 1.2}",
@@ -129,7 +129,7 @@ fn every_fault_is_named() {
         ),
         (
             "{modell: roofline}",
-            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, scale, beside, efficiency, memory_efficiency, start, rates, tiles, rows, columns, dataflow, clock, sram, table)",
+            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, peak_by_type, tiles, rows, columns, dataflow, clock, sram, table)",
         ),
         (
             "{model: fast}",
@@ -147,7 +147,7 @@ fn every_fault_is_named() {
         ),
         (
             "{model: measured, table: /dev/null}",
-            "line 3, npu.compute.table: \"/dev/null\" is no file (allowed: the path of a table of measured matrix multiplications)",
+            "line 3, npu.compute.table: \"/dev/null\" is not a file (allowed: the path of a table of measured matrix multiplications)",
         ),
     ];
     for (compute, expected) in cases {
@@ -171,10 +171,10 @@ fn settings_without_effect_are_warned_about() {
     assert!(read("{efficiency: 0.5}").unwrap().warnings.is_empty());
 }
 
-/// A table lies beside the platform file, wherever the program runs; what is shown reads back from
+/// A table is next to the platform file, wherever the program runs; what is shown reads back from
 /// elsewhere.
 #[test]
-fn a_table_lies_beside_its_platform() {
+fn a_table_is_next_to_its_platform() {
     let folder: PathBuf =
         std::env::temp_dir().join(format!("armillary-compute-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -234,13 +234,19 @@ fn rooflines() -> impl Strategy<Value = Roofline> {
 #[test]
 fn every_problem_of_an_npu_is_listed() {
     let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 1 ns}\nnpu:\n  peak: fast\n  launch: 3 GB\n  compute:\n    \
-                beside: 2\n    start: 5\n    tiles: {fill: 3}\n  memory: {bandwidth: 0 GB/s}\n";
+                comm_overlap_slowdown: 2\n    kernel_overhead: 5\n    tiles: {fill_depth: 3}\n  memory: {bandwidth: 0 GB/s}\n";
     let problems = from_yaml(text, "p.yml", &[]).unwrap_err();
     let mut places: Vec<&str> =
         problems.iter().filter_map(|p| p.place.split(", npu.").nth(1)).collect();
     places.sort_unstable();
-    let all =
-        ["compute.beside", "compute.start", "compute.tiles", "launch", "memory.bandwidth", "peak"];
+    let all = [
+        "compute.comm_overlap_slowdown",
+        "compute.kernel_overhead",
+        "compute.tiles",
+        "launch",
+        "memory.bandwidth",
+        "peak",
+    ];
     assert_eq!(places, all, "{problems:#?}");
 }
 
@@ -270,13 +276,13 @@ proptest! {
         roofline in rooflines(),
         which in 0..3,
         scale in 1u64..1_000_000_000_000,
-        beside in 1u64..=1_000_000,
+        slowdown in 0u64..1_000_000,
         launch in [0u64..1_000_000_000_000, 0..3, 0..1_000_000_000_000, 0..3],
     ) {
         let mut platform = read("recorded").unwrap();
-        platform.npu.compute_beside = Ratio(beside);
-        let [kernel, member, send, receive] = launch.map(Span);
-        platform.npu.launch = Launch { kernel, member, send, receive };
+        platform.npu.comm_overlap_slowdown = Ratio(slowdown);
+        let [kernel, per_member, send, receive] = launch.map(Span);
+        platform.npu.launch = Launch { kernel, per_member, send, receive };
         platform.npu.compute_scale = Ratio(scale);
         platform.npu.compute =
             [Compute::Recorded, Compute::Roofline(roofline), Compute::Systolic(array)][which as usize].clone();

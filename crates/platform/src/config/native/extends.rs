@@ -8,7 +8,8 @@
 //! Mappings merge key by key, everything else is replaced, and `null` removes a key. `name` is not
 //! passed on. Files may extend further files. Each value keeps the file and line where it stands.
 
-use super::presets;
+use super::{presets, reader};
+use crate::config::declared::rename;
 use crate::config::file;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{self, Tree, Value};
@@ -21,7 +22,8 @@ const MOST_FILES: usize = 64;
 
 /// The tree of a text with what it extends; nothing and at least one problem when a file is broken.
 pub(super) fn resolve(text: &str, search: &[PathBuf], findings: &mut Findings) -> Option<Tree> {
-    let tree = tree::yaml(text, findings)?;
+    let mut tree = tree::yaml(text, findings)?;
+    rename(&mut tree, reader::KEYS, findings);
     let file = findings.file.clone();
     extended(tree, search, &mut vec![PathBuf::from(file)], findings)
 }
@@ -72,7 +74,8 @@ fn parent(
     let tree = text.and_then(|text| tree::yaml(&text, &mut inner));
     findings.merge(inner);
     findings.extended.push(shown(&path));
-    let tree = tree?.in_file(findings.extended.len() as u32);
+    let mut tree = tree?.in_file(findings.extended.len() as u32);
+    rename(&mut tree, reader::KEYS, findings);
     if !matches!(tree.value, Value::Map(_)) {
         let root = At::root(&tree);
         findings.refuse(&root, "a platform file must be a mapping", "keys and values");

@@ -1,6 +1,7 @@
 //! `topology` with `links`, or `graph`.
 
 use super::generated;
+use crate::config::declared::keys;
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use rustc_hash::FxHashMap;
@@ -9,7 +10,47 @@ use topology::{
 };
 use units::{Bandwidth, Span};
 
-const LINK: [&str; 3] = ["bandwidth", "latency", "per"];
+keys! { pub(super) LINK:
+    /// Bandwidth, as `per` says.
+    bandwidth: "bandwidth", "required";
+    /// Latency of one link; a switch is crossed by two.
+    latency: "time", "required";
+    /// `link`: the bandwidth is of one link in one direction. `npu`: of all links that leave an NPU
+    /// in that dimension together (`n-1` of a FullyConnected, 2 of a Ring, 1 of a Switch).
+    per: "`link`, `npu`", "`link`; FullyConnected must say it";
+}
+keys! { pub(super) GRAPH:
+    /// Names, or a count (then `npu0`, `npu1`, ...).
+    npus: "list of names, or a count", "required";
+    /// Names, a count (then `switch0`, ...), or mappings with a `name`.
+    switches: "list of names or mappings, or a count", "none", in SWITCH;
+    /// Links, each `between` two nodes (both ways) or `from` one `to` another.
+    links: "list of mappings", "required", in GRAPH_LINK;
+}
+keys! { SWITCH:
+    /// Its name.
+    name: "text", "required";
+    /// Its tier, from 1.
+    tier: "count", "1";
+    /// Its ports.
+    radix: "count", "unlimited";
+}
+keys! { GRAPH_LINK:
+    /// Two nodes, linked both ways.
+    between: "list of two names", "this, or `from` and `to`";
+    /// Where a one-way link starts.
+    from: "name", "`between`";
+    /// Where a one-way link ends.
+    to: "name", "`between`";
+    /// Bandwidth of the link.
+    bandwidth: "bandwidth", "required";
+    /// Latency of the link.
+    latency: "time", "required";
+    /// Parallel links of this kind.
+    count: "count", "1";
+    /// A word for this kind of links.
+    kind: "text", "none";
+}
 
 /// The fabric, or nothing and at least one problem.
 pub(super) fn read(root: &At<'_>, findings: &mut Findings) -> Option<Fabric> {
@@ -103,7 +144,7 @@ fn sized(mut shape: Topology, at: &At<'_>, findings: &mut Findings) -> Option<To
         let allowed = format!("{below}{} or another multiple of {unit}", (npus / unit + 1) * unit);
         findings.refuse(
             at,
-            format!("{npus} NPUs can't be had by resizing the outermost dimension of {shape}"),
+            format!("resizing the outermost dimension of {shape} cannot give {npus} NPUs"),
             allowed,
         );
         return None;
@@ -153,7 +194,7 @@ fn entries<'a>(links: &At<'a>, dims: usize, findings: &mut Findings) -> Option<V
 }
 
 fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Option<Dim> {
-    findings.mapping(at, &LINK)?;
+    findings.declared(at, LINK)?;
     let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"");
     let latency = findings.need(at, "latency", "a time, such as \"500 ns\"");
     let bandwidth = bandwidth.and_then(|at| findings.quantity(&at));
@@ -175,7 +216,7 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
     if bandwidth.0 < share {
         findings.refuse(
             at,
-            format!("{bandwidth} over {share} links leaves nothing for a link"),
+            format!("{bandwidth} over {share} links leaves less than 1 B/s for each link"),
             "more bandwidth, or per: link",
         );
         return None;
@@ -184,7 +225,7 @@ fn dim((block, size): (Block, u32), at: &At<'_>, findings: &mut Findings) -> Opt
 }
 
 fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
-    findings.mapping(at, &["npus", "switches", "links"])?;
+    findings.declared(at, GRAPH)?;
     let npus = findings
         .need(at, "npus", "a number of NPUs, or a list of their names")
         .and_then(|at| names(&at, "npu", findings));
@@ -213,7 +254,7 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
         }
     }
     if !matches!(links.tree.value, Value::List(_)) {
-        findings.refuse(&links, format!("{} is no list", links.tree.show()), "a list of links");
+        findings.refuse(&links, format!("{} is not a list", links.tree.show()), "a list of links");
         return None;
     }
     let before = findings.problems.len();
@@ -267,7 +308,7 @@ fn switch(at: &At<'_>, findings: &mut Findings) -> Option<Node> {
     if !at.is_map() {
         return Some(Node::switch(findings.label(at)?, 1));
     }
-    findings.mapping(at, &["name", "tier", "radix"])?;
+    findings.declared(at, SWITCH)?;
     let name = findings.need(at, "name", "a name").and_then(|at| findings.label(&at));
     let tier = at.get("tier").map_or(Some(1), |at| findings.whole(&at, 1, 255));
     let radix = at.get("radix").map(|at| findings.whole(&at, 1, u32::MAX));
@@ -319,7 +360,7 @@ fn link(
     kinds: &mut Vec<String>,
     findings: &mut Findings,
 ) -> Option<Vec<GraphLink>> {
-    findings.mapping(at, &["between", "from", "to", "bandwidth", "latency", "count", "kind"])?;
+    findings.declared(at, GRAPH_LINK)?;
     let ends = match (at.get("between"), at.get("from"), at.get("to")) {
         (Some(between), None, None) => between.items(),
         (None, Some(from), Some(to)) => vec![from, to],

@@ -1,6 +1,7 @@
 //! `npu.memory` and `remote_memory`: read, and shown as they are read. Not here: the models
 //! (`device::memory`).
 
+use crate::config::declared::{Setting, entry, keys, section};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use crate::platform::{Exceeded, Platform};
@@ -11,40 +12,105 @@ use device::memory::{
 use std::fmt::Write;
 use units::{Bandwidth, Bytes, QuantityError, Span};
 
-/// `npu.memory`.
-#[derive(Default)]
-pub(super) struct Own {
-    pub bandwidth: Option<Bandwidth>,
-    pub latency: Span,
-    pub capacity: Option<Bytes>,
-    pub exceeded: Exceeded,
-    pub contention: bool,
+section! {
+    /// `npu.memory`.
+    #[derive(Default)]
+    pub(super) struct Own {
+        /// Bandwidth of the NPU's memory. Without it memory never limits, and reductions cost
+        /// nothing.
+        pub bandwidth: Option<Bandwidth>, default None;
+        /// Time that a load or store node adds that stays in the NPU's own memory.
+        pub latency: Span, default Span::ZERO;
+        /// Size of the NPU's memory ([what an NPU holds](../models/memory.md#what-an-npu-holds)).
+        pub capacity: Option<Bytes>, default None;
+        /// What happens where an NPU holds more than its memory.
+        pub on_overflow: Exceeded, default Exceeded::Warn, was ["exceeded"];
+        /// While their NPU communicates, kernels have the bandwidth that communication leaves.
+        pub contention: bool, default false;
+    }
 }
 
 /// An NPU's own memory; a fault is noted and the default stands in.
 pub(super) fn own(at: Option<At<'_>>, findings: &mut Findings) -> Own {
-    let Some(at) = at else { return Own::default() };
-    if findings
-        .mapping(&at, &["bandwidth", "latency", "capacity", "exceeded", "contention"])
-        .is_none()
-    {
-        return Own::default();
-    }
-    Own {
-        bandwidth: optional(&at, "bandwidth", findings),
-        latency: optional(&at, "latency", findings).unwrap_or_default(),
-        capacity: optional(&at, "capacity", findings),
-        exceeded: at
-            .get("exceeded")
-            .and_then(|at| findings.one_of(&at, &EXCEEDED))
-            .unwrap_or_default(),
-        contention: at.get("contention").and_then(|at| findings.flag(&at)).unwrap_or(false),
-    }
+    at.and_then(|at| Own::read(&at, findings)).unwrap_or_default()
 }
 
-/// Words for `npu.memory.exceeded`.
-const EXCEEDED: [(&str, Exceeded); 3] =
-    [("warn", Exceeded::Warn), ("refuse", Exceeded::Refuse), ("spill", Exceeded::Spill)];
+keys! { pub(super) REMOTE:
+    /// What it is ([memory](../models/memory.md)).
+    model: "`link`, `cxl`, `zero_infinity`, `hierarchical`, `switches`, `ring`, `mesh`", "`link`";
+    /// Who shares one (`link`, `cxl`).
+    sharing: "`per_npu`, `per_node`, `pool`", "required with `link`, `cxl`";
+    /// Consecutive ranks that share one.
+    npus_per_node: "count", "required with `per_node`";
+    /// Time of an access (`link`, `cxl`).
+    latency: "time", "required with `link`, `cxl`";
+    /// Bandwidth of an access (`link`, `cxl`).
+    bandwidth: "bandwidth", "required with `link`, `cxl`";
+    /// Bytes of a flit, 68 or 256 (`cxl`).
+    flit_size: "count", "68", was ["flit"];
+    /// Lines in flight at once (`cxl`).
+    max_outstanding: "count", "unlimited", was ["outstanding"];
+    /// CPU memory of an NPU (`zero_infinity`).
+    cpu: "mapping", "required with `zero_infinity`", in TIER;
+    /// NVMe of an NPU (`zero_infinity`).
+    nvme: "mapping", "none", in TIER;
+    /// Memory groups of a pool.
+    groups: "count", "required with a pool";
+    /// What each memory group of a pool holds.
+    capacity: "size", "none";
+    /// What a memory group hands out at a time; with `zero_infinity` what moves at a time
+    /// (everything).
+    chunk_size: "size", "required with a pool", was ["chunk"];
+    /// Link of a memory group; with `hierarchical` its bandwidth is `per` `link` or `group`.
+    memory_side: "mapping", "required with a pool", in WIRE_PER;
+    /// Nodes, each with its switch (`hierarchical`).
+    nodes: "count", "required with `hierarchical`";
+    /// Switches between nodes and memory (`hierarchical`).
+    out_switches: "count", "required with `hierarchical`";
+    /// Link from the outer switches to a node (`hierarchical`, `per` `link` or `node`), or from a
+    /// station to an NPU (`ring`, `mesh`).
+    npu_side: "mapping", "required with `hierarchical`, `ring`, `mesh`", in WIRE_PER;
+    /// Link from a node's switch to an NPU (`hierarchical`).
+    in_node: "mapping", "required with `hierarchical`", in LINE;
+    /// Levels from the NPUs outwards (`switches`).
+    levels: "list of mappings", "required with `switches`", in LEVEL;
+    /// Level whose switches the memory groups are linked to, from 1 (`switches`).
+    memory_level: "count", "the last";
+    /// Stations: how many (`ring`), or `[x, y]` (`mesh`).
+    stations: "count, or two", "required with `ring`, `mesh`";
+    /// Link between two stations, each way (`ring`, `mesh`).
+    between: "mapping", "required with `ring`, `mesh`", in LINE;
+}
+keys! { LINE:
+    /// Bandwidth of the link.
+    bandwidth: "bandwidth", "required";
+    /// Latency of the link.
+    latency: "time", "0 ns";
+}
+keys! { WIRE_PER:
+    /// Bandwidth, as `per` says.
+    bandwidth: "bandwidth", "required";
+    /// Latency of the link.
+    latency: "time", "0 ns";
+    /// Whether the bandwidth is of one link or of all links together.
+    per: "`link`, `group`, `node`", "`link`";
+}
+keys! { TIER:
+    /// Bandwidth.
+    bandwidth: "bandwidth", "required";
+    /// Latency.
+    latency: "time", "0 ns";
+    /// What it holds.
+    capacity: "size", "unlimited";
+}
+keys! { LEVEL:
+    /// Switches of this level.
+    switches: "count", "required";
+    /// Bandwidth of one link towards the NPUs.
+    bandwidth: "bandwidth", "required";
+    /// Latency of one link towards the NPUs.
+    latency: "time", "0 ns";
+}
 
 #[derive(Clone, Copy)]
 enum Model {
@@ -148,14 +214,22 @@ fn link(at: &At<'_>, findings: &mut Findings) -> Option<Link> {
 }
 
 fn cxl(at: &At<'_>, findings: &mut Findings) -> Option<Cxl> {
-    let keys = ["model", "sharing", "npus_per_node", "latency", "bandwidth", "flit", "outstanding"];
+    let keys = [
+        "model",
+        "sharing",
+        "npus_per_node",
+        "latency",
+        "bandwidth",
+        "flit_size",
+        "max_outstanding",
+    ];
     findings.mapping(at, &keys)?;
     let before = findings.problems.len();
     let sharing = sharing(at, findings);
     let latency = quantity(at, "latency", TIME, findings);
     let bandwidth = quantity(at, "bandwidth", RATE, findings);
-    let flit = at.get("flit").map_or(Some(68), |at| findings.whole(&at, 1, 4096));
-    let outstanding = at.get("outstanding").and_then(|at| findings.whole(&at, 1, u32::MAX));
+    let flit = at.get("flit_size").map_or(Some(68), |at| findings.whole(&at, 1, 4096));
+    let outstanding = at.get("max_outstanding").and_then(|at| findings.whole(&at, 1, u32::MAX));
     let made = Cxl {
         sharing: sharing?,
         latency: latency?,
@@ -167,11 +241,11 @@ fn cxl(at: &At<'_>, findings: &mut Findings) -> Option<Cxl> {
 }
 
 fn offload(at: &At<'_>, findings: &mut Findings) -> Option<Offload> {
-    findings.mapping(at, &["model", "cpu", "nvme", "chunk"])?;
+    findings.mapping(at, &["model", "cpu", "nvme", "chunk_size"])?;
     let before = findings.problems.len();
     let cpu = findings.need(at, "cpu", WIRE).and_then(|at| tier(&at, findings));
     let nvme = at.get("nvme").and_then(|at| tier(&at, findings));
-    let made = Offload { cpu: cpu?, nvme, chunk: optional(at, "chunk", findings) };
+    let made = Offload { cpu: cpu?, nvme, chunk: optional(at, "chunk_size", findings) };
     (findings.problems.len() == before).then_some(made)
 }
 
@@ -231,7 +305,7 @@ fn hierarchical(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
         "memory_side",
         "npu_side",
         "in_node",
-        "chunk",
+        "chunk_size",
     ];
     findings.mapping(at, &keys)?;
     let (nodes, out) = (count(at, "nodes", findings), count(at, "out_switches", findings));
@@ -239,7 +313,7 @@ fn hierarchical(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
     let memory_side = wire_per(at, "memory_side", "group", out, findings);
     let npu_side = wire_per(at, "npu_side", "node", out, findings);
     let in_node = plain_wire(at, "in_node", findings);
-    let chunk = quantity(at, "chunk", SIZE, findings);
+    let chunk = quantity(at, "chunk_size", SIZE, findings);
     let levels =
         vec![Level { switches: nodes?, down: in_node? }, Level { switches: out?, down: npu_side? }];
     Some(Switches {
@@ -254,7 +328,7 @@ fn hierarchical(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
 fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
     findings.mapping(
         at,
-        &["model", "levels", "memory_level", "groups", "capacity", "memory_side", "chunk"],
+        &["model", "levels", "memory_level", "groups", "capacity", "memory_side", "chunk_size"],
     )?;
     let list = findings.need(at, "levels", "a list of levels, from the NPUs outwards");
     let levels: Option<Vec<Level>> =
@@ -264,7 +338,7 @@ fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Switches> {
         at.get("memory_level").map_or(Some(top), |at| findings.whole(&at, 0, u32::MAX));
     let groups = groups(at, findings);
     let memory_side = plain_wire(at, "memory_side", findings);
-    let chunk = quantity(at, "chunk", SIZE, findings);
+    let chunk = quantity(at, "chunk_size", SIZE, findings);
     let (levels, memory_level) = (levels?, memory_level?);
     Some(Switches {
         levels,
@@ -283,7 +357,7 @@ fn level(at: &At<'_>, findings: &mut Findings) -> Option<Level> {
 }
 
 const STATIONS: [&str; 8] =
-    ["model", "stations", "groups", "capacity", "memory_side", "between", "npu_side", "chunk"];
+    ["model", "stations", "groups", "capacity", "memory_side", "between", "npu_side", "chunk_size"];
 
 fn ring(at: &At<'_>, findings: &mut Findings) -> Option<Ring> {
     findings.mapping(at, &STATIONS)?;
@@ -322,7 +396,7 @@ fn around(
 ) -> (Option<Groups>, [Option<Wire>; 3], Option<Bytes>) {
     let groups = groups(at, findings);
     let wires = ["memory_side", "between", "npu_side"].map(|key| plain_wire(at, key, findings));
-    (groups, wires, quantity(at, "chunk", SIZE, findings))
+    (groups, wires, quantity(at, "chunk_size", SIZE, findings))
 }
 
 fn pair(at: &At<'_>, findings: &mut Findings) -> Option<[u32; 2]> {
@@ -342,19 +416,15 @@ fn pair(at: &At<'_>, findings: &mut Findings) -> Option<[u32; 2]> {
 /// Both, as keys that read back to them.
 pub(super) fn show(platform: &Platform, out: &mut String) {
     let npu = &platform.npu;
-    let bandwidth = npu.memory_bandwidth.map(|b| format!("bandwidth: {b}"));
-    let latency =
-        (npu.memory_latency > Span::ZERO).then(|| format!("latency: {}", npu.memory_latency));
-    let capacity = npu.memory_capacity.map(|c| format!("capacity: {c}"));
-    let word = EXCEEDED
-        .iter()
-        .find(|word| word.1 == npu.memory_exceeded && npu.memory_exceeded != Exceeded::Warn);
-    let exceeded = word.map(|(word, _)| format!("exceeded: {word}"));
-    let contention = npu.memory_contention.then(|| "contention: true".to_string());
-    let all = [bandwidth, latency, capacity, exceeded, contention];
-    let memory: Vec<String> = all.into_iter().flatten().collect();
-    if !memory.is_empty() {
-        let _ = writeln!(out, "  memory: {{{}}}", memory.join(", "));
+    let own = Own {
+        bandwidth: npu.memory_bandwidth,
+        latency: npu.memory_latency,
+        capacity: npu.memory_capacity,
+        on_overflow: npu.memory_on_overflow,
+        contention: npu.memory_contention,
+    };
+    if let Some(shown) = own.show() {
+        entry("memory", &shown, 2, out);
     }
     if let Some(remote) = &platform.remote_memory {
         let _ = writeln!(out, "remote_memory: {{model: {}, {}}}", remote.name(), keys(remote));
@@ -372,15 +442,16 @@ fn keys(memory: &RemoteMemory) -> String {
             )
         }
         RemoteMemory::Cxl(cxl) => {
-            let outstanding =
-                cxl.outstanding.map_or(String::new(), |lines| format!(", outstanding: {lines}"));
+            let outstanding = cxl
+                .outstanding
+                .map_or(String::new(), |lines| format!(", max_outstanding: {lines}"));
             let link = format!(
                 "{}, latency: {}, bandwidth: {}",
                 shared(cxl.sharing),
                 cxl.latency,
                 cxl.bandwidth
             );
-            format!("{link}, flit: {}{outstanding}", cxl.flit)
+            format!("{link}, flit_size: {}{outstanding}", cxl.flit)
         }
         RemoteMemory::Offload(offload) => {
             let tier = |name: &str, tier: &Tier| {
@@ -392,7 +463,8 @@ fn keys(memory: &RemoteMemory) -> String {
                 .nvme
                 .as_ref()
                 .map_or(String::new(), |nvme| format!(", {}", tier("nvme", nvme)));
-            let chunk = offload.chunk.map_or(String::new(), |chunk| format!(", chunk: {chunk}"));
+            let chunk =
+                offload.chunk.map_or(String::new(), |chunk| format!(", chunk_size: {chunk}"));
             format!("{}{nvme}{chunk}", tier("cpu", &offload.cpu))
         }
         RemoteMemory::Switches(pool) => {
@@ -401,7 +473,7 @@ fn keys(memory: &RemoteMemory) -> String {
             let levels: Vec<String> = pool.levels.iter().map(level).collect();
             let memory = format!("memory_level: {}, {}", pool.memory_level, held(&pool.groups));
             let wire = format!("memory_side: {{{}}}", shown(&pool.memory_side));
-            format!("levels: [{}], {memory}, {wire}, chunk: {}", levels.join(", "), pool.chunk)
+            format!("levels: [{}], {memory}, {wire}, chunk_size: {}", levels.join(", "), pool.chunk)
         }
         RemoteMemory::Ring(ring) => {
             let wires = [ring.memory_side, ring.between, ring.npu_side];
@@ -436,5 +508,5 @@ fn stations(groups: &Groups, [memory, between, npu]: [Wire; 3], chunk: Bytes) ->
     let wires = [("memory_side", memory), ("between", between), ("npu_side", npu)];
     let wires: Vec<String> =
         wires.iter().map(|(key, wire)| format!("{key}: {{{}}}", shown(wire))).collect();
-    format!("{}, {}, chunk: {chunk}", held(groups), wires.join(", "))
+    format!("{}, {}, chunk_size: {chunk}", held(groups), wires.join(", "))
 }

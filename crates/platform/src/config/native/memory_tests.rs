@@ -95,7 +95,7 @@ fn refused(memory: &str) -> Vec<String> {
         .collect()
 }
 
-const HIERARCHICAL: &str = "{model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 2 TB, chunk: 1 MB, \
+const HIERARCHICAL: &str = "{model: hierarchical, nodes: 16, out_switches: 4, groups: 8, capacity: 2 TB, chunk_size: 1 MB, \
     memory_side: {bandwidth: 400 GB/s, per: group, latency: 1 us}, npu_side: {bandwidth: 200 GB/s, per: node}, \
     in_node: {bandwidth: 256 GB/s, latency: 300 ns}}";
 
@@ -118,14 +118,14 @@ fn a_hierarchical_pool_is_two_levels_of_switches() {
 #[test]
 fn every_model_has_its_word() {
     let around = "groups: 4, memory_side: {bandwidth: 9 GB/s}, between: {bandwidth: 8 GB/s}, \
-                  npu_side: {bandwidth: 7 GB/s}, chunk: 1 MiB";
+                  npu_side: {bandwidth: 7 GB/s}, chunk_size: 1 MiB";
     let words = [
         ("{sharing: pool, latency: 1 us, bandwidth: 9 GB/s}".to_string(), "link"),
         ("{model: link, sharing: per_npu, latency: 1 us, bandwidth: 9 GB/s}".into(), "link"),
-        ("{model: cxl, sharing: per_npu, latency: 1 us, bandwidth: 64 GB/s, flit: 256, outstanding: 500}".into(), "cxl"),
+        ("{model: cxl, sharing: per_npu, latency: 1 us, bandwidth: 64 GB/s, flit_size: 256, max_outstanding: 500}".into(), "cxl"),
         ("{model: zero_infinity, cpu: {bandwidth: 9 GB/s, capacity: 1 TB}}".into(), "zero_infinity"),
-        ("{model: zero_infinity, cpu: {bandwidth: 9 GB/s}, nvme: {bandwidth: 3 GB/s}, chunk: 1 MB}".into(), "zero_infinity"),
-        ("{model: switches, levels: [{switches: 4, bandwidth: 9 GB/s}], groups: 1, memory_side: {bandwidth: 1 GB/s}, chunk: 1 B}".into(), "switches"),
+        ("{model: zero_infinity, cpu: {bandwidth: 9 GB/s}, nvme: {bandwidth: 3 GB/s}, chunk_size: 1 MB}".into(), "zero_infinity"),
+        ("{model: switches, levels: [{switches: 4, bandwidth: 9 GB/s}], groups: 1, memory_side: {bandwidth: 1 GB/s}, chunk_size: 1 B}".into(), "switches"),
         (format!("{{model: ring, stations: 8, {around}}}"), "ring"),
         (format!("{{model: mesh, stations: [2, 4], {around}}}"), "mesh"),
     ];
@@ -150,7 +150,7 @@ fn impossible_pools_are_refused_with_the_numbers() {
         ]
     );
     let levels = "{model: switches, levels: [{switches: 4, bandwidth: 9 GB/s}, {switches: 2, bandwidth: 9 GB/s}], \
-                  memory_level: 3, groups: 1, memory_side: {bandwidth: 1 GB/s}, chunk: 1 MB}";
+                  memory_level: 3, groups: 1, memory_side: {bandwidth: 1 GB/s}, chunk_size: 1 MB}";
     assert_eq!(
         refused(levels),
         [
@@ -200,10 +200,10 @@ fn switches_that_reduce_must_be_there() {
 
 #[test]
 fn an_npus_own_memory() {
-    let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nnpu: {memory: {latency: 90 ns, exceeded: refuse, contention: true}}\n";
+    let text = "topology: R(4)\nlinks: {bandwidth: 1 GB/s, latency: 0 ns}\nnpu: {memory: {latency: 90 ns, on_overflow: refuse, contention: true}}\n";
     let npu = from_yaml(text, "x.yml", &[]).expect("right").npu;
     assert_eq!((npu.memory_latency, npu.memory_contention), (Span::from_ns(90), true));
-    assert_eq!(npu.memory_exceeded, crate::platform::Exceeded::Refuse);
+    assert_eq!(npu.memory_on_overflow, crate::platform::Exceeded::Refuse);
     let wrong = from_yaml(&text.replace("refuse", "spil"), "x.yml", &[]).expect_err("no such word");
     assert!(wrong[0].to_string().contains("did you mean \"spill\"?"), "{}", wrong[0]);
 }

@@ -47,6 +47,7 @@ mod network;
 mod overrides;
 mod presets;
 mod reader;
+mod reference;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -54,11 +55,13 @@ mod tests;
 use super::file;
 use super::findings::Findings;
 use super::tree::Tree;
+pub use crate::config::declared::Listed;
 use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
 pub use like::{Donor, donors, like};
 pub use presets::presets;
+pub use reference::{documented, keys};
 pub use show::{to_json, to_yaml};
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,8 @@
 //! `--set links[0].bandwidth="100 GB/s"`: values put into the tree before it is read, so that
 //! faults are found as in a file.
 
+use super::reader;
+use crate::config::declared::renamed_path;
 use crate::config::findings::Findings;
 use crate::config::tree::{self, Key, Origin, Tree, Value};
 
@@ -12,25 +14,23 @@ enum Step<'a> {
 /// Puts `value` (YAML) at `path`; keys that are not there are made, list entries must exist.
 pub(super) fn apply(root: &mut Tree, path: &str, value: &str, findings: &mut Findings) {
     let place = format!("--set {path}");
-    let Some(steps) = steps(path) else {
-        findings.add(
-            place,
-            "the key is not readable",
-            "keys joined by dots, such as links[0].bandwidth",
-        );
+    if steps(path).is_none() {
+        let allowed = "keys joined by dots, such as links[0].bandwidth";
+        findings.add(place, "invalid key", allowed);
         return;
-    };
+    }
     let mut inner = Findings::new("");
-    let Some(value) = tree::yaml(value, &mut inner) else {
+    let Some(mut tree) = tree::yaml(value, &mut inner) else {
         findings.add(
             place,
-            format!("the value \"{value}\" is no YAML"),
+            format!("the value \"{value}\" is not valid YAML"),
             "a value as in the file, such as 100 GB/s or [8, 16]",
         );
         return;
     };
-    match slot(root, &steps) {
-        Ok(slot) => *slot = value.set_on_command_line(),
+    let path = renamed_path(path, &mut tree, reader::KEYS, findings);
+    match slot(root, &steps(&path).unwrap_or_default()) {
+        Ok(slot) => *slot = tree.set_on_command_line(),
         Err((message, allowed)) => findings.add(place, message, allowed),
     }
 }

@@ -1,53 +1,75 @@
 //! From the tree of a platform file to the platform: everything but fabric and collectives.
 
-use super::{collectives, compute, fabric, launch, library, memory, network, show};
+use super::{collectives, compute, fabric, launch, library, memory, network};
+use crate::config::declared::{Setting, keys};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Tree, Value};
+use crate::library::Library;
 use crate::platform::{
-    Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Like, Npu, Platform, Policy,
-    Scheduler,
+    Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Like, Npu, Platform, Scheduler,
 };
 use crate::profile::Profile;
 use device::compute::Compute;
 use topology::Fabric;
 use units::{Flops, Ratio, Span};
 
-const KEYS: [&str; 13] = [
-    "name",
-    "source",
-    "topology",
-    "npus",
-    "graph",
-    "links",
-    "network",
-    "npu",
-    "remote_memory",
-    "collectives",
-    "library",
-    "scheduler",
-    "logical",
-];
-/// Words for `scheduler.policy`.
-pub(super) const POLICIES: [(&str, Policy); 5] = [
-    ("lifo", Policy::Lifo),
-    ("fifo", Policy::Fifo),
-    ("explicit", Policy::Explicit),
-    ("all_to_all_first", Policy::AllToAllFirst),
-    ("smallest_first", Policy::SmallestFirst),
-];
-/// Words for `scheduler.dimension_order`.
-pub(super) const DIMENSION_ORDERS: [(&str, DimensionOrder); 3] = [
-    ("baseline", DimensionOrder::Baseline),
-    ("themis", DimensionOrder::Themis),
-    ("offline_greedy", DimensionOrder::OfflineGreedy),
-];
+keys! { pub(super) KEYS:
+    /// Name for people.
+    name: "text", "the file's name";
+    /// Where the numbers are from; free text, kept.
+    source: "text", "empty";
+    /// Presets or files that this one starts from ([extending](#extending-a-platform)).
+    extends: "name or path, or a list of them", "none";
+    /// Blocks, innermost first: `Ring(4)_FullyConnected(8)_Switch(16)`, short `R(4)_FC(8)_SW(16)`; 1
+    /// to 32 dimensions; or a mapping with a `generator`
+    /// ([topologies](../models/topologies.md#generators)).
+    topology: "notation or mapping", "this or `graph`";
+    /// Number of NPUs: resizes the outermost dimension (`1024` makes `SW(8)_SW(16)` an
+    /// `SW(8)_SW(128)`; `--npus 1024`). With a `library` whose only dimension is the node it makes a
+    /// larger node, and a warning says so. On a graph only the first NPUs run ranks.
+    npus: "count", "as `topology` says";
+    /// An explicit graph ([below](#explicit-graphs)).
+    graph: "mapping", "this or `topology`", in fabric::GRAPH;
+    /// One mapping for each dimension, or a single one for all.
+    links: "mapping, or a list of them", "required with `topology`", in fabric::LINK;
+    /// How the network is simulated.
+    network: "mapping", "defaults", in network::KEYS;
+    /// The NPU.
+    npu: "mapping", "defaults", in NPU;
+    /// Memory outside the NPUs ([memory](../models/memory.md)). Without it loads and stores are
+    /// errors.
+    remote_memory: "mapping", "none", in memory::REMOTE;
+    /// Algorithms of collectives: `<kind>: ring`, a list with one for each dimension, or a mapping
+    /// ([below](#keys)).
+    collectives: "mapping", "`auto`", in collectives::KEYS;
+    /// A communication library and its parameters, which then does collectives
+    /// ([libraries](../models/libraries.md)).
+    library: "mapping", "none: the algorithms of `collectives`", in Library::KEYS;
+    /// How collectives are cut into chunks and ordered.
+    scheduler: "mapping", "defaults", in Scheduler::KEYS;
+    /// Sizes that collectives run over, `[8, 16]`; their product is the number of NPUs.
+    logical: "list of counts", "the physical dimensions";
+}
+keys! { NPU:
+    /// Name for people.
+    name: "text", "`NPU`";
+    /// How long compute nodes take: a word, or a mapping ([compute](../models/compute.md)).
+    compute: "word or mapping", "`roofline` if `peak` is given, else `recorded`", in compute::KEYS;
+    /// Peak floating-point rate.
+    peak: "rate", "none";
+    /// Time that the host needs to launch a kernel, a collective or a send: one time, or a mapping
+    /// ([launches](../models/compute.md#launches)).
+    launch: "time or mapping", "0 ns", in Launch::KEYS;
+    /// The NPU's own memory ([memory](../models/memory.md)).
+    memory: "mapping", "never limits", in memory::Own::KEYS;
+}
 /// Chunks of a collective over several dimensions, where nothing is said.
 const CHUNKS: u32 = 16;
 
 /// The platform, or nothing and at least one problem.
 pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Option<Platform> {
     let root = At::root(tree);
-    findings.mapping(&root, &KEYS)?;
+    findings.declared(&root, KEYS)?;
     let fabric = fabric::read(&root, findings);
     let npu = npu(root.get("npu"), findings);
     let routing = network::read(root.get("network"), findings);
@@ -70,7 +92,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         library::read(&at, &fabric, logical.is_some(), findings)
     });
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
-        let word = show::dimension_order(scheduler.dimension_order);
+        let word = scheduler.dimension_order.word();
         findings.warnings.push(format!("scheduler.dimension_order: {word} has no effect {why}"));
     }
     Some(Platform {
@@ -104,7 +126,7 @@ fn unused(collectives: &Collectives, scheduler: &Scheduler, dims: usize, finding
     ];
     let keys: Vec<&str> = settings.iter().filter(|s| s.1).map(|s| s.0).collect();
     if !keys.is_empty() {
-        findings.warnings.push(format!("without effect beside \"library\": {}", keys.join(", ")));
+        findings.warnings.push(format!("no effect with \"library\": {}", keys.join(", ")));
     }
 }
 
@@ -126,17 +148,17 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
         name: "NPU".into(),
         compute: Compute::Recorded,
         compute_scale: Ratio::ONE,
-        compute_beside: Ratio::ONE,
+        comm_overlap_slowdown: Ratio(0),
         peak: None,
         launch: Launch::default(),
         memory_bandwidth: None,
         memory_latency: Span::ZERO,
         memory_capacity: None,
-        memory_exceeded: Default::default(),
+        memory_on_overflow: Default::default(),
         memory_contention: false,
     };
     let Some(at) = at else { return Some(empty) };
-    findings.mapping(&at, &["name", "compute", "peak", "launch", "memory"])?;
+    findings.declared(&at, NPU)?;
     let before = findings.problems.len();
     let peak = at.get("peak").and_then(|at| findings.quantity(&at));
     let launch = launch::read(at.get("launch"), findings);
@@ -149,18 +171,18 @@ fn npu(at: Option<At<'_>>, findings: &mut Findings) -> Option<Npu> {
     if findings.problems.len() > before {
         return None;
     }
-    let compute::Read { compute, scale: compute_scale, beside: compute_beside } = read?;
+    let compute::Read { compute, scale: compute_scale, slowdown: comm_overlap_slowdown } = read?;
     Some(Npu {
         name,
         compute,
         compute_scale,
-        compute_beside,
+        comm_overlap_slowdown,
         peak,
         launch,
         memory_bandwidth: memory.bandwidth,
         memory_latency: memory.latency,
         memory_capacity: memory.capacity,
-        memory_exceeded: memory.exceeded,
+        memory_on_overflow: memory.on_overflow,
         memory_contention: memory.contention,
     })
 }
@@ -190,51 +212,17 @@ fn logical(at: &At<'_>, npus: u32, findings: &mut Findings) -> Option<Vec<u32>> 
     Some(sizes)
 }
 
+/// The settings; a fault is noted and the default stands in.
 fn scheduler(at: Option<At<'_>>, dims: usize, findings: &mut Findings) -> Scheduler {
-    let mut scheduler = Scheduler {
-        policy: Policy::Fifo,
-        dimension_order: DimensionOrder::Baseline,
-        chunks: if dims == 1 { 1 } else { CHUNKS },
-        active_chunks: 1,
-        queues_per_dim: 1,
-        endpoint_delay: Span::from_ns(10),
-        comm_streams: 0,
-        rendezvous: false,
-        replay_only: false,
-    };
-    let Some(at) = at else { return scheduler };
-    let keys = [
-        "policy",
-        "dimension_order",
-        "chunks",
-        "active_chunks",
-        "queues_per_dim",
-        "endpoint_delay",
-        "comm_streams",
-        "rendezvous",
-        "replay_only",
-    ];
-    if findings.mapping(&at, &keys).is_none() {
-        return scheduler;
+    let empty = Tree::made(Value::Map(Vec::new()));
+    let at = at.unwrap_or_else(|| At::root(&empty));
+    let read = Scheduler::read(&at, findings);
+    let none = At::root(&empty);
+    let default = || Scheduler::read(&none, &mut Findings::new(""));
+    let mut scheduler = read.or_else(default).expect("no key of the scheduler is required");
+    if dims == 1 && at.get("chunks").is_none() {
+        scheduler.chunks = 1;
     }
-    // A fault is noted and the default stands in; the noted fault ends the reading.
-    let mut take = |key: &str, set: &mut dyn FnMut(&At<'_>, &mut Findings) -> Option<()>| {
-        if let Some(value) = at.get(key) {
-            set(&value, findings);
-        }
-    };
-    let s = &mut scheduler;
-    take("policy", &mut |at, f| f.one_of(at, &POLICIES).map(|v| s.policy = v));
-    take("dimension_order", &mut |at, f| {
-        f.one_of(at, &DIMENSION_ORDERS).map(|v| s.dimension_order = v)
-    });
-    take("chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.chunks = v));
-    take("active_chunks", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.active_chunks = v));
-    take("queues_per_dim", &mut |at, f| f.whole(at, 1, u32::MAX).map(|v| s.queues_per_dim = v));
-    take("endpoint_delay", &mut |at, f| f.quantity(at).map(|v| s.endpoint_delay = v));
-    take("comm_streams", &mut |at, f| streams(at, f).map(|v| s.comm_streams = v));
-    take("rendezvous", &mut |at, f| f.flag(at).map(|v| s.rendezvous = v));
-    take("replay_only", &mut |at, f| f.flag(at).map(|v| s.replay_only = v));
     scheduler
 }
 
@@ -256,20 +244,4 @@ fn keeps_order(
     ];
     let chosen = scheduler.dimension_order != DimensionOrder::Baseline;
     reasons.into_iter().find(|(keeps, _)| chosen && *keeps).map(|(_, why)| why)
-}
-
-/// A count, or `unlimited` (0 inside).
-fn streams(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
-    match &at.tree.value {
-        Value::Text(text) if text == "unlimited" => Some(0),
-        Value::Int(1..=4_294_967_295) => findings.whole(at, 1, u32::MAX),
-        _ => {
-            findings.refuse(
-                at,
-                format!("{} is not allowed", at.tree.show()),
-                "a whole number from 1, or unlimited",
-            );
-            None
-        }
-    }
 }

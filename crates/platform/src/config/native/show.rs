@@ -2,9 +2,9 @@
 
 use super::collectives::{HIERARCHIES, word};
 use super::generated;
-use super::reader::{DIMENSION_ORDERS, POLICIES};
-use super::{compute, launch, library, memory};
-use crate::platform::{Choice, DimensionOrder, Platform, Policy};
+use super::{compute, launch, memory};
+use crate::config::declared::{Setting, entry};
+use crate::platform::{Choice, Platform};
 use crate::profile::Profile;
 use graph::CollectiveKind;
 use serde_json::{Value, json};
@@ -43,10 +43,12 @@ pub fn to_yaml(platform: &Platform) -> String {
     }
     show_npu(platform, &mut out);
     show_collectives(platform, &mut out);
-    if let Some(library) = &platform.library {
-        library::show(library, &mut out);
+    let sections = [("library", platform.library.show()), ("scheduler", platform.scheduler.show())];
+    for (key, shown) in sections {
+        if let Some(shown) = shown {
+            entry(key, &shown, 0, &mut out);
+        }
     }
-    show_scheduler(platform, &mut out);
     out
 }
 
@@ -117,7 +119,9 @@ fn show_npu(platform: &Platform, out: &mut String) {
     if let Some(peak) = npu.peak {
         let _ = writeln!(out, "  peak: {peak}");
     }
-    launch::show(npu.launch, out);
+    if let Some(shown) = launch::show(npu.launch) {
+        entry("launch", &shown, 2, out);
+    }
     memory::show(platform, out);
 }
 
@@ -152,38 +156,6 @@ fn hierarchy(platform: &Platform) -> &'static str {
     HIERARCHIES.into_iter().find(|h| h.1 == platform.collectives.hierarchy).map_or("", |h| h.0)
 }
 
-fn policy(policy: Policy) -> &'static str {
-    POLICIES.into_iter().find(|p| p.1 == policy).map_or("", |p| p.0)
-}
-
-pub(super) fn dimension_order(order: DimensionOrder) -> &'static str {
-    DIMENSION_ORDERS.into_iter().find(|o| o.1 == order).map_or("", |o| o.0)
-}
-
-fn show_scheduler(platform: &Platform, out: &mut String) {
-    let s = &platform.scheduler;
-    let streams =
-        if s.comm_streams == 0 { "unlimited".to_string() } else { s.comm_streams.to_string() };
-    let _ = writeln!(
-        out,
-        "scheduler:\n  policy: {}\n  dimension_order: {}\n  chunks: {}\n  active_chunks: {}",
-        policy(s.policy),
-        dimension_order(s.dimension_order),
-        s.chunks,
-        s.active_chunks
-    );
-    let _ = writeln!(
-        out,
-        "  queues_per_dim: {}\n  endpoint_delay: {}",
-        s.queues_per_dim, s.endpoint_delay
-    );
-    let _ = writeln!(
-        out,
-        "  comm_streams: {streams}\n  rendezvous: {}\n  replay_only: {}",
-        s.rendezvous, s.replay_only
-    );
-}
-
 /// The resolved platform: every choice, integers with their unit in the key. Rates in bytes
 /// (operations) per second.
 pub fn to_json(platform: &Platform) -> Value {
@@ -195,7 +167,6 @@ pub fn to_json(platform: &Platform) -> Value {
 }
 
 fn settings(platform: &Platform) -> Value {
-    let s = &platform.scheduler;
     let choice = |kind: CollectiveKind| {
         let choice = platform.collectives.choices[kind as usize].as_ref();
         json!({
@@ -220,29 +191,19 @@ fn settings(platform: &Platform) -> Value {
             "compute": platform.npu.compute.name(),
             "compute_settings": compute::json(&platform.npu),
             "peak_flops": platform.npu.peak.map(|p| p.0),
-            "launch": launch::json(platform.npu.launch),
+            "launch": platform.npu.launch.json(),
             "memory_bandwidth": platform.npu.memory_bandwidth.map(|b| b.0),
             "memory_latency_ps": platform.npu.memory_latency.0,
             "memory_capacity_bytes": platform.npu.memory_capacity.map(|c| c.0),
-            "memory_exceeded": platform.npu.memory_exceeded,
+            "memory_on_overflow": platform.npu.memory_on_overflow.json(),
             "memory_contention": platform.npu.memory_contention,
         },
         "remote_memory": platform.remote_memory,
         "hierarchy": hierarchy(platform),
         "collectives": collectives,
-        "library": platform.library.as_ref().map(library::json),
+        "library": platform.library.json(),
         "custom_by_node": platform.custom_paths.nodes,
-        "scheduler": {
-            "policy": s.policy,
-            "dimension_order": dimension_order(s.dimension_order),
-            "chunks": s.chunks,
-            "active_chunks": s.active_chunks,
-            "queues_per_dim": s.queues_per_dim,
-            "endpoint_delay_ps": s.endpoint_delay.0,
-            "comm_streams": s.comm_streams,
-            "rendezvous": s.rendezvous,
-            "replay_only": s.replay_only,
-        },
+        "scheduler": platform.scheduler.json(),
     })
 }
 

@@ -140,8 +140,8 @@ fn an_order_of_dimensions_that_changes_nothing_is_told() {
 /// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
 #[test]
 fn a_node_made_larger_than_it_is_is_told() {
-    let node = "efficiency: 0.8, step: [1 us, 2 us, 4 us], share: [0.25, 0.9]";
-    let library = format!("library: {{name: nccl, start: 10 us, node: {{{node}}}}}\n");
+    let node = "efficiency: 0.8, step_latency: [1 us, 2 us, 4 us], ll_efficiency: [0.25, 0.9]";
+    let library = format!("library: {{name: nccl, call_overhead: 10 us, node: {{{node}}}}}\n");
     let warnings = |npus: u32, library: &str| {
         let links = "links: {bandwidth: 450 GB/s, per: npu, latency: 300 ns}";
         read(&format!("topology: Switch(8)\nnpus: {npus}\n{links}\n{library}")).unwrap().warnings
@@ -343,7 +343,7 @@ fn broken_text_gives_its_message() {
         ),
         (
             ("450 GB/s, per: npu", "6 B/s, per: npu"),
-            "line 6, links[0]: 6 B/s over 7 links leaves nothing for a link \
+            "line 6, links[0]: 6 B/s over 7 links leaves less than 1 B/s for each link \
                                                      (allowed: more bandwidth, or per: link)"
                 .into(),
         ),
@@ -434,7 +434,7 @@ fn broken_text_gives_its_message() {
             ("[16, 8]", "[8, 4, 4]"),
             "line 12, collectives.all_reduce: 2 algorithms for 3 dimensions (allowed: one algorithm for all, or a list of 3)".into(),
         ),
-        (("direct(4)", "7"), "line 13, collectives.all_to_all: 7 is no text (allowed: a text)".into()),
+        (("direct(4)", "7"), "line 13, collectives.all_to_all: 7 is not text (allowed: text)".into()),
         (("algorithm: ring, ", ""), format!("line 14, collectives.all_gather: \"algorithm\" is missing {NAMES}")),
         (("chunks: 64, ", "chunks: 0, "), "line 17, scheduler.chunks: 0 is not allowed (allowed: a whole number from 1)".into()),
         (
@@ -466,8 +466,9 @@ fn broken_text_gives_its_message() {
         (("[16, 8]", "[128, 1.5]"), "line 18, logical[1]: 1.5 is not allowed (allowed: a whole number from 1)".into()),
         (
             ("logical", "logicl"),
-            "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, source, topology, npus, \
-                                 graph, links, network, npu, remote_memory, collectives, library, scheduler, logical)"
+            "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, \
+             source, extends, topology, npus, graph, links, network, npu, remote_memory, \
+             collectives, library, scheduler, logical)"
                 .into(),
         ),
     ];
@@ -524,7 +525,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             "name: a\nname: b\n".into(),
-            "line 2, column 1: the key \"name\" stands here twice (allowed: valid YAML)",
+            "line 2, column 1: the key \"name\" is given twice (allowed: valid YAML)",
         ),
         (
             "name: a\n---\nname: b\n".into(),
@@ -532,7 +533,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             String::new(),
-            "line 1: nothing is no mapping (allowed: a mapping with name, source, topology, npus, graph, links, network, npu, remote_memory, \
+            "line 1: the file is empty (allowed: a mapping with name, source, extends, topology, npus, graph, links, network, npu, remote_memory, \
                          collectives, library, scheduler, logical)",
         ),
     ];
@@ -596,13 +597,13 @@ fn broken_overrides_give_their_message() {
         (
             "links[x]",
             "1",
-            "--set links[x]: the key is not readable (allowed: keys joined by dots, such as links[0].bandwidth)".into(),
+            "--set links[x]: invalid key (allowed: keys joined by dots, such as links[0].bandwidth)".into(),
         ),
-        ("", "1", "--set : the key is not readable (allowed: keys joined by dots, such as links[0].bandwidth)".into()),
+        ("", "1", "--set : invalid key (allowed: keys joined by dots, such as links[0].bandwidth)".into()),
         (
             "logical",
             "[1",
-            "--set logical: the value \"[1\" is no YAML (allowed: a value as in the file, such as 100 GB/s or [8, 16])".into(),
+            "--set logical: the value \"[1\" is not valid YAML (allowed: a value as in the file, such as 100 GB/s or [8, 16])".into(),
         ),
         (
             "scheduler.chunk",
@@ -791,7 +792,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     }
     platform.npu.memory_latency = Span(npu.3.unwrap_or(0));
     platform.npu.memory_contention = npu.3.is_none();
-    platform.npu.memory_exceeded = {
+    platform.npu.memory_on_overflow = {
         use crate::platform::Exceeded::{Refuse, Spill, Warn};
         [Warn, Refuse, Spill][hierarchy % 3]
     };
@@ -818,8 +819,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     }
     platform.collectives.hierarchy = collectives::HIERARCHIES[hierarchy].1;
     platform.scheduler = crate::platform::Scheduler {
-        policy: reader::POLICIES[s.0].1,
-        dimension_order: reader::DIMENSION_ORDERS[s.0 % reader::DIMENSION_ORDERS.len()].1,
+        policy: Policy::WORDS[s.0].1,
+        dimension_order: DimensionOrder::WORDS[s.0 % DimensionOrder::WORDS.len()].1,
         chunks: s.1,
         active_chunks: s.2,
         queues_per_dim: s.3,

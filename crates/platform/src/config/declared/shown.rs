@@ -1,0 +1,77 @@
+//! A value as a platform file writes it.
+
+use std::fmt::Write;
+
+/// Longest line of a mapping that is written in braces.
+const WIDTH: usize = 96;
+
+/// A value to be printed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shown {
+    /// As it stands in the file.
+    Text(String),
+    /// A list.
+    List(Vec<Shown>),
+    /// A mapping.
+    Map(Vec<(&'static str, Shown)>),
+}
+
+impl Shown {
+    /// A number, a word or a quantity.
+    pub(crate) fn of(value: impl ToString) -> Shown {
+        Shown::Text(value.to_string())
+    }
+
+    /// On one line: `{latency: 1 us, steps: [1 us, 2 us]}`.
+    pub(crate) fn flow(&self) -> String {
+        match self {
+            Shown::Text(text) => text.clone(),
+            Shown::List(items) => {
+                format!("[{}]", items.iter().map(Shown::flow).collect::<Vec<_>>().join(", "))
+            }
+            Shown::Map(entries) => {
+                let entry = |(key, value): &(&str, Shown)| format!("{key}: {}", value.flow());
+                format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    fn holds_mapping(&self) -> bool {
+        match self {
+            Shown::Text(_) => false,
+            Shown::List(items) => items.iter().any(Shown::holds_mapping),
+            Shown::Map(_) => true,
+        }
+    }
+}
+
+/// Writes `key: value` at an indent: a mapping of plain values on one line where it fits, others
+/// with a line for each key.
+pub(crate) fn entry(key: &str, value: &Shown, indent: usize, out: &mut String) {
+    let flow = value.flow();
+    let plain = match value {
+        Shown::Map(entries) => {
+            entries.is_empty()
+                || indent > 0
+                    && !entries.iter().any(|(_, value)| value.holds_mapping())
+                    && indent + key.len() + flow.len() <= WIDTH
+        }
+        Shown::List(items) => !items.iter().any(Shown::holds_mapping),
+        Shown::Text(_) => true,
+    };
+    let space = " ".repeat(indent);
+    if plain {
+        let _ = writeln!(out, "{space}{key}: {flow}");
+        return;
+    }
+    let _ = writeln!(out, "{space}{key}:");
+    match value {
+        Shown::Map(entries) => {
+            entries.iter().for_each(|(key, value)| entry(key, value, indent + 2, out))
+        }
+        Shown::List(items) => items.iter().for_each(|item| {
+            let _ = writeln!(out, "{space}  - {}", item.flow());
+        }),
+        Shown::Text(_) => {}
+    }
+}
