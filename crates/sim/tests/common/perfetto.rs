@@ -208,8 +208,9 @@ impl Timeline {
 
     /// The tracks at the top, without that of the machine.
     pub fn groups(&self) -> Vec<u64> {
-        let top =
-            self.tracks.iter().filter(|(_, track)| track.parent == 0 && track.name != "all NPUs");
+        let top = self.tracks.iter().filter(|(_, track)| {
+            track.parent == 0 && !["all NPUs", "network"].contains(&track.name.as_str())
+        });
         top.map(|(&number, _)| number).collect()
     }
 
