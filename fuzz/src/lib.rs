@@ -227,7 +227,7 @@ pub fn simulate(data: &[u8]) -> bool {
                 workload,
                 groups: Vec::new(),
                 platform: platform.clone(),
-                backend,
+                backend: backend.clone(),
                 fold,
                 seed: 0,
                 watch: Watch::default(),

@@ -73,7 +73,7 @@ keys! { RATES:
     fp32: "rate", "`npu.peak`";
 }
 keys! { TILES:
-    /// Multiprocessors, each of which works on a tile.
+    /// Multiprocessors; each works on one tile.
     multiprocessors: "count", "required", was ["units"];
     /// Depth of a product that filling a multiprocessor's pipeline costs, for each tile.
     fill_depth: "count from 0", "0", was ["fill"];
