@@ -11,6 +11,7 @@ pub(crate) mod declared;
 mod file;
 pub(crate) mod findings;
 pub mod native;
+pub(crate) mod parse;
 pub(crate) mod tree;
 
 pub use file::Load;

@@ -3,7 +3,6 @@
 //! Readers walk this tree instead of deserialising structs, so that one pass finds every fault and
 //! each names its place.
 
-use super::findings::Findings;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
@@ -116,73 +115,11 @@ pub(crate) fn float(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e15).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }
 
-/// Reads YAML; a syntax error becomes a problem with line and column.
-pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
-    let options = serde_saphyr::options! { non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::AsString };
-    match serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options) {
-        Ok(spanned) => Some(located(spanned)),
-        Err(error) => {
-            let place =
-                error.location().map(|l| format!("line {}, column {}", l.line(), l.column()));
-            findings.add(place.unwrap_or_default(), yaml_message(&error), "valid YAML");
-            None
-        }
-    }
-}
-
-fn yaml_message(error: &serde_saphyr::Error) -> String {
-    match error.without_snippet() {
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key \"{key}\" is given twice")
-        }
-        serde_saphyr::Error::MultipleDocuments { .. } => {
-            "a second YAML document starts here".into()
-        }
-        other => {
-            let text = other.to_string();
-            let text = text.split(" at line ").next().unwrap_or_default();
-            format!("YAML syntax error: {text}")
-        }
-    }
-}
-
-/// Reads JSON; a syntax error becomes a problem with line and column.
-pub(crate) fn json(text: &str, findings: &mut Findings) -> Option<Tree> {
-    match serde_json::from_str(text) {
-        Ok(value) => Some(from_json(value)),
-        Err(error) => {
-            let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default().to_string();
-            let place = format!("line {}, column {}", error.line(), error.column());
-            findings.add(place, format!("JSON syntax error: {message}"), "valid JSON");
-            None
-        }
-    }
-}
-
-fn from_json(value: serde_json::Value) -> Tree {
-    use serde_json::Value as Json;
-    Tree::made(match value {
-        Json::Null => Value::Null,
-        Json::Bool(b) => Value::Bool(b),
-        Json::Number(n) => match (n.as_i128(), n.as_f64()) {
-            (Some(i), _) => Value::Int(i),
-            (None, x) => Value::Float(x.unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::Text(text),
-        Json::Array(items) => Value::List(items.into_iter().map(from_json).collect()),
-        Json::Object(entries) => {
-            let entry = |(name, value)| (Key { origin: Origin::Made, name }, from_json(value));
-            Value::Map(entries.into_iter().map(entry).collect())
-        }
-    })
-}
-
 fn line(line: u64) -> Origin {
     Origin::Line { file: 0, line }
 }
 
-fn located(spanned: Spanned<Value>) -> Tree {
+pub(crate) fn located(spanned: Spanned<Value>) -> Tree {
     Tree { origin: line(spanned.referenced.line()), value: spanned.value }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings};
-use crate::config::tree::{self, Tree, Value};
+use crate::config::parse;
+use crate::config::tree::{Tree, Value};
 use units::Span;
 
 /// What a file is written in.
@@ -22,8 +23,8 @@ pub(super) fn mapping(
 ) -> Option<Tree> {
     let text = file::text(what, load, findings)?;
     let (tree, kind) = match syntax {
-        Syntax::Yaml => (tree::yaml(&text, findings)?, "a YAML mapping"),
-        Syntax::Json => (tree::json(&text, findings)?, "a JSON object"),
+        Syntax::Yaml => (parse::yaml(&text, findings)?, "a YAML mapping"),
+        Syntax::Json => (parse::json(&text, findings)?, "a JSON object"),
     };
     let root = At::root(&tree);
     if !root.is_map() {

@@ -4,7 +4,8 @@ use super::args::AstraSimArgs;
 use super::syntax::{Syntax, integer, mapping, number};
 use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
-use crate::config::tree::{self, Value};
+use crate::config::parse;
+use crate::config::tree::{Tree, Value};
 use crate::platform::{
     Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy,
     Launch, Npu, Policy, Scheduler, SharedBus,
@@ -330,7 +331,7 @@ fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> 
 
 /// A non-empty list of texts.
 fn texts<'a>(at: &At<'a>, allowed: &str, findings: &mut Findings) -> Option<Vec<At<'a>>> {
-    let is_text = |tree: &tree::Tree| matches!(tree.value, Value::Text(_));
+    let is_text = |tree: &Tree| matches!(tree.value, Value::Text(_));
     if matches!(&at.tree.value, Value::List(items) if !items.is_empty() && items.iter().all(is_text))
     {
         return Some(at.items());
@@ -408,7 +409,7 @@ fn per_node(path: &str, load: &Load<'_>, all: &mut Findings) -> BTreeMap<u64, St
     let mut findings = Findings::new(path);
     let mut nodes = BTreeMap::new();
     let text = file::text("per-node custom implementation file", load, &mut findings);
-    let tree = text.and_then(|text| tree::yaml(&text, &mut findings)).unwrap_or_default();
+    let tree = text.and_then(|text| parse::yaml(&text, &mut findings)).unwrap_or_default();
     let root = At::root(&tree);
     if findings.problems.is_empty() && !root.is_map() && tree.value != Value::Null {
         findings.refuse(

@@ -2,7 +2,8 @@
 
 use super::{Setting, Shown, entry, keys, listed, rename, renamed_path, section, table};
 use crate::config::findings::{At, Findings};
-use crate::config::tree::{self, Tree};
+use crate::config::parse;
+use crate::config::tree::Tree;
 use serde_json::json;
 use units::{Ratio, Span};
 
@@ -40,7 +41,7 @@ keys! { ROOT:
 
 fn parsed(text: &str) -> (Tree, Findings) {
     let mut findings = Findings::new("cooler.yml");
-    let mut tree = tree::yaml(text, &mut findings).expect("valid YAML");
+    let mut tree = parse::yaml(text, &mut findings).expect("valid YAML");
     rename(&mut tree, Cooler::KEYS, &mut findings);
     (tree, findings)
 }

@@ -12,7 +12,8 @@ use super::{presets, reader};
 use crate::config::declared::rename;
 use crate::config::file;
 use crate::config::findings::{At, Findings};
-use crate::config::tree::{self, Tree, Value};
+use crate::config::parse;
+use crate::config::tree::{Tree, Value};
 use std::path::{Path, PathBuf};
 
 /// The key itself.
@@ -22,7 +23,7 @@ const MOST_FILES: usize = 64;
 
 /// The tree of a text with what it extends; nothing and at least one problem when a file is broken.
 pub(super) fn resolve(text: &str, search: &[PathBuf], findings: &mut Findings) -> Option<Tree> {
-    let mut tree = tree::yaml(text, findings)?;
+    let mut tree = parse::yaml(text, findings)?;
     rename(&mut tree, reader::KEYS, findings);
     let file = findings.file.clone();
     extended(tree, search, &mut vec![PathBuf::from(file)], findings)
@@ -71,7 +72,7 @@ fn parent(
     }
     let mut inner = Findings::new(&shown(&path));
     let text = file::text("platform file", &file::disk, &mut inner);
-    let tree = text.and_then(|text| tree::yaml(&text, &mut inner));
+    let tree = text.and_then(|text| parse::yaml(&text, &mut inner));
     findings.merge(inner);
     findings.extended.push(shown(&path));
     let mut tree = tree?.in_file(findings.extended.len() as u32);

@@ -28,6 +28,8 @@
 //! false.
 
 mod collectives;
+#[cfg(test)]
+mod collectives_tests;
 mod compute;
 #[cfg(test)]
 mod compute_tests;
@@ -35,8 +37,14 @@ mod extends;
 #[cfg(test)]
 mod extends_tests;
 mod fabric;
+#[cfg(test)]
+mod fabric_tests;
 mod generated;
+#[cfg(test)]
+mod generated_tests;
 mod inline;
+#[cfg(test)]
+mod inline_tests;
 mod launch;
 mod library;
 mod like;
@@ -45,12 +53,20 @@ mod memory;
 mod memory_tests;
 mod network;
 mod overrides;
+#[cfg(test)]
+mod overrides_tests;
 mod presets;
+#[cfg(test)]
+mod presets_tests;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod reference;
 mod show;
 #[cfg(test)]
-mod tests;
+mod show_tests;
+#[cfg(test)]
+mod testing;
 
 use super::file;
 use super::findings::Findings;

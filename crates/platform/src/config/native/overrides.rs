@@ -4,7 +4,8 @@
 use super::reader;
 use crate::config::declared::renamed_path;
 use crate::config::findings::Findings;
-use crate::config::tree::{self, Key, Origin, Tree, Value};
+use crate::config::parse;
+use crate::config::tree::{Key, Origin, Tree, Value};
 
 enum Step<'a> {
     Key(&'a str),
@@ -20,7 +21,7 @@ pub(super) fn apply(root: &mut Tree, path: &str, value: &str, findings: &mut Fin
         return;
     }
     let mut inner = Findings::new("");
-    let Some(mut tree) = tree::yaml(value, &mut inner) else {
+    let Some(mut tree) = parse::yaml(value, &mut inner) else {
         findings.add(
             place,
             format!("the value \"{value}\" is not valid YAML"),

@@ -1,0 +1,189 @@
+//! Topologies and explicit graphs.
+
+use super::testing::*;
+use super::*;
+use topology::{Fabric, GraphFabric, GraphLink, Node};
+use units::{Bandwidth, Span};
+
+/// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
+#[test]
+fn a_node_made_larger_than_it_is_is_told() {
+    let node = "efficiency: 0.8, step_latency: [1 us, 2 us, 4 us], ll_efficiency: [0.25, 0.9]";
+    let library = format!("library: {{name: nccl, call_overhead: 10 us, node: {{{node}}}}}\n");
+    let warnings = |npus: u32, library: &str| {
+        let links = "links: {bandwidth: 450 GB/s, per: npu, latency: 300 ns}";
+        read(&format!("topology: Switch(8)\nnpus: {npus}\n{links}\n{library}")).unwrap().warnings
+    };
+    let told = |npus: u32, nodes: &str| {
+        format!(
+            "npus: {npus} makes a single node of Switch({npus}) out of Switch(8), all at the bandwidth within a node; several nodes are a preset with a network, \
+             or topology: Switch(8)_Switch({nodes}) with its links and library.network"
+        )
+    };
+    assert_eq!(warnings(64, &library), [told(64, "8")]);
+    assert_eq!(warnings(12, &library), [told(12, "m")]);
+    assert_eq!(warnings(8, &library), [""; 0]);
+    assert_eq!(warnings(4, &library), [""; 0]);
+    assert_eq!(warnings(64, ""), [""; 0]);
+}
+
+#[test]
+fn npus_resize_the_outermost_dimension() {
+    let text = |npus: &str| {
+        format!(
+            "topology: FC(8)_SW(16)\nnpus: {npus}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\n"
+        )
+    };
+    assert_eq!(read(&text("1024")).unwrap().fabric.sizes(), [8, 128]);
+    assert_eq!(read(&text("8")).unwrap().fabric.sizes(), [8, 1]);
+    let problem = read(&text("100")).unwrap_err().swap_remove(0);
+    assert_eq!(
+        (problem.place.as_str(), problem.help.as_str()),
+        ("line 2, npus", "96, 104 or another multiple of 8")
+    );
+    assert!(read(&text("0")).is_err());
+    let graph = "graph:\n  npus: 3\n  links:\n    - {between: [npu0, npu1], bandwidth: 50 GB/s, latency: 1 us}\n    \
+                 - {between: [npu1, npu2], bandwidth: 50 GB/s, latency: 1 us}\n";
+    assert_eq!(read(graph).unwrap().fabric.npus(), 3);
+    assert_eq!(read(&format!("{graph}npus: 2\n")).unwrap().fabric.npus(), 2);
+    assert!(read(&format!("{graph}npus: 4\n")).is_err());
+}
+
+#[test]
+fn per_npu_is_the_sum_over_leaving_links() {
+    let link = |shape: &str| {
+        let text =
+            format!("topology: {shape}\nlinks: {{bandwidth: 60 GB/s, per: npu, latency: 0 ns}}\n");
+        read(&text).unwrap().fabric.dims()[0].bandwidth.0 / 1_000_000_000
+    };
+    let cases =
+        [("FC(7)", 10), ("FC(2)", 60), ("FC(1)", 60), ("R(8)", 30), ("R(2)", 60), ("SW(8)", 60)];
+    for (shape, expected) in cases {
+        assert_eq!(link(shape), expected, "{shape}");
+    }
+}
+
+#[test]
+fn a_graph_names_its_nodes() {
+    let text = "graph:\n  npus: 2\n  switches: [spine]\n  links:\n\
+                \x20   - {between: [npu0, spine], bandwidth: 25 GB/s, latency: 700 ns}\n\
+                \x20   - {from: npu1, to: spine, bandwidth: 10 GB/s, latency: 1 us}\n\
+                \x20   - {from: spine, to: npu1, bandwidth: 20 GB/s, latency: 1 us}\n";
+    let link = |from, to, gb: u64, ns| GraphLink {
+        from,
+        to,
+        bandwidth: Bandwidth(gb * 1_000_000_000),
+        latency: Span::from_ns(ns),
+        kind: 0,
+    };
+    let links = vec![
+        link(0, 2, 25, 700),
+        link(2, 0, 25, 700),
+        link(1, 2, 10, 1_000),
+        link(2, 1, 20, 1_000),
+    ];
+    let [a, b, spine] = ["npu0", "npu1", "spine"].map(String::from);
+    let nodes = vec![Node::npu(a), Node::npu(b), Node::switch(spine, 1)];
+    let expected = GraphFabric { npus: 2, nodes, links, ..GraphFabric::default() };
+    assert_eq!(read(text).unwrap().fabric, Fabric::Graph(expected));
+}
+
+#[test]
+fn a_graph_has_parallel_links_tiers_and_kinds() {
+    let text = |radix: u32| {
+        format!(
+            "graph:\n  npus: 2\n  switches: [leaf, {{name: top, tier: 2, radix: {radix}}}]\n  links:\n\
+             \x20   - {{between: [npu0, leaf], bandwidth: 25 GB/s, latency: 1 us}}\n\
+             \x20   - {{between: [npu1, top], bandwidth: 25 GB/s, latency: 1 us, kind: nic}}\n\
+             \x20   - {{between: [leaf, top], bandwidth: 25 GB/s, latency: 1 us, count: 3}}\n"
+        )
+    };
+    let platform = read(&text(4)).unwrap();
+    let Fabric::Graph(graph) = &platform.fabric else { panic!("a graph") };
+    assert_eq!((graph.nodes[3].tier, graph.nodes[3].radix), (2, Some(4)));
+    assert_eq!(graph.links.iter().filter(|l| (l.from, l.to) == (2, 3)).count(), 3);
+    assert_eq!((graph.kinds.join("|"), graph.links[2].kind), ("|nic".to_string(), 1));
+    assert_eq!(read(&to_yaml(&platform)).unwrap().fabric, platform.fabric);
+    let refused = read(&text(3)).unwrap_err();
+    assert!(refused[0].to_string().contains("\"top\" has 3 ports and 4 links"), "{refused:?}");
+}
+
+#[test]
+fn broken_graphs_and_files_give_their_message() {
+    let graph = |links: &str| {
+        format!(
+            "graph:\n  npus: [a, b]\n  links:\n    - {{{links}, bandwidth: 1 GB/s, latency: 1 ns}}\n"
+        )
+    };
+    let cases = [
+        (
+            graph("between: [a, c]"),
+            "line 4, graph.links[0].between[1]: there is no node \"c\" (allowed: a, b)",
+        ),
+        (
+            graph("between: [a, a]"),
+            "line 4, graph.links[0]: a link from \"a\" to \"a\" (allowed: two different nodes)",
+        ),
+        (
+            graph("between: [a]"),
+            "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)",
+        ),
+        (
+            graph("from: a"),
+            "line 4, graph.links[0]: the ends are unclear (allowed: between: [a, b], or from: a and to: b)",
+        ),
+        (
+            graph("from: a, to: b"),
+            "line 4, graph.links: no way from \"b\" to \"a\" (allowed: links by which every NPU reaches every other)",
+        ),
+        (
+            graph("between: [a, b]").replace("[a, b]\n", "[a, a]\n"),
+            "line 2, graph: two nodes are called \"a\" (allowed: each name once)",
+        ),
+        (
+            graph("between: [a, b]").replace("[a, b]\n", "0\n"),
+            "line 2, graph: there is no NPU (allowed: one NPU or more)",
+        ),
+        (
+            format!("{}topology: R(2)\n", graph("between: [a, b]")),
+            "line 2, graph: \"graph\" and \"topology\" exclude each other (allowed: one of them)",
+        ),
+        (
+            "topology: [R(4)\nlinks: 1\n".into(),
+            "line 2, column 6: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)",
+        ),
+        (
+            "name: a\nname: b\n".into(),
+            "line 2, column 1: the key \"name\" is given twice (allowed: valid YAML)",
+        ),
+        (
+            "name: a\n---\nname: b\n".into(),
+            "line 3, column 1: a second YAML document starts here (allowed: valid YAML)",
+        ),
+        (
+            String::new(),
+            "line 1: the file is empty (allowed: a mapping with name, source, extends, topology, npus, graph, links, network, npu, remote_memory, \
+                         collectives, library, scheduler, logical)",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(messages(read(&text)), [format!("p.yml: {expected}")], "{text}");
+    }
+}
+
+#[test]
+fn routing_is_a_policy_of_the_network() {
+    let text = |routing: &str| {
+        format!(
+            "topology: R(8)\nlinks: {{bandwidth: 50 GB/s, latency: 1 us}}\n\
+             network: {{routing: {routing}}}\n"
+        )
+    };
+    for routing in ["lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
+        let platform = read(&text(routing)).unwrap();
+        assert_eq!(platform.routing.to_string(), routing);
+        assert_eq!(read(&to_yaml(&platform)).unwrap().routing, platform.routing);
+    }
+    let refused = read(&text("ecmp")).unwrap_err();
+    assert!(refused[0].to_string().contains("allowed: lowest, d_mod_k, hash"), "{refused:?}");
+}
