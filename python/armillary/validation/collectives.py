@@ -124,7 +124,7 @@ def _row(setup: str, backend: str, found: list[Error], most: float | None) -> It
 STUDY = Study(
     "Collectives: predicted against measured times",
     "nccl-tests and rccl-tests output that others published; each sweep's source is in "
-    "studies/measured/sweeps.csv",
+    "validation/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. "
     "Paper: what it should "
     "stay below. Platforms are presets resized to the GPUs that were used; network rates and "

@@ -323,7 +323,7 @@ def _said() -> Chart:
 STUDY = Study(
     "Memory: predicted peaks against runs and failures",
     "nanotron on H100s (Ultra-Scale Playbook), Megatron-LM on B200s (SimuMax): "
-    "studies/measured/training_groups.csv",
+    "validation/measured/training_groups.csv",
     "Peak memory of the workload's summary against what PyTorch's allocator held; in parentheses "
     "the number of runs. "
     "Paper: what a share should stay above. No constant is fitted, but what is counted was "

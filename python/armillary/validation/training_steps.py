@@ -309,7 +309,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 STUDY = Study(
     "Training steps: predicted against measured times",
-    "published tables; each group's source is in studies/measured/training_groups.csv",
+    "published tables; each group's source is in validation/measured/training_groups.csv",
     "Presets' efficiencies, one for each GPU generation; what a source says of its software and "
     "machine. Paper: what "
     "it should stay below, or above. Rows read off figures (grade C) are left out.",
