@@ -66,21 +66,21 @@ impl Settings {
     /// The settings of a run of `workload` on `platform`, in the terms of its profile.
     pub fn of(platform: &Platform, workload: &Workload) -> Settings {
         let scheduler = &platform.scheduler;
-        let peer = platform.astra_sim.as_ref();
+        let native = platform.profile.is_native();
         Settings {
             ranks: workload.ranks.len() as u32,
             sizes: platform.sizes(),
-            aligned_groups: peer.is_none(),
+            aligned_groups: native,
             custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
             queues_per_dim: scheduler.queues().0,
             per_queue: scheduler.queues().1,
-            comm_streams: if peer.is_some() { 1 } else { scheduler.comm_streams },
-            memory_is_communication: peer.is_some(),
+            comm_streams: if native { scheduler.comm_streams } else { 1 },
+            memory_is_communication: !native,
             policy: scheduler.policy,
             rendezvous: scheduler.rendezvous,
             replay_only: scheduler.replay_only,
-            match_bytes: peer.is_some(),
-            canonical: peer.is_none(),
+            match_bytes: !native,
+            canonical: native,
             contention: Contention::Links,
             closed_form: true,
             local_memory: platform.npu.memory_bandwidth,

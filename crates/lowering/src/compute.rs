@@ -9,7 +9,7 @@ use crate::astra_sim;
 use crate::memory::{self, Accesses};
 use device::compute::{Compute, Estimate, Roofline, Validity, Work};
 use graph::{Node, Op, Workload};
-use platform::Platform;
+use platform::{Platform, Profile};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use units::{Ratio, Span};
@@ -29,7 +29,7 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
 pub fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
     let kept = Ratio(Ratio::ONE.0 - platform.npu.comm_overlap_slowdown.0);
-    if platform.astra_sim.is_some() || left.is_none() && kept == Ratio::ONE {
+    if !platform.profile.is_native() || left.is_none() && kept == Ratio::ONE {
         return Vec::new();
     }
     let mut shared = platform.clone();
@@ -50,7 +50,7 @@ pub fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
 
 /// What the report warns of: computations without any time, and a model beyond what it covers.
 pub fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> {
-    if platform.astra_sim.is_some() {
+    if !platform.profile.is_native() {
         return Vec::new();
     }
     let mut clock = Clock::new(platform);
@@ -157,7 +157,7 @@ impl<'a> Clock<'a> {
         {
             return self.memory.span(bytes, reach).unwrap_or(Span::ZERO);
         }
-        if let Some(parameters) = &self.platform.astra_sim {
+        if let Profile::AstraSim(parameters) = &self.platform.profile {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }
         match node.op {

@@ -21,12 +21,14 @@ pub use native::NativeLowering;
 pub use shape::{Line, Shape, Shapes};
 
 use astra_sim::AstraSimLowering;
-use platform::Platform;
+use platform::{Platform, Profile};
 
 /// The lowering of the platform's profile.
 pub fn of(platform: &Platform) -> Box<dyn Lowering + '_> {
-    match &platform.astra_sim {
-        Some(parameters) => Box::new(AstraSimLowering::new(platform, parameters, platform.sizes())),
-        None => Box::new(NativeLowering::new(platform, platform.sizes())),
+    match &platform.profile {
+        Profile::Native => Box::new(NativeLowering::new(platform, platform.sizes())),
+        Profile::AstraSim(parameters) => {
+            Box::new(AstraSimLowering::new(platform, parameters, platform.sizes()))
+        }
     }
 }

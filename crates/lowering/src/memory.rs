@@ -1,9 +1,9 @@
 //! What an access to memory takes on a platform, and which ones are impossible. Not here: the
 //! models (`device::memory`), whose turn it is (`executor`).
 
+use crate::astra_sim;
 use device::memory::{Access, Local, Pipeline, Sharing};
 use graph::{Footprint, Node, Op, Problem, Program, Reach, Workload, and_more, node_place};
-use network::LinkCost;
 use platform::{Exceeded, Platform};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -86,14 +86,11 @@ impl<'a> Accesses<'a> {
 
     fn find(&self, bytes: Bytes, reach: Reach) -> Option<Span> {
         let npu = &self.platform.npu;
-        match (reach, &self.platform.astra_sim, &self.remote) {
+        match (reach, self.platform.profile.astra_sim(), &self.remote) {
             (Reach::Local, ..) => Some(
                 Local { latency: npu.memory_latency, bandwidth: npu.memory_bandwidth }.span(bytes),
             ),
-            (_, Some(raw), Some(_)) => {
-                let (bandwidth, latency) = (raw.remote_bandwidth as f64, raw.remote_latency as f64);
-                Some(LinkCost::Nanoseconds { bandwidth, latency }.transit(1, bytes.0))
-            }
+            (_, Some(parameters), Some(_)) => Some(astra_sim::remote_access(bytes, parameters)),
             (Reach::Remote, None, Some(remote)) => Some(remote.own.span(bytes)),
             (Reach::InSwitch, None, Some(remote)) => {
                 remote.in_switch.as_ref().map(|pool| pool.span(bytes))

@@ -11,7 +11,7 @@ mod platform;
 mod profile;
 
 pub use platform::{
-    Algorithm, AstraSimParameters, Choice, Collectives, CustomAlgorithm, CustomPaths,
-    DimensionOrder, Exceeded, Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler, SharedBus,
+    Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Exceeded,
+    Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler,
 };
-pub use profile::Profile;
+pub use profile::{AstraSimParameters, Profile, SharedBus};

@@ -251,51 +251,6 @@ pub struct CustomPaths {
     pub nodes: std::collections::BTreeMap<u64, String>,
 }
 
-/// The LogGP memory bus of ASTRA-sim (`model-shared-bus`), as its file gives it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SharedBus {
-    /// Latency L, ns.
-    pub latency: f64,
-    /// Overhead o, ns.
-    pub overhead: f64,
-    /// Gap g, ns.
-    pub gap: f64,
-    /// Gap per byte G, ns per byte.
-    pub gap_per_byte: f64,
-    /// `local-reduction-delay`.
-    pub local_reduction_delay: i64,
-}
-
-/// The numbers of ASTRA-sim's files as they stand there, for the profile that repeats its
-/// arithmetic.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AstraSimParameters {
-    /// The system file, to be named when a workload needs an implementation it does not give.
-    pub system_file: String,
-    /// Link bandwidth a dimension, GB/s of 2^30 bytes: `bytes/ns = bandwidth * 2^30 / 1e9`.
-    pub bandwidth: Vec<f64>,
-    /// Link latency a dimension, ns.
-    pub latency: Vec<f64>,
-    /// `endpoint-delay` times `--injection-scale`, truncated, ns.
-    pub endpoint_delay: u64,
-    /// `local-mem-bw`, GB/s of 1e9 bytes; 0 when absent.
-    pub local_memory_bandwidth: f64,
-    /// `peak-perf`, TFLOP/s; 0 when absent.
-    pub peak: f64,
-    /// `roofline-enabled`.
-    pub roofline: bool,
-    /// `model-shared-bus`.
-    pub shared_bus: Option<SharedBus>,
-    /// `remote-mem-latency`, ns.
-    pub remote_latency: u64,
-    /// `remote-mem-bw`, bytes per ns.
-    pub remote_bandwidth: u64,
-    /// `trace-enabled`.
-    pub trace_enabled: bool,
-    /// `track-local-mem`: the name of the file to write.
-    pub track_local_memory: Option<String>,
-}
-
 /// Everything but the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
@@ -322,10 +277,8 @@ pub struct Platform {
     pub scheduler: Scheduler,
     /// Algorithms to load from files.
     pub custom_paths: CustomPaths,
-    /// Whose semantics: ours, or the peer's.
+    /// Whose semantics: ours, or ASTRA-sim's.
     pub profile: Profile,
-    /// The raw numbers of ASTRA-sim's files; present exactly with `Profile::AstraSim`.
-    pub astra_sim: Option<AstraSimParameters>,
     /// Warnings that reading the files gave rise to; they stand at the top of the report.
     pub warnings: Vec<String>,
     /// Presets that have what is left out here, where somebody looked for them.

@@ -8,7 +8,6 @@ use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
 use graph::CollectiveKind;
 use network::Usage;
-use platform::Profile;
 use stats::Operation;
 use units::{Span, Time};
 
@@ -22,7 +21,7 @@ const STORED: f64 = 0.05;
 
 /// What the report says is assumed.
 pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec<String> {
-    if parts.platform.profile != Profile::Native {
+    if !parts.platform.profile.is_native() {
         return Vec::new();
     }
     full_speed(parts).into_iter().chain(small_messages(parts, operations, step)).collect()
@@ -86,7 +85,7 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
 /// for.
 pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String> {
     let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
-    if parts.platform.profile != Profile::Native || !one_at_a_time {
+    if !parts.platform.profile.is_native() || !one_at_a_time {
         return None;
     }
     let mean = Span(

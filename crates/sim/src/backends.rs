@@ -10,7 +10,7 @@ use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, NetworkSink, Ordered,
     Stuck, Transfer, Usage,
 };
-use platform::Platform;
+use platform::{Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
 use topology::{Fabric, LinkGraph};
@@ -78,7 +78,7 @@ impl BackendKind {
             BackendKind::Link => Network::Link(link(platform)?),
             BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
         };
-        if platform.astra_sim.is_some() && network.ordered().is_none() {
+        if !platform.profile.is_native() && network.ordered().is_none() {
             let text = format!("ASTRA-sim's profile does not run on the backend {self}");
             return Err(Problem::new(&platform.name, "backend", text).help(names().join(", ")));
         }
@@ -192,18 +192,18 @@ impl Backend for Network {
 
 /// Cost of one link of each dimension of a stack, or of each link of a graph.
 fn costs(platform: &Platform) -> Vec<LinkCost> {
-    match (&platform.astra_sim, &platform.fabric) {
-        (Some(raw), _) => raw
+    match (&platform.profile, &platform.fabric) {
+        (Profile::AstraSim(raw), _) => raw
             .bandwidth
             .iter()
             .zip(&raw.latency)
             .map(|(&b, &latency)| gibibytes(b, latency))
             .collect(),
-        (None, Fabric::Stacked(dims)) => dims
+        (Profile::Native, Fabric::Stacked(dims)) => dims
             .iter()
             .map(|d| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency })
             .collect(),
-        (None, Fabric::Graph(graph)) => graph
+        (Profile::Native, Fabric::Graph(graph)) => graph
             .links
             .iter()
             .map(|l| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency })
@@ -228,10 +228,9 @@ fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
 }
 
 fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
-    let (crossing, ports) = if platform.astra_sim.is_some() {
-        (Crossing::Innermost, Ports::Unlimited)
-    } else {
-        (Crossing::Every, Ports::OneAtATime)
+    let (crossing, ports) = match platform.profile {
+        Profile::Native => (Crossing::Every, Ports::OneAtATime),
+        Profile::AstraSim(_) => (Crossing::Innermost, Ports::Unlimited),
     };
     match &platform.fabric {
         Fabric::Stacked(dims) => {

@@ -11,8 +11,8 @@ use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
 use graph::ranges;
 use indexmap::IndexMap;
+use platform::Exceeded;
 use platform::config::native;
-use platform::{Exceeded, Profile};
 use stats::{
     Class, Counts, Dimension, Link, Network, Origin, Part, PerPart, Phase, Report, SCHEMA,
     StepParts, Symmetry,
@@ -115,7 +115,7 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
         passes: parts.workload.reading.passes,
         model: model.and_then(|text| serde_json::from_str(text).ok()),
     };
-    let native = config.platform.profile == Profile::Native;
+    let native = config.platform.profile.is_native();
     stats::Config {
         backend: config.backend.to_string(),
         workload,

@@ -35,7 +35,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
         };
         Choice { per_dim: dims.iter().map(|d| fits(algorithm(d))).collect(), flat: false }
     };
-    parsed.astra_sim = Some(AstraSimParameters {
+    let parameters = AstraSimParameters {
         bandwidth: dims.iter().map(|d| d.bandwidth.as_gb_per_s()).collect(),
         latency: dims.iter().map(|d| d.latency.as_ns()).collect(),
         endpoint_delay,
@@ -43,10 +43,10 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
         remote_latency: 300,
         remote_bandwidth: 20,
         ..AstraSimParameters::default()
-    });
+    };
     parsed.collectives.choices =
         CollectiveKind::ALL.map(|k| Some(choice(k == CollectiveKind::AllToAll)));
-    parsed.profile = Profile::AstraSim;
+    parsed.profile = Profile::AstraSim(Box::new(parameters));
     // It has neither launches nor kernels that communication slows.
     parsed.npu.launch = Launch::default();
     parsed.npu.comm_overlap_slowdown = Ratio(0);

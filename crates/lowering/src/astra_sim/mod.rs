@@ -13,8 +13,9 @@ use crate::lowered::{
 use crate::shape::Shape;
 use collective::Plan;
 use graph::{CollectiveKind, Node, Problem};
+use network::LinkCost;
 use platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
-use units::Span;
+use units::{Bytes, Span};
 
 /// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local
 /// dimension.
@@ -290,6 +291,13 @@ pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool)
         }
         _ => recorded,
     }
+}
+
+/// What an access to memory outside the NPUs takes: one message over a link.
+pub fn remote_access(bytes: Bytes, parameters: &AstraSimParameters) -> Span {
+    let bandwidth = parameters.remote_bandwidth as f64;
+    let latency = parameters.remote_latency as f64;
+    LinkCost::Nanoseconds { bandwidth, latency }.transit(1, bytes.0)
 }
 
 /// `operations / min(memory bandwidth * intensity, peak)`, cut to whole nanoseconds.

@@ -17,8 +17,8 @@ mod tests;
 use super::file;
 use super::file::Load;
 use super::findings::Findings;
-use crate::platform::{AstraSimParameters, Like, Platform};
-use crate::profile::Profile;
+use crate::platform::{Like, Platform};
+use crate::profile::{AstraSimParameters, Profile};
 pub use args::AstraSimArgs;
 use graph::Problem;
 
@@ -78,8 +78,7 @@ pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
             library: None,
             scheduler: system.scheduler,
             custom_paths: system.custom_paths,
-            profile: Profile::AstraSim,
-            astra_sim: Some(raw),
+            profile: Profile::AstraSim(Box::new(raw)),
             warnings: all.warnings,
             like: Like::default(),
         };

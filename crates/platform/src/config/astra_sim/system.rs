@@ -7,9 +7,10 @@ use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::parse;
 use crate::config::tree::{Tree, Value};
 use crate::platform::{
-    Algorithm, AstraSimParameters, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy,
-    Launch, Npu, Policy, Scheduler, SharedBus,
+    Algorithm, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
+    Scheduler,
 };
+use crate::profile::{AstraSimParameters, SharedBus};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;

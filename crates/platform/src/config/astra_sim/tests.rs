@@ -56,7 +56,7 @@ fn values_keep_the_units_of_the_peer() {
         (Bandwidth(53_687_091_200), Bandwidth(26_843_545_600))
     );
     assert_eq!((dims[0].latency, dims[1].latency), (Span(500_000), Span(30_500)));
-    let raw = platform.astra_sim.as_ref().unwrap();
+    let raw = platform.profile.astra_sim().unwrap();
     assert_eq!(
         (raw.bandwidth.as_slice(), raw.latency.as_slice()),
         ([50.0, 25.0].as_slice(), [500.0, 30.5].as_slice())
@@ -94,7 +94,7 @@ fn values_keep_the_units_of_the_peer() {
 fn the_injection_scale_leaves_the_default_delay_alone() {
     let (platform, _) =
         with(NETWORK, r#"{"preferred-dataset-splits": 1, "local-mem-bw": 1}"#, MEMORY).unwrap();
-    assert_eq!(platform.astra_sim.unwrap().endpoint_delay, 10);
+    assert_eq!(platform.profile.astra_sim().unwrap().endpoint_delay, 10);
     let undefined = "is missing, which ASTRA-sim leaves undefined; taken as";
     assert_eq!(
         platform.warnings,
@@ -139,7 +139,7 @@ fn remote_memory_reads_integers() {
         bandwidth: Bandwidth(100_000_000_000),
     };
     assert_eq!(platform.remote_memory, Some(RemoteMemory::Link(expected)));
-    let raw = platform.astra_sim.unwrap();
+    let raw = platform.profile.astra_sim().unwrap();
     assert_eq!((raw.remote_latency, raw.remote_bandwidth), (1000, 100));
 }
 
@@ -491,7 +491,7 @@ fn every_recorded_case_is_read() {
         }
         let (platform, groups) = result.unwrap_or_else(|problems| panic!("{id}: {problems:?}"));
         assert_eq!(u64::from(platform.fabric.npus()), case["npus"].as_u64().unwrap(), "{id}");
-        let raw = platform.astra_sim.unwrap();
+        let raw = platform.profile.astra_sim().unwrap().clone();
         let numbers = |key: &str| {
             case[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>()
         };

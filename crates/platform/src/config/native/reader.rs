@@ -108,7 +108,6 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         scheduler,
         custom_paths,
         profile: Profile::Native,
-        astra_sim: None,
         warnings: std::mem::take(&mut findings.warnings),
         like: Like::default(),
     })

@@ -5,7 +5,6 @@ use super::generated;
 use super::{compute, launch, memory};
 use crate::config::declared::{Setting, entry};
 use crate::platform::{Choice, Platform};
-use crate::profile::Profile;
 use graph::CollectiveKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -182,7 +181,7 @@ fn settings(platform: &Platform) -> Value {
     json!({
         "name": platform.name,
         "source": platform.source,
-        "profile": match platform.profile { Profile::Native => "native", Profile::AstraSim => "astra_sim" },
+        "profile": platform.profile.name(),
         "npus": platform.fabric.npus(),
         "fabric": fabric(&platform.fabric),
         "logical": platform.logical,
