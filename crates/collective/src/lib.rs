@@ -1,10 +1,10 @@
 //! Collective algorithms as pure plans: who sends what to which rank, in which order. Knows ranks and
 //! bytes; not time, not backends.
 //!
-//! Here: [`Plan`] and [`Script`] (one phase on one group), one algorithm a file, the split of a
-//! collective into phases over dimensions, custom algorithms from files, and the symbolic checker
-//! that proves each plan. Not here: when a step starts (`sim`) and how long a transfer takes
-//! (`net-*`).
+//! Here: [`Plan`] and [`Script`] (one phase on one group), [`Follower`] (which step of a script may
+//! fire), one file per algorithm, the split of a collective into phases over dimensions, custom
+//! algorithms from files, and the symbolic checker that proves each plan. Not here: when a message
+//! arrives (`executor`, `net-*`).
 
 mod algorithm;
 pub mod binomial;
@@ -13,6 +13,7 @@ pub mod custom;
 pub mod direct;
 pub mod double_binary_tree;
 mod error;
+mod follower;
 pub mod halving_doubling;
 pub mod in_network;
 mod make;
@@ -23,6 +24,7 @@ pub mod ring;
 
 pub use algorithm::{Algorithm, Request, is_rooted};
 pub use error::PlanError;
+pub use follower::{Fired, Follower};
 pub use make::{MAX_STEPS, plan};
 pub use phases::{Hierarchy, Phase, phases};
 pub use plan::{Plan, Script, Step, To};

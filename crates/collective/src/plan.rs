@@ -5,6 +5,7 @@
 //! when the message is there and its receive is posted, and *usable* after the endpoint delay and
 //! the reduction it is charged. A position ends when all its steps have fired and all its posted
 //! receives are usable. Counting receptions is enough because a receive is posted only by its step.
+//! [`Follower`](crate::Follower) applies these rules.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;

@@ -7,6 +7,7 @@
 pub mod astra_sim;
 pub mod compute;
 pub mod library;
+pub mod loopback;
 mod lowered;
 pub mod memory;
 mod native;

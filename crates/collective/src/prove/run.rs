@@ -2,7 +2,7 @@
 
 use super::promise::{Held, Proof, Rules, Set};
 use crate::content::Content;
-use crate::{Plan, Step};
+use crate::{Fired, Follower, Plan, Step};
 
 /// Which of the things that may happen next does happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +45,9 @@ struct Message {
 #[derive(Clone)]
 struct Place {
     held: Held,
-    /// Steps fired.
-    fired: usize,
+    follower: Follower,
     /// Whether the next step is already among the events.
     ready: bool,
-    /// Receives posted and receptions received.
-    posted: u32,
-    received: u32,
     /// Rounds of the usable receptions.
     usable: Vec<u32>,
     /// Round in which the last step fired.
@@ -78,10 +74,8 @@ impl<'a> Run<'a> {
             let receives = plan.script(position as u32).receives().count();
             Place {
                 held,
-                fired: 0,
+                follower: Follower::default(),
                 ready: false,
-                posted: 0,
-                received: 0,
                 usable: Vec::new(),
                 round: 0,
                 slots: vec![None; receives],
@@ -149,8 +143,7 @@ impl<'a> Run<'a> {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         for place in &self.places {
-            (&place.held, place.fired, place.posted, place.received, &place.arrived)
-                .hash(&mut hasher);
+            (&place.held, place.follower, &place.arrived).hash(&mut hasher);
             let message = |id: &Option<u32>| {
                 id.map(|id| &self.messages[id as usize]).map(|m| (&m.content, m.reduce))
             };
@@ -187,40 +180,32 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn next_step(&self, p: u32) -> Option<&'a Step> {
-        self.plan.script(p).steps.get(self.places[p as usize].fired)
+    fn steps(&self, p: u32) -> &'a [Step] {
+        &self.plan.script(p).steps
     }
 
     /// Lists the next step of `p` once it may fire.
     fn wake(&mut self, p: u32) {
-        let next = self.next_step(p);
+        let steps = self.steps(p);
         let place = &mut self.places[p as usize];
-        let may = |s: &Step| {
-            place.usable.len() >= s.after_usable as usize && place.received >= s.after_received
-        };
-        if !place.ready && next.is_some_and(may) {
+        if !place.ready && place.follower.due(steps).is_some() {
             place.ready = true;
             self.events.push(Event::Fire(p));
         }
     }
 
     fn fire(&mut self, p: u32) -> Result<(), String> {
-        let Some(&step) = self.next_step(p) else {
+        let steps = self.steps(p);
+        let place = &mut self.places[p as usize];
+        let Some(Fired { index, step, posts }) = place.follower.fire(steps) else {
             return Err(format!("position {p} has no step left"));
         };
-        let place = &mut self.places[p as usize];
         place.usable.sort_unstable();
         let enabled = step.after_usable.checked_sub(1).map_or(0, |k| place.usable[k as usize]);
         place.round = place.round.max(enabled);
-        let index = place.fired as u32;
-        place.fired += 1;
         place.ready = false;
-        if step.from.is_some() {
-            let slot = place.posted as usize;
-            place.posted += 1;
-            if place.arrived[slot] {
-                self.receive(p, slot as u32)?;
-            }
+        if let Some(slot) = posts.filter(|&slot| place.arrived[slot as usize]) {
+            self.receive(p, slot)?;
         }
         if let Some(to) = step.to {
             self.send(p, to.position(p, self.plan.n), index, step)?;
@@ -295,7 +280,7 @@ impl<'a> Run<'a> {
         let (to, slot) = (self.messages[m as usize].to, self.messages[m as usize].slot);
         let place = &mut self.places[to as usize];
         place.arrived[slot as usize] = true;
-        if slot < place.posted { self.receive(to, slot) } else { Ok(()) }
+        if place.follower.has_posted(slot) { self.receive(to, slot) } else { Ok(()) }
     }
 
     /// The message for receive `slot` of `p` is there and the receive is posted.
@@ -305,10 +290,9 @@ impl<'a> Run<'a> {
             return Err(format!("nothing came for receive {slot} of {p}"));
         };
         let m = &self.messages[id as usize];
-        let ordinal = place.received as usize;
-        place.received += 1;
+        let ordinal = place.follower.receive();
         let wanted = if m.reduce && self.rules.charges() { m.bytes } else { 0 };
-        let charged = self.plan.script(p).charges.get(ordinal).copied();
+        let charged = self.plan.script(p).charges.get(ordinal as usize).copied();
         if charged != Some(wanted) {
             return Err(format!(
                 "reception {ordinal} of position {p} is charged {charged:?} bytes, it reduces {wanted}"
@@ -338,7 +322,9 @@ impl<'a> Run<'a> {
             }
             *own |= set;
         }
-        self.places[to as usize].usable.push(round);
+        let place = &mut self.places[to as usize];
+        place.usable.push(round);
+        place.follower.make_usable();
         self.wake(to);
         Ok(())
     }
@@ -347,17 +333,14 @@ impl<'a> Run<'a> {
         for (p, place) in self.places.iter().enumerate() {
             let script = self.plan.script(p as u32);
             let (steps, receives) = (script.steps.len(), place.slots.len());
-            if place.fired < steps {
-                let (usable, fired) = (place.usable.len(), place.fired);
+            let (fired, usable) = (place.follower.fired(), place.follower.usable());
+            if (fired as usize) < steps {
                 return Err(format!(
                     "position {p} stops before step {fired} of {steps} with {usable} usable receptions"
                 ));
             }
-            if place.usable.len() < receives || script.charges.len() != receives {
-                return Err(format!(
-                    "position {p} used {} of {receives} receptions",
-                    place.usable.len()
-                ));
+            if !place.follower.is_over(steps, receives as u32) || script.charges.len() != receives {
+                return Err(format!("position {p} used {usable} of {receives} receptions"));
             }
         }
         Ok(())

@@ -2,7 +2,10 @@
 
 use super::NONE;
 use super::token::SLOT_BITS;
+use collective::Follower;
+use indexmap::IndexMap;
 use lowering::Lowered;
+use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Span, Time};
@@ -11,6 +14,9 @@ use units::{Span, Time};
 pub(super) const ANNOUNCEMENT: u64 = 8192;
 /// Marks clearances among early arrivals.
 pub(super) const SENDER: u32 = 1 << SLOT_BITS;
+
+/// A map in the order of insertion.
+pub(super) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
 /// A lowering, and the first flat script of each of its (shape, phase).
 pub(super) type LaidOut = (Arc<Lowered>, Arc<[Vec<u32>]>);
@@ -54,10 +60,8 @@ pub(super) struct ChunkRun {
     pub position: u32,
     /// On a line, the rank of position 0.
     pub base: u32,
-    pub fired: u32,
-    pub posted: u32,
-    pub received: u32,
-    pub usable: u32,
+    /// Where it is in its script.
+    pub follower: Follower,
     /// Messages that came before their receive was posted, and clearances before their step fired.
     pub early: u32,
     /// Bit p: a member of its line has begun phase p.
@@ -80,10 +84,7 @@ impl ChunkRun {
             script: NONE,
             position: 0,
             base: 0,
-            fired: 0,
-            posted: 0,
-            received: 0,
-            usable: 0,
+            follower: Follower::default(),
             early: 0,
             begun: 0,
             entered: Time::ZERO,

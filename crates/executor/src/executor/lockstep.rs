@@ -9,16 +9,14 @@
 //! all have entered or not), and no other chunk under way on the rank. The native profile lets
 //! chunks overlap, so this is for the peer's.
 
-use super::chunk::FlatScript;
+use super::chunk::{FlatScript, FxIndexMap};
 use super::{Callback, Executor};
 use collective::To;
 use device::memory::Sharing;
-use indexmap::IndexMap;
 use lowering::PhaseSpec;
+use lowering::loopback::{self, Loopback, Ties};
 use network::{Alone, Backend, Contention, Transfer};
-use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use units::{Span, Time};
 
@@ -183,63 +181,37 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Follows one position's script as if it sent to itself.
     fn follow(&self, state: &super::chunk::ChunkRun, script: &FlatScript) -> Option<Lockstep> {
-        let steps = &self.steps[script.first as usize..script.last as usize];
-        let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
-        let receives = script.receives as usize;
-        let (mut arrival, mut posted) = (vec![None; receives], vec![None; receives]);
-        let (mut fired, mut received, mut usable, mut next) = (0usize, 0u32, 0u32, 0usize);
-        let (mut now, mut last) = (Span::ZERO, Span::ZERO);
-        // (time, order, becomes usable rather than is received)
-        let mut queue: BinaryHeap<Reverse<(Span, u32, bool)>> = BinaryHeap::new();
-        let (mut order, mut looks) = (0, true);
+        let src = self.folding.representatives[state.rank as usize];
+        let mut sends: FxIndexMap<(To, u64), u64> = FxIndexMap::default();
         // When the link to each peer is free again.
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
-        loop {
-            // As in the event path, steps are looked at when something has become usable, not on
-            // reception.
-            while let Some(step) = steps
-                .get(fired)
-                .filter(|s| looks && s.after_usable <= usable && s.after_received <= received)
-            {
-                fired += 1;
-                let mut meet = |arrival: Option<Span>, posted: Option<Span>| {
-                    if let (Some(a), Some(p)) = (arrival, posted) {
-                        order += 1;
-                        queue.push(Reverse((a.max(p), order, false)));
-                    }
-                };
-                if let Some(to) = step.to {
-                    let peer = self.rank_at(state, script, to.position(state.position, script.n));
-                    let src = self.folding.representatives[state.rank as usize];
-                    let alone = self.uncontended(src, peer, step.bytes)?;
-                    let free = free.entry(peer).or_default();
-                    if *free > now {
-                        return None;
-                    }
-                    *free = now + alone.occupancy;
-                    *sends.entry((to, step.bytes)).or_default() += 1;
-                    arrival[step.slot as usize] = Some(now + alone.transit);
-                    meet(arrival[step.slot as usize], posted[step.slot as usize]);
-                }
-                if step.from.is_some() {
-                    posted[next] = Some(now);
-                    // The step's own message, if it goes to this very receive, has met it only now.
-                    meet(arrival[next], posted[next]);
-                    next += 1;
-                }
+        let send = |now: Span, to: To, bytes: u64| {
+            let peer = self.rank_at(state, script, to.position(state.position, script.n));
+            let alone = self.uncontended(src, peer, bytes)?;
+            let free = free.entry(peer).or_default();
+            if *free > now {
+                return None;
             }
-            let Some(Reverse((time, _, is_usable))) = queue.pop() else { break };
-            (now, looks) = (time, is_usable);
-            if is_usable {
-                usable += 1;
-            } else {
-                last = script.delay + self.charges[(script.charges + received) as usize];
-                received += 1;
-                order += 1;
-                queue.push(Reverse((now + last, order, true)));
-            }
-        }
+            *free = now + alone.occupancy;
+            *sends.entry((to, bytes)).or_default() += 1;
+            Some(now + alone.transit)
+        };
+        let from_first_send = self.loopback(script, Span::ZERO, Ties::Scheduled);
+        let followed = loopback::follow(&from_first_send, send)?;
         let sends = sends.into_iter().map(|((to, bytes), count)| (to, bytes, count)).collect();
-        Some(Lockstep { total: now, last, sends })
+        Some(Lockstep { total: followed.end, last: followed.last_wait, sends })
+    }
+
+    /// A script as a position that sends to itself follows it.
+    pub(super) fn loopback(
+        &self,
+        script: &FlatScript,
+        start: Span,
+        ties: Ties,
+    ) -> Loopback<'_, impl Fn(u32) -> Span> {
+        let (delay, first) = (script.delay, script.charges as usize);
+        let charges = &self.charges[first..first + script.receives as usize];
+        let steps = &self.steps[script.first as usize..script.last as usize];
+        Loopback { steps, start, wait: move |j: u32| delay + charges[j as usize], ties }
     }
 }

@@ -10,6 +10,7 @@ use super::chunk::{CUSTOM, ChunkRun, Dealt, FlatScript, Invitation, LaidOut, Que
 use super::streams::Instance;
 use super::{Callback, Executor, NONE};
 use crate::observe::{ChunkPhase, Observer};
+use collective::Follower;
 use graph::Problem;
 use lowering::{Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request};
 use network::Backend;
@@ -297,7 +298,7 @@ impl<B: Backend> Executor<'_, B> {
         };
         let custom = phase.custom.clone();
         state.script = if custom.is_some() { CUSTOM } else { script_of(instance, &state, phase) };
-        (state.fired, state.posted, state.received, state.usable) = (0, 0, 0, 0);
+        state.follower = Follower::default();
         state.started = self.now;
         let dim = phase.dim;
         self.recorder.phase_started(state.rank, dim, self.now);

@@ -18,19 +18,15 @@
 //! message had arrived. Not here: the peer's closed form (`lockstep.rs`), which needs all positions
 //! of a line to enter together.
 
-use super::chunk::{ChunkRun, FlatScript};
+use super::chunk::{ChunkRun, FlatScript, FxIndexMap};
 use super::{Callback, Executor};
 use collective::To;
 use graph::{Members, Op};
-use indexmap::IndexMap;
+use lowering::loopback::{self, Ties};
 use lowering::{Geometry, PhaseSpec, Request};
 use network::{Backend, Transfer};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use units::Span;
-
-type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
 /// Phases that run alone, and what is known of them.
 #[derive(Default)]
@@ -190,120 +186,22 @@ impl<B: Backend> Executor<'_, B> {
     fn follow_alone(&self, state: &ChunkRun, script: &FlatScript) -> Option<Solo> {
         let src = self.folding.representatives[state.rank as usize];
         let weight = self.folding.multiplicity[state.rank as usize];
-        let steps = &self.steps[script.first as usize..script.last as usize];
-        let charges =
-            &self.charges[script.charges as usize..(script.charges + script.receives) as usize];
-        let mut run = Run { charges, delay: script.delay, ..Run::default() };
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
-        if steps.first()?.to.is_some() {
-            run.now = script.delay;
-        }
-        loop {
-            while let Some(step) = steps.get(run.fired).filter(|s| run.may_fire(s)) {
-                run.fired += 1;
-                if let Some(to) = step.to {
-                    let dst = self.rank_at(state, script, to.position(state.position, script.n));
-                    let alone = self
-                        .uncontended(src, dst, step.bytes)
-                        .filter(|a| a.transit > Span::ZERO)?;
-                    let free = free.entry(self.departure(src, dst)?).or_default();
-                    let leaves = run.now.max(*free);
-                    *free = leaves + alone.occupancy;
-                    run.expect(leaves + alone.transit, Event::Arrives(step.slot));
-                    *sends.entry((dst, step.bytes)).or_default() += 1;
-                }
-                if step.from.is_some() {
-                    run.post();
-                }
-            }
-            if run.fired == steps.len() && run.usable == script.receives {
-                let ended = script.receives > 0 && run.round == 0;
-                return ended.then_some(Solo {
-                    total: run.now,
-                    sends,
-                    from: (src, weight),
-                    phases: 0,
-                });
-            }
-            run.next()?;
-        }
-    }
-}
-
-/// What a script waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// The message for a receive.
-    Arrives(u32),
-    /// A reception becomes usable.
-    Usable,
-}
-
-/// A script under way.
-#[derive(Default)]
-struct Run<'c> {
-    charges: &'c [Span],
-    delay: Span,
-    now: Span,
-    /// Of the instant: what is registered in one round for the same instant runs in the next.
-    round: u32,
-    fired: usize,
-    posted: u32,
-    received: u32,
-    usable: u32,
-    early: FxHashSet<u32>,
-    /// Time, round, event (the network first), order.
-    events: BinaryHeap<Reverse<(Span, u32, Event, u32)>>,
-    order: u32,
-}
-
-impl Run<'_> {
-    fn may_fire(&self, step: &collective::Step) -> bool {
-        step.after_usable <= self.usable && step.after_received <= self.received
-    }
-
-    fn expect(&mut self, at: Span, event: Event) {
-        self.push(at, 0, event);
-    }
-
-    fn push(&mut self, at: Span, round: u32, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((at, round, event, self.order)));
-    }
-
-    /// Posts the next receive; its message may be there.
-    fn post(&mut self) {
-        let slot = self.posted;
-        self.posted += 1;
-        if self.early.remove(&slot) {
-            self.receive(self.round + 1);
-        }
-    }
-
-    /// Receives; `round` is the one in which what is usable at once becomes so.
-    fn receive(&mut self, round: u32) {
-        let wait = self.delay + self.charges[self.received as usize];
-        self.received += 1;
-        self.push(self.now + wait, if wait == Span::ZERO { round } else { 0 }, Event::Usable);
-    }
-
-    /// Handles events up to the next one after which steps may fire; `None` when there is none.
-    fn next(&mut self) -> Option<()> {
-        loop {
-            let Reverse((time, round, event, _)) = self.events.pop()?;
-            (self.now, self.round) = (time, round);
-            match event {
-                Event::Usable => {
-                    self.usable += 1;
-                    return Some(());
-                }
-                Event::Arrives(slot) if slot < self.posted => self.receive(0),
-                Event::Arrives(slot) => {
-                    self.early.insert(slot);
-                }
-            }
-        }
+        let send = |now: Span, to: To, bytes: u64| {
+            let dst = self.rank_at(state, script, to.position(state.position, script.n));
+            let alone = self.uncontended(src, dst, bytes).filter(|a| a.transit > Span::ZERO)?;
+            let free = free.entry(self.departure(src, dst)?).or_default();
+            let leaves = now.max(*free);
+            *free = leaves + alone.occupancy;
+            *sends.entry((dst, bytes)).or_default() += 1;
+            Some(leaves + alone.transit)
+        };
+        let first = &self.steps[script.first as usize..script.last as usize].first()?;
+        let start = if first.to.is_some() { script.delay } else { Span::ZERO };
+        let followed = loopback::follow(&self.loopback(script, start, Ties::Rounds), send)?;
+        let ended = followed.is_over && script.receives > 0 && followed.in_first_round;
+        ended.then_some(Solo { total: followed.end, sends, from: (src, weight), phases: 0 })
     }
 }
 

@@ -5,7 +5,7 @@ use super::phases::plan_of;
 use super::token::Token;
 use super::{Callback, Executor, NONE};
 use crate::observe::Sender;
-use collective::Step;
+use collective::Fired;
 use graph::Members;
 use network::{Backend, Transfer};
 use units::Span;
@@ -24,28 +24,24 @@ impl<B: Backend> Executor<'_, B> {
     #[inline]
     pub(super) fn fire(&mut self, stream: u32) {
         let script = self.scripts[self.streams[stream as usize].script as usize];
+        let range = script.first as usize..script.last as usize;
         loop {
             let state = &mut self.streams[stream as usize];
-            if script.first + state.fired == script.last {
-                break;
-            }
-            let step = self.steps[(script.first + state.fired) as usize];
-            if step.after_usable > state.usable || step.after_received > state.received {
-                return;
-            }
-            state.fired += 1;
+            let Some(fired) = state.follower.fire(&self.steps[range.clone()]) else { break };
             let state = *state;
-            self.fire_step(stream, &state, &script, &step);
+            self.carry_out(stream, &state, &script, &fired);
         }
-        if self.streams[stream as usize].usable == script.receives {
+        let follower = &self.streams[stream as usize].follower;
+        if follower.is_over(range.len(), script.receives) {
             self.phase_done(stream);
         }
     }
 
+    /// Does what a step that has fired says.
     #[inline]
-    fn fire_step(&mut self, stream: u32, state: &ChunkRun, script: &FlatScript, step: &Step) {
+    fn carry_out(&mut self, stream: u32, state: &ChunkRun, script: &FlatScript, fired: &Fired) {
+        let &Fired { index, step, posts } = fired;
         if let Some(to) = step.to {
-            let index = state.fired - 1;
             if self.settings.rendezvous && !self.take_early(stream, state.phase, SENDER | index) {
                 // It leaves when the receiver announces itself, which may be after this phase.
                 self.held.insert((stream, state.phase, index), *state);
@@ -63,9 +59,7 @@ impl<B: Backend> Executor<'_, B> {
                 );
             }
         }
-        if let Some(from) = step.from {
-            let slot = state.posted;
-            self.streams[stream as usize].posted += 1;
+        if let (Some(from), Some(slot)) = (step.from, posts) {
             if self.settings.rendezvous {
                 self.announce(stream, state, script, from.position(state.position, script.n), slot);
             }
@@ -198,7 +192,7 @@ impl<B: Backend> Executor<'_, B> {
     #[inline]
     pub(super) fn arrived(&mut self, stream: u32, phase: u32, slot: u32) {
         let state = &self.streams[stream as usize];
-        if state.script == NONE || state.phase != phase || slot >= state.posted {
+        if state.script == NONE || state.phase != phase || !state.follower.has_posted(slot) {
             self.recorder
                 .tell(|observer| observer.early(Token::Step { stream, phase, slot }.pack()));
             return self.keep_early(stream, phase, slot);
@@ -212,10 +206,9 @@ impl<B: Backend> Executor<'_, B> {
     fn received(&mut self, stream: u32, token: Option<u64>) {
         let state = &mut self.streams[stream as usize];
         let script = &self.scripts[state.script as usize];
-        let (delay, charge) =
-            (script.delay, self.charges[(script.charges + state.received) as usize]);
+        let ordinal = state.follower.receive();
+        let (delay, charge) = (script.delay, self.charges[(script.charges + ordinal) as usize]);
         let wait = delay + charge;
-        state.received += 1;
         let (rank, now) = (state.rank, self.now);
         self.recorder.tell(|observer| observer.received(stream, token, delay, charge, now));
         self.register(rank, self.now + wait, Callback::Usable(stream));
@@ -238,7 +231,7 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn usable(&mut self, stream: u32) {
         let now = self.now;
         self.recorder.tell(|observer| observer.usable(stream, now));
-        self.streams[stream as usize].usable += 1;
+        self.streams[stream as usize].follower.make_usable();
         self.fire(stream);
     }
 }

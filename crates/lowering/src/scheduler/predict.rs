@@ -2,17 +2,16 @@
 //! links.
 //!
 //! A plan whose positions all run one script looks the same from everywhere, so one position is
-//! followed as if it sent to itself: a message leaves when its link is free, arrives after `hops *
-//! latency + bytes / bandwidth`, and is usable after delay and reduction. For other plans an
-//! estimate: the busiest script's bytes one after the other, and its receptions' latencies and
+//! followed as if it sent to itself (`loopback.rs`): a message leaves when its link is free, arrives
+//! after `hops * latency + bytes / bandwidth`, and is usable after delay and reduction. For other
+//! plans an estimate: the busiest script's bytes one after the other, and its receptions' latencies and
 //! delays. Not here: contention with other phases (the backends), and whether a phase may really be
 //! timed so (`executor/lockstep.rs`).
 
+use crate::loopback::{self, Loopback, Ties};
 use crate::lowered::ReadyPlan;
-use collective::{Script, Step, To};
+use collective::{Script, To};
 use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use topology::{Dim, Paths, Symmetry};
 use units::{Bytes, Span};
 
@@ -89,14 +88,13 @@ pub fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
     if !plan.plan.is_uniform() || script.steps.len() > STEPS {
         return estimate(plan, wire, delay);
     }
-    let follow = |latency| Follow::new(&script.steps, plan.plan.n, wire, latency);
     let first =
         if script.steps.first().is_some_and(|s| s.to.is_some()) { delay } else { Span::ZERO };
-    let alone = follow(true).run_to_end(first, |j| delay + charges[j]);
+    let wait = |j: u32| delay + charges[j as usize];
     Cost {
         sent: sent(script),
-        alone,
-        serial: follow(false).run_to_end(Span::ZERO, |_| Span::ZERO),
+        alone: follow(plan, wire, Crossing::TakesLatency, first, wait),
+        serial: bytes_alone(plan, wire),
         link: busiest(script, wire),
     }
 }
@@ -124,12 +122,16 @@ pub fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
     {
         return None;
     }
-    let serial =
-        Follow::new(&script.steps, plan.plan.n, wire, false).run_to_end(Span::ZERO, |_| Span::ZERO);
+    let serial = bytes_alone(plan, wire);
     let gb_per_s =
         |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
     let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
     Some(Rate { alone, links, has_directions: wire.dim.block.paths() != Paths::Switched })
+}
+
+/// The time of a phase without latencies, delays and reductions.
+fn bytes_alone(plan: &ReadyPlan, wire: &Wire) -> Span {
+    follow(plan, wire, Crossing::IsInstant, Span::ZERO, |_| Span::ZERO)
 }
 
 fn sent(script: &Script) -> u64 {
@@ -162,96 +164,34 @@ fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
         .unwrap_or_default()
 }
 
-/// One position on its way through its script.
-struct Follow<'a> {
-    steps: &'a [Step],
-    n: u32,
-    wire: &'a Wire<'a>,
-    /// Links take time to cross.
-    latency: bool,
-    fired: usize,
-    received: u32,
-    usable: u32,
-    next: usize,
-    arrival: Vec<Option<Span>>,
-    posted: Vec<Option<Span>>,
-    free: FxHashMap<u32, Span>,
-    /// When something is received (false) or becomes usable (true).
-    events: BinaryHeap<Reverse<(Span, bool)>>,
+/// Follows the script of a uniform plan (see [`mod@crate::loopback`]): a message leaves when its link
+/// is free. `wait(j)` passes between the j-th reception and its use. The time of the last event.
+fn follow(
+    plan: &ReadyPlan,
+    wire: &Wire,
+    crossing: Crossing,
+    start: Span,
+    wait: impl Fn(u32) -> Span,
+) -> Span {
+    let (dim, n) = (wire.dim, plan.plan.n);
+    let mut free: FxHashMap<u32, Span> = FxHashMap::default();
+    let send = |now: Span, to: To, bytes: u64| {
+        let (link, hops) = wire.way(to, n);
+        let free = free.entry(link).or_default();
+        *free = now.max(*free) + dim.bandwidth.span(Bytes(bytes));
+        Some(match crossing {
+            Crossing::TakesLatency => *free + dim.latency * u64::from(hops),
+            Crossing::IsInstant => *free,
+        })
+    };
+    let steps = &plan.plan.scripts[0].steps;
+    let script = Loopback { steps, start, wait, ties: Ties::Rounds };
+    loopback::follow(&script, send).map_or(start, |followed| followed.end)
 }
 
-impl<'a> Follow<'a> {
-    fn new(steps: &'a [Step], n: u32, wire: &'a Wire<'a>, latency: bool) -> Follow<'a> {
-        let receives = steps.iter().filter(|s| s.from.is_some()).count();
-        let (arrival, posted) = (vec![None; receives], vec![None; receives]);
-        let (free, events) = (FxHashMap::default(), BinaryHeap::new());
-        let (fired, next, received, usable) = (0, 0, 0, 0);
-        Follow {
-            steps,
-            n,
-            wire,
-            latency,
-            fired,
-            received,
-            usable,
-            next,
-            arrival,
-            posted,
-            free,
-            events,
-        }
-    }
-
-    /// Follows the script from `start` on; `wait(j)` passes between the j-th reception and its use.
-    /// The time of the last event.
-    fn run_to_end(mut self, start: Span, wait: impl Fn(usize) -> Span) -> Span {
-        let mut now = start;
-        self.fire(now);
-        while let Some(Reverse((time, usable))) = self.events.pop() {
-            now = time;
-            if usable {
-                self.usable += 1;
-                self.fire(now);
-            } else {
-                self.events.push(Reverse((now + wait(self.received as usize), true)));
-                self.received += 1;
-            }
-        }
-        now
-    }
-
-    fn fire(&mut self, now: Span) {
-        while let Some(&step) = self.steps.get(self.fired) {
-            if step.after_usable > self.usable || step.after_received > self.received {
-                return;
-            }
-            self.fired += 1;
-            if let Some(to) = step.to {
-                self.send(now, to, &step);
-            }
-            if step.from.is_some() {
-                self.posted[self.next] = Some(now);
-                self.meet(self.next);
-                self.next += 1;
-            }
-        }
-    }
-
-    fn send(&mut self, now: Span, to: To, step: &Step) {
-        let (link, hops) = self.wire.way(to, self.n);
-        let free = self.free.entry(link).or_default();
-        *free = now.max(*free) + self.wire.dim.bandwidth.span(Bytes(step.bytes));
-        let latency =
-            if self.latency { self.wire.dim.latency * u64::from(hops) } else { Span::ZERO };
-        let arrival = *free + latency;
-        self.arrival[step.slot as usize] = Some(arrival);
-        self.meet(step.slot as usize);
-    }
-
-    /// A message is received once it is there and its receive is posted.
-    fn meet(&mut self, slot: usize) {
-        if let (Some(arrival), Some(posted)) = (self.arrival[slot], self.posted[slot]) {
-            self.events.push(Reverse((arrival.max(posted), false)));
-        }
-    }
+/// What the way over a link takes besides the bytes.
+#[derive(Clone, Copy)]
+enum Crossing {
+    TakesLatency,
+    IsInstant,
 }
