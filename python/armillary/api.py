@@ -54,7 +54,7 @@ def simulate(
     fit together or the timeline can't be written, `StalledError` when operations wait for ever."""
     if not 0 <= seed < 2**64:
         raise InputError(
-            [Problem("", "seed", f"{seed} is not a seed", "a whole number from 0 to 2^64 - 1")]
+            [Problem("", "seed", f"invalid seed: {seed}", "a whole number from 0 to 2^64 - 1")]
         )
     workload, platform = _named(workload, platform, options)
     picked = _picked(ranks, workload.ranks, timeline is not None)
@@ -97,9 +97,9 @@ def _named(
     target = platform if isinstance(platform, Platform) else Platform.load(platform, decided)
     if isinstance(workload, Workload):
         if options:
-            known = "those of simulate; models take others when they are built"
+            known = "options of simulate; options of a model are given when it is built"
             raise InputError(
-                [Problem("simulate", name, "is no option of a run", known) for name in options]
+                [Problem("simulate", name, "is not an option of a run", known) for name in options]
             )
         return workload, target
     if not is_model(os.fspath(workload)):
@@ -113,7 +113,7 @@ def sized(
 ) -> Platform:
     """The platform `name`, its outermost dimension resized to the ranks of `workload`.
 
-    Raises `InputError` where no size of that dimension gives as many NPUs.
+    Raises `InputError` where no size of that dimension gives this number of NPUs.
     """
     platform = Platform.load(name, settings)
     if platform.npus == workload.ranks:
@@ -127,7 +127,7 @@ def sized(
         )
         allowed = "; ".join(problem.help for problem in error.problems)
         raise InputError(
-            [Problem(platform.name, "npus", message, f"as many ranks as NPUs: {allowed}")]
+            [Problem(platform.name, "npus", message, f"one rank for each NPU: {allowed}")]
         ) from None
 
 
@@ -140,8 +140,8 @@ def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[in
                 Problem(
                     "",
                     "ranks",
-                    "nothing shows ranks without a timeline",
-                    "a file for the timeline, too",
+                    "only a timeline shows ranks",
+                    "a file for the timeline as well",
                 )
             ]
         )
@@ -163,7 +163,7 @@ def compare(
 
     `results` are runs with their detail, their reports, or files of reports (`armillary run
     --json`); `names` what they are called. Raises `InputError` for fewer than two, for one without
-    detail, and for a file that is no report."""
+    detail, and for a file that is not a report."""
     from .explain import compare as compared
 
     called = [
@@ -186,10 +186,10 @@ def rerun(report: Report) -> Again | Unrepeatable:
     there is none."""
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
-        return Unrepeatable("it followed ASTRA-sim's rules, or its report is of an older version")
+        return Unrepeatable("it used the ASTRA-sim profile, or an older version wrote its report")
     model = workload.get("model")
     if workload["traces"] is None and not model:
-        return Unrepeatable("a program made its workload (Result.explain can)")
+        return Unrepeatable("its workload was made in Python (Result.explain can repeat it)")
     try:
         platform = Platform.parse(config["platform_file"], "config.platform_file")
         if model:

@@ -88,7 +88,7 @@ def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES
     except UnicodeDecodeError as error:
         name = os.fspath(path)
         raise InputError(
-            [Problem(name, f"byte {error.start}", "is no UTF-8 text", allowed)]
+            [Problem(name, f"byte {error.start}", "is not UTF-8 text", allowed)]
         ) from None
 
 
@@ -102,7 +102,7 @@ def parse_json(text: str, file: str, allowed: str, finite: bool = True) -> Any: 
     except RecursionError:
         raise InputError([Problem(file, "", "is nested too deeply", _SHALLOW)]) from None
     except ValueError as error:
-        raise InputError([Problem(file, "", f"is no JSON: {reason(error)}", allowed)]) from None
+        raise InputError([Problem(file, "", f"is not JSON: {reason(error)}", allowed)]) from None
     require_sound(value, file, finite)
     return value
 
@@ -124,7 +124,7 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
         mark = getattr(error, "problem_mark", None)
         said = getattr(error, "problem", None) or str(error).splitlines()[0]
         place = f"line {mark.line + 1}" if mark else ""
-        raise InputError([Problem(file, place, f"is no YAML: {said}", allowed)]) from None
+        raise InputError([Problem(file, place, f"is not YAML: {said}", allowed)]) from None
     except _Refused as refused:
         raise InputError(
             [Problem(file, f"line {refused.line}", refused.message, refused.allowed)]
@@ -161,11 +161,7 @@ def require_sound(
             for key, inner in each.items():
                 if _fault(key, 0, finite) is not None:
                     raise InputError(
-                        [
-                            Problem(
-                                file, place(path, lines), "has a key that is no text", "UTF-8 text"
-                            )
-                        ]
+                        [Problem(file, place(path, lines), "a key is not text", "UTF-8 text")]
                     )
                 left.append((inner, (*path, str(key))))
         elif isinstance(each, list):
@@ -193,7 +189,7 @@ def _fault(value: object, depth: int, finite: bool) -> tuple[str, str] | None:
     if depth > MOST_DEPTH:
         return "is nested too deeply", _SHALLOW
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return "is too large a whole number", f"whole numbers of at most {MOST_BITS} bits"
+        return "the whole number is too large", f"whole numbers of at most {MOST_BITS} bits"
     if finite and isinstance(value, float) and not math.isfinite(value):
         return f"is {value}", "a finite number"
     if isinstance(value, str) and _SURROGATE.search(value):

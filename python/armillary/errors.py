@@ -1,5 +1,4 @@
-"""What goes wrong, in kinds a caller can tell apart. `_core` raises these, and so does the rest of
-the package."""
+"""Errors, by kind. `_core` and the rest of the package raise them."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the input, said so that it can be mended."""
+    """One problem of the input, described so that the user can fix it."""
 
     file: str
     """File as the caller named it; empty when the fault is in no file."""
@@ -39,8 +38,8 @@ class InputError(ArmillaryError, ValueError):
 
 
 class StalledError(ArmillaryError):
-    """The input could be read, but the run came to a halt: operations wait for each other or for
-    nobody.
+    """The input could be read, but the run stalled: operations wait for each other, or for
+    something that never happens.
 
-    `problems` names the waiting operations, on whom they wait, and the cycle if there is one.
+    `problems` names the waiting operations, what they wait for, and the cycle if there is one.
     """

@@ -25,7 +25,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """As `write_text`, for what is no text."""
+    """As `write_text`, for what is not text."""
     target = Path(path)
     try:
         if target.exists() and not target.is_file():

@@ -73,12 +73,12 @@ def _wanted(text: str) -> int | None:
         return None
     found = _AMOUNT.fullmatch(text)
     if found is None:
-        raise InputError([Problem("", VARIABLE, f"{text[:80]!r} is no amount of memory", _HELP)])
+        raise InputError([Problem("", VARIABLE, f"invalid amount of memory: {text[:80]!r}", _HELP)])
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
 
 
 def _bounds() -> Iterator[int]:
-    """What each limit leaves, as far as this system tells."""
+    """What each limit leaves, as far as this system reports it."""
     if (left := addresses()) is not None:
         yield left
     yield from _groups()

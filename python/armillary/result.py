@@ -39,7 +39,7 @@ class Result:
                     Problem(
                         "",
                         "again",
-                        "nothing is known of how this result was made",
+                        "the result does not say how it was made",
                         "Result of simulate",
                     )
                 ]
@@ -64,8 +64,8 @@ class Result:
 
     @cached_property
     def rates(self) -> Rates | None:
-        """Samples, tokens and operations a second, MFU and HFU; nothing where nobody counted the
-        operations."""
+        """Samples, tokens and operations a second, MFU and HFU; nothing where operations were not
+        counted."""
         from .report import rates, reading
 
         config = reading.asked(self.report)
@@ -106,13 +106,13 @@ class Result:
 
     @property
     def timeline(self) -> dict[str, int] | None:
-        """What the timeline shows, if there is one: `shown` of `simulated` ranks, in so many
+        """What the timeline shows, if there is one: `shown` of `simulated` ranks, and the number of
         `packets`."""
-        told = self._core.timeline
+        timeline = self._core.timeline
         return (
             None
-            if told is None
-            else dict(zip(("shown", "simulated", "packets"), told, strict=True))
+            if timeline is None
+            else dict(zip(("shown", "simulated", "packets"), timeline, strict=True))
         )
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number of the paper beside ours."""
+    """One number of the paper and ours."""
 
     setup: str
     backend: str

@@ -39,10 +39,10 @@ def test_what_is_deep_enough_for_people_is_read() -> None:
     ("text", "expected"),
     [
         ("a: &x [1]\nb: *x", "line 2: uses an alias (*x)"),
-        ("a: !!binary eHg=", "line 1: is no YAML"),
-        ("a: !!python/object:os.system x", "line 1: is no YAML"),
+        ("a: !!binary eHg=", "line 1: is not YAML"),
+        ("a: !!python/object:os.system x", "line 1: is not YAML"),
         ("a: " + "1" * 5000, "more than 4,300 digits"),
-        ("b: 1\na: " + "1" * 400, "line 2: a: is too large a whole number"),
+        ("b: 1\na: " + "1" * 400, "line 2: a: the whole number is too large"),
         ("a: [1, .inf]", "line 1: a[1]: is inf"),
         ("a: .nan", "line 1: a: is nan"),
         ('a: "\\ud800"', "line 1"),
@@ -61,10 +61,10 @@ def test_yaml_that_is_refused(text: str, expected: str) -> None:
         ('{"a": NaN}', "a: is nan"),
         ('{"a": 1e999}', "a: is inf"),
         ('{"a": [0, "\\ud800"]}', "a[1]: holds half of a surrogate pair"),
-        ('{"\\ud800": 1}', "has a key that is no text"),
+        ('{"\\ud800": 1}', "a key is not text"),
         ("[" + "1" * 5000 + "]", "more than 4,300 digits"),
-        ("{", "is no JSON"),
-        ("", "is no JSON"),
+        ("{", "is not JSON"),
+        ("", "is not JSON"),
     ],
 )
 def test_json_that_is_refused(text: str, expected: str) -> None:
@@ -104,5 +104,5 @@ def test_files_that_are_none(path: str) -> None:
 
 def test_a_byte_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"ab\xff")
-    with pytest.raises(InputError, match="byte 2: is no UTF-8 text"):
+    with pytest.raises(InputError, match="byte 2: is not UTF-8 text"):
         documents.read_text(tmp_path / "f", "text")

@@ -49,7 +49,7 @@ def test_the_limit_is_what_the_user_says(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(machine.VARIABLE, "unlimited")
     assert arm.simulate(workload, ring(2)).step_time_ns > 0
     monkeypatch.setenv(machine.VARIABLE, "a lot")
-    with pytest.raises(InputError, match="is no amount of memory"):
+    with pytest.raises(InputError, match="invalid amount of memory"):
         arm.simulate(workload, ring(2))
 
 

@@ -33,7 +33,7 @@ def test_the_user_knows_best(
 @pytest.mark.parametrize("text", ["much", "-1", "1 XB", "nan", "1e9", "9" * 30])
 def test_amounts_that_are_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(machine.VARIABLE, text)
-    with pytest.raises(InputError, match="is no amount of memory"):
+    with pytest.raises(InputError, match="invalid amount of memory"):
         machine.available()
 
 

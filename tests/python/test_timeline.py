@@ -144,9 +144,9 @@ def test_the_command_line(armillary: Armillary, tmp_path: Path) -> None:
     [
         (["--timeline", "no/such/t.pftrace"], "can't be written: No such file or directory"),
         (["--timeline", "/dev/full"], "can't be written: No space left on device"),
-        (["--timeline", "t.pftrace", "--ranks", "0,8,x,3-1"], '"8" names no ranks'),
+        (["--timeline", "t.pftrace", "--ranks", "0,8,x,3-1"], 'invalid ranks: "8"'),
         (["--timeline", "t.pftrace", "--ranks", "0,8,x,3-1"], "3 problems"),
-        (["--ranks", "0"], "nothing shows ranks without a timeline"),
+        (["--ranks", "0"], "only a timeline shows ranks"),
     ],
 )
 def test_the_command_line_refuses(

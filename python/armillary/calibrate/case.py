@@ -30,10 +30,7 @@ class Case:
 
     def __post_init__(self) -> None:
         if not self.platform.has_library:
-            help_ = (
-                "a platform with a library, such as dgx-h100; docs/models/libraries.md says "
-                "what it holds"
-            )
+            help_ = "a platform with a library, such as dgx-h100; see docs/models/libraries.md"
             raise InputError(
                 [Problem(self.platform.name, "library", "has no library to calibrate", help_)]
             )
@@ -62,7 +59,7 @@ class Case:
         kind = self.table.collective
         found = platform._core.library_times(changes, kind, self._wanted)
         if found is None:
-            message = f"{kind} is not done by the library there"
+            message = f"the library does not run {kind} there"
             raise InputError([Problem(platform.name, f"collectives.{kind}", message, "auto")])
         return [max(time, 1e-6) for time in found]
 

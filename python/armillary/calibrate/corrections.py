@@ -16,7 +16,7 @@ _NEAR = 0.15
 _LEAST = 3
 """Fewest sizes that make a correction."""
 _FLAT = 0.1
-"""A model that changes by less between two sizes (natural logarithm) doesn't tell where between
+"""A model that changes by less between two sizes (natural logarithm) doesn't show where between
 them a time changes."""
 
 Points = Sequence[tuple[int, float]]

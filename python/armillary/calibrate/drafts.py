@@ -15,7 +15,7 @@ from ..errors import InputError, Problem
 TESTS = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast", re.IGNORECASE)
 """Collectives whose names stand in those of files and programs."""
 _OFF = 0.02
-"""How far size / time may be from the printed algbw, beside what rounding explains."""
+"""How far size / time may be from the printed algbw, in addition to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Line:
     size: int
     time_us: float
     ratio: float | None
-    """busbw / algbw, where they have digits enough to tell."""
+    """busbw / algbw, where they have enough digits."""
     reduces: bool
 
 
@@ -53,19 +53,19 @@ class Draft:
     """A collective that something near the table names."""
 
     def table(self, path: str, problems: list[Problem]) -> Table | None:
-        """The table; `None` and a problem where nothing tells its collective or its ranks."""
+        """The table; `None` and a problem where its collective or its ranks are unknown."""
         ratios = sorted(line.ratio for line in self.lines if line.ratio is not None)
         ratio = ratios[len(ratios) // 2] if ratios else None
         name = self.name or _named(ratio, self.lines[0].reduces) or self.hint
         first = f"table from {self.lines[0].size} bytes"
         if name is None:
             help_ = "a file name with the collective in it, or --collective"
-            problems.append(Problem(path, first, "nothing tells which collective it is", help_))
+            problems.append(Problem(path, first, "the collective is unknown", help_))
             return None
         ranks = self.ranks or _ranks(name, ratio)
         if ranks < 2:
             help_ = "lines '#  Rank  0 ...' above it"
-            problems.append(Problem(path, first, "nothing tells how many ranks ran", help_))
+            problems.append(Problem(path, first, "the number of ranks is unknown", help_))
             return None
         return Table(
             path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts

@@ -29,7 +29,7 @@ class Curve:
     collective: str
     ranks: int
     measured: bool
-    """Whether a log has this collective over as many ranks."""
+    """Whether a log has this collective over the same number of ranks."""
     bytes: tuple[int, ...]
     before_us: tuple[float, ...]
     after_us: tuple[float, ...]

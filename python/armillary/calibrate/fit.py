@@ -44,7 +44,7 @@ class Parameter:
     low: float
     high: float
     found: bool
-    """Whether the measurements tell it."""
+    """Whether the measurements determine it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Fit:
     nodes: tuple[int, ...]
     """Numbers of nodes that were measured."""
     hosts: tuple[tuple[int, int, int], ...] = ()
-    """Ranks, the hosts that a log names, and the platform's nodes of as many, where these
-    differ."""
+    """Ranks, the hosts that a log names, and the nodes of the platform that hold these ranks, where
+    the two differ."""
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -96,8 +96,8 @@ class Fit:
         return {**made, "library.corrections": f"[{entries}]"} if entries else made
 
     def times(self, case: Case) -> list[float]:
-        """Predicted us of each point, with corrections where the collective was measured on as many
-        members."""
+        """Predicted us of each point, with corrections where the collective was measured on the
+        same number of members."""
         had = parameters(case.platform)
         values = {key: value for key, value in self.values.items() if key in had}
         where = (case.table.collective, *case.place)
@@ -118,14 +118,13 @@ class Fit:
     def _notes(self) -> Iterator[str]:
         for ranks, hosts, nodes in self.hosts:
             yield (
-                f"{ranks} ranks ran on {hosts} hosts, and {self.platform} has {nodes} nodes "
-                "of as many"
+                f"{ranks} ranks ran on {hosts} hosts; on {self.platform} they fill {nodes} nodes"
             )
         large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
         if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
             yield (
-                f"from 16 MiB on still {off:.0f} % off: is it the machine that {self.platform} "
-                "describes?"
+                f"from 16 MiB on, the error is still {off:.0f} %: is this the machine that "
+                f"{self.platform} describes?"
             )
         loose = [
             p.key.removeprefix("library.")
@@ -134,13 +133,13 @@ class Fit:
         ]
         if loose:
             yield (
-                "moved, but these logs give only a combination of them with others: "
+                "changed, but these logs determine only a combination of them and others: "
                 f"{', '.join(loose)}"
             )
         kept = [p.key.removeprefix("library.") for p in self.parameters if p.fitted == p.given]
         if kept:
             yield (
-                f"kept as {self.platform} has them, for these logs do not need other values: "
+                f"unchanged from {self.platform}, since these logs need no other values: "
                 f"{', '.join(kept)}"
             )
         if max(self.nodes) == 1 and any(
@@ -152,9 +151,9 @@ class Fit:
             )
         elif max(self.nodes) == 2:
             yield (
-                "two nodes can't tell a call's start from the levels of a tree: small messages "
-                "over more nodes are a "
-                "guess, large ones extrapolated; a log of more nodes tells"
+                "with two nodes, a call's start and the levels of a tree can't be separated: over "
+                "more nodes, times of small messages are a guess, those of large ones are "
+                "extrapolated; measure more nodes"
             )
         elif max(self.nodes) > 2:
             yield f"up to {max(self.nodes)} nodes were measured: more are extrapolated"
@@ -162,7 +161,7 @@ class Fit:
             measured = ", ".join(
                 f"{c.collective} over {c.inside * c.between}" for c in self.corrections
             )
-            yield f"corrected by size where it was measured, and nowhere else: {measured}"
+            yield f"corrected by size, only where it was measured: {measured}"
 
 
 def calibrate(
@@ -213,8 +212,8 @@ def fit(
     All parameters of the first platform may move. Those that the measurements do not constrain keep
     its values, and collectives that were not measured resist a change of what they share with
     measured ones. With `begin` only these parameters move, from these values, and nothing is kept.
-    For times between sizes each of so many `parts` of the sizes is left out once; without parts
-    they are the fitted ones."""
+    For times between sizes, the sizes are divided into `parts` and each part is left out once;
+    without parts they are the fitted ones."""
     start = parameters(measured[0].platform)
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     kept = _others(measured, given) if begin is None else []

@@ -1,11 +1,11 @@
-"""Measured kernels as people have them: tables of matrix multiplications and of memory bandwidth,
-told by content.
+"""Measured kernels: tables of matrix multiplications and of memory bandwidth, recognized by
+content.
 
 Matrix multiplications are what `armillary platform import-gemm` reads (`platform/gemm_table.py`).
 Memory bandwidth is a CSV or JSON list with a column `op` (or `function`) and a rate (`GBps`,
 `GB/s`, `TBps`, `max_mbytes_per_sec`, ...) or a time (`us`, `ms`), and the `bytes` that the kernel
 moves if they are known; or what BabelStream prints. Without sizes, arrays are BabelStream's own
-2^25 numbers of 8 bytes, of which copy, mul and dot move two, add and triad three. Source:
+2^25 numbers of 8 bytes, copy, mul and dot move two of them, add and triad three. Source:
 UoB-HPC/BabelStream, README.md and src/main.cpp (operations, columns, MBytes of 10^6 bytes)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ARRAYS = {
 }
 """Arrays that an operation reads and writes."""
 ARRAY = 8 * 2**25
-"""Bytes of an array of BabelStream, unless it is told otherwise."""
+"""Bytes of an array of BabelStream (its default)."""
 _SHORTEST, _LONGEST = 1e-3, 1e12
 """A kernel takes longer than a clock cycle, and less than eleven days, us."""
 RATES = {"tb": 1e12, "gb": 1e9, "mb": 1e6, "tib": 2**40, "gib": 2**30, "mib": 2**20}
@@ -60,7 +60,7 @@ class Kernel:
     what: str
     shape: Shape | None
     bytes: int
-    """Moved by a stream; 0 for a multiplication, whose shape tells."""
+    """Moved by a stream; 0 for a multiplication, where they follow from the shape."""
     measured_us: float
 
 
@@ -199,7 +199,7 @@ def _number(value: object, column: str) -> float:
     try:
         number = float(str(value))
     except (TypeError, ValueError):
-        raise ValueError(f'{column} "{value}" is no number') from None
+        raise ValueError(f'{column} "{value}" is not a number') from None
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f'{column} "{value}" is not above zero')
     return number

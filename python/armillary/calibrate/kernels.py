@@ -45,7 +45,7 @@ FILL, LOAD = "npu.compute.tiles.fill_depth", "npu.compute.tiles.load_cost"
 MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
 """Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test
-tells."""
+determines."""
 
 _LIMITS = {FILL: 65536.0, LOAD: 1024.0}
 """What a platform file allows."""
@@ -202,13 +202,12 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
     same = [_short(each.key) for each in made if each.fitted == each.given]
     if same:
         yield (
-            f"kept as {name} has them, for these kernels do not need other values: "
-            f"{', '.join(same)}"
+            f"unchanged from {name}, since these kernels need no other values: {', '.join(same)}"
         )
     loose = [_short(each.key) for each in made if not each.found and each.fitted != each.given]
     if loose:
         yield (
-            "moved, but these kernels give only a combination of them with others: "
+            "changed, but these kernels determine only a combination of them and others: "
             f"{', '.join(loose)}"
         )
     for key, peak in (
@@ -217,8 +216,8 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
     ):
         if any(each.key == key and each.fitted > _ALL for each in made):
             yield (
-                f"{_short(key)} is all there is: kernels were as fast as {peak}, or faster; is "
-                "it this NPU?"
+                f"{_short(key)} is at its limit: kernels were as fast as {peak}, or faster; is "
+                "this the right NPU?"
             )
 
 
@@ -260,7 +259,7 @@ def _chosen(bench: Bench, now: Mapping[str, float]) -> tuple[list[str], list[str
 
 
 def _of_shapes(bench: Bench) -> list[str]:
-    """Two shapes tell a parameter."""
+    """Two shapes determine a parameter."""
     shapes = sum(kernel.shape is not None for kernel in bench.kernels)
     order = (EFFICIENCY, START, FILL, LOAD) if bench.units else (EFFICIENCY, START)
     return list(order[: max(1, shapes // 2)] if shapes else ())
@@ -277,7 +276,7 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
     ]
     if kept and bench.units:
         yield (
-            f"{shapes} shapes tell {len(_of_shapes(bench))} parameters; as they were: "
+            f"{shapes} shapes determine {len(_of_shapes(bench))} parameters; unchanged: "
             f"{', '.join(map(_short, kept))}"
         )
     if shapes and not bench.units:
@@ -287,9 +286,9 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
             "--set npu.compute.tiles.multiprocessors=..."
         )
     if not shapes:
-        yield "no matrix multiplication was measured: what they reach is as it was"
+        yield "no matrix multiplication was measured: their efficiency is unchanged"
     elif not _of_streams(bench):
-        yield "no memory bandwidth was measured: memory_efficiency is as it was"
+        yield "no memory bandwidth was measured: memory_efficiency is unchanged"
 
 
 def _check(name: str, npu: Mapping[str, Any], kernels: Sequence[Kernel]) -> None:

@@ -25,7 +25,7 @@ _ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
 @dataclass(frozen=True, slots=True)
 class Log:
     """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or
-    are of a test that is no collective."""
+    are of a test that is not a collective."""
 
     file: str
     tables: tuple[Table, ...]
@@ -34,7 +34,7 @@ class Log:
 
 def read(path: str, collective: str | None = None) -> Log:
     """The tables of a file. Raises `InputError` when it has none, or one whose collective or ranks
-    nothing tells."""
+    are unknown."""
     text = documents.read_bytes(path, _ALLOWED).decode("utf-8-sig", "replace")
     name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
     opened, skipped = records.read(text, name) or printed.read(text, name)

@@ -25,7 +25,7 @@ _PROGRAM = re.compile(r"\b(\w+?)_(?:perf|test)(?:_mpi)?\b")
 _ROW = re.compile(r"\s*#?\s*\d{1,18}\s+\d{1,18}\s")
 _MICRO, _MILLI = re.compile(r"\(us\)"), re.compile(r"\bbytes\s+N\s+type\b")
 _CLEAR = 0.05
-"""GB/s from which a line tells whether its time is in us or in ms."""
+"""GB/s from which a line shows whether its time is in us or in ms."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Ranks:
         self.groups.setdefault(group, set()).add(rank)
         self.hosts.setdefault(group, set()).update(_HOST.findall(text))
 
-    def tell(self, draft: Draft) -> None:
+    def settle(self, draft: Draft) -> None:
         """The table is of the first rank's group, and of all ranks up to the last where there is
         one group."""
         first = min(self.groups, key=lambda group: min(self.groups[group]), default=0)
@@ -85,7 +85,7 @@ class _Reader:
             return
         if self.fresh:
             self.opened.append(Draft(self.name, hint=self.hint))
-            self.ranks.tell(self.opened[-1])
+            self.ranks.settle(self.opened[-1])
             self.fresh = False
         drafts.append(self.opened, found)
 
@@ -150,7 +150,7 @@ def _groups(size: int, words: list[str], scale: float) -> Iterator[tuple[float, 
 
 
 def _number(word: str) -> float:
-    """-1 of what is no finite number."""
+    """-1 of what is not a finite number."""
     try:
         number = float(word)
     except ValueError:

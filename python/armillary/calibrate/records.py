@@ -38,7 +38,7 @@ class _Record:
     in_place: bool
 
     def line(self) -> Line | None:
-        """`None` where it contradicts itself or is of a test that is no collective."""
+        """`None` where it contradicts itself or is of a test that is not a collective."""
         if self.test and drafts.known(self.test) is None:
             return None
         # rccl-tests writes what a rank receives: of a reduce-scatter a part of the size.
@@ -139,7 +139,7 @@ def _rows(head: Sequence[str], lines: Sequence[str]) -> Iterator[dict[str, Any]]
 
 
 def _split(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Values of each line, up to one that is no CSV."""
+    """Values of each line, up to one that is not CSV."""
     try:
         yield from csv.reader(lines, skipinitialspace=True)
     except csv.Error:
@@ -172,7 +172,7 @@ def _numbers(time: object, algbw: object, busbw: object) -> tuple[float, float, 
 
 
 def _whole(value: object) -> int:
-    """0 of what is no whole number."""
+    """0 of what is not a whole number."""
     text = str(value)
     return int(text) if re.fullmatch(r"\d{1,18}", text) else 0
 

@@ -25,7 +25,8 @@ from typing import Protocol
 
 _RATIO = 1.92
 WIDE = 3.0
-"""An interval up to this many times a value, or down to that part of it, tells nothing."""
+"""An interval up to this many times a value, or down to that part of it, means that the parameter
+is unknown."""
 _STEPS = (3.0, 1.7, 1.25, 1.12, 1.05, 1.02, 1.01)
 _AFTER_THROW = (1.7, 1.25, 1.05, 1.02)
 _THROW = 3.0
@@ -210,8 +211,7 @@ class Search:
     def intervals(
         self, moving: Sequence[str], best: Mapping[str, float]
     ) -> dict[str, tuple[float, float]]:
-        """Where each parameter may lie, alone and together with the others; cut where it tells
-        nothing."""
+        """Where each parameter may lie, alone and together with the others; limited to `WIDE`."""
         together = dict(zip(moving, self._deviations(moving, best), strict=True))
         found: dict[str, tuple[float, float]] = {}
         for key in moving:
@@ -243,7 +243,7 @@ class Search:
     def interval(
         self, key: str, best: Mapping[str, float], step: float = 1.03
     ) -> tuple[float, float]:
-        """Where a parameter may lie alone, in factors of `step`; cut where it tells nothing."""
+        """Where a parameter may lie alone, in factors of `step`; limited to `WIDE`."""
         most = self.error(best) * (1 + _RATIO / len(self._measured))
 
         def end(factor: float) -> float:

@@ -109,7 +109,7 @@ def _refuse(error: typer.BadParameter) -> int:
     near = difflib.get_close_matches(wrong, [name for param in options for name in param.opts], n=3)
     known = [param.opts[0] for param in options if not getattr(param, "hidden", False)]
     if len(known) < len(options):
-        known.append("those of a model (armillary workload MODEL --help)")
+        known.append("options of a model (armillary workload MODEL --help)")
     output.show_problems(
         [Problem("", error.ctx.command_path, f"no such option: {wrong}", ", ".join(near or known))]
     )

@@ -37,7 +37,8 @@ Out = Annotated[
 Collective = Annotated[
     str | None,
     typer.Option(
-        "--collective", help="What the logs timed, where neither they nor their names say so."
+        "--collective",
+        help="The collective that was timed, if neither the logs nor their names say it.",
     ),
 ]
 Plot = Annotated[
@@ -45,7 +46,7 @@ Plot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE",
-        help="Draw measurements and the model before and after (.svg or .png).",
+        help="Draw the measurements and the model before and after calibration (.svg or .png).",
     ),
 ]
 Page = Annotated[
@@ -74,7 +75,7 @@ def calibrate(
         )
         if plot and not plot.endswith((".svg", ".png")):
             raise InputError(
-                [Problem("", "--plot", f"not a kind of picture: {plot!r}", "a file .svg or .png")]
+                [Problem("", "--plot", f"unknown kind of picture: {plot!r}", "a file .svg or .png")]
             )
         tables, logs_ = _read(logs, collective)
         given = settings(set_)
@@ -113,7 +114,7 @@ def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], 
             output.log(f"{path}: {_counted(table)}; {table.skipped} rows skipped")
             continue
         logs.append(room.read(path, collective))
-        output.log(_told(logs[-1]))
+        output.log(_read_line(logs[-1]))
     return tables, logs
 
 
@@ -127,7 +128,7 @@ def _counted(table: KernelTable) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _told(log: Log) -> str:
+def _read_line(log: Log) -> str:
     tables = ", ".join(f"{t.collective} over {t.ranks} ({len(t.points)} sizes)" for t in log.tables)
     return f"{log.file}: {tables}; {log.skipped} lines skipped"
 

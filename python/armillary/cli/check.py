@@ -58,7 +58,7 @@ def check(
         problems: list[Problem] = []
         if passes != 1 and workload is None:
             problems.append(
-                Problem("", f"--passes {passes}", "there is no workload", "a text workload with it")
+                Problem("", f"--passes {passes}", "there is no workload", "a text workload as well")
             )
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
         source = (

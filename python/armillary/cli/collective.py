@@ -36,10 +36,10 @@ First = Annotated[
 Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
 Factor = Annotated[
     int | None,
-    typer.Option("-f", "--stepfactor", help="Each size is this many times the one before."),
+    typer.Option("-f", "--stepfactor", help="Factor from one size to the next."),
 ]
 Step = Annotated[
-    str, typer.Option("-i", "--stepbytes", help="Each size is this much more than the one before.")
+    str, typer.Option("-i", "--stepbytes", help="Bytes added from one size to the next.")
 ]
 DataType = Annotated[str, typer.Option("-d", "--datatype", help=", ".join(nccl.TYPES))]
 Root = Annotated[

@@ -13,7 +13,8 @@ from .options import Json, ReportName
 Results = Annotated[
     list[str],
     typer.Argument(
-        metavar="A B [C...]", help="What `armillary run --json` wrote; the others beside the first."
+        metavar="A B [C...]",
+        help="Results of `armillary run --json`; the first one is compared with the others.",
     ),
 ]
 

@@ -18,16 +18,18 @@ from .options import Groups, Json, Npus, Passes, Settings
 SCHEMA = "armillary.convert/1"
 
 WorkloadName = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="What `armillary run` takes.")
+    str, typer.Argument(metavar="WORKLOAD", help="A workload: anything that `armillary run` takes.")
 ]
-Out = Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Where to write it.")]
+Out = Annotated[
+    str, typer.Option("--output", "-o", metavar="OUT", help="Where to write the workload.")
+]
 Target = Annotated[
     str | None,
     typer.Option(
         "--platform",
         "-p",
         metavar="P",
-        help="Gives a text workload NPUs, and the times to write into one.",
+        help="Platform of a text workload: its NPUs, or the times to write into it.",
     ),
 ]
 
@@ -92,11 +94,11 @@ def _check(workload: str, platform: str | None, npus: int | None, set_: list[str
                 workload,
                 "",
                 "a text workload does not say how many NPUs it runs on",
-                "-p P with it",
+                "-p P as well",
             )
         )
     if npus is not None or set_:
         flag = "--set" if npus is None else "--npus"
-        problems.append(Problem("", flag, "changes a platform, and none is given", "-p P with it"))
+        problems.append(Problem("", flag, "changes a platform, but none is given", "-p P as well"))
     if problems:
         raise InputError(problems)

@@ -10,7 +10,10 @@ from . import output
 from .options import Json
 
 Spec = Annotated[
-    str, typer.Argument(metavar="SPEC.yml", help="What is to be designed: docs/guides/design.md.")
+    str,
+    typer.Argument(
+        metavar="SPEC.yml", help="Specification of what to design (docs/guides/design.md)."
+    ),
 ]
 Out = Annotated[
     str | None,
@@ -24,7 +27,10 @@ Out = Annotated[
 Rank = Annotated[
     int,
     typer.Option(
-        "--rank", metavar="N", min=1, help="Which design -o writes, 1 for the first one listed."
+        "--rank",
+        metavar="N",
+        min=1,
+        help="Number of the design that -o writes; 1 is the first in the list.",
     ),
 ]
 Objective = Annotated[
@@ -41,7 +47,7 @@ Simulate = Annotated[
         "--simulate",
         metavar="N",
         min=0,
-        help="How many designs are simulated at least, 3 if not given.",
+        help="Least number of designs to simulate (default: 3).",
     ),
 ]
 Budget = Annotated[
@@ -49,7 +55,7 @@ Budget = Annotated[
     typer.Option(
         "--budget",
         metavar="N|TIME",
-        help="How many designs are simulated at most, or for how long: 40, 90s.",
+        help="Limit for simulations: a number of designs or a time, such as 40 or 90s.",
     ),
 ]
 Csv = Annotated[
@@ -61,7 +67,9 @@ Html = Annotated[
 ]
 Figures = Annotated[
     str | None,
-    typer.Option("--figures", metavar="DIR", help="Write every plot there as SVG, PNG and CSV."),
+    typer.Option(
+        "--figures", metavar="DIR", help="Write every plot into this directory as SVG, PNG and CSV."
+    ),
 ]
 
 
@@ -90,10 +98,10 @@ def design(
         )
         given = {"objective": objective, "simulate": simulate, "budget": limit}
         with output.progress("designing", clock=False) as update:
-            tell = None if update is None else lambda what, share: update(share, 0.0, what)
+            notify = None if update is None else lambda what, share: update(share, 0.0, what)
             found = run(
                 spec,
-                progress=tell,
+                progress=notify,
                 **{key: each for key, each in given.items() if each is not None},
             )
         if "-" not in (json, csv):

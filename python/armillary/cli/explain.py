@@ -33,14 +33,17 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="RESULT",
-        help="What `armillary run --json` wrote; or a workload, with -p: it is run first.",
+        help="A result of `armillary run --json`; or a workload with -p, which is run first.",
     ),
 ]
 Node = Annotated[
     str | None,
     typer.Argument(
         metavar="NODE",
-        help="An operation: id, rank:id, name, kind, or a pattern of names. Else the step.",
+        help=(
+            "An operation: id, rank:id, name, kind, or a pattern of names (default: the whole "
+            "step)."
+        ),
     ),
 ]
 PlatformName = Annotated[
@@ -54,7 +57,13 @@ PlatformName = Annotated[
     ),
 ]
 Seconds = Annotated[
-    float, typer.Option("--seconds", metavar="S", min=0.0, help="Time for what would help, about.")
+    float,
+    typer.Option(
+        "--seconds",
+        metavar="S",
+        min=0.0,
+        help="Approximate time limit for simulating what would help.",
+    ),
 ]
 
 
@@ -117,7 +126,7 @@ def _require_result(what: str) -> None:
     """Refuses a workload or model without the platform that it is to run on."""
     if Path(what).is_dir() or is_model(what):
         raise InputError(
-            [Problem(what, "", "is a workload, not a result", "-p P with it: it is run first")]
+            [Problem(what, "", "is a workload, not a result", "-p P as well, to run it first")]
         )
 
 
@@ -132,7 +141,7 @@ def _no_run(
         **{parsing.flag(name): True for name in options},
     }
     wrong = [
-        Problem("", name, "is for a workload, not for a result", "-p P with it")
+        Problem("", name, "is for a workload, not for a result", "-p P as well")
         for name, value in given.items()
         if value
     ]

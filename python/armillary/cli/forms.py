@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..workload import Workload
 
 FORMS = {
-    "compact": "a directory: workload.json, one file a program",
-    "chakra": "a directory: one Chakra trace a rank, as ASTRA-sim reads them",
+    "compact": "a directory: workload.json and one file for each program",
+    "chakra": "a directory: one Chakra trace for each rank, as ASTRA-sim reads them",
     "text": "a file as ASTRA-sim 1.0 reads it, with the times on -p P",
 }
 
@@ -34,15 +34,13 @@ Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="Wh
 
 
 def check(form: str, platform: str | None, out: str | None) -> None:
-    """Refuses what is no form, and a text that can't be written or has no platform whose times it
-    is to hold."""
+    """Refuses what is not a form, and a text that can't be written or has no platform whose times
+    it is to hold."""
     if form not in FORMS:
-        raise InputError(
-            [Problem("", f"--format {form}", "is no form of a workload", ", ".join(FORMS))]
-        )
+        raise InputError([Problem("", f"--format {form}", "unknown format", ", ".join(FORMS))])
     if form == "text" and platform is None:
-        message = "a text workload holds times, which only a platform can tell"
-        raise InputError([Problem("", "--format text", message, "-p P with it")])
+        message = "a text workload holds times, which depend on the platform"
+        raise InputError([Problem("", "--format text", message, "-p P as well")])
     if form == "text" and out is not None:
         files.require_writable(out)
     elif out is not None:
@@ -59,13 +57,13 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
         if form == "chakra" and made.operations * _NODE > _LARGE:
             output.log(
                 f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; "
-                "compact is small"
+                "the format compact takes far less"
             )
         made.write(out, "chakra" if form == "chakra" else "compact")
     output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
     if passes > 1:
         output.log(
-            f"it runs {passes} times, which the file does not say: armillary run {out} --passes "
+            f"the file does not say that it runs {passes} times: armillary run {out} --passes "
             f"{passes}"
         )
     return passes

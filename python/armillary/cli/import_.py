@@ -52,18 +52,23 @@ Out = Annotated[
 StepNumber = Annotated[
     int | None,
     typer.Option(
-        "--step", metavar="N", help="ProfilerStep to take; by default a steady one on every rank."
+        "--step",
+        metavar="N",
+        help="ProfilerStep to import (default: a steady one that every rank has).",
     ),
 ]
 Ranks = Annotated[
     int | None,
-    typer.Option("--ranks", metavar="N", min=1, help="Make this many ranks of those recorded."),
+    typer.Option("--ranks", metavar="N", min=1, help="Extend the recorded ranks to this number."),
 ]
 Across = Annotated[
     AllToAll,
     typer.Option(
         "--all-to-all",
-        help="With --ranks: keep a rank's bytes, repeat in each copy of the run, or refuse.",
+        help=(
+            "With --ranks, for all-to-alls: keep a rank's bytes, repeat in each copy of the run, "
+            "or refuse."
+        ),
     ),
 ]
 Members = Annotated[
@@ -74,12 +79,11 @@ Members = Annotated[
 ]
 Skew = Annotated[
     bool,
-    typer.Option(
-        "--skew", help="Let ranks start as far apart as they were recorded, not together."
-    ),
+    typer.Option("--skew", help="Start ranks at their recorded offsets, not together."),
 ]
 As = Annotated[
-    Format, typer.Option("--format", help="compact: one file a program; chakra: one a rank.")
+    Format,
+    typer.Option("--format", help="compact: one file for each program; chakra: one for each rank."),
 ]
 
 
@@ -118,7 +122,7 @@ def import_(
 
 
 def _groups(path: str | None) -> dict[str, list[int]] | None:
-    """The file of `--groups`. Raises `InputError` for one that is no mapping from names to
+    """The file of `--groups`. Raises `InputError` for one that is not a mapping from names to
     ranks."""
     if path is None:
         return None
@@ -130,7 +134,7 @@ def _groups(path: str | None) -> dict[str, list[int]] | None:
     )
     if not lists:
         raise InputError(
-            [Problem(path, "", "is no mapping from group names to lists of ranks", allowed)]
+            [Problem(path, "", "is not a mapping from group names to lists of ranks", allowed)]
         )
     return {str(name): members for name, members in value.items()}
 
@@ -144,7 +148,7 @@ def _show(imported: Imported, out: str) -> None:
     if imported.ranks:
         console.print(_table(imported))
     for name, count, time, why in _omissions(imported):
-        console.print(f"left out or kept otherwise: {name}, {count:,}{time}: {why}", soft_wrap=True)
+        console.print(f"left out or changed: {name}, {count:,}{time}: {why}", soft_wrap=True)
     for note in imported.notes:
         console.print(f"note: {note}", soft_wrap=True)
 

@@ -60,7 +60,7 @@ NoWhatIf = Annotated[
     bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")
 ]
 NoFold = Annotated[
-    bool, typer.Option("--no-fold", help="Simulate every rank although some behave alike.")
+    bool, typer.Option("--no-fold", help="Simulate every rank, even those that behave alike.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -74,7 +74,7 @@ Npus = Annotated[
         "--npus",
         metavar="N",
         min=1,
-        help="Resize the platform's outermost dimension to N NPUs in all.",
+        help="Resize the platform's outermost dimension, to N NPUs in total.",
     ),
 ]
 Timeline = Annotated[
@@ -98,7 +98,7 @@ WritePlan = Annotated[
     typer.Option(
         "--write-plan",
         metavar="FILE",
-        help="Write here where each shard of each embedding table is, for --plan.",
+        help="Write the sharding plan here: the ranks of each embedding table, for --plan.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
@@ -139,6 +139,6 @@ def rank_list(text: str | None, count: int) -> list[int] | None:
     if wrong:
         allowed = f"ranks and ranges from 0 to {count - 1}, such as 0,2-3,8-56:8"
         raise InputError(
-            [Problem("", "--ranks", f'"{part}" names no ranks', allowed) for part in wrong]
+            [Problem("", "--ranks", f'invalid ranks: "{part}"', allowed) for part in wrong]
         )
     return [rank for span in spans for rank in span]

@@ -75,7 +75,7 @@ def guard() -> Iterator[None]:
         _exit(WRONG)
     except MemoryError:
         show_problems(
-            [Problem("", "", "the input is too large: it takes more memory than there is")]
+            [Problem("", "", "the input is too large: it needs more memory than is available")]
         )
         _exit(WRONG)
     except RecursionError:
@@ -112,7 +112,7 @@ def _fault(error: BaseException) -> NoReturn:
     at = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in last)
     said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_FAULT]
     _write_error(
-        f"error: Armillary contradicts itself: {visible(said)}{at}; please report it with "
+        f"error: internal error: {visible(said)}{at}; please report it with "
         "the input "
         f"({TRACEBACK}=1 prints the traceback)\n"
     )
@@ -212,7 +212,7 @@ def log(message: str) -> None:
 
 
 def _write_error(text: str) -> None:
-    """Writes to stderr. Where that is full or gone, nobody listens, and the work goes on."""
+    """Writes to stderr. Errors of the stream are ignored, and the work goes on."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -269,7 +269,9 @@ def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
         file = _identity(path)
         if file in taken:
             problems.append(
-                Problem("", f"{option} {path}", f"is the file of {taken[file]}", "another file")
+                Problem(
+                    "", f"{option} {path}", f"is also the file of {taken[file]}", "another file"
+                )
             )
         elif file is not None:
             taken[file] = option
@@ -288,7 +290,7 @@ def _identity(path: str) -> str | None:
     if path == "-":
         return path
     real = os.path.realpath(path)
-    # Unlike the methods of `Path` these never raise: what is no path is refused where it is
+    # Unlike the methods of `Path` these never raise: what is not a path is refused where it is
     # written.
     return None if os.path.exists(real) and not os.path.isfile(real) else real  # noqa: PTH110, PTH113
 
@@ -327,8 +329,7 @@ def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | N
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
         at = f"at {simulated_ns / 1e6:,.3f} ms" if clock else ""
-        # Before the first operation ends nobody can tell how long it takes: the bar only shows that
-        # something moves.
+        # Before the first operation ends, the total time is unknown: the bar only shows activity.
         bar.update(task, total=1.0 if done else None, completed=done, description=what, at=at)
 
     try:

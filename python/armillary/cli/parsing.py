@@ -55,7 +55,7 @@ def _parser(model: str) -> _Parser:
         usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] "
         "[--json FILE]",
         description=families.DESCRIPTIONS[found.family],
-        epilog=f"The same options stand on other verbs: armillary run {model} -p P [OPTIONS].",
+        epilog=f"Other verbs take the same options: armillary run {model} -p P [OPTIONS].",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
         add_help=False,

@@ -22,7 +22,7 @@ TABLE_SCHEMA = "armillary.gemm_table/1"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List the platforms at hand, show one, or import measurements for one.",
+    help="List or show platforms, or import measurements for one.",
     rich_markup_mode=None,
 )
 
@@ -37,7 +37,7 @@ Name = Annotated[
 @app.command("list")
 def list_(
     all_: Annotated[
-        bool, typer.Option("--all", help="Also the platforms of papers, paper-*.")
+        bool, typer.Option("--all", help="Also list the platforms of papers, paper-*.")
     ] = False,
     json: Json = None,
 ) -> None:
@@ -136,13 +136,13 @@ def import_gemm(
     width: Annotated[
         int | None,
         typer.Option(
-            "--width", min=1, max=255, help="Bytes an element, where the list does not say."
+            "--width", min=1, max=255, help="Bytes of an element, if the list does not give them."
         ),
     ] = None,
     time: Annotated[
         str | None,
         typer.Option(
-            "--time", metavar="COLUMN", help="Column of the time, where there are several."
+            "--time", metavar="COLUMN", help="Column with the time, if there are several."
         ),
     ] = None,
     json: Json = None,

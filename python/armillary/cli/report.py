@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ResultName = Annotated[
     str,
     typer.Argument(
-        metavar="RESULT", help="What `armillary run --json` or `armillary sweep -o` wrote."
+        metavar="RESULT", help="A result of `armillary run --json` or `armillary sweep -o`."
     ),
 ]
 Out = Annotated[
@@ -29,15 +29,13 @@ Out = Annotated[
 ]
 Heat = Annotated[
     str | None,
-    typer.Option(
-        "--heat", metavar="X,Y", help="Of a sweep: parameters across and up its heat map."
-    ),
+    typer.Option("--heat", metavar="X,Y", help="For a sweep: the two parameters of its heat map."),
 ]
 Include = Annotated[
     bool,
     typer.Option(
         "--include-infeasible",
-        help="Of a sweep: rank and draw points that do not fit in memory, too.",
+        help="For a sweep: also rank and draw points that do not fit in memory.",
     ),
 ]
 Figures = Annotated[
@@ -107,6 +105,6 @@ def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:
     pair = tuple(heat.split(",")) if heat is not None else None
     if pair is not None and (len(pair) != 2 or pair[0] == pair[1]):
         raise InputError(
-            [Problem("", "--heat", f"{heat!r} names no two parameters", "X,Y: --heat tp,outer")]
+            [Problem("", "--heat", f"{heat!r} is not a pair of parameters", "X,Y: --heat tp,outer")]
         )
     return load(result).page(pair, include_infeasible=include_infeasible)

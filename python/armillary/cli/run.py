@@ -33,7 +33,7 @@ WorkloadName = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        help="What `armillary workload -o` or `import -o` wrote; Chakra traces: a directory, "
+        help="A workload of `armillary workload -o` or `import -o`; Chakra traces: a directory, "
         "prefix or prefix.%d.et; "
         "a text workload; or a model (preset, file, Hugging Face config.json) with its options, "
         "such as --tp 8.",
@@ -104,7 +104,7 @@ def run(
         if report is not None:
             output.write_page(report, result.html(what_if=not no_what_if))
         if timeline is not None and result.timeline is not None:
-            output.log(_told(timeline, result.timeline))
+            output.log(_timeline_line(timeline, result.timeline))
         if "-" not in (json, report):
             _show(result, f"{models.title(workload, options)} on {target.name}, {backend}", verdict)
 
@@ -115,7 +115,7 @@ def _show(result: Result, title: str, verdict: str) -> None:
     breakdown.show(result.report, title, output.console(), [*summary.rates(result.rates), verdict])
 
 
-def _told(path: str, timeline: dict[str, int]) -> str:
+def _timeline_line(path: str, timeline: dict[str, int]) -> str:
     """What a timeline shows, and where to look at it."""
     shown, simulated = timeline["shown"], timeline["simulated"]
     part = (

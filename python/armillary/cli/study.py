@@ -1,4 +1,4 @@
-"""`armillary study`: the papers' numbers beside ours."""
+"""`armillary study`: the papers' numbers next to ours."""
 
 from __future__ import annotations
 
@@ -22,20 +22,24 @@ Name = Annotated[
     str | None,
     typer.Argument(
         metavar="STUDY",
-        help="Which to run; without it they are listed.",
+        help="The study to run (default: list all studies).",
         autocompletion=completion.studies,
     ),
 ]
 Only = Annotated[
     str | None,
-    typer.Option("--backend", help="The network to run on; without it every one the study knows."),
+    typer.Option("--backend", help="Network backend (default: all that the study uses)."),
 ]
 Html = Annotated[
     str | None, typer.Option("--html", metavar="FILE", help="Write a page with table and figures.")
 ]
 Figures = Annotated[
     str | None,
-    typer.Option("--figures", metavar="DIR", help="Write every figure there as SVG, PNG and CSV."),
+    typer.Option(
+        "--figures",
+        metavar="DIR",
+        help="Write every figure into this directory as SVG, PNG and CSV.",
+    ),
 ]
 
 

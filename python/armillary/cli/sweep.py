@@ -34,24 +34,27 @@ _EVERY_S = 10.0
 StudyFile = Annotated[
     str,
     typer.Argument(
-        metavar="STUDY.yml", help="What is simulated and what varies: docs/guides/sweep.md."
+        metavar="STUDY.yml",
+        help="The study: what is simulated and what varies (docs/guides/sweep.md).",
     ),
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="DIR", help="Where table.parquet and the journal go."),
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Directory for table.parquet and the journal."
+    ),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", "-j", metavar="N", min=1, help="Workers; as many as cores when not given."
+        "--workers", "-j", metavar="N", min=1, help="Number of workers (default: number of cores)."
     ),
 ]
 Kind = Annotated[
     str, typer.Option("--executor", metavar="processes|ray", help="Where the workers are.")
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on where a run of the same study into DIR ended.")
+    bool, typer.Option("--resume", help="Continue an earlier run of the same study in DIR.")
 ]
 Retry = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: run points that failed again.")
@@ -66,7 +69,7 @@ Include = Annotated[
     bool,
     typer.Option(
         "--include-infeasible",
-        help="Rank and draw points that do not fit in memory like the others, marked.",
+        help="Also rank and draw points that do not fit in memory, and mark them.",
     ),
 ]
 Csv = Annotated[
@@ -103,8 +106,8 @@ def sweep(
         output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
         if found.failed:
             output.log(
-                f"{found.failed:,} of {found.table.height:,} points failed: column error of the "
-                "table says why"
+                f"{found.failed:,} of {found.table.height:,} points failed: see column error of "
+                "the table"
             )
             raise typer.Exit(output.FOUND)
 
@@ -155,7 +158,7 @@ def _run(
             return sweep(study, out, **kinds, progress=progress)  # type: ignore[arg-type]
     except KeyboardInterrupt as stop:
         kept = (
-            f"; {last[-1].done:,} of {last[-1].total:,} points are kept, --resume goes on"
+            f"; {last[-1].done:,} of {last[-1].total:,} points are kept; --resume continues"
             if last
             else ""
         )

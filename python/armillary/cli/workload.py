@@ -28,7 +28,7 @@ Target = Annotated[
         "--platform",
         "-p",
         metavar="P",
-        help="Refuse a workload that does not fit its NPUs.",
+        help="Refuse a workload that does not fit the memory of its NPUs.",
         autocompletion=completion.platforms,
     ),
 ]
@@ -82,7 +82,7 @@ def _help() -> str:
     lines = [
         "Usage: armillary workload MODEL [OPTIONS] [OPTIONS OF ITS FAMILY]",
         "",
-        "Makes a workload of a model and its parallelism, and says what it amounts to.",
+        "Makes a workload from a model and its parallelism, and prints a summary.",
         "MODEL is a preset, a model file, or a Hugging Face config.json; armillary workload "
         "MODEL --help",
         "explains the options of its family.",
@@ -90,9 +90,9 @@ def _help() -> str:
         "  -o, --output OUT     write the workload here",
         *(f"  --format {form:<11} {text}" for form, text in forms.FORMS.items()),
         "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
-        "  --npus N             resize the platform's outermost dimension to N NPUs in all",
+        "  --npus N             resize the platform's outermost dimension, to N NPUs in total",
         "  --json FILE          write the summary here; - for standard output",
-        "  --write-plan FILE    write here where each shard of each embedding table is",
+        "  --write-plan FILE    write the sharding plan here: the ranks of each embedding table",
         "",
         "Presets:",
     ]
@@ -119,9 +119,9 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
             Problem(
                 target.name,
                 "topology",
-                f"has {target.npus} NPUs for a workload of {made.ranks}",
-                f"as many NPUs as ranks: other degrees of parallelism, or --npus {made.ranks} "
-                "where the platform grows",
+                f"has {target.npus} NPUs, but the workload has {made.ranks} ranks",
+                f"one NPU for each rank: other degrees of parallelism, or --npus {made.ranks} if "
+                "the platform can be resized",
             )
         )
     problems += too_large(made.summary, target)

@@ -8,7 +8,7 @@ asked about overlap (`overlap.py`), bytes by dimension (`traffic.py`), the formu
 Where clusters share a dimension they hold one another up: a share `crowding` of what all but the
 most exposed one send there is in series, too. `compute` is the step on a network that carries
 anything at once. `phi` says how much of a cluster's communication the step is longer for: itself
-where everything waits for it (the paper's model), less where computation runs beside it."""
+where everything waits for it (the paper's model), less where computation runs at the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _SCATTERING = ("all_reduce", "reduce_scatter", "all_gather")
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What keeps a dimension busy beside its bandwidth, and how finely collectives are cut."""
+    """What keeps a dimension busy in addition to its bytes, and into how many chunks collectives
+    are cut."""
 
     chunks: int
     latency: tuple[float, ...]
@@ -106,9 +107,7 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
     if timing is not None and job.crowding > 0:
         again = _crowded(job, groups, loads)
         repeated = len(again)
-        names |= {
-            f"{list(names)[g]} beside others": len(loads) + i for i, (g, _) in enumerate(again)
-        }
+        names |= {f"{list(names)[g]} with others": len(loads) + i for i, (g, _) in enumerate(again)}
         loads += [loads[g] * shared for g, shared in again]
         fixed += [fixed[g] * shared for g, shared in again]
         counts = np.array([[0.0] * len(groups) + [job.crowding] * repeated])

@@ -1,5 +1,4 @@
-"""The simulator's word on a design: its step time beside the model's, and what makes up the
-difference.
+"""Checks a design by simulation: its step time next to the model's, and what causes the difference.
 
 The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more
 than 2 % off, two more runs say how much of it goes when latencies and delays are 0, and how much
@@ -19,7 +18,7 @@ from .solving import Design
 from .task import Task
 
 TOLERANCE = 0.02
-"""Gap above which its effects are told apart."""
+"""Gap above which its causes are listed."""
 _FINER = 16
 
 

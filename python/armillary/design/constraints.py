@@ -35,7 +35,7 @@ _DEPTH = 50
 
 
 class ConstraintError(Exception):
-    """The text is no constraint."""
+    """The text is not a constraint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _dimensions(key: str, stack: Sequence[str]) -> list[int] | None:
 
 
 def read(text: str) -> list[Written]:
-    """The constraints of `text`, as many as it has comparisons. Raises `ConstraintError`."""
+    """The constraints of `text`, one for each comparison. Raises `ConstraintError`."""
     if len(text) > MOST_TEXT:
         raise ConstraintError(f"{len(text)} characters, more than {MOST_TEXT}")
     parser = _Parser(text)
@@ -128,7 +128,7 @@ def read(text: str) -> list[Written]:
         signs.append(parser.next())
         sides.append(parser.sum())
     if not signs:
-        raise ConstraintError("it compares nothing")
+        raise ConstraintError("it has no comparison")
     if parser.at < len(parser.tokens):
         raise ConstraintError(
             "an operator is missing between two values, or a bracket is one too many"

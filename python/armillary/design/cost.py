@@ -12,7 +12,7 @@ N NPUs with bandwidth b each in a dimension have, in GB/s:
 | Switch | N b | N b | N b | N b (radix x GB/s) |
 
 Pairs: paper 2021, Fig. 12, where one link joins NPU and switch both ways; b of a Ring is that of
-each of its links, all of which carry one collective in one direction. Directions: LIBRA's program,
+each of its links: all links carry one collective in one direction. Directions: LIBRA's program,
 where a Ring has two links of b / 2 an NPU."""
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class CostTable:
         return next(each for each in self.technologies if each.name == name)
 
     def stack(self, dimensions: int, order: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Technologies of so many dimensions: those of `order`, or of the table, the outermost ones
-        if there are more.
+        """Technologies of this number of dimensions: those of `order` or of the table. If there are
+        more, the outermost ones.
 
         A single one stands for all; with too few the innermost is repeated.
         """

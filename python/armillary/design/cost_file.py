@@ -69,11 +69,11 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
     _keys(source, at, values, ("source", "links", "technologies"))
     links = values.get("links", "pairs")
     if links not in LINKS:
-        source.fault((*at, "links"), f"{links!r} is no way to count links", ", ".join(LINKS))
+        source.fault((*at, "links"), f"{links!r} is not a way to count links", ", ".join(LINKS))
     listed = values.get("technologies")
     if not isinstance(listed, dict) or not listed:
         source.fault(
-            (*at, "technologies"), "names no technology", "a mapping, such as {any: {link: 2}}"
+            (*at, "technologies"), "has no technology", "a mapping, such as {any: {link: 2}}"
         )
         listed = {}
     found = [
@@ -93,12 +93,12 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
 
 def _technology(source: Source, at: Path_, name: str, values: object) -> Technology:
     if not isinstance(values, dict):
-        source.fault(at, f"{values!r} is no mapping", "link, nic, switch and watts")
+        source.fault(at, f"{values!r} is not a mapping", "link, nic, switch and watts")
         return Technology(name, {})
     _keys(source, at, values, (*PARTS, "watts", "speeds", "most", "radix"))
     watts = values.get("watts", {})
     if not isinstance(watts, dict):
-        source.fault((*at, "watts"), f"{watts!r} is no mapping", ", ".join(PARTS))
+        source.fault((*at, "watts"), f"{watts!r} is not a mapping", ", ".join(PARTS))
         watts = {}
     _keys(source, (*at, "watts"), watts, PARTS)
     speeds = _speeds(source, (*at, "speeds"), values.get("speeds", []))
@@ -113,7 +113,7 @@ def _speeds(source: Source, at: Path_, values: object) -> tuple[float, ...]:
     for index, each in enumerate(values if isinstance(values, list) else [values]):
         parted = split(each) if isinstance(each, str) else None
         if parted is None or UNITS[parted[1]][0] != "B/s" or parted[0] <= 0:
-            source.fault((*at, index), f"{each!r} is no speed of a link", "such as 400 Gb/s")
+            source.fault((*at, index), f"invalid speed of a link: {each!r}", "such as 400 Gb/s")
         else:
             found.add(float(base(str(each)) or 0))
     return tuple(sorted(found))
@@ -121,7 +121,7 @@ def _speeds(source: Source, at: Path_, values: object) -> tuple[float, ...]:
 
 def _count(source: Source, at: Path_, value: object, least: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**6:
-        source.fault(at, f"{value!r} is no count", f"a whole number from {least} to 1,000,000")
+        source.fault(at, f"invalid count: {value!r}", f"a whole number from {least} to 1,000,000")
         return None
     return value
 
@@ -131,7 +131,9 @@ def _amounts(source: Source, at: Path_, values: Mapping[str, object]) -> dict[st
     for part in PARTS:
         value = values.get(part, 0)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e12:
-            source.fault((*at, part), f"{value!r} is no amount for a GB/s", "a number from 0 on")
+            source.fault(
+                (*at, part), f"{value!r} is not an amount for a GB/s", "a number from 0 on"
+            )
         elif part in values:
             found[part] = float(value)
     return found
@@ -143,4 +145,4 @@ def _keys(
     for key in values:
         if key not in allowed:
             near = difflib.get_close_matches(str(key), allowed, n=2)
-            source.fault((*at, str(key)), "is no key here", ", ".join(near or allowed))
+            source.fault((*at, str(key)), "unknown key", ", ".join(near or allowed))

@@ -41,7 +41,7 @@ class Share:
 
 
 def shares(design: Design, total: float, constraints: Sequence[Constraint] = ()) -> list[Share]:
-    """What each scheme makes of a total, and the best there is within the `constraints` beside it.
+    """What each scheme makes of a total, and the optimum within the `constraints`.
 
     SmartBW is there for a single workload that it applies to, the optimum where the constraints
     allow the total."""

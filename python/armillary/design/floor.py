@@ -4,7 +4,7 @@ can be faster than.
 Unlike the model of a step (`model.py`), which may err either way, this is a true lower bound, from
 two facts:
 
-- The operations of a chain, each of which depends on the one before, take place one after another,
+- The operations of a chain depend each on the one before, so they take place one after another,
   and no collective is faster than its bytes over the bandwidth of the dimension they take longest
   on: `T >= c_k + sum_g max_d(bytes_gkd / bw_d)` for each chain `k`, with `c_k` seconds of
   computation.

@@ -62,19 +62,19 @@ def choices(
     if not isinstance(raw, list) or not raw:
         source.fault(
             ("workloads",),
-            "is missing" if raw is None else f"{raw!r} is no list",
+            "is missing" if raw is None else f"{raw!r} is not a list",
             "a list of workloads",
         )
         return (), ()
     lists, notes = [], []
     for index, each in enumerate(raw):
-        tell = (
+        report = (
             None
             if progress is None
             else _within(progress, index / len(raw), (index + 1) / len(raw))
         )
         reader = _Entry(
-            source, ("workloads", index), each, npus, settings, limit, topology, paper, tell
+            source, ("workloads", index), each, npus, settings, limit, topology, paper, report
         )
         lists.append(list(reader.jobs()))
         notes += reader.notes
@@ -106,8 +106,8 @@ def _unique(source: Source, lists: Sequence[Sequence[tuple[Job, str]]]) -> None:
         if name in names[:index]:
             source.fault(
                 ("workloads", index),
-                f"is called {name!r} as another one",
-                "name: a name of its own",
+                f"has the name {name!r} of another workload",
+                "name: a unique name",
             )
 
 
@@ -148,7 +148,7 @@ class _Entry:
             )
             return
         if not isinstance(self.values[kinds[0]], str):
-            self.fault((kinds[0],), f"{self.values[kinds[0]]!r} is no name", "text")
+            self.fault((kinds[0],), f"{self.values[kinds[0]]!r} is not a name", "text")
             return
         self.weight = self.number("weight", 1.0)
         self.limit = self.seconds() if "time_bound" in self.values else self.limit
@@ -163,7 +163,7 @@ class _Entry:
     def number(self, key: str, default: float) -> float:
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e12:
-            self.fault((key,), f"{value!r} is no number above 0", "such as 1 or 0.5")
+            self.fault((key,), f"{value!r} is not a number above 0", "such as 1 or 0.5")
             return default
         return float(value)
 
@@ -171,7 +171,7 @@ class _Entry:
         text = self.values["time_bound"]
         parted = split(text) if isinstance(text, str) else None
         if parted is None or UNITS[parted[1]][0] != "s" or parted[0] <= 0:
-            self.fault(("time_bound",), f"{text!r} is no time above 0", "such as 1.5 s")
+            self.fault(("time_bound",), f"{text!r} is not a time above 0", "such as 1.5 s")
             return None
         return float(base(text) or 0)
 
@@ -197,25 +197,25 @@ class _Entry:
         if not libra.is_workload(file):
             self.fault(
                 ("libra",),
-                f"{file} is no workload of LIBRA",
-                "a text with a layer a line and no head lines",
+                f"{file} is not a workload of LIBRA",
+                "a text with one layer in each line and no header",
             )
             return None
         return libra.workload(file, Path(self.source.folder, communicator), self.topology)
 
     def from_path(self, file: Path) -> Workload:
         groups = self.values.get("groups")
-        beside = Path(self.source.folder, str(groups)) if groups else None
+        relative = Path(self.source.folder, str(groups)) if groups else None
         if is_text(file):
             platform = Platform(str(self.topology), bandwidth="1 GB/s", latency="0 ns", per="npu")
             return load(file, platform, passes=int(self.number("passes", 1)))
-        return load(file, groups=beside)
+        return load(file, groups=relative)
 
     def modelled(self) -> Iterator[tuple[Job, str]]:
         """A model under every combination of its options."""
         name = self.values["model"]
-        beside = Path(self.source.folder, str(name))
-        model = load_model(beside if documents.is_file(beside) else name)
+        relative = Path(self.source.folder, str(name))
+        model = load_model(relative if documents.is_file(relative) else name)
         known = tuple(options(model.family))
         given = {
             key: value
@@ -226,12 +226,12 @@ class _Entry:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=3)
                 self.fault(
-                    (str(key),), f"is no option of a {model.family}", ", ".join(near or known)
+                    (str(key),), f"is not an option of a {model.family}", ", ".join(near or known)
                 )
         varied = [key for key in given if isinstance(given[key], list) and key in known]
         for key in varied:
             if not given[key]:
-                self.fault((str(key),), "is a list of nothing", "one value or several")
+                self.fault((str(key),), "is an empty list", "one value or several")
         if any(key not in known for key in given) or not all(given[key] for key in varied):
             return
         found, why = 0, []
@@ -309,10 +309,10 @@ class _Entry:
         choices."""
         raw = self.values.get("overlap", "measured")
         if raw not in ("measured", "none"):
-            self.fault(("overlap",), f"{raw!r} is no overlap", "measured, none")
+            self.fault(("overlap",), f"invalid overlap: {raw!r}", "measured, none")
         measured = raw == "measured" and not self.paper
         index, count = at
-        tell = (
+        report = (
             None
             if self.progress is None
             else _within(self.progress, index / count, (index + 1) / count)
@@ -324,5 +324,5 @@ class _Entry:
             weight=self.weight,
             limit=self.limit,
             measured=measured,
-            progress=tell,
+            progress=report,
         )

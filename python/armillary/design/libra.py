@@ -75,13 +75,13 @@ def network(path: str | os.PathLike[str]) -> Network:
     )
     if not len(blocks) == len(sizes) == len(stack):
         said = f"{len(blocks)} blocks, {len(sizes)} sizes, {len(stack)} cost dimensions"
-        source.fault(("NpusCount",), said, "as many of each")
+        source.fault(("NpusCount",), said, "the same number of each")
     for index, each in enumerate(blocks):
         if block(str(each)) is None:
-            source.fault(("Topology", index), f"{each!r} is no block", ", ".join(BLOCKS))
+            source.fault(("Topology", index), f"unknown block {each!r}", ", ".join(BLOCKS))
     for index, each in enumerate(sizes):
         if not isinstance(each, int) or isinstance(each, bool) or each < 2:
-            source.fault(("NpusCount", index), f"{each!r} is no size", "a whole number from 2")
+            source.fault(("NpusCount", index), f"invalid size: {each!r}", "a whole number from 2")
     source.finish()
     dims = [
         Dimension(block(str(name)) or "", size) for name, size in zip(blocks, sizes, strict=True)
@@ -99,7 +99,9 @@ def cost_model(source: Source, name: str) -> CostTable:
                 or not isinstance(value, (int, float))
                 or not 0 < value <= 1e12
             ):
-                source.fault((key, part), f"{value!r} is no price", "dollars for a GB/s, above 0")
+                source.fault(
+                    (key, part), f"invalid price: {value!r}", "dollars for a GB/s, above 0"
+                )
     source.finish()
     found = [
         Technology(str(key), {part.lower(): float(value) for part, value in parts.items()})
@@ -183,7 +185,7 @@ def _communicator(path: str | os.PathLike[str], topology: Topology) -> dict[str,
             ):
                 source.fault(
                     (key, index),
-                    f"{each!r} is no part of a dimension of {size}",
+                    f"{each!r} is not a part of a dimension of {size}",
                     f"-1, or a divisor of {size}",
                 )
         found[key] = tuple(each if isinstance(each, int) else -1 for each in span)
@@ -214,7 +216,7 @@ def _axes(
     )
     if starts_inside or not filled:
         said = (
-            f"groups of {list(pair[0])} and {list(pair[1])} are no consecutive ranks of {topology}"
+            f"groups of {list(pair[0])} and {list(pair[1])} are not consecutive ranks of {topology}"
         )
         raise InputError(
             [
@@ -248,12 +250,12 @@ def _layers(path: str) -> list[_Layer]:
                 "update time"
             )
             problems.append(
-                Problem(path, f"line {number}", f"{line.strip()[:60]!r} is no layer", help_)
+                Problem(path, f"line {number}", f"invalid layer: {line.strip()[:60]!r}", help_)
             )
         else:
             layers.append(layer)
     if problems or not layers:
-        raise InputError(problems or [Problem(path, "", "has no layers", "a line a layer")])
+        raise InputError(problems or [Problem(path, "", "has no layers", "one layer in each line")])
     return layers
 
 
@@ -279,8 +281,8 @@ def _list(source: Source, key: str) -> list[Any]:
     if not isinstance(value, list) or not 1 <= len(value) <= 5:
         source.fault(
             (key,),
-            "is missing" if value is None else f"{value!r} is no list",
-            "a list of 1 to 5, one a dimension",
+            "is missing" if value is None else f"{value!r} is not a list",
+            "a list of 1 to 5, one for each dimension",
         )
         return []
     return value

@@ -4,7 +4,7 @@ Groups whose members differ along the same ranks' axes form a cluster. On a netw
 are just these axes, all switches, a cluster's dimensions get a bandwidth and all others carry
 anything at once; latencies are 0. The step is simulated with a few bandwidths. Step time less
 compute against the time `t` of the cluster's collectives, as the model has it, is convex for what a
-fixed order can hide: it grows slowly while there is computation beside it, then as `t` itself. Its
+fixed order can hide: it grows slowly while there is computation to hide it, then as `t` itself. Its
 chords are the lines of `phi` (`build.Cluster`).
 
 On a topology clusters may share dimensions. How much they hold one another up there is measured on
@@ -50,7 +50,7 @@ def job(
 
     Raises `InputError` for a workload that can't run, `StalledError`.
     """
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     volumes = busiest(traffic.volumes(workload))
     own = axes(volumes, workload.ranks)
     network = str(own or f"SW({max(workload.ranks, 2)})")
@@ -61,7 +61,7 @@ def job(
     clusters = _clusters(volumes, own.sizes)
     found = []
     for index, groups in enumerate(clusters):
-        tell(index / len(clusters))
+        report(index / len(clusters))
         found.append(_measured(plain, settings, own, groups))
     exposed = sorted(found, key=lambda each: -each.lines[0][0])
     made = replace(plain, clusters=tuple(exposed))

@@ -144,7 +144,7 @@ class _Reader:
         for key in values:
             if key not in allowed:
                 near = difflib.get_close_matches(str(key), allowed, n=2)
-                self.source.fault((*path, str(key)), "is no key here", ", ".join(near or allowed))
+                self.source.fault((*path, str(key)), "unknown key", ", ".join(near or allowed))
 
     def quantity(self, path: Path_, value: object, unit: str) -> float | None:
         """A positive amount of `unit`, `B/s` or `s`."""
@@ -153,7 +153,7 @@ class _Reader:
         if parted is None or UNITS[parted[1]][0] != unit or parted[0] <= 0:
             example = "300 GB/s" if unit == "B/s" else "1.5 s"
             self.source.fault(
-                path, f"{value!r} is no amount above 0 with a unit", f"such as {example}"
+                path, f"{value!r} is not an amount above 0 with a unit", f"such as {example}"
             )
             return None
         return float(base(text) or 0)
@@ -161,7 +161,7 @@ class _Reader:
     def count(self, key: str, default: int, least: int, most: int) -> int:
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.source.fault((key,), f"{value!r} is no count", f"{least} to {most}")
+            self.source.fault((key,), f"invalid count: {value!r}", f"{least} to {most}")
             return default
         return value
 
@@ -173,7 +173,7 @@ class _Reader:
             return _MOST_SIMULATED, float(base(str(raw)) or 0)
         if isinstance(raw, bool) or not isinstance(raw, int) or not least <= raw <= _MOST_SIMULATED:
             allowed = f"{least} to {_MOST_SIMULATED:,} designs, or a time such as 90 s"
-            self.source.fault(("budget",), f"{raw!r} is no budget for simulations", allowed)
+            self.source.fault(("budget",), f"invalid budget for simulations: {raw!r}", allowed)
             return max(_BUDGET, least), None
         return raw, None
 
@@ -207,12 +207,12 @@ class _Reader:
         return found, (f"{gone:,} topologies can't be built, such as: {lacking}",) if gone else ()
 
     def settings(self) -> dict[str, object]:
-        """Keys of a platform file: `settings`, and `npu` beside them."""
+        """Keys of a platform file: `settings` and `npu`."""
         found: dict[str, object] = {"scheduler.chunks": 64}
         for key in ("settings", "npu"):
             raw = self.values.get(key, {})
             if not isinstance(raw, dict):
-                self.source.fault((key,), f"{raw!r} is no mapping", "keys of a platform file")
+                self.source.fault((key,), f"{raw!r} is not a mapping", "keys of a platform file")
             elif key == "npu" and raw:
                 found["npu"] = raw
             elif key == "settings":
@@ -233,7 +233,7 @@ class _Reader:
             return self.space(raw)
         listed = [raw] if isinstance(raw, str) else raw
         if not isinstance(listed, list) or not listed:
-            said = "is missing" if raw is None else f"{raw!r} is no topology"
+            said = "is missing" if raw is None else f"{raw!r} is not a topology"
             help_ = (
                 "R(8)_SW(128), a list, a network file of LIBRA, or a mapping of dimensions, "
                 "blocks, sizes, largest"
@@ -271,7 +271,7 @@ class _Reader:
         if found is None:
             self.source.fault(
                 path,
-                f"{text!r} is no topology",
+                f"{text!r} is not a topology",
                 "one to five of Ring(n), FullyConnected(n), Switch(n), n from 2",
             )
         return found
@@ -283,7 +283,7 @@ class _Reader:
         if isinstance(npus, bool) or not isinstance(npus, int) or not 2 <= npus <= _MOST_NPUS:
             self.source.fault(
                 ("npus",),
-                "is missing" if npus is None else f"{npus!r} is no count",
+                "is missing" if npus is None else f"invalid count: {npus!r}",
                 f"2 to {_MOST_NPUS}",
             )
             return ()
@@ -313,7 +313,7 @@ class _Reader:
             listed = raw["sizes"] if isinstance(raw["sizes"], list) else []
             wrong = [each for each in listed if not _is_sizes(each, npus)]
             if wrong or not listed:
-                said = f"{(wrong or [raw['sizes']])[0]!r} are no sizes of dimensions"
+                said = f"invalid sizes of dimensions: {(wrong or [raw['sizes']])[0]!r}"
                 self.source.fault(
                     ("topologies", "sizes"),
                     said,
@@ -329,7 +329,7 @@ class _Reader:
         ):
             self.source.fault(
                 ("topologies", "dimensions"),
-                f"{dims!r} are no numbers of dimensions",
+                f"invalid numbers of dimensions: {dims!r}",
                 "a list from 1 to 5",
             )
             return []
@@ -339,7 +339,9 @@ class _Reader:
         listed = raw if isinstance(raw, list) else [raw]
         found = [topology.block(str(each)) for each in listed]
         if not found or None in found:
-            self.source.fault(("topologies", "blocks"), f"{raw!r} are no blocks", ", ".join(BLOCKS))
+            self.source.fault(
+                ("topologies", "blocks"), f"invalid blocks: {raw!r}", ", ".join(BLOCKS)
+            )
         return tuple(dict.fromkeys(each for each in found if each))
 
     def largest(self, raw: object) -> dict[str, int]:
@@ -349,7 +351,7 @@ class _Reader:
         ):
             self.source.fault(
                 ("topologies", "largest"),
-                f"{raw!r} is no limit",
+                f"invalid limit: {raw!r}",
                 "blocks and NPUs, {FullyConnected: 16}",
             )
             return {}
@@ -364,11 +366,11 @@ class _Reader:
                 return cost_file.parse(self.source, ("cost",), "cost")
             if not isinstance(raw, str):
                 self.source.fault(
-                    ("cost",), f"{raw!r} is no table of costs", ", ".join(cost_file.tables())
+                    ("cost",), f"{raw!r} is not a table of costs", ", ".join(cost_file.tables())
                 )
                 return None
-            beside = Path(self.source.folder, raw)
-            return cost_file.load(beside if documents.is_file(beside) else raw)
+            relative = Path(self.source.folder, raw)
+            return cost_file.load(relative if documents.is_file(relative) else raw)
         except InputError as error:
             self.source.problems.extend(
                 each for each in error.problems if each not in self.source.problems
@@ -385,7 +387,7 @@ class _Reader:
         if not isinstance(raw, list):
             self.source.fault(
                 ("technologies",),
-                f"{raw!r} is no list",
+                f"{raw!r} is not a list",
                 "names, or mappings of name, least, most, latency",
             )
             raw = []
@@ -398,9 +400,7 @@ class _Reader:
             self.keys(at, given, ("name", "least", "most", "latency"))
             name = given.get("name")
             if not isinstance(name, str) or (known is not None and name not in known):
-                self.source.fault(
-                    at, f"{each!r} names no technology", ", ".join(known or ["a name"])
-                )
+                self.source.fault(at, f"{each!r} has no technology", ", ".join(known or ["a name"]))
                 continue
             order.append(name)
             if "least" in given or "most" in given:
@@ -419,7 +419,7 @@ class _Reader:
     def time(self, path: Path_, value: object) -> bool:
         parted = split(value) if isinstance(value, str) else None
         if parted is None or UNITS[parted[1]][0] != "s" or parted[0] < 0:
-            self.source.fault(path, f"{value!r} is no time", "such as 500 ns")
+            self.source.fault(path, f"{value!r} is not a time", "such as 500 ns")
             return False
         return True
 
@@ -438,7 +438,7 @@ class _Reader:
         if not isinstance(given, dict):
             self.source.fault(
                 ("bandwidth",),
-                f"{raw!r} is no bandwidth",
+                f"{raw!r} is not a bandwidth",
                 "300 GB/s, or a mapping of total or most, dimensions",
             )
             return None, False
@@ -457,7 +457,7 @@ class _Reader:
         if not isinstance(listed, list):
             self.source.fault(
                 ("bandwidth", "dimensions"),
-                f"{listed!r} is no list",
+                f"{listed!r} is not a list",
                 "a bandwidth or {least, most} a dimension",
             )
             return ()
@@ -477,14 +477,14 @@ class _Reader:
     ) -> tuple[constraints.Written, ...]:
         raw = self.values.get("constraints", [])
         if not isinstance(raw, list):
-            self.source.fault(("constraints",), f"{raw!r} is no list", constraints.HELP)
+            self.source.fault(("constraints",), f"{raw!r} is not a list", constraints.HELP)
             return ()
         known = {each.name for each in costs.technologies} if costs else set(order)
         found: list[constraints.Written] = []
         for index, text in enumerate(raw):
             try:
                 if not isinstance(text, str):
-                    raise constraints.ConstraintError("it is no text")
+                    raise constraints.ConstraintError("it is not text")
                 some = constraints.read(text)
                 strange = sorted({name for each in some for name in each.technologies} - known)
                 if strange:
@@ -501,7 +501,7 @@ class _Reader:
     ) -> str:
         value = str(self.values.get("objective", "step_time"))
         if value not in OBJECTIVES:
-            self.source.fault(("objective",), f"{value!r} is no objective", ", ".join(OBJECTIVES))
+            self.source.fault(("objective",), f"unknown objective {value!r}", ", ".join(OBJECTIVES))
         elif value != "step_time" and costs is None and "cost" not in self.values:
             self.source.fault(
                 ("objective",),
@@ -517,7 +517,7 @@ class _Reader:
         ):
             self.source.fault(
                 ("bandwidth",),
-                "is missing: without a limit no bandwidth is too much",
+                "is missing: without a limit, more bandwidth is always better",
                 "300 GB/s for each NPU",
             )
         if (
@@ -538,7 +538,7 @@ class _Reader:
         if value not in ("full", "paper"):
             self.source.fault(
                 ("model",),
-                f"{value!r} is no model of a step",
+                f"unknown model of a step {value!r}",
                 "full, or paper: without latencies and chunks",
             )
         return bool(value == "paper")

@@ -35,17 +35,17 @@ def design(
     from .search import Searcher
 
     def stage(what: str, begin: float, end: float) -> Callable[..., None]:
-        def tell(share: float, *_: object) -> None:
+        def report(share: float, *_: object) -> None:
             if progress is not None:
                 progress(what, begin + (end - begin) * min(share, 1.0))
 
-        return tell
+        return report
 
     task = reader.task(spec, overrides, stage("reading and measuring workloads", 0.0, 0.3))
     searcher = Searcher(task, stage("searching", 0.3, 0.6))
     searcher.run()
-    tell = stage("simulating designs", 0.6, 1.0)
-    order = rank.ranked(task, searcher, tell)
+    report = stage("simulating designs", 0.6, 1.0)
+    order = rank.ranked(task, searcher, report)
     first = order.trials[: task.simulate]
     trials = [
         replace(each, checks=tuple(explained(task, each.design, each.checks))) for each in first

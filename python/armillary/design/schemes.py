@@ -78,8 +78,8 @@ def _sharing(budget: float, loads: Vector, shared: int) -> Vector:
 
 
 def split(budget: float, first: float, second: float, r: float, s: float) -> tuple[float, float]:
-    """`BW(MP)` and `BW(DP)` for `first` and `second` bytes of which a dimension shares `r` and `s`,
-    0 < r, s <= 1."""
+    """`BW(MP)` and `BW(DP)` for `first` and `second` bytes, when one dimension carries the shares
+    `r` and `s` of them, 0 < r, s <= 1."""
     if s < 1:
         x, y = _in_ratio(budget, math.sqrt(first), math.sqrt(second / (1 - s)), 1, 1 - s)
         if r * x > s * y:

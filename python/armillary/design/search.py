@@ -145,7 +145,7 @@ class Searcher:
         else:
             self.start()
             while len(self.designs) < self.task.top and self.more() is not None:
-                self.tell(0.8 + 0.2 * len(self.designs) / self.task.top)
+                self.report(0.8 + 0.2 * len(self.designs) / self.task.top)
             self.listed = len(self.designs)
         if not self.designs:
             raise InputError([self.reason()])
@@ -155,7 +155,7 @@ class Searcher:
         for done, total, prepared in self.prepared():
             for some in self.starts(prepared):
                 self.push(prepared, some)
-            self.tell(0.8 * done / total)
+            self.report(0.8 * done / total)
 
     def more(self) -> Design | None:
         """The next best design, also kept in `designs`; nothing when there is none."""
@@ -182,7 +182,7 @@ class Searcher:
             for blocks in kept:
                 points += self.points(prepared, blocks)
                 self.listed += 1
-            self.tell(done / total)
+            self.report(done / total)
         self.designs = list(_nondominated(points))
         self.listed -= self.infeasible
 
@@ -274,7 +274,7 @@ class Searcher:
         )
 
     def rest(self, some: _Set, best: tuple[str, ...]) -> None:
-        """Queues what a set holds beside the topology of `best`."""
+        """Queues the rest of a set, without the topology of `best`."""
         before: list[tuple[str, ...]] = []
         for d, (chosen, allowed) in enumerate(zip(best, some.space.blocks, strict=True)):
             others = [
@@ -365,7 +365,7 @@ class Searcher:
             return _conflict(self.task, self.conflict)
         return _misplaced(self.task, [each.first for each in self.task.spaces])
 
-    def tell(self, share: float) -> None:
+    def report(self, share: float) -> None:
         """Reports progress."""
         if self.progress is not None:
             settled = len(self.designs) + self.excluded + self.misplaced + self.infeasible

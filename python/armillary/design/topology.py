@@ -68,7 +68,7 @@ def block(name: str) -> str | None:
 
 
 def parse(text: str) -> Topology | None:
-    """`Ring(4)_SW(16)`; nothing where that is no stack of one to five blocks of two or more
+    """`Ring(4)_SW(16)`; nothing where that is not a stack of one to five blocks of two or more
     NPUs."""
     found = []
     for part in text.split("_"):
@@ -118,7 +118,7 @@ class Space:
 
 
 def space(sizes: Sequence[int], blocks: Sequence[str], largest: Mapping[str, int]) -> Space:
-    """Each of `blocks` in each dimension, where `largest` allows it so many NPUs."""
+    """Each of `blocks` in each dimension, where `largest` allows its number of NPUs."""
     some = [tuple(each for each in blocks if size <= largest.get(each, size)) for size in sizes]
     return Space(tuple(sizes), tuple(some))
 

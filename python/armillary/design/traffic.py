@@ -94,7 +94,7 @@ first."""
 
 
 def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
-    """Which dimensions a group spans, and how far; nothing where it is no aligned part of a
+    """Which dimensions a group spans, and how far; nothing where it is not an aligned part of a
     grid."""
     if members.step == 0:
         return _spread(members.ranks, sizes)
@@ -116,7 +116,7 @@ def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
 
 
 def spans(volume: Volume, sizes: Sequence[int]) -> Extents | None:
-    """Which dimensions a volume takes; nothing where its group is no aligned part of a grid.
+    """Which dimensions a volume takes; nothing where its group is not an aligned part of a grid.
     Messages always have a way."""
     if volume.kind == "send":
         first, last = volume.members.ends

@@ -153,8 +153,8 @@ def loads(report: Report) -> list[tuple[str, float]]:
 
 
 def _computing(report: Report) -> float:
-    """Of the busiest rank, as if nothing slowed it down beside; 0 where it is not known by how much
-    that did."""
+    """Of the busiest rank, as if communication never slowed it down; 0 where that slowdown is
+    unknown."""
     npu = report["config"]["platform"]["npu"]
     if npu.get("memory_contention"):
         return 0.0

@@ -32,16 +32,17 @@ CAUSES = {
     "latency": "latency of links and endpoints",
     "bandwidth": "bandwidth of links",
     "algorithm": "another algorithm, hierarchy or chunks",
-    "library": "what the communication library adds: starts, steps, bandwidth that it does "
-    "not reach",
+    "library": (
+        "overhead of the communication library: starts, steps, bandwidth that it does not reach"
+    ),
     "network model": "another network model",
     "work": "more or fewer operations, other sizes, shapes or recorded times",
     "reduction": "reducing what was received, at another speed",
     "compute": "the same computations at another speed",
-    "overlap": "the same computations, slowed down more or less by what runs beside them",
+    "overlap": "the same computations, slowed down more or less by what runs at the same time",
     "memory": "memory at another speed",
     "launches": "more or less waiting for hosts to launch kernels, collectives and sends",
-    "schedule": "as long, but more or less of it is waited for",
+    "schedule": "equally long, but more or less of it is waited for",
 }
 """Causes and what they mean."""
 
@@ -175,8 +176,8 @@ def _each(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
 
 
 _OWN = ("compute", "host", "load", "store")
-"""Kinds of operations that wait for nobody once they run: on the critical path, too, they are as
-long as they are."""
+"""Kinds of operations that wait for nothing once they run: their time on the critical path is their
+duration."""
 
 
 def _computed(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
@@ -189,8 +190,8 @@ def _computed(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
         yield "work", alike - one.ns
         yield _pace(key), other.ns - alike
     else:
-        beside = same and (_shares(a.report) or _shares(b.report))
-        yield "overlap" if beside else "work", other.ns - one.ns
+        overlapped = same and (_shares(a.report) or _shares(b.report))
+        yield "overlap" if overlapped else "work", other.ns - one.ns
 
 
 def _pace(key: Key) -> str:
@@ -217,8 +218,8 @@ def _shares(report: Report) -> bool:
 
 
 def _row(found: Run, key: Key) -> Collective | None:
-    """The row of an operation; of a receive that of a send of as many bytes, the message it waits
-    for."""
+    """The row of an operation; for a receive, the row of a send of the same number of bytes, which
+    it waits for."""
     if key[1] != "recv":
         return found.rows.get(key)
     moved = found.work[key].bytes if key in found.work else -1.0

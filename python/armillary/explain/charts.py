@@ -27,7 +27,7 @@ def waterfall(data: Mapping[str, Any], names: tuple[str, str], suffix: str) -> C
             rows.append(_step(cause, at, at + ns, "slower" if ns > 0 else "faster"))
             at += ns
     rows.append(_step(names[1], 0.0, data["b_step_ns"], "step"))
-    note = "Grey: step times. What makes the step longer is orange, what makes it shorter green."
+    note = "Grey: step times. Orange makes the step longer, green makes it shorter."
     title = f"From {names[0]} to {names[1]}, by cause"
     return _bars(f"waterfall{suffix}", title, rows, max(row["to_ns"] for row in rows), note)
 
@@ -44,7 +44,7 @@ def sum_of(
     return _bars(name, title, rows, max((abs(row["to_ns"]) for row in rows), default=0.0), note)
 
 
-def beside(
+def side_by_side(
     name: str,
     title: str,
     bars: Sequence[tuple[str, float]],
@@ -151,7 +151,7 @@ def layers(spans: Sequence[Span], suffix: str) -> Chart:
         for span in spans
     ]
     order = [span.name for span in spans]
-    note = "Of alike layers what each one changed."
+    note = "Layers that are alike share a bar, which shows the change of each one."
     return _changes(
         f"layers{suffix}",
         "Change of a layer's time on the critical path",
@@ -207,14 +207,14 @@ def _changes(
 
 
 def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> Chart:
-    """What changes would save of `now_ns`, largest first; whether each is a tenth more of
+    """What changes would save of `now_ns`, largest first; whether each is 10 % more of
     something."""
     scale = Scale.of(max((abs(ns) for _, ns, _ in rows), default=now_ns))
     found = [
         {
             "change": change,
             "saved_ns": ns,
-            "kind": "a tenth more" if tenth else "another choice",
+            "kind": "10 % more" if tenth else "another choice",
             "said": f"{_signed(-ns)} ({-ns / now_ns * 100:+.2f} %)" if now_ns else _signed(-ns),
         }
         for change, ns, tenth in rows
@@ -224,7 +224,7 @@ def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> 
         "field": "kind",
         "type": "nominal",
         "title": None,
-        "scale": {"domain": ["a tenth more", "another choice"], "range": PALETTE[:2]},
+        "scale": {"domain": ["10 % more", "another choice"], "range": PALETTE[:2]},
     }
     spec = {
         "mark": {"type": "bar", "minWidth": 1},
@@ -236,7 +236,7 @@ def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> 
             "tooltip": [{"field": "change", "title": "Change"}, {"field": "said", "title": what}],
         },
     }
-    note = "Each change by itself, simulated again. To the left of 0: it would take longer."
+    note = "Each change is simulated by itself. Left of 0: it would take longer."
     return Chart("gains", f"What changes would save of the {what.lower()}", found, spec, note)
 
 

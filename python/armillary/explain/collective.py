@@ -35,14 +35,14 @@ class Line:
 def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]:
     """What is said of one row; `suffix` distinguishes the charts of several."""
     lines = terms(report, row)
-    told = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
+    sentences = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
     parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]
     chart = (
         charts.sum_of(f"terms{suffix}", "What the time is made of", parts, "time")
         if row["mean_ns"]
         else None
     )
-    made: list[Part] = [*told, *([chart] if chart else []), _table(row, lines)]
+    made: list[Part] = [*sentences, *([chart] if chart else []), _table(row, lines)]
     return [Section(heading(row), made), Section("Lower bound", _bound(report, row))]
 
 
@@ -78,7 +78,7 @@ def terms(report: Report, row: Collective) -> list[Line]:
             for what, formula, ns in _formulas(report, found, dim)
         ]
     waits = [
-        ("waiting for the last member to come", row["late_ns"]),
+        ("waiting for the last member", row["late_ns"]),
         ("begun before the rank came", -row["ahead_ns"]),
     ]
     return lines + [Line("", what, "", ns) for what, ns in waits if ns]
@@ -125,7 +125,7 @@ def _formulas(
             delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
             formula = f"{ns / delay:,.4g} x {time(delay)}"
         elif name == "reduction_ns" and platform["library"]:
-            formula = "the library's: start, steps, and bandwidth it doesn't reach"
+            formula = "library overhead: start, steps, and bandwidth that it doesn't reach"
         elif name == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
             rate = platform["npu"]["memory_bandwidth"] / 1e9
             formula = f"3 x {size(ns * rate / 3)} at {bandwidth(rate)}"
@@ -140,7 +140,7 @@ def _what(row: Collective) -> str:
         f"{size(phase['sent_bytes'])} sent by an NPU)"
         for phase in row["phases"]
     )
-    way = f" It goes {chunks} through {phases}." if phases else ""
+    way = f" It passes {chunks} through {phases}." if phases else ""
     many = (
         f"{counted(row['count'], 'time')} over all ranks"
         if row["count"] != row["ranks"]
@@ -163,7 +163,7 @@ def _path(row: Collective) -> Iterator[str]:
     )
     whole = row["mean_ns"] or 1.0
     yield (
-        f"{messages:,.4g} messages wait for one another on the way to its end. Latency and "
+        f"{messages:,.4g} messages follow one another on its critical path. Latency and "
         "endpoint delays cost "
         f"{time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} "
         f"({share(beta / whole)})."
@@ -191,7 +191,7 @@ def _waits(row: Collective) -> Iterator[str]:
         behind = f", most of it behind {names}" if names else ""
         yield f"It waits {time(waited)} for other operations in queues and at links{behind}."
     if row["late_ns"] > _NEGLIGIBLE * row["mean_ns"]:
-        yield f"Its mean rank waits {time(row['late_ns'])} for the last member to come."
+        yield f"On average, a rank waits {time(row['late_ns'])} for the last member."
     inside = term_sum(row, "congestion_ns")
     if inside > _NEGLIGIBLE * row["mean_ns"]:
         yield (
@@ -237,9 +237,8 @@ def _bound(report: Report, row: Collective) -> list[str]:
     if row["mean_ns"] < bound.ns * (1 - 1e-9):
         return [
             said,
-            f"The run is faster, for {report['config']['backend']} lets messages share links "
-            "behind the first; "
-            "--backend link does not.",
+            f"The run is faster: the backend {report['config']['backend']} lets messages share "
+            "all links but the first; --backend link does not.",
         ]
     return [
         said,

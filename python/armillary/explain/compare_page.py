@@ -25,7 +25,7 @@ _CAUSES = 2
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs beside each other: what moved, and the same as data."""
+    """Two runs side by side: what changed, and the same as data."""
 
     a: Run
     b: Run
@@ -35,7 +35,7 @@ class Pair:
 
 
 def page(pairs: Sequence[Pair]) -> Page:
-    """The page of one run beside others."""
+    """The page that compares one run with others."""
     first, alone = pairs[0], len(pairs) == 1
     sections = [
         section
@@ -47,15 +47,15 @@ def page(pairs: Sequence[Pair]) -> Page:
             first.data["headline"], sections, verdict=_verdict(first.data), facts=_facts(first)
         )
     others = counted(len(pairs), "other run")
-    told = [Section("At a glance", [_glance(pairs)]), *sections]
-    return Page(f"{first.names[0]} beside {others}", told, verdict=_fastest(pairs))
+    parts = [Section("At a glance", [_glance(pairs)]), *sections]
+    return Page(f"{first.names[0]} and {others}", parts, verdict=_fastest(pairs))
 
 
 def _verdict(data: Mapping[str, Any]) -> str:
     """What most of the difference is, in one sentence."""
     found = list(data["causes"].items())
     if not found:
-        return "No operation on the critical path takes another time."
+        return "No operation on the critical path changes its time."
     most = [
         f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})"
         for cause, ns in found[:_CAUSES]
@@ -115,26 +115,26 @@ def _facts(pair: Pair) -> list[Fact]:
 
 
 def _sections(pair: Pair, suffix: str) -> list[Section]:
-    """`suffix` tells the charts of several pairs apart."""
+    """`suffix` makes the names of charts unique."""
     data, names = pair.data, pair.names
     one, two = throughput.of(pair.a.report), throughput.of(pair.b.report)
-    told: list[Part] = [] if not suffix else [f"{data['headline']}."]
-    told += list(throughput.notes(one, two, names))
-    told += [_reasons(data)]
-    told += (
+    parts: list[Part] = [] if not suffix else [f"{data['headline']}."]
+    parts += list(throughput.notes(one, two, names))
+    parts += [_reasons(data)]
+    parts += (
         [throughput.table(one, two, names)]
         if data["unit"] != "step" or one.npus != two.npus
         else []
     )
     if pair.moves:
-        told += [charts.waterfall(data, names, suffix), _causes(data)]
-    found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", told)]
+        parts += [charts.waterfall(data, names, suffix), _causes(data)]
+    found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", parts)]
     if pair.moves:
         found.append(Section("By operation", list(_operations(pair, suffix))))
     spans = layers.merged(layers.changes(pair.a.report, pair.b.report))
     if any(span.delta_ns for span in spans):
-        parts: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
-        found.append(Section("By layer", parts))
+        by_layer: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
+        found.append(Section("By layer", by_layer))
     keys: list[Part] = [_config(data["config"], names)] if data["config"] else ["None."]
     return [*found, Section("Differences of the configurations", keys)]
 
@@ -145,7 +145,7 @@ def _operations(pair: Pair, suffix: str) -> Iterator[Part]:
     yield charts.operations(pair.moves[:_ROWS], suffix)
     yield _moves(pair.moves, pair.names)
     if data["remainder_ns"] and abs(data["remainder_ns"]) > 1e-9 * data["a_step_ns"]:
-        yield f"{_signed(data['remainder_ns'])} are of operations too small to be listed."
+        yield f"{_signed(data['remainder_ns'])} come from operations too small to be listed."
     for key, name in (("only_a", pair.names[0]), ("only_b", pair.names[1])):
         if data[key]:
             listed = ", ".join(f"{each['name']} ({each['kind']})" for each in data[key][:_ROWS])
@@ -161,7 +161,7 @@ def _reasons(data: Mapping[str, Any]) -> str:
         )
 
     if not data["reasons"]:
-        return "No operation on the critical path takes another time."
+        return "No operation on the critical path changes its time."
     return f"Most of it: {'; '.join(map(said, data['reasons']))}."
 
 

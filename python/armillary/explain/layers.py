@@ -14,7 +14,7 @@ from ..schema import Report
 from .rows import detail
 
 _ALIKE = 0.01
-"""Layers whose times differ by less, relatively, are told as one."""
+"""Layers whose times differ by less, relatively, are shown as one."""
 
 
 @dataclass(frozen=True)

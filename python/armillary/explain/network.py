@@ -1,7 +1,7 @@
 """The network of a report's platform, as explanations and bounds need it.
 
 Model: NPUs in dimensions; a dimension has links of one bandwidth and latency. Explicit graphs and
-logical dimensions have no such dimensions: nothing is told of them but sums."""
+logical dimensions have no such dimensions: only sums are given for them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def detail(report: Report, what: str = "") -> Detail:
     """The detail of a report. Raises `InputError` for a report without one."""
     found = report["detail"]
     if found is None or "collectives" not in found:
-        message = "the report has no detail, which tells what the time is made of"
+        message = "the report has no detail, so its parts are unknown"
         raise InputError(
             [
                 Problem(
@@ -50,11 +50,11 @@ def detail(report: Report, what: str = "") -> Detail:
 
 
 def require_choices(report: Report, what: str = "") -> None:
-    """Refuses a report that does not say what its platform chose, which terms and changes are told
-    by."""
+    """Refuses a report that does not say what its platform chose: terms and changes depend on
+    it."""
     if missing := unsaid(report):
         message = f"the report does not say which {' and '.join(missing)} the platform has"
-        allowed = "what armillary run --json of this version writes"
+        allowed = "a report that armillary run --json of this version wrote"
         raise InputError([Problem(what, "config.platform", message, allowed)])
 
 
@@ -126,7 +126,7 @@ def unknown(report: Report, node: str) -> InputError:
     names = list(dict.fromkeys(pattern(row["name"]) for row in rows))
     near = _near(pattern(node), names)
     allowed = ", ".join(near) or "a workload with operations"
-    return InputError([Problem("", f"node {node}", "is no operation of the report", allowed)])
+    return InputError([Problem("", f"node {node}", "is not an operation of the report", allowed)])
 
 
 def _near(wanted: str, names: list[str]) -> list[str]:

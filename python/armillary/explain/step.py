@@ -23,7 +23,7 @@ _CAUSES = {
 
 
 def sections(report: Report) -> list[Section]:
-    """What is told of the step."""
+    """The explanation of the step."""
     path = detail(report)["critical_path"]
     return [
         Section("Critical path", _critical(report, path)),
@@ -55,20 +55,19 @@ def _critical(report: Report, path: CriticalPath) -> list[Part]:
     waits = (
         " and waits for launches" if any(part["name"] == LAUNCH for part in path["by_kind"]) else ""
     )
-    told: list[Part] = [
-        f"The step takes as long as a chain of {counted(path['count'], 'operation')}{waits}, each "
-        "of which waits for "
-        f"the one before it: {kinds}.",
+    parts: list[Part] = [
+        f"The critical path is a chain of {counted(path['count'], 'operation')}{waits}. "
+        f"Each one waits for the one before it: {kinds}.",
         *_waits(path, step),
     ]
     kinds_of = [(part["name"], part["ns"]) for part in path["by_kind"]]
     chart = charts.sum_of("path", "The critical path, by kind of operation", kinds_of, "step")
-    return [*told, chart, _operations(path, step), _layers(report)]
+    return [*parts, chart, _operations(path, step), _layers(report)]
 
 
 def _waits(path: CriticalPath, step: float) -> list[str]:
     by_cause = {part["name"]: part for part in path["by_cause"]}
-    told = [
+    parts = [
         f"{time(part['ns'])} of it, {share(part['ns'] / step)}, are waits for hosts to launch "
         f"{counted(part['count'], 'operation')}."
         for part in path["by_kind"]
@@ -80,10 +79,10 @@ def _waits(path: CriticalPath, step: float) -> list[str]:
         ("resource", "waited for the NPU, a communication stream or a path to memory"),
     ):
         if part := by_cause.get(cause):
-            told.append(
+            parts.append(
                 f"{share(part['ns'] / step)} of it, {number(part['count'])} operations, {words}."
             )
-    return [" ".join(told)] if told else []
+    return [" ".join(parts)] if parts else []
 
 
 def _operations(path: CriticalPath, step: float) -> Table:
@@ -141,34 +140,34 @@ def _bounds(report: Report) -> list[Part]:
     found, loads, step = bounds.step(report), bounds.loads(report), report["step_time_ns"]
     if not found and not loads:
         return ["None: nothing computes and nothing is sent."]
-    told: list[Part] = []
+    parts: list[Part] = []
     if found:
         what, ns = found[0]
-        told.append(
+        parts.append(
             f"This work takes at least {time(ns)} on this platform, whatever its schedule and "
             f"algorithms ({what}); "
             f"the step takes {step / ns:.2f} times as long."
         )
-        told += (
+        parts += (
             ["The run is faster: its network model lets messages share links."]
             if step < ns * (1 - 1e-9)
             else []
         )
     if len(loads) > 1:
         name, ns = loads[0]
-        told.append(
+        parts.append(
             f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That "
             "bounds this order of "
             "dimensions and these algorithms only: others move bytes to other dimensions "
             "(scheduler.dimension_order)."
         )
     if found:
-        told += [charts.beside("bounds", "Lower bounds and the step", found, ("step", step))]
-        told += [_times("Lower bounds", found, step)]
+        parts += [charts.side_by_side("bounds", "Lower bounds and the step", found, ("step", step))]
+        parts += [_times("Lower bounds", found, step)]
     return (
-        [*told, _times("Links of each dimension, busy with what this run sent", loads, step)]
+        [*parts, _times("Links of each dimension, busy with what this run sent", loads, step)]
         if loads
-        else told
+        else parts
     )
 
 

@@ -22,7 +22,7 @@ _LEAST = 5e-4
 
 @dataclass(frozen=True)
 class Throughput:
-    """What a step does: `samples` and `tokens` in it (0 where nobody counted), on so many NPUs, in
+    """What a step does: `samples` and `tokens` in it (0 where unknown), its number of NPUs, and
     `step_ns`."""
 
     model: str
@@ -117,7 +117,7 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
         yield (
             f"The steps do different amounts of work: {_batch(b)} in {time(b.step_ns)} against "
             f"{_batch(a)} in "
-            f"{time(a.step_ns)}. Below, times are those of whole steps."
+            f"{time(a.step_ns)}. The times below are those of whole steps."
         )
     if a.model and b.model and a.model != b.model:
         yield f"The models differ: {b.model} in {second}, {a.model} in {first}."

@@ -69,13 +69,13 @@ def effects(
     """Runs again for every change that applies, for about `seconds`; `again` is text where it can't
     be, and why.
 
-    With `row` the changes are those that touch it, and its own time is told too.
+    With `row` only changes that affect it are tried, and its own time is kept, too.
     """
     if isinstance(again, Unrepeatable):
         return WhatIf([], [again.sentence])
     wanted, most = list(applying(report, row)), [*impossible(report)]
     if len(wanted) > MOST:
-        most.append(f"{len(wanted) - MOST} more changes: {MOST} are the most")
+        most.append(f"{len(wanted) - MOST} more changes: at most {MOST} are tried")
     return run(report, again, wanted[:MOST], row, seconds, progress, most)
 
 
@@ -97,7 +97,7 @@ def run(
     for done, change in enumerate(wanted):
         if done and monotonic() - begin > seconds:
             reasons.append(
-                f"{len(wanted) - done} changes, for the others took {monotonic() - begin:.0f} s"
+                f"{len(wanted) - done} changes: the others took {monotonic() - begin:.0f} s"
             )
             break
         if progress:
@@ -121,7 +121,8 @@ def _unfounded(report: Report, other: Report) -> str | None:
     for before, after in zip(report["dimensions"], other["dimensions"], strict=True):
         if after["utilisation"] > max(1.0, before["utilisation"]) * _SLACK:
             return (
-                f"{after['name']} would carry {after['utilisation']:.2f} times what its links can"
+                f"{after['name']} would have to carry {after['utilisation']:.2f} times what its "
+                "links can"
             )
     return next((warning for warning in other["warnings"] if pattern(warning) not in known), None)
 
@@ -147,31 +148,31 @@ def same_operation(a: Collective, b: Collective) -> bool:
 
 
 def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
-    """What is told of it."""
+    """What is said about it."""
     now = row["mean_ns"] if row is not None else report["step_time_ns"]
     rows = [_row(effect, report, row) for effect in found.effects]
-    told: list[Part] = []
+    parts: list[Part] = []
     better = [effect for effect in found.effects if _key(effect, row) < now * (1 - 1e-6)]
     best, slope = (
         next(iter(better), None),
         next((effect for effect in better if effect.change.derivative), None),
     )
     if slope is not None:
-        told.append(f"Of changes by a tenth, what helps most is {_said(slope, row, now)}.")
+        parts.append(f"The most effective change by 10 %: {_said(slope, row, now)}.")
     if best is not None and best is not slope:
-        told.append(f"What helps most of all is {_said(best, row, now)}.")
+        parts.append(f"The most effective change of all: {_said(best, row, now)}.")
     if found.effects and best is None:
-        told.append("None of these changes makes it faster.")
-    told += [f"Left out: {reason}." for reason in found.left_out]
+        parts.append("None of these changes makes it faster.")
+    parts += [f"Left out: {reason}." for reason in found.left_out]
     if rows:
         tried = [
             (each.change.what, now - _key(each, row), each.change.derivative)
             for each in found.effects[:_SHOWN]
         ]
-        told.append(charts.gains(tried, now, "Operation" if row is not None else "Step"))
+        parts.append(charts.gains(tried, now, "Operation" if row is not None else "Step"))
         columns = ("Change", *(("This operation", "") if row is not None else ()), "Step", "")
-        told.append(Table("One change at a time, simulated again", columns, rows))
-    return Section("What would help", told)
+        parts.append(Table("One change at a time, simulated again", columns, rows))
+    return Section("What would help", parts)
 
 
 def _said(effect: Effect, row: Collective | None, now: float) -> str:

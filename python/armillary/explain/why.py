@@ -14,7 +14,7 @@ from .explanation import EXPLANATION, Explanation
 from .rows import detail, find, operations, pattern, require_choices, unknown
 
 _MOST = 5
-"""Rows told in full when several are meant."""
+"""Rows explained in full when a name has several matches."""
 
 
 def explain(
@@ -75,7 +75,7 @@ def _rows(
         names = ", ".join(
             f"{row['name']} ({row['kind']}, {size(row['bytes'])})" for row in rows[_MOST:]
         )
-        sections.append(Section("Also meant", [names]))
+        sections.append(Section("Other matches", [names]))
     data = {
         "schema": EXPLANATION,
         "version": report["version"],
@@ -134,7 +134,7 @@ def _lead(report: Report) -> str:
 
 
 def _other(report: Report, node: str) -> Explanation:
-    """An operation that is no collective: how often it runs, and what of it is on the critical
+    """An operation that is not a collective: how often it runs, and what of it is on the critical
     path."""
     path, wanted = detail(report)["critical_path"], set(operations(report, node))
     found = [each for each in report["operations"] if pattern(each["name"]) in wanted]

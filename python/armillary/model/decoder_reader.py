@@ -48,7 +48,7 @@ def decoder(model: Model) -> Decoder:
                 model.problem(item.name, f"{value} is out of range", f"{least} to 16,777,216")
             )
     if shape.norm not in ("layer", "rms"):
-        problems.append(model.problem("norm", f"{shape.norm!r} is no norm", "layer, rms"))
+        problems.append(model.problem("norm", f"unknown norm {shape.norm!r}", "layer, rms"))
     if not problems and not shape.kv_rank:
         if not shape.head_dim and shape.hidden % shape.heads:
             said = f"{shape.heads} heads don't divide the hidden width of {shape.hidden}"

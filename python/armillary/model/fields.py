@@ -48,7 +48,7 @@ LIMITS = {"dp": NPUS, "mp": NPUS, "passes": 10_000}
 
 
 def check_counts(counts: Mapping[str, int], **limits: int) -> list[Problem]:
-    """What is no whole number from 1 up to the option's limit, which `limits` may tell."""
+    """Options that are not whole numbers from 1 up to their limit, which `limits` may lower."""
     problems = []
     for key, value in counts.items():
         most = limits.get(key, LIMITS.get(key, 16 if key.endswith("width") else LARGEST))
@@ -193,7 +193,7 @@ class Fields:
         return key in self.values
 
     def done(self) -> None:
-        """Refuses the keys nobody asked for."""
+        """Refuses keys that were not read."""
         for key in self.values:
             if key not in self.read:
                 self.fault(key, "unknown key", ", ".join(sorted(self.read)))

@@ -63,7 +63,7 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
     """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
     that directory).
 
-    Raises `InputError` when there is no such model, or its file is no model file.
+    Raises `InputError` when there is no such model, or its file is not a model file.
     """
     if isinstance(name, Model):
         return name
@@ -113,7 +113,7 @@ def _yaml(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
 def _mapping(values: object, file: str) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise InputError(
-            [Problem(file, "", "is no mapping of fields to values", "`key: value` lines")]
+            [Problem(file, "", "is not a mapping of fields to values", "`key: value` lines")]
         )
     return values
 
@@ -126,7 +126,7 @@ def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) 
     )
     model = Model(str(name), str(family), fields, str(source), file, lines)
     if family not in FAMILIES:
-        said = f"{family!r} is no family" if family else "is missing"
+        said = f"unknown family {family!r}" if family else "is missing"
         raise InputError([model.problem("family", said, ", ".join(FAMILIES))])
     return model
 
@@ -140,7 +140,7 @@ def parse(model: Model, shape: type[T]) -> T:
     hints = typing.get_type_hints(shape)
     known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
     problems = [
-        model.problem(key, "is no field of this family", _near(key, known))
+        model.problem(key, "unknown field", _near(key, known))
         for key in model.fields
         if key not in known
     ]

@@ -116,8 +116,8 @@ class Placement:
     whole: tuple[Load, ...]
     """Table- and column-wise shards, an entry an NPU."""
     row: Load
-    """Row-wise tables; `lookups` and `elements` are those of the whole batch, `1 / npus` of which
-    an NPU does."""
+    """Row-wise tables; `lookups` and `elements` are those of the whole batch; each NPU does `1 /
+    npus` of them."""
     node: tuple[Load, ...]
     """Table-row-wise tables, an entry a node; an NPU does `1 / npus_per_node` of its node's
     lookups. Empty without such tables."""
@@ -401,7 +401,7 @@ def _check_nodes(tables: Sequence[Table], request: Request) -> list[Problem]:
     if each >= 1 and request.npus % each == 0:
         return _check_rows(tables, replace(request, npus=each))
     near = sorted(sorted(_divisors(request.npus), key=lambda ways: abs(ways - each))[:3])
-    message = f"{request.npus} NPUs are no whole number of nodes of {each}"
+    message = f"{request.npus} NPUs are not a whole number of nodes of {each}"
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
 
 

@@ -86,7 +86,7 @@ class ShardingPlan:
     tables: tuple[TablePlan, ...]
 
     def ordered(self, tables: Sequence[Table]) -> ShardingPlan:
-        """The same plan in the order of `tables`, all of which it has."""
+        """The same plan in the order of `tables`; it must contain all of them."""
         known = {each.name: each for each in self.tables}
         return replace(self, tables=tuple(known[table.name] for table in tables))
 

@@ -139,7 +139,7 @@ def _csv_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
             (f"line {number}", row) for (number, _), row in zip(lines[1:], reader, strict=False)
         ]
     except csv.Error as error:
-        raise InputError([Problem(name, "", f"is no CSV: {error}", _COLUMNS)]) from None
+        raise InputError([Problem(name, "", f"is not CSV: {error}", _COLUMNS)]) from None
 
 
 def _json_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -156,7 +156,7 @@ def _json_rows(name: str, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
             for _, row in rows
         ):
             return [(place, row) for place, row in rows if isinstance(row, dict)]
-    raise InputError([Problem(name, "", "no list in it has rows with m, n and k", _COLUMNS)])
+    raise InputError([Problem(name, "", "it has no list of rows with m, n and k", _COLUMNS)])
 
 
 def _wanted(row: Mapping[str, Any], where: Mapping[str, str]) -> bool:
@@ -293,7 +293,8 @@ def _number(text: str) -> Fraction:
 
 def _refuse(text: str) -> NoReturn:
     raise _Unusable(
-        f'"{text[:80]}" is no number', f"a number of at most {_DIGITS} digits, up to {1 / _LEAST:g}"
+        f'"{text[:80]}" is not a number',
+        f"a number of at most {_DIGITS} digits, up to {1 / _LEAST:g}",
     )
 
 

@@ -49,7 +49,7 @@ class Platform:
         """Reads the preset or the file `name`; `settings` overrides values, `{"scheduler.chunks":
         8}`.
 
-        `npus` resizes the outermost dimension so that there are so many NPUs in all. Raises
+        `npus` resizes the outermost dimension to this total number of NPUs. Raises
         `InputError`."""
         platform = cls.__new__(cls)
         wanted = dict(settings or {}) if npus is None else {**(settings or {}), "npus": npus}
@@ -144,6 +144,6 @@ def _texts(key: str, value: str | Sequence[str]) -> list[str]:
             "dimension"
         )
         raise InputError(
-            [Problem("Platform(...)", key, f"{bare[0]!r} is no text with a unit", help_)]
+            [Problem("Platform(...)", key, f"{bare[0]!r} is not text with a unit", help_)]
         )
     return values

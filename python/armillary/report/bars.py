@@ -33,8 +33,7 @@ def legend(ascii_only: bool, used: Sequence[bool]) -> Text:
 
 
 def filled(part: float, width: int, ascii_only: bool) -> Text:
-    """A bar of which `part` (0..1) is filled; empty and full only where `part` is exactly 0 or
-    1."""
+    """A bar filled to `part` (0..1); empty and full only where `part` is exactly 0 or 1."""
     length = round(min(max(part, 0.0), 1.0) * width)
     if 0 < part < 1:
         length = min(max(length, 1), width - 1)

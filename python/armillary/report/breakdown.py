@@ -204,7 +204,7 @@ def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
     shown = report["operations"][:_OPERATIONS]
     if not shown:
         return
-    yield from _heading("Top operations", Text("time of all ranks that each costs", "dim"))
+    yield from _heading("Top operations", Text("time that each costs over all ranks", "dim"))
     heads = (
         ("Count", "Cost", "Mean", "Bytes")
         if console.width < _WIDE
@@ -227,7 +227,9 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
     shown = report["links"][:_LINKS]
     if not shown:
         return
-    yield from _heading("Busiest links", Text("alike ones in one row; numbers are of each", "dim"))
+    yield from _heading(
+        "Busiest links", Text("links used alike share a row; values are for each", "dim")
+    )
     narrow = console.width < _WIDE
     heads = ["Count", "Busy", "Carried", "Mean wait", "Queue"]
     if not narrow:

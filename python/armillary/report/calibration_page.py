@@ -145,8 +145,8 @@ def _unmeasured(found: Found) -> list[Table | str]:
         names = ", ".join(_label(curve) for curve in others)
         return [f"All stay as {found['platform']} has them, within half a percent: {names}."]
     note = (
-        "Parameters that measured collectives share with these moved. Those that only these "
-        "use were kept."
+        "Parameters that measured collectives share with these have changed. Those that only these "
+        "use have not."
     )
     return [Table("What changed", calibration.UNMEASURED, rows, note=note)]
 
@@ -178,7 +178,7 @@ def _parameters(parameters: Sequence[Found]) -> Table:
         interval = (
             f"{each['low']:.3g} to {each['high']:.3g} {unit}".strip() if each["found"] else ""
         )
-        state = "kept" if kept else "moved" if each["found"] else "moved, not certain alone"
+        state = "kept" if kept else "moved" if each["found"] else "changed, not certain alone"
         rows.append(
             [
                 each["key"],

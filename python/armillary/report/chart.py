@@ -225,8 +225,8 @@ def _replaced(pattern: re.Pattern[str], names: Mapping[str, str], text: str) -> 
 
 
 def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
-    """Height of a chart with a row of `step` pixels a name; Vega-Lite fits to a width only beside a
-    number."""
+    """Height of a chart with a row of `step` pixels per name; Vega-Lite fits to a width only with a
+    numeric height."""
     views = [spec, *spec.get("layer", [])]
     place: Row = next(
         (view["encoding"]["y"] for view in views if "y" in view.get("encoding", {})), {}

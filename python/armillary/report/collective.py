@@ -17,9 +17,8 @@ from .quantity import Quantity, bandwidth, counted, share, time
 
 _BOUND = PALETTE[7]
 _NOTE_BOUND = (
-    "Dashed: no algorithm of NPUs that send to one another is better, for the bytes that have to "
-    "leave each of them "
-    "and the way to the farthest."
+    "Dashed: the best that any algorithm between NPUs can do, given the bytes that have to leave "
+    "each NPU and the latency to the farthest one."
 )
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -93,8 +92,8 @@ def _bandwidths(rows: Sequence[Row], kind: str, npus: int) -> Chart:
     ]
     factor = bus_factor(kind, npus)
     note = (
-        f"Bus bandwidth is size / time x {factor:.4g}: that of a link, where the algorithm "
-        "wastes none."
+        f"Bus bandwidth is size / time x {factor:.4g}: that of a link, if the algorithm wastes "
+        "nothing."
     )
     return _curves("busbw", "Bus bandwidth by size", records, "GB/s", False, note)
 

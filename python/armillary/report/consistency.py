@@ -90,7 +90,7 @@ def _index(place: str, value: int, count: int, what: str) -> _Found:
 
 
 def _bins(detail: Detail) -> _Found:
-    """Activity and the critical path have as many bins everywhere."""
+    """Activity and the critical path have the same number of bins everywhere."""
     activity: Mapping[str, Any] = dict(detail["activity"])
     lengths = {
         f"detail.activity.{key}{suffix}": len(bins)

@@ -24,10 +24,10 @@ def element(tag: str, content: str, kind: str = "", raw: bool = False, **attribu
     """`<tag class="kind">content</tag>`; `content` is escaped unless it is `raw` HTML, attributes
     always are."""
     given = ({"class": kind} if kind else {}) | attributes
-    told = "".join(
+    written = "".join(
         f' {name.replace("_", "-")}="{attribute(value)}"' for name, value in given.items()
     )
-    return f"<{tag}{told}>{content if raw else text(content)}</{tag}>"
+    return f"<{tag}{written}>{content if raw else text(content)}</{tag}>"
 
 
 def text(content: str) -> str:

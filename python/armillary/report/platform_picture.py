@@ -24,7 +24,7 @@ _RADIUS = 58
 _SHOWN = 8
 """Nodes drawn of a dimension that has more."""
 _LARGEST = 64
-"""Nodes of a graph beyond which its picture would tell nothing."""
+"""Nodes of a graph up to which it is drawn: a larger picture would be unreadable."""
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _NODE, _LINE, _SWITCH = "#0072b2", "#8a8f98", "#e69f00"
 

@@ -136,7 +136,10 @@ def parse(text: bytes | str, name: str = "") -> Report:
             raise InputError(
                 [
                     Problem(
-                        name, "schema", f"is {found!r}, so this is no report", f"{SCHEMA}: {_HELP}"
+                        name,
+                        "schema",
+                        f"is {found!r}, so this is not a report",
+                        f"{SCHEMA}: {_HELP}",
                     )
                 ]
             )
@@ -144,7 +147,7 @@ def parse(text: bytes | str, name: str = "") -> Report:
         asked(report)
         documents.require_sound(report["config"], name)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError([Problem(name, "", f"is no report: {error}", _HELP)]) from None
+        raise InputError([Problem(name, "", f"is not a report: {error}", _HELP)]) from None
     except RecursionError:
         raise InputError(
             [Problem(name, "", "is nested too deeply to be a report", _HELP)]

@@ -42,8 +42,8 @@ _ALWAYS = {
     field for part, doing in _CHARGED if part.always for field in (doing.in_flight, part.field)
 }
 _RAW_NOTE = (
-    "Raw: the times that communication was in flight, summed. Exposed: what nothing "
-    "computed beside."
+    "Raw: the sum of times in which communication was in flight. Exposed: the part in which "
+    "nothing computed."
 )
 
 
@@ -51,7 +51,7 @@ def by_layer(report: Report, detail: Detail, scale: Scale) -> Section:
     """Every layer, as the mean rank that has it sees it."""
     rows = _rows(report, detail["layers"])
     note = (
-        "Of the mean rank that has the layer."
+        "Means over the ranks that have the layer."
         if len({row["rank_class"] for row in detail["layers"]}) > 1
         else ""
     )

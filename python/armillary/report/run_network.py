@@ -190,7 +190,7 @@ def _links(report: Report) -> list[Part]:
         for item in shown
     ]
     return (
-        [Table("Busiest links", heads, cells, "Links used alike are one row; numbers are of each.")]
+        [Table("Busiest links", heads, cells, "Links used alike share a row; values are for each.")]
         if shown
         else []
     )

@@ -19,9 +19,8 @@ from .reading import Asked, Machine, asked
 from .scale import Scale
 
 _NO_DETAIL = (
-    "This run was not logged. Runs with --report or --json are, and simulate(detail=True): their "
-    "reports have layers, "
-    "activity over time and the critical path."
+    "This report has no detail: layers, activity over time and the critical path. Runs with "
+    "--report or --json have it, and simulate(detail=True)."
 )
 
 

@@ -72,8 +72,8 @@ def _gantt(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
 
 
 def _coarse(bars: Sequence[GanttBar], most: int) -> list[GanttBar]:
-    """At most about `most` bars: so many neighbours of one kind become one, the closest and
-    shortest first."""
+    """At most about `most` bars: neighbours of one kind become one, the closest and shortest
+    first."""
     pairs = [
         (after["start_ns"] - before["end_ns"], after["end_ns"] - before["start_ns"], i)
         for i, (before, after) in enumerate(pairwise(bars), 1)

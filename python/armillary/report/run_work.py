@@ -53,8 +53,8 @@ def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
 
 
 _PATH = (
-    "The chain of operations, without a gap, that the step takes as long as. Only less of "
-    "these makes the step shorter."
+    "The chain of operations, without gaps, that determines the step time. The step gets shorter "
+    "only if this chain does."
 )
 _SUMS = (("By kind", "by_kind"), ("By layer", "by_layer"), ("By cause", "by_cause"))
 
@@ -142,7 +142,7 @@ _COST = (
 
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
-    """What NPUs hold at their peak and over time, beside what they have."""
+    """What NPUs hold at their peak and over time, and their capacity."""
     parts = (
         [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
     )
@@ -187,7 +187,7 @@ def _peak(summary: Summary, npu: Npu) -> list[Part]:
         for item in shown
     ]
     capacity = npu.get("memory_capacity_bytes")
-    limit = f"The line is what an NPU has, {size(capacity)}." if capacity else ""
+    limit = f"The line is the capacity of an NPU, {size(capacity)}." if capacity else ""
     chart = Chart("memory", "Peak memory of an NPU", rows, _memory_spec(capacity), limit)
     cells = [
         [

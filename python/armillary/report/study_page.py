@@ -1,4 +1,4 @@
-"""A study as charts and as a page: the paper's numbers beside ours.
+"""A study as charts and as a page: the paper's numbers next to ours.
 
 Not here: what a study runs (`studies`), its table on a terminal (`study.py`), charts of one study's
 own (that study)."""

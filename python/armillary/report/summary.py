@@ -77,8 +77,8 @@ def _facts(summary: Summary) -> Iterator[RenderableType]:
 def _alike(
     classes: Sequence[RankClass], what: Callable[[RankClass], Hashable]
 ) -> list[tuple[str, int, RankClass]]:
-    """Those of which `what` is the same as one: their names, ranks, one of them; in the order of
-    the first of each."""
+    """Groups with the same `what`: names, ranks and one member of each, in the order of the first
+    members."""
     rows: dict[Hashable, list[RankClass]] = {}
     for item in classes:
         rows.setdefault(what(item), []).append(item)

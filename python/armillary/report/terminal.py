@@ -105,7 +105,7 @@ def natural_width(table: Table) -> int:
 
 
 def _tables(table: Table, width: int) -> Iterator[Table]:
-    """The table with its names wrapped, in as many pieces as it takes."""
+    """The table with its names wrapped, split into the pieces that fit."""
     columns = [_Cells(column, table.show_header) for column in table.columns]
     # The last column's padding may stick out: it is blank.
     gap = sum(table.padding[1::2])
@@ -188,7 +188,7 @@ def _broken(text: Text, width: int) -> Text:
 
 
 def _groups(numbers: Sequence[_Cells], room: int, gap: int) -> Iterator[list[_Cells]]:
-    """Numbers that stand next to one another, of about as many columns in each group."""
+    """Neighbouring columns of numbers, in groups of about the same number of columns."""
     count, widths = 1, [column.width + gap for column in numbers]
     while count < len(numbers):
         size = -(-len(numbers) // count)

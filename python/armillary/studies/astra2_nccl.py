@@ -63,9 +63,7 @@ EIGHT = (
     "8 GPUs fill all six links, 150 GB/s; on the wire NCCL reaches 134 of them, which a "
     "bandwidth of 150 leaves out"
 )
-FOUR = (
-    "4 GPUs of this machine have rings over four of six links, 100 GB/s, of which NCCL reaches 85"
-)
+FOUR = "4 GPUs of this machine have rings over four of six links, 100 GB/s; NCCL reaches 85"
 SHARE = (
     "one factor on the links for all rows, 0.897, from the largest measurement on 8 GPUs "
     "alone: protocol, packets"

@@ -60,8 +60,8 @@ VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "32 % of the peak in attention": ({}, {"npu.compute.efficiency.attention": 0.32}),
     "multiplications 5 % faster": ({}, {"npu.compute.efficiency.gemm": 0.571}),
     "multiplications 5 % slower": ({}, {"npu.compute.efficiency.gemm": 0.517}),
-    "a tenth less between nodes": ({}, {"library.network.all_to_all_efficiency": 0.79}),
-    "busiest experts with a tenth more tokens": ({"imbalance": 1.1}, {}),
+    "10 % less between nodes": ({}, {"library.network.all_to_all_efficiency": 0.79}),
+    "busiest experts with 10 % more tokens": ({"imbalance": 1.1}, {}),
     "dispatch in 16 bits": ({"fp8_dispatch": False}, {}),
     "tokens sent to each expert": ({"ep_node": None, "node_limit": None}, {}),
     "passes after one another": ({"overlap_passes": False}, {}),
@@ -116,7 +116,7 @@ def operations() -> tuple[float, float]:
 
 
 def _published(tflops: float) -> float:
-    """GFLOP a token of so many TFLOP/s."""
+    """GFLOP a token at `tflops` TFLOP/s."""
     return tflops * 1e12 * 2048 * SECONDS / (15_360 * 4096) / 1e9
 
 

@@ -106,7 +106,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
             equations(in_switch) / 1e6,
             step(links, in_switch, backend) / 1e6,
             "ms",
-            "the paper's equations beside a run; steps are rounded up to the picosecond",
+            "the paper's equations and a run; steps are rounded up to the picosecond",
         )
         for in_switch in (False, True)
         for backend in backends

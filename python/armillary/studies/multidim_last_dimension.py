@@ -10,7 +10,7 @@ from ..study import Row, Study
 from .multidim import MODELS, PAPER, SETUP, SHAPES, step
 
 BYTES = "no number printed: bytes an NPU sends through its NIC in a step"
-NICS = "no number printed: as many as give its last dimension the 4D network's time"
+NICS = "no number printed: the number that gives its last dimension the 4D network's time"
 FALLS = "the figure falls with each added dimension: each one inside divides what reaches the last"
 
 

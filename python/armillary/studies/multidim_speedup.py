@@ -15,7 +15,7 @@ SERIAL = "the paper's own time model; its batch, which it does not print, moves 
 BEST = "SmartBW is the optimum of that model, so it can't be slower; over all 90 cases"
 PROVED = "no bandwidths are faster: the convex program proves it with a duality gap below 1e-6"
 SIMULATED = (
-    "no number printed: simulated, weight gradients run beside half of MP's all-reduces: "
+    "no number printed: simulated, weight gradients overlap with half of MP's all-reduces: "
     "less to gain"
 )
 

@@ -128,8 +128,8 @@ WHY_NEAR = (
 )
 WHY_OPT = "memory is 5 times as fast, the fabric twice; what computes stays"
 WHY_WAITS = (
-    "the figure's bars have no numbers; the paper counts as communication what we tell "
-    "apart as remote memory"
+    "the figure's bars have no numbers; the paper counts as communication what we report as remote "
+    "memory"
 )
 WHY_PARTS = (
     "the figure's bars have no numbers; what kernels read and write of HBM is part of compute"

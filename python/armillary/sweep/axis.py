@@ -92,7 +92,8 @@ def _categories(name: str, texts: Sequence[str], order: Sequence[str]) -> Axis:
 
 
 def _numeric(name: str, texts: Sequence[str], numbers: Sequence[float], unit: str) -> Axis:
-    """Bins are the values, or as many points in each where there are more values than bins."""
+    """Bins are the values or, where there are more values than bins, hold equal numbers of
+    points."""
     named = dict(zip(numbers, texts, strict=True))
     distinct = sorted(named)
     cuts = _cuts(sorted(numbers), distinct)
@@ -132,8 +133,7 @@ def places(numbers: Sequence[float]) -> list[float]:
 
 
 def spaced(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Of ticks in order, those that have room: both ends, and as many between them as stand
-    apart."""
+    """The ticks that have room: both ends, and those between them that don't overlap."""
     if len(ticks) < 2:
         return list(ticks)
     found = [ticks[0]]

@@ -21,7 +21,7 @@ LINES = 300
 AXES = 7
 """Parameters of these and of the heat map."""
 DOTS = 800
-"""Points drawn beside the Pareto front."""
+"""Points drawn in addition to the Pareto front."""
 FRONT = 200
 """Points drawn of the front."""
 
@@ -61,9 +61,8 @@ def influence(view: View) -> Chart:
         "axis": {"format": "%", "tickCount": 5},
     }
     note = (
-        "Epsilon squared (Kelley, 1935) of each parameter alone, numbers in at most 12 bins; what "
-        "parameters do only "
-        "together is in none of them."
+        "Epsilon squared (Kelley, 1935) of each parameter alone, with numbers in at most 12 bins. "
+        "Effects of parameters together are not shown."
     )
     return Chart("influence", "What matters", rows, spec, note)
 
@@ -116,7 +115,7 @@ def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
     """The best point in each cell of two parameters; any two can be chosen in a page, `pair`
     (across, up) first.
 
-    Raises `InputError` for what is no parameter that varies.
+    Raises `InputError` for what is not a parameter that varies.
     """
     axes = view.axes[:AXES]
     if pair is not None:
@@ -266,7 +265,7 @@ def _chosen(view: View, name: str) -> Axis:
                 Problem(
                     view.name,
                     name,
-                    "is no parameter that varies among the points that ran",
+                    "is not a parameter that varies among the points that ran",
                     allowed,
                 )
             ]
@@ -399,7 +398,7 @@ def _rule(x: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _tick_labels(
     x: dict[str, Any], ticks: Mapping[str, Sequence[tuple[float, str]]]
 ) -> list[dict[str, Any]]:
-    """What stands beside the axes, with a rim in the colour of the paper: lines run below it."""
+    """Labels next to the axes, with a rim in the colour of the page, since lines run below them."""
     rows = [
         {"axis": name, "at": round(at, 4), "text": text}
         for name, some in ticks.items()

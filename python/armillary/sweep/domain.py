@@ -108,7 +108,7 @@ def read(raw: object, source: Source, path: Path_) -> Domain | None:
     if isinstance(raw, list):
         raw = {"values": raw}
     if not isinstance(raw, dict):
-        source.fault(path, f"{raw!r} is no set of values", ALLOWED)
+        source.fault(path, f"{raw!r} is not a set of values", ALLOWED)
         return None
     kinds = {"values": _values, "from": _range, "mean": _normal}
     named = [kind for kind in kinds if kind in raw]
@@ -121,7 +121,7 @@ def read(raw: object, source: Source, path: Path_) -> Domain | None:
 def _unknown(raw: dict[str, Any], known: set[str], source: Source, path: Path_) -> None:
     for key in raw:
         if key not in known:
-            source.fault((*path, str(key)), "is no key of these values", ", ".join(sorted(known)))
+            source.fault((*path, str(key)), "unknown key", ", ".join(sorted(known)))
 
 
 def is_value(raw: object) -> bool:
@@ -135,11 +135,11 @@ def _values(raw: dict[str, Any], source: Source, path: Path_) -> Values | None:
     _unknown(raw, {"values"}, source, path)
     values = raw["values"]
     if not isinstance(values, list) or not values:
-        source.fault(path, f"{values!r} is no list of values", "at least one value")
+        source.fault(path, f"{values!r} is not a list of values", "at least one value")
         return None
     for index, item in enumerate(values):
         if not is_value(item):
-            source.fault((*path, index), f"{item!r} is no value", ALLOWED)
+            source.fault((*path, index), f"invalid value: {item!r}", ALLOWED)
         elif any(_same(item, earlier) for earlier in values[:index]) and len(values) < 1000:
             source.fault((*path, index), f"{item!r} is there twice", "each value once")
     return Values(tuple(values))
@@ -165,7 +165,7 @@ def _pair(
     first, second = (_number(raw.get(key)) for key in keys)
     for key, number in zip(keys, (first, second), strict=True):
         if number is None:
-            said = f"{raw[key]!r} is no number" if key in raw else "is missing"
+            said = f"{raw[key]!r} is not a number" if key in raw else "is missing"
             source.fault(
                 (*path, key) if key in raw else path,
                 f"{key} {said}",
@@ -192,13 +192,13 @@ def _range(raw: dict[str, Any], source: Source, path: Path_) -> Range | None:
         raw.get("scale", "linear"),
     )
     if scale not in ("linear", "log"):
-        source.fault((*path, "scale"), f"{scale!r} is no scale", "linear, log")
+        source.fault((*path, "scale"), f"unknown scale {scale!r}", "linear, log")
     if steps is not None and (
         not isinstance(steps, int) or isinstance(steps, bool) or not 2 <= steps <= _MOST
     ):
         source.fault(
             (*path, "steps"),
-            f"{steps!r} is no number of values",
+            f"invalid number of values: {steps!r}",
             f"a whole number from 2 to {_MOST:,}",
         )
         return None
@@ -208,7 +208,7 @@ def _range(raw: dict[str, Any], source: Source, path: Path_) -> Range | None:
     if low >= high or (scale == "log" and low <= 0):
         least = "above 0 " if scale == "log" else ""
         source.fault(
-            path, f"from {raw['from']} to {raw['to']} is no range", f"from {least}below to"
+            path, f"from {raw['from']} to {raw['to']} is not a range", f"from {least}below to"
         )
         return None
     whole = isinstance(raw["from"], int) and isinstance(raw["to"], int)
@@ -226,6 +226,6 @@ def _normal(raw: dict[str, Any], source: Source, path: Path_) -> Normal | None:
     if found is None:
         return None
     if found[1] <= 0:
-        source.fault((*path, "deviation"), f"{raw['deviation']} is no deviation", "above 0")
+        source.fault((*path, "deviation"), f"invalid deviation: {raw['deviation']}", "above 0")
         return None
     return Normal(*found)

@@ -26,11 +26,10 @@ class Executor(AbstractContextManager["Executor", None], Protocol):
 
 
 def executor(kind: str, opening: bytes, workers: int | None) -> Executor:
-    """The executor `kind`, with as many workers as there are cores (of the cluster) when none are
-    asked for."""
+    """The executor `kind`, with one worker for each core (of the cluster) by default."""
     if workers is not None and not 1 <= workers <= 4096:
         raise InputError(
-            [Problem("", "workers", f"{workers} is no number of workers", "from 1 to 4096")]
+            [Problem("", "workers", f"invalid number of workers: {workers}", "from 1 to 4096")]
         )
     if kind == "ray":
         from .ray_executor import RayExecutor
@@ -38,7 +37,7 @@ def executor(kind: str, opening: bytes, workers: int | None) -> Executor:
         return RayExecutor(opening, workers)
     if kind != "processes":
         raise InputError(
-            [Problem("", "executor", f"{kind!r} is no executor", ", ".join(EXECUTORS))]
+            [Problem("", "executor", f"unknown executor {kind!r}", ", ".join(EXECUTORS))]
         )
     from .processes import Processes
 

@@ -61,11 +61,13 @@ def compile_expression(text: str) -> Expression:
     except ExpressionError:
         raise
     except SyntaxError as error:
-        raise ExpressionError(f"is no expression: {error.msg}") from None
+        raise ExpressionError(f"is not an expression: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise ExpressionError("is nested too deeply") from None
     except ValueError:  # characters that Python can't read
-        raise ExpressionError("is no expression: it holds characters that no text has") from None
+        raise ExpressionError(
+            "is not an expression: it holds characters that no text has"
+        ) from None
 
 
 def value(raw: object) -> object:
@@ -130,7 +132,7 @@ def _numbers(apply: Callable[[Number, Number], Number]) -> Callable[[object, obj
 
 def _number(side: object) -> Number:
     if not isinstance(side, int | Fraction):
-        raise ExpressionError(f"{side!r} is no number")
+        raise ExpressionError(f"{side!r} is not a number")
     return side
 
 

@@ -19,8 +19,8 @@ class Footprints:
         self.known: dict[str, int | None] = {}
 
     def of(self, wanted: Mapping[str, Any]) -> int | None:
-        """Bytes of the fullest NPU at its peak, of the point that sets `wanted`; nothing where
-        nobody says.
+        """Bytes of the fullest NPU at its peak, of the point that sets `wanted`; nothing where that
+        is unknown.
 
         Raises `InputError` for a workload that can't be made.
         """

@@ -97,7 +97,7 @@ class Journal:
 
     def _refuse(self, resume: bool) -> None:
         if self.path.exists() and not self.path.is_file():
-            raise self._problem("", "is no file", "another directory")
+            raise self._problem("", "is not a file", "another directory")
         there = self.path.is_file() and self.path.stat().st_size > 0
         if there and not resume:
             raise self._problem(
@@ -140,7 +140,7 @@ class Journal:
         except (ValueError, RecursionError):
             there = None
         if not isinstance(there, dict) or there.get("schema") != SCHEMA:
-            raise self._problem("line 1", "is no journal of a sweep", SCHEMA)
+            raise self._problem("line 1", "is not a journal of a sweep", SCHEMA)
         changed = list(_changes(there, wanted, ""))
         if changed:
             allowed = "the study as it was, or another directory"
@@ -158,7 +158,7 @@ class Journal:
             wrong = str(error)
         if wrong:
             raise self._problem(
-                f"line {number}", f"is no finished point: {wrong}", "a journal as it was written"
+                f"line {number}", f"is not a finished point: {wrong}", "a journal as it was written"
             )
         self.finished[found.index] = found
 

@@ -31,7 +31,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     """The page; `heat` are the two parameters of the heat map, the most influential ones when not
     given.
 
-    Raises `InputError` where these are no parameters that vary, or an objective is no column.
+    Raises `InputError` where these are no parameters that vary, or an objective is not a column.
     """
     failed = view.table.height - view.table["error"].null_count()
     out = misfits(view)
@@ -44,7 +44,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
         facts=list(_facts(view, failed, refused)),
         warnings=[*([_left_out(view, out)] if out else []), *warnings],
         sections=list(_sections(view, failed, heat)),
-        footer=f"Armillary {_core.version()}. Every point: table.parquet beside this page.",
+        footer=f"Armillary {_core.version()}. All points are in table.parquet next to this page.",
     )
 
 
@@ -67,7 +67,7 @@ def verdict(view: View, out: Misfits | None) -> str:
             else "of all points"
         )
         found += f"; {better:,.3g} times as good as the median {among}"
-    counts = "counted here as the others" if view.include_infeasible else "left out"
+    counts = "included here" if view.include_infeasible else "left out"
     many = (
         f" {number(out.count)} of {number(out.of)} points don't fit in memory and are {counts}."
         if out
@@ -150,13 +150,13 @@ def _outside(view: View) -> Table:
     """Points that don't fit, the best first."""
     name, more = view.objectives[0]
     frame = view.misfits.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
-    note = "By the objective, were there memory enough."
+    note = "By the objective, as if memory were sufficient."
     note += (
         f" The first {frame.height} of {view.misfits.height:,}."
         if view.misfits.height > frame.height
         else ""
     )
-    return _points("More memory than there is", view, frame, note)
+    return _points("Points that need too much memory", view, frame, note)
 
 
 def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
@@ -208,7 +208,7 @@ def _failures(view: View) -> Table:
         for error, points in often[:_FAILURES]
     ]
     left = len(often) - len(rows)
-    note = f"{left} more errors: column error of the table." if left > 0 else ""
+    note = f"{left} more errors: see column error of the table." if left > 0 else ""
     return Table("Errors", ["error", "points", "first of them"], rows, note)
 
 

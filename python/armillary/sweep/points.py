@@ -58,7 +58,7 @@ def _weigh(study: Study, values: Values, scope: dict[str, Any]) -> bool:
         except InputError:
             return False
     if scope[MEMORY] is None:
-        raise ExpressionError("nobody says how much memory this workload needs before it has run")
+        raise ExpressionError("the memory that this workload needs is unknown before it runs")
     return True
 
 
@@ -86,7 +86,7 @@ def _too_few(study: Study, found: int, refused: int) -> InputError:
     place = study.source.place(("constraints",))
     message = f"the constraints leave {found:,}{wanted} of {found + refused:,} combinations"
     return InputError(
-        [Problem(study.source.file, place, message, "constraints that something fulfils")]
+        [Problem(study.source.file, place, message, "constraints that some combination fulfils")]
     )
 
 

@@ -1,9 +1,9 @@
 """Points on worker processes of this machine.
 
 Each worker is a process of its own, fed by a thread here over a pipe: it needs nothing of the
-caller's main module, and it ends with this process, however that ends. It is handed as many points
-at once as take about `SHARE_S`, and answers each as it is done. A worker that dies (a killed
-process, no memory) costs the point it was at: that point has failed, another worker goes on."""
+caller's main module, and it ends with this process, however that ends. It gets enough points at
+once for about `SHARE_S`, and answers each as it is done. A worker that dies (a killed process, no
+memory) costs the point it was at: that point has failed, another worker goes on."""
 
 from __future__ import annotations
 

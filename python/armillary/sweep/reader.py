@@ -53,12 +53,12 @@ def study(source: Source) -> Study:
 def _mapping(source: Source, path: Path_, raw: object, keys: tuple[str, ...]) -> dict[str, Any]:
     """A mapping with no other keys than `keys`, or an empty one and a problem."""
     if not isinstance(raw, dict):
-        source.fault(path, f"{raw!r} is no mapping", ", ".join(keys))
+        source.fault(path, f"{raw!r} is not a mapping", ", ".join(keys))
         return {}
     for key in raw:
         if key not in keys:
             near = difflib.get_close_matches(str(key), keys, n=2)
-            source.fault((*path, str(key)), "is no key here", ", ".join(near or keys))
+            source.fault((*path, str(key)), "unknown key", ", ".join(near or keys))
     return raw
 
 
@@ -110,13 +110,13 @@ class _Reader:
                 continue
             if not isinstance(each, str) or not each:
                 self.source.fault(
-                    ("workload", key.partition(".")[2]), f"{each!r} is no name", "text"
+                    ("workload", key.partition(".")[2]), f"{each!r} is not a name", "text"
                 )
         chosen = raw.get("options", {})
         if not isinstance(chosen, dict):
             self.source.fault(
                 ("workload", "options"),
-                f"{chosen!r} is no mapping",
+                f"{chosen!r} is not a mapping",
                 "options of the model's family",
             )
             chosen = {}
@@ -139,7 +139,9 @@ class _Reader:
         settings = raw.get("settings", {})
         if not isinstance(settings, dict):
             self.source.fault(
-                ("platform", "settings"), f"{settings!r} is no mapping", "keys of a platform file"
+                ("platform", "settings"),
+                f"{settings!r} is not a mapping",
+                "keys of a platform file",
             )
             settings = {}
         base = {f"platform.{key}": raw[key] for key in ("file", "npus") if key in raw}
@@ -150,7 +152,7 @@ class _Reader:
         npus = raw.get("npus", 1)
         if not isinstance(npus, int) or isinstance(npus, bool) or npus < 1:
             self.source.fault(
-                ("platform", "npus"), f"{npus!r} is no number of NPUs", "a whole number from 1"
+                ("platform", "npus"), f"invalid number of NPUs: {npus!r}", "a whole number from 1"
             )
         return base | {f"platform.{key}": each for key, each in settings.items()}
 
@@ -158,7 +160,7 @@ class _Reader:
         """Refuses what is neither a preset nor a file."""
         if not isinstance(name, str) or not name:
             self.source.fault(
-                ("platform", "file"), f"{name!r} is no name", "a preset or a platform file"
+                ("platform", "file"), f"{name!r} is not a name", "a preset or a platform file"
             )
             return
         found = located(name, self.source.folder)
@@ -181,7 +183,7 @@ class _Reader:
         seed = found["seed"]
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
             self.source.fault(
-                ("seed",), f"{seed!r} is no seed", "a whole number from 0 to 2^64 - 1"
+                ("seed",), f"invalid seed: {seed!r}", "a whole number from 0 to 2^64 - 1"
             )
         if not isinstance(found["fold"], bool):
             self.source.fault(("fold",), f"{found['fold']!r} is neither", "true, false")
@@ -192,7 +194,7 @@ class _Reader:
         raw = self.values.get("parameters", {})
         if not isinstance(raw, dict):
             self.source.fault(
-                ("parameters",), f"{raw!r} is no mapping", "parameters and their values"
+                ("parameters",), f"{raw!r} is not a mapping", "parameters and their values"
             )
             return ()
         return tuple(
@@ -213,7 +215,7 @@ class _Reader:
             or not targets
             or not all(isinstance(each, str) for each in targets)
         ):
-            self.source.fault((*path, "set"), f"{targets!r} names nothing to set", _TARGETS)
+            self.source.fault((*path, "set"), f"{targets!r} sets nothing", _TARGETS)
             return None
         found = domain.read(raw, self.source, path)
         return None if found is None else Parameter(name, tuple(targets), found)
@@ -223,7 +225,7 @@ class _Reader:
         raw = self.values.get("rows", [])
         if not isinstance(raw, list) or not all(isinstance(row, dict) and row for row in raw):
             self.source.fault(
-                ("rows",), "is no list of mappings", "- {workload.tp: 8, platform.npus: 64}"
+                ("rows",), "is not a list of mappings", "- {workload.tp: 8, platform.npus: 64}"
             )
             return (), ()
         if not raw:
@@ -241,7 +243,7 @@ class _Reader:
             for key, each in row.items():
                 if not domain.is_value(each):
                     self.source.fault(
-                        ("rows", index, str(key)), f"{each!r} is no value", domain.ALLOWED
+                        ("rows", index, str(key)), f"invalid value: {each!r}", domain.ALLOWED
                     )
         return names, tuple(tuple(row.get(name) for name in names) for row in raw)
 
@@ -272,7 +274,9 @@ class _Reader:
                 self.check_target(target, place, known)
                 if target in seen:
                     self.source.fault(
-                        place, f"{target} is set by another parameter too", "one parameter a key"
+                        place,
+                        f"{target} is set by another parameter too",
+                        "one parameter for each key",
                     )
                 seen.add(target)
         for key in base:
@@ -284,14 +288,14 @@ class _Reader:
         if target in ("backend", "seed") or (room == "platform" and key):
             return
         if room != "workload" or not key:
-            self.source.fault(place, f"{target!r} is nothing to set", _TARGETS)
+            self.source.fault(place, f"{target!r} can't be set", _TARGETS)
         elif known is not None and target not in known:
             self.unknown_option(target, place, known)
 
     def unknown_option(self, key: str, place: Path_, known: set[str]) -> None:
         name, names = key.partition(".")[2], sorted(each.partition(".")[2] for each in known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names
-        self.source.fault(place, f"{name} is no option of this workload", ", ".join(near))
+        self.source.fault(place, f"{name} is not an option of this workload", ", ".join(near))
 
     def workload_keys(
         self,
@@ -301,7 +305,7 @@ class _Reader:
         parameters: tuple[Parameter, ...],
         rows: tuple[tuple[Any, ...], ...],
     ) -> set[str] | None:
-        """What may be set of the workload, or nothing when that can't be told."""
+        """What may be set of the workload; nothing when that is unknown."""
         keys = {"workload.path", "workload.groups", "workload.model"}
         if "workload.path" in base or any("workload.path" in some for some in targets):
             return {"workload.path", "workload.groups", "workload.passes"}
@@ -322,7 +326,7 @@ class _Reader:
         """The model, or nothing and its problems."""
         if not isinstance(name, str):
             self.source.fault(
-                ("workload", "model"), f"{name!r} is no model", "a preset or a model file"
+                ("workload", "model"), f"{name!r} is not a model", "a preset or a model file"
             )
             return None
         try:
@@ -367,7 +371,7 @@ class _Reader:
         raw = [raw] if isinstance(raw, str) else raw
         if not isinstance(raw, list):
             self.source.fault(
-                ("constraints",), f"{raw!r} is no list of conditions", "- tp * pp * dp == 1024"
+                ("constraints",), f"{raw!r} is not a list of conditions", "- tp * pp * dp == 1024"
             )
             return ()
         found = []
@@ -382,7 +386,7 @@ class _Reader:
                     near = difflib.get_close_matches(name, sorted(names), n=3) or sorted(names)[:20]
                     self.source.fault(
                         ("constraints", index),
-                        f"{name} in {text!r} is nothing here",
+                        f"unknown name {name} in {text!r}",
                         ", ".join(near),
                     )
         return tuple(found)
@@ -394,7 +398,9 @@ class _Reader:
         kind = raw.get("kind", "grid") if isinstance(raw, dict) else "grid"
         found = next((known for known in KINDS if known == kind), None)
         if found is None:
-            self.source.fault(("search", "kind"), f"{kind!r} is no search", "grid, random, optuna")
+            self.source.fault(
+                ("search", "kind"), f"unknown search {kind!r}", "grid, random, optuna"
+            )
             return Search()
         extra = {"grid": (), "random": ("points",), "optuna": ("points", "batch")}[kind]
         raw = _mapping(self.source, ("search",), raw, ("kind", *extra, "minimize", "maximize"))
@@ -444,7 +450,9 @@ class _Reader:
                 column = ALIASES.get(name, name) if isinstance(name, str) else ""
                 if not is_result(column, numbers=True):
                     allowed = "step_time_ns, mfu, memory, ...: docs/guides/sweep.md"
-                    self.source.fault(("search", key), f"{name!r} is no column of numbers", allowed)
+                    self.source.fault(
+                        ("search", key), f"{name!r} is not a column of numbers", allowed
+                    )
                 elif column in (each for each, _ in found):
                     self.source.fault(("search", key), f"{name} is there twice", "each column once")
                 else:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 Given = str | os.PathLike[str] | Mapping[str, Any]
 
 _SAMPLE = 16
-"""Points of which at least one must be runnable, or the study is wrong rather than some of its
-points."""
+"""First points of a study. If none of them can run, the study is wrong rather than its points."""
 _ALONE_S = 1.0
 """Checks that take longer are worth starting workers for."""
 
@@ -95,7 +94,7 @@ class Sweep:
         `heat` are the parameters of the heat map, the two most influential ones when not given.
         Points that don't fit in memory are counted and listed by themselves, or, with
         `include_infeasible`, ranked and drawn like the others and marked. Raises `InputError` for
-        what is no parameter that varies."""
+        what is not a parameter that varies."""
         from .page import page
 
         return page(self.view(include_infeasible), self.refused, heat)
@@ -186,7 +185,7 @@ def sweep(
     With `output`, every finished point is on the disk at once, in `journal.jsonl` of that
     directory, and the table in `table.parquet` at the end; `resume=True` goes on where an earlier
     run of the same study ended, and with `retry_failed=True` runs its failed points again.
-    `workers` is as many as there are cores when not given; `executor` is `processes` or `ray`.
+    `workers` is the number of cores by default; `executor` is `processes` or `ray`.
     `progress` is called as points end. A point that can't be run has its error in the table and
     ends nothing. Raises `InputError` listing every problem."""
     from . import executor as executors
@@ -211,7 +210,7 @@ def check(
     """Everything wrong with a study and its points (of an Optuna search: the first ones), without
     simulating.
 
-    After a second, worker processes help: as many as there are cores, or `workers`.
+    After a second, worker processes help: one for each core, or `workers`.
     """
     try:
         found = _read(study)

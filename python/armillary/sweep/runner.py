@@ -74,8 +74,8 @@ class Runner:
     @classmethod
     def opened(cls, opening: bytes) -> Runner:
         """The runner that `opening` of another process describes."""
-        told = json.loads(opening)
-        return cls(study(Source(told["values"], told["file"], told["folder"])), told["check"])
+        task = json.loads(opening)
+        return cls(study(Source(task["values"], task["file"], task["folder"])), task["check"])
 
     def answer(self, point: Point) -> bytes:
         """A point run, or only checked if that is what the runner is for, as the JSON of a
@@ -103,7 +103,7 @@ class Runner:
         except ArmillaryError as error:
             return Finished(index, list(values), _said(error), {})
         except PanicException as error:
-            return Finished(index, list(values), f"Armillary contradicts itself: {error}", {})
+            return Finished(index, list(values), f"internal error: {error}", {})
         except Exception as error:  # one point must not end the others
             return Finished(index, list(values), f"{type(error).__name__}: {error}", {})
 
@@ -117,7 +117,7 @@ class Runner:
         except ArmillaryError as error:
             return error.problems
         except PanicException as error:
-            return [Problem("", "", f"Armillary contradicts itself: {error}")]
+            return [Problem("", "", f"internal error: {error}")]
         except Exception as error:  # a value of a type that nothing expects
             return [Problem("", "", f"{type(error).__name__}: {error}")]
 
@@ -151,7 +151,7 @@ class Runner:
         if isinstance(passes, int) and not isinstance(passes, bool):
             return passes
         raise InputError(
-            [Problem(self.study.source.file, "passes", f"{passes!r} is no whole number")]
+            [Problem(self.study.source.file, "passes", f"{passes!r} is not a whole number")]
         )
 
     def platform(self, wanted: Mapping[str, Any]) -> Platform:
@@ -173,7 +173,11 @@ class Runner:
     def _path(self, name: object) -> str:
         if not isinstance(name, str):
             raise InputError(
-                [Problem(self.study.source.file, "", f"{name!r} is no name", "a preset or a path")]
+                [
+                    Problem(
+                        self.study.source.file, "", f"{name!r} is not a name", "a preset or a path"
+                    )
+                ]
             )
         return located(name, self.study.source.folder)
 

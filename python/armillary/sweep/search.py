@@ -1,10 +1,11 @@
-"""Points that Optuna proposes: it is told what the last ones gave, and proposes better ones.
+"""Points that Optuna proposes from the results of earlier ones.
 
-Points are asked for in batches of a fixed size (`search.batch`) and told in order, so that the same
-study asks for the same points however many workers there are; going on after a kill asks again and
-answers from the journal. Optuna's TPE sampler, seeded by the study. What constraints refuse is told
-as failed and asked for again. What doesn't fit in memory is told as violating a constraint, by the
-share of memory that it lacks: Optuna prefers points that fit."""
+Points are asked for in batches of a fixed size (`search.batch`), and results are reported in order.
+So the same study asks for the same points with any number of workers. A resumed study asks again
+and takes results from the journal. Optuna's TPE sampler, seeded by the study. A point that
+constraints refuse is reported as failed and asked for again. A point that doesn't fit in memory is
+reported as violating a constraint, by the share of memory that it lacks: Optuna prefers points that
+fit."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Proposals:
         self.refused = 0
 
     def batch(self) -> list[Point]:
-        """The next points; none when there are as many as the study wants."""
+        """The next points; none when the study has all of its points."""
         first = len(self.asked)
         size = min(self.study.search.batch, self.study.search.points - first)
         return [self._ask(first + place) for place in range(size)]

@@ -1,6 +1,6 @@
 """Who gets which points: each worker those of one workload after the other, since making a workload
-takes longer than simulating it; when none are left that nobody has begun, half of what another
-worker still has before it."""
+takes longer than simulating it; when all have been given out, half of what another worker has not
+begun."""
 
 from __future__ import annotations
 

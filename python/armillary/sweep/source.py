@@ -71,7 +71,11 @@ def _parse(text: str, file: str) -> Source:
     values = document.value
     if not isinstance(values, dict):
         raise InputError(
-            [Problem(file, "", "is no mapping of keys to values", "workload, platform, parameters")]
+            [
+                Problem(
+                    file, "", "is not a mapping of keys to values", "workload, platform, parameters"
+                )
+            ]
         )
     source = Source(values, file, os.path.dirname(file) or ".", document.lines)  # noqa: PTH120
     for path, line in document.repeated:

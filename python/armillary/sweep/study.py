@@ -65,7 +65,7 @@ class Study:
     @cached_property
     def ordered(self) -> tuple[tuple[int, Expression, bool], ...]:
         """Constraints with their place, and whether they ask for memory: those that do come last,
-        for it takes a while to tell."""
+        because memory takes a while to compute."""
         known = {*self.scope, *self.aliases}
         asks = [MEMORY in each.names and MEMORY not in known for each in self.constraints]
         return tuple(

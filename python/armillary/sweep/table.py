@@ -95,8 +95,8 @@ class _About(msgspec.Struct):
 
 
 def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The table in a file and what is said about it. Raises `InputError` for what is no table of a
-    sweep."""
+    """The table in a file and what is said about it. Raises `InputError` for what is not a table of
+    a sweep."""
     import polars as pl
 
     try:
@@ -118,7 +118,7 @@ def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         pl.exceptions.PolarsError,
     ) as error:
         raise _no_table(
-            path, getattr(error, "strerror", None) or "is no table of a sweep"
+            path, getattr(error, "strerror", None) or "is not a table of a sweep"
         ) from None
     return frame, about
 

@@ -117,7 +117,7 @@ class View:
 
     @cached_property
     def unknown(self) -> int:
-        """How many points nobody can tell of whether they fit."""
+        """Number of points of which it is unknown whether they fit."""
         return (
             self.measured["fits"].null_count()
             if "fits" in self.measured.columns
@@ -164,7 +164,10 @@ class View:
             raise InputError(
                 [
                     Problem(
-                        self.name, name, "is no column of numbers in this table", ", ".join(named)
+                        self.name,
+                        name,
+                        "is not a column of numbers in this table",
+                        ", ".join(named),
                     )
                 ]
             )

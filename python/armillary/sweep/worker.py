@@ -19,7 +19,7 @@ READY = b"ready\n"
 
 
 def _listen(lines: queue.SimpleQueue[bytes]) -> None:
-    """Hands lines on; runs beside the simulation, so that a closed pipe is noticed during a long
+    """Hands lines on. It runs in its own thread, so that a closed pipe is noticed during a long
     run."""
     for line in sys.stdin.buffer:
         if line.endswith(b"\n"):  # the last one may be cut off
@@ -42,7 +42,7 @@ def main() -> None:
             for index, values in json.loads(lines.get()):
                 answers.write(runner.answer((index, tuple(values))) + b"\n")
                 answers.flush()
-    except BrokenPipeError:  # nobody is left to answer to
+    except BrokenPipeError:  # nothing is left to answer to
         os._exit(0)
 
 

@@ -28,7 +28,7 @@ PUBLISHED = {
     ("V100", 4): 7.9,
     ("V100", 8): 2.8,
 }
-"""ASTRA-sim's own errors, all-reduce on so many GPUs, percent (astra-sim-docs,
+"""ASTRA-sim's own errors, all-reduce by number of GPUs, percent (astra-sim-docs,
 validation/hardware)."""
 
 __all__ = ["BANDS", "STUDY", "Error", "Sweep", "band", "errors", "preset_rows", "rows", "sweeps"]
@@ -59,7 +59,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
 
 
 def preset_rows(backends: Sequence[str]) -> list[Row]:
-    """Errors by collective and band, on single nodes, beside ASTRA-sim's own, and hardware by
+    """Errors by collective and band, on single nodes, next to ASTRA-sim's own, and hardware by
     hardware."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 

@@ -1,7 +1,7 @@
 """What the measured sweeps let anybody reach: their own neighbours without a model, and the same
 measured twice.
 
-A held-out size of which a straight line through its measured neighbours (logarithm of time over
+A held-out size for which a straight line through its measured neighbours (logarithm of time over
 logarithm of size) is far off jumps, or is noise; so is what two measurements of the same differ by.
 Beyond the measured sizes the line goes on as between the last two, and never down. Not here: what
 fits make of the same sizes (`held_out`)."""
@@ -18,7 +18,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def neighbours(sweep: Sweep) -> Iterator[Error]:
-    """Every second size from those beside it; both ways round."""
+    """Every second size from its neighbours; both ways round."""
     for first in (0, 1):
         kept, left = sweep.points[first::2], sweep.points[1 - first :: 2]
         yield from by_band(
@@ -27,7 +27,7 @@ def neighbours(sweep: Sweep) -> Iterator[Error]:
 
 
 def line(points: Points, size: int) -> float:
-    """The time at `size` bytes on a line through the points beside it, by logarithms; of a size
+    """The time at `size` bytes on a line through its neighbouring points, by logarithms; of a size
     that was measured more than once the mean."""
     known = _logarithms(points)
     at = math.log(size)

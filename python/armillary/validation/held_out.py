@@ -167,7 +167,7 @@ def _hardware(sweep: Sweep) -> tuple[str, tuple[str, ...]]:
 
 
 def _without(part: Callable[[Sweep], object]) -> list[Error]:
-    """Sweeps of which a part is left out and predicted from the others of the same hardware."""
+    """Sweeps that are partly left out and predicted from the others of the same hardware."""
     groups: dict[tuple[str, tuple[str, ...]], list[Sweep]] = {}
     for sweep in _fair():
         groups.setdefault(_hardware(sweep), []).append(sweep)
@@ -199,7 +199,7 @@ def other_sources() -> list[Error]:
 
 
 def other_scales(most: int) -> list[Error]:
-    """Sweeps over more than `most` nodes from those over at most so many of the same machine."""
+    """Sweeps over more than `most` nodes from those over at most `most` of the same machine."""
     machines: dict[str, list[Sweep]] = {}
     for sweep in _fair():
         if _nodes(sweep) > 1:
@@ -243,8 +243,8 @@ def _rows() -> Iterator[Row]:
 
 
 def _steady(sweep: Sweep) -> bool:
-    """Whether neighbouring sizes tell of one another: not over Slingshot, nor where a profiler
-    counted the waiting."""
+    """Whether sizes can be predicted from their neighbours: not over Slingshot, nor where a
+    profiler counted the waiting."""
     return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith(
         "microsoft/vidur"
     )
@@ -267,7 +267,7 @@ def _reduced_and_others(
 ) -> Iterator[Row]:
     for reduced, kind, times in ((True, "all_reduce", 1.0), (False, "other collectives", 1.5)):
         for at, size in enumerate(BANDS):
-            chosen, beside = (
+            chosen, neighbours = (
                 [
                     e
                     for e in errors
@@ -276,7 +276,7 @@ def _reduced_and_others(
                 for errors in (found, lines)
             )
             yield from _row(
-                f"{words}: {kind}, {size}", chosen, most[at] * times if most else None, beside
+                f"{words}: {kind}, {size}", chosen, most[at] * times if most else None, neighbours
             )
 
 

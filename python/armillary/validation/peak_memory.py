@@ -51,7 +51,7 @@ do too."""
 NEAR = 0.1
 """An error that counts as near."""
 RAN = 95.0
-"""Percent of configurations that ran of which we should say that they fit."""
+"""Percent of the configurations that ran that we should predict to fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def failed() -> tuple[Prediction | None, ...]:
 
 @cache
 def elsewhere() -> tuple[tuple[Prediction, int], ...]:
-    """Runs whose memory nobody printed, and what their GPU has; all of them ran with fused
+    """Runs without published memory, and what their GPU has; all of them ran with fused
     kernels."""
     runs = (run for run in trainings() if run.group in FUSED)
     found = ((predict(run), capacity(PRESETS[run.gpu])) for run in runs)
@@ -246,9 +246,9 @@ def _reason(each: Prediction) -> str:
 WHY_BETWEEN = (
     "nanotron's table doesn't say whether activations were cut along the sequence; its script has "
     "both modes. Half of "
-    "these runs hold some 100 bytes a token and hidden element more than with sp, as many with 16 "
-    "layers as with 32: "
-    "not what layers keep, but perhaps blocks that wait for all-reduces before the allocator "
+    "these runs hold some 100 bytes a token and hidden element more than with sp, and the same "
+    "with 16 layers and with 32: not what layers keep, but perhaps blocks that wait for "
+    "all-reduces before the allocator "
     "takes them back."
 )
 WHY_FAILED = "More than the GPU has on some rank."
@@ -256,7 +256,7 @@ WHY_LAYOUT = (
     "More pipeline stages than layers, or than micro-batches by more than one: nanotron "
     "can't have started."
 )
-WHY_OTHER = "The source doesn't tell running out of memory from hangs and failed launches."
+WHY_OTHER = "The source doesn't distinguish running out of memory from hangs and failed launches."
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:

@@ -1,5 +1,5 @@
-"""Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, by
-whom) and `points.csv`.
+"""Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, from
+which source) and `points.csv`.
 
 A point is the in-place time where it was measured, else out of place. Not here: what we predict
 (`collectives`), or how well parameters that were fitted to some of them carry over to others
@@ -20,7 +20,7 @@ from ..platform import Platform
 SMALL, LARGE = 2**16, 2**24
 BANDS = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
 SEND = "send_recv"
-"""A message from one GPU to another, which is no collective."""
+"""A message from one GPU to another, which is not a collective."""
 
 
 @dataclass(frozen=True, slots=True)

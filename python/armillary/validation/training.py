@@ -136,8 +136,8 @@ def trainings() -> tuple[Training, ...]:
 
 @cache
 def failures() -> tuple[Training, ...]:
-    """nanotron configurations that crashed or ran out of memory, which of the two is not told
-    apart.
+    """nanotron configurations that crashed or ran out of memory (the source does not say which of
+    the two) apart.
 
     Some were tried twice (with all-reduces instead of sequence parallelism, which the source does
     not say), and 15 of them also ran."""

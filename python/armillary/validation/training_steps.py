@@ -75,8 +75,8 @@ def options(run: Training) -> dict[str, object]:
     if run.group == "torchtitan":
         found |= _torchtitan(run)
     if run.group == "megatron_core_h100" and run.pp > 1:
-        # Its pipelines overlap messages, which only interleaved ones do; nobody says in how many
-        # chunks.
+        # Its pipelines overlap messages, which only interleaved ones do; the number of chunks is an
+        # assumption.
         found["virtual_stages"] = run.model.fields["layers"] // run.pp
     if "async_tp" in run.extra:
         found["overlap_tp"] = True
@@ -86,8 +86,8 @@ def options(run: Training) -> dict[str, object]:
 
 
 def _torchtitan(run: Training) -> dict[str, object]:
-    """What the words of its tables are here. Interleaved pipelines have two chunks a stage unless
-    told otherwise; with scales of tensors its documents have 8-bit parameters gathered."""
+    """What the words of its tables are here. Interleaved pipelines have two chunks per stage by
+    default; with scales of tensors its documents have 8-bit parameters gathered."""
     found: dict[str, object] = {"recompute": "ops"} if run.recompute == "selective" else {}
     if run.extra.get("schedule") == "int1f1b":
         found["virtual_stages"] = 2
@@ -230,8 +230,8 @@ def _errors(
 
 
 def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
-    """Configurations of one model on as many GPUs of a kind, among which one could choose: five at
-    least."""
+    """Configurations of one model on the same number of GPUs of a kind, among which one could
+    choose: five at least."""
 
     def what(each: Prediction) -> tuple[str, str, int]:
         return each.run.model.name, each.run.gpu, each.run.gpus

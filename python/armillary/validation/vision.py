@@ -40,8 +40,8 @@ PRESETS = {
 """GPU and machine -> preset. The V100 of 16 and 32 GB differ in nothing that takes time."""
 
 PEAKS = {"tf32": "156 TFLOPS", "fp32": "15.7 TFLOPS"}
-"""Peak rates beside those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's data
-sheets)."""
+"""Peak rates in addition to those of 16 bits: A100 with TF32, V100 without tensor cores (NVIDIA's
+data sheets)."""
 
 MEMORY = 0.78
 """Part of the memory bandwidth that kernels which stream large tensors reach; language models' are
@@ -192,7 +192,7 @@ def predict(run: Vision, backend: str = "analytical") -> float:
 
 
 def rows(backends: Sequence[str]) -> list[Row]:
-    """On each backend the errors of all, then every run beside ours, samples a second."""
+    """On each backend the errors of all, then every run next to ours, samples a second."""
     return [row for backend in backends for row in _rows(backend)]
 
 
@@ -244,7 +244,7 @@ def _reason(run: Vision, ratio: float) -> str:
             "host; both are left out."
         )
     if run.model == "resnet50":
-        return "cuDNN's choice of algorithms by layer, of which one part of the peak knows nothing."
+        return "cuDNN chooses algorithms by layer, which one efficiency for all layers can't show."
     if run.size == "xlarge" and ratio > 1:
         return (
             "Tables of 53 GB a GPU: lookups miss the TLB more often than those of the large model."

@@ -27,7 +27,7 @@ class Sizes(NamedTuple):
 
     queries: int
     values: int
-    """What comes out, as many as queries."""
+    """What comes out, the same number as queries."""
     shared: int
     """Keys and values."""
 
@@ -100,7 +100,7 @@ def _operations(at: Setting) -> tuple[int, int]:
 def _kernels(
     at: Setting, ahead: int, back: int, others: int, step: str = "", unmasked: bool = False
 ) -> tuple[Work, Work]:
-    """Forward and backward kernel of so many operations against `others` bytes of keys and values.
+    """Forward and backward kernel of `operations` against `others` bytes of keys and values.
 
     Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in
     part."""

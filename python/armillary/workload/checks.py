@@ -1,7 +1,7 @@
 """Whether the options of a parallelism fit together, and the model.
 
-Here: each check, which tells the numbers and the nearest values that work. Not here: the options,
-their defaults (`parallelism.py`) and ranges (`parallelism_reader.py`)."""
+Here: each check. Its message has the numbers and the nearest values that work. Not here: the
+options, their defaults (`parallelism.py`) and ranges (`parallelism_reader.py`)."""
 
 from __future__ import annotations
 
@@ -79,9 +79,11 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
     pp, chunks = given.pp, given.virtual_stages
     faults = _layers(model, given)
     if given.schedule == "interleaved" and chunks < 2:
-        faults.append(("virtual_stages", "an interleaved schedule of 1 chunk a stage", "2 or more"))
+        faults.append(
+            ("virtual_stages", "an interleaved schedule of 1 chunk per stage", "2 or more")
+        )
     if given.schedule != "interleaved" and chunks > 1:
-        said = f"{chunks} chunks a stage under {given.schedule}"
+        said = f"{chunks} chunks per stage under {given.schedule}"
         faults.append(("virtual_stages", said, "1, or the schedules interleaved and 1f1b"))
     if chunks > 1 and pp == 1:
         faults.append(
@@ -153,7 +155,7 @@ def _laid_out(model: Decoder, given: Parallelism) -> list[Fault]:
         return [
             (
                 "layers_per_stage",
-                "given with partition cost, which deals layers itself",
+                "given with partition cost, which divides layers itself",
                 "one of the two",
             )
         ]
@@ -180,7 +182,7 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
     unit, batch = given.micro_batch * given.dp, given.global_batch or 0
     product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
     if batch % unit:
-        said = f"{batch} samples are no multiple of {product}"
+        said = f"{batch} samples are not a multiple of {product}"
         step = unit * given.pp if given.schedule == "interleaved" else unit
         return [("global_batch", said, _multiples(step, batch, unit * given.pp))]
     count = batch // unit
@@ -195,7 +197,7 @@ def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
         return [("global_batch", said, allowed)]
     if given.schedule == "interleaved" and count % given.pp:
         said = (
-            f"{count} micro-batches are no multiple of the pipeline's {given.pp} stages, as "
+            f"{count} micro-batches are not a multiple of the pipeline's {given.pp} stages, as "
             "interleaving needs"
         )
         return [("global_batch", said, _multiples(unit * given.pp, batch))]
@@ -413,10 +415,12 @@ def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
     faults = []
     group, inner = given.zero_group, given.cp * given.ep
     if group is not None and not given.shards:
-        faults.append(("zero_group", f"{group} with ZeRO 0, which cuts nothing", "zero 1, 2 or 3"))
+        faults.append(
+            ("zero_group", f"{group} with ZeRO 0, which shards nothing", "zero 1, 2 or 3")
+        )
     elif group is not None and (group % inner or given.data % group):
         product = f"dp x cp = {given.data}"
-        kind = "" if inner == 1 else f", or is no multiple of cp {given.cp} x ep {given.ep}"
+        kind = "" if inner == 1 else f", or is not a multiple of cp {given.cp} x ep {given.ep}"
         allowed = _nearest(
             group, given.data, lambda value: given.data % value == 0 and value % inner == 0
         )

@@ -187,7 +187,7 @@ class _Walk:
         if inputs % groups or outputs % groups:
             field.fault(
                 "groups",
-                f"{groups} groups divide not both {inputs} and {outputs} channels",
+                f"{groups} groups don't divide both {inputs} and {outputs} channels",
                 "a common divisor",
             )
             return

@@ -44,8 +44,8 @@ from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
 EVERYBODY = ("inputs", "pooled", "copies")
-"""Groups of all ranks besides the MLPs' own: ranks with other shards interleave their collectives
-differently."""
+"""Groups of all ranks in addition to the MLPs' own: ranks with other shards interleave their
+collectives differently."""
 
 
 @takes_options(Options, model="dlrm-hoti")

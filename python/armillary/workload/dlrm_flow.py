@@ -92,8 +92,8 @@ class Flow:
         )
 
     def _inputs(self) -> list[int]:
-        """The input all-to-alls of this batch: lengths first, for they tell how many indices there
-        are."""
+        """The input all-to-alls of this batch: lengths first, since they give the number of
+        indices."""
         run, deps = self.run, self.inputs_after
         if not run.distributed:
             return []
@@ -151,7 +151,7 @@ class Flow:
         )
 
     def _touch(self, name: str, elements: int) -> None:
-        """An elementwise kernel that moves so many elements, where those count."""
+        """An elementwise kernel that moves `elements`, where those count."""
         if self.run.options.elementwise:
             moved = elements * self.run.sizes.dense
             name = f"{name}.elementwise"
@@ -219,8 +219,8 @@ class Flow:
         self._touch("interaction.input_gradient", 2 * samples * shape.inputs)
 
     def _meet(self, name: str, times: int) -> None:
-        """The interaction itself: dot products, `times` as many backward, or moving its inputs to
-        its outputs."""
+        """The interaction itself: dot products, `times` the number backward, or moving its inputs
+        to its outputs."""
         run, shape = self.run, self.run.model.interaction
         deps, dots = self.at, shape.gemm(run.sizes.local_batch)
         if dots is not None:

@@ -181,12 +181,12 @@ def experts(at: Setting) -> Scripts:
 
     def backward(kind: str, gates: Script) -> Script:
         through: Script = getattr(routed, kind)
-        beside: Script = getattr(shared, kind)
+        feed_forward: Script = getattr(shared, kind)
         return (
             *_narrowed(at, "combine_grad"),
             *_copied(at, "unpermute.grad", narrow),
             *back_in.start,
-            *beside,
+            *feed_forward,
             *back_in.wait,
             *through,
             *back_out.whole,

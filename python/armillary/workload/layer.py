@@ -6,13 +6,13 @@ parallelism. Not here: what is between an attention block's matrices, context pa
 stream (`script.py`). A block is: norm; gather (sequence parallel); matrices cut by column; inner
 kernels; matrices cut by row; reduce. A matrix of n x k over m tokens is a multiplication forward
 and two backward (input and weight gradients). Tensor parallelism reduces b s h activations after
-the rows forward and after the columns backward: 4 all-reduces a layer, or as many reduce-scatters
-and all-gathers with sequence parallelism, which gathers the blocks' inputs once more for the weight
-gradients. In 8 bits operands are cast before each multiplication but the head's, and what is
-gathered before it is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al.
-2022 (arXiv:2205.05198); Micikevicius et al. 2022 (arXiv:2209.05433); pytorch/ao `float8` (what is
-cast, and when); pytorch/torchtitan (`recompute="ops"`: attention and every other multiplication are
-kept)."""
+the rows forward and after the columns backward: 4 all-reduces a layer, or the same number of
+reduce-scatters and all-gathers with sequence parallelism, which gathers the blocks' inputs once
+more for the weight gradients. In 8 bits operands are cast before each multiplication but the
+head's, and what is gathered before it is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053);
+Korthikanti et al. 2022 (arXiv:2205.05198); Micikevicius et al. 2022 (arXiv:2209.05433); pytorch/ao
+`float8` (what is cast, and when); pytorch/torchtitan (`recompute="ops"`: attention and every other
+multiplication are kept)."""
 
 from __future__ import annotations
 
@@ -172,17 +172,18 @@ def reduce(at: Setting, name: str) -> tuple[Call, ...]:
 
 
 def _behind(at: Setting, calls: tuple[Call, ...], matrices: list[Step]) -> list[Step]:
-    """Multiplications of what collectives bring: after them, or piece by piece beside them."""
-    return _beside(calls, matrices) if at.par.overlap_tp else [*calls, *matrices]
+    """Multiplications of what collectives bring: after them, or overlapped with them piece by
+    piece."""
+    return _interleaved(calls, matrices) if at.par.overlap_tp else [*calls, *matrices]
 
 
 def _before(at: Setting, matrices: list[Step], calls: tuple[Call, ...]) -> list[Step]:
-    """Multiplications whose results collectives take: before them, or piece by piece beside
-    them."""
-    return _beside(calls, matrices) if at.par.overlap_tp else [*matrices, *calls]
+    """Multiplications whose results collectives take: before them, or overlapped with them piece by
+    piece."""
+    return _interleaved(calls, matrices) if at.par.overlap_tp else [*matrices, *calls]
 
 
-def _beside(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
+def _interleaved(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
     return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
 
 
@@ -207,7 +208,7 @@ CASTS: dict[str, Callable[[int, int], int]] = {
 }
 """Bytes an element by recipe. The scale is that of earlier steps or of a block that a kernel holds
 (read, written twice); of the tensor's largest value (read once more for it); or of each row's and,
-for the transposed one, each column's (of which a kernel holds rows but not columns)."""
+for the transposed one, each column's (a kernel holds rows but not columns)."""
 
 
 def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:

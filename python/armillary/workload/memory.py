@@ -190,8 +190,8 @@ def embedding_activations(at: Setting) -> int:
 
 
 def head_activations(at: Setting) -> int:
-    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials beside
-    them."""
+    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials as
+    well."""
     return 2 * at.cut + (8 if at.eager else 4) * at.tokens * vocabulary_rows(at.model, at.par.tp)
 
 
@@ -221,8 +221,8 @@ def _largest(units: Mapping[str, Weights]) -> int:
 
 
 def _placeholders(at: Setting, units: Mapping[str, Weights]) -> int:
-    """Parameters of which fused sums of gradients hold an empty one: every shape of a layer once,
-    and the head."""
+    """Parameters for which fused sums of gradients hold an empty gradient: every shape of a layer
+    once, and the head."""
     local = max(at.model.experts // at.par.ep, 1)
     once = {
         name: weights.dense + weights.expert // local

@@ -66,8 +66,9 @@ class Parallelism:
     cp: int = 1
     """Context parallelism: the sequence cut in `cp`."""
     cp_comm_type: ContextExchange | None = None
-    """How its ranks see all keys and values: `p2p`, in a ring beside attention; `all_gather`,
-    before it; `a2a`, heads for tokens. When not given p2p, with unfused attention all_gather."""
+    """How its ranks see all keys and values: `p2p`, in a ring during attention; `all_gather`,
+    before it; `a2a`, which exchanges heads for tokens. When not given p2p, with unfused attention
+    all_gather."""
     ep: int = 1
     """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
     ep_node: int | None = None
@@ -155,16 +156,17 @@ class Parallelism:
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
     overlap_tp: bool = False
-    """Tensor-parallel collectives of dense layers run beside the multiplications they feed or
-    follow, piece by piece (asynchronous tensor parallelism)."""
+    """Tensor-parallel collectives of dense layers overlap piece by piece with the multiplications
+    before or after them (asynchronous tensor parallelism)."""
     overlap_grad_reduce: bool = True
     """Gradients of a layer are reduced as soon as they are there, not all at the end."""
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after
     the optimizer."""
     bucket_mb: float | None = None
-    """Gradients are reduced in buckets of at most as many MB (PyTorch's DDP: 25 MiB of parameters);
-    a layer's, or all where they wait for the end, at once when not given."""
+    """Gradients are reduced in buckets of at most this many MB (PyTorch's DDP: 25 MiB of
+    parameters). When not given, a layer's gradients are one bucket, or all gradients where they
+    wait for the end."""
     unflatten_us: float = 0.0
     """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2
     gathered after the optimizer, for every tensor and rank; 0 where parameters lie flat and nothing
@@ -177,8 +179,8 @@ class Parallelism:
     rotary embedding, loss and sums of gradients are a kernel each, or `eager` as by plain
     PyTorch."""
     partition: Partition = "layers"
-    """How layers are dealt to stages: `layers`, as many to each, or `cost`, by multiplications with
-    the head's counted, as nanotron does."""
+    """How layers are divided over stages: `layers`, equal numbers, or `cost`, equal multiplications
+    including the head's, as nanotron does."""
     capacity_factor: float | None = None
     """Experts take this multiple of an even share of tokens, padded; none are dropped when not
     given."""

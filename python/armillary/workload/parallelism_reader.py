@@ -136,5 +136,7 @@ def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
     least = _LEAST.get(key, 1)
     whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**24
     return (
-        None if whole else (f"{value!r} is no count", f"a whole number from {least} to 16,777,216")
+        None
+        if whole
+        else (f"invalid count: {value!r}", f"a whole number from {least} to 16,777,216")
     )

@@ -58,7 +58,7 @@ class Unit:
     width: int
     """Bytes of an element of a gathered parameter."""
     narrow: int = 0
-    """Parameters of which 8-bit copies are kept."""
+    """Parameters with 8-bit copies."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Plan:
 
     @property
     def sharing(self) -> list[int]:
-        """Stages besides the first that hold a copy of the embedding of their own."""
+        """Stages other than the first that hold their own copy of the embedding."""
         if self.at.par.both_ways and self.at.model.tied:
             return []
         found = []

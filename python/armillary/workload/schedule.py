@@ -6,7 +6,7 @@ p stages, m micro-batches, v chunks a stage: (p - 1) / (v m); ZB-H1 with equal p
 m); DualPipe (p / 2 - 1) (FB + B - 3 W), FB being the time of a forward and a backward pass side by
 side, of m (F + B) ideally. A forward pass may run side by side with the backward pass after it, of
 another micro-batch, so that the communication of each hides behind the kernels of the other. A
-stage then begins with one more forward pass (interleaved), or with twice as many and one more
+stage then begins with one more forward pass (interleaved), or with twice that number and one more
 (1F1B): both passes of a pair are handed on at its end. Sources: Huang et al. 2019
 (arXiv:1811.06965); Narayanan et al. 2021 (arXiv:2104.04473, section 2.2); Qi et al. 2023
 (arXiv:2401.10241); DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe;
@@ -27,7 +27,7 @@ class Pass(NamedTuple):
     follows; `W` gradients of the weights."""
     micro_batch: int
     chunk: int
-    beside: bool = False
+    overlaps: bool = False
     """Runs side by side with the pass after it."""
 
 
@@ -46,7 +46,7 @@ def order(
     from 0 each."""
     if schedule == "dualpipe":
         passes = _both_ways(stage, stages, micro_batches // 2)
-        return passes if overlap else [each._replace(beside=False) for each in passes]
+        return passes if overlap else [each._replace(overlaps=False) for each in passes]
     if schedule == "interleaved":
         return _interleaved(stage, stages, micro_batches, chunks, overlap)
     forward = [Pass("F", i, 0) for i in range(micro_batches)]
@@ -63,14 +63,14 @@ def _alternating(
 ) -> list[Pass]:
     """`warm_up` forward passes, then one forward and one backward, then the backward passes
     left."""
-    ahead = [each._replace(beside=overlap) for each in forward[warm_up:]]
+    ahead = [each._replace(overlaps=overlap) for each in forward[warm_up:]]
     steady = [each for pair in zip(ahead, backward, strict=False) for each in pair]
     return forward[:warm_up] + steady + backward[len(forward) - warm_up :]
 
 
 def _with_weights(passes: list[Pass], stage: int, micro_batches: int) -> list[Pass]:
-    """ZB-H1: weight gradients `stage` micro-batches late, so that every stage holds as many
-    activations, the rest at the end."""
+    """ZB-H1: weight gradients `stage` micro-batches late, so that every stage holds the same number
+    of activations; the rest come at the end."""
     found: list[Pass] = []
     for each in passes:
         found.append(each)
@@ -82,7 +82,7 @@ def _with_weights(passes: list[Pass], stage: int, micro_batches: int) -> list[Pa
 def _interleaved(
     stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool
 ) -> list[Pass]:
-    """Micro-batches go through a chunk in groups of as many as there are stages."""
+    """Micro-batches go through a chunk in groups; a group has one micro-batch for each stage."""
     total = micro_batches * chunks
     round_ = stages * chunks
 
@@ -107,9 +107,9 @@ class _Ways:
         self.waiting: deque[Pass] = deque()
         """Weight gradients that are put off, first in, first out."""
 
-    def add(self, kind: str, chunk: int, beside: bool = False) -> Pass:
+    def add(self, kind: str, chunk: int, overlaps: bool = False) -> Pass:
         """The chunk's next pass of that kind."""
-        each = Pass(kind, self.counts[kind][chunk], chunk, beside)
+        each = Pass(kind, self.counts[kind][chunk], chunk, overlaps)
         self.counts[kind][chunk] += 1
         self.passes.append(each)
         return each

@@ -3,7 +3,7 @@
 Here: `Gemm`, `Work`, `Call`, `Start`, `Exchange`, `Wait`, `Inner` and `Stream`. Not here: which
 operations a layer has (`layer.py`). A stream is an accelerator's compute stream: every kernel waits
 for the one before it, and for the communication asked to be waited for. Communication waits for the
-kernels before it and runs beside those after it."""
+kernels before it and overlaps with those after it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A collective that runs beside what follows, up to the `Wait` of that name."""
+    """A collective that overlaps with what follows, up to the `Wait` of that name."""
 
     name: str
     kind: str
@@ -57,8 +57,8 @@ class Start(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A message to the next rank of the ring and one from the rank before, beside what follows up
-    to the `Wait`."""
+    """A message to the next rank of the ring and one from the rank before. They overlap with what
+    follows, up to the `Wait`."""
 
     name: str
     bytes: int
@@ -146,7 +146,7 @@ class Stream:
 
 
 def _compiled(script: Script, width: int) -> _core.Script:
-    """The steps for the core; `width` is that of elements of which a step says none."""
+    """The steps for the core; `width` is the width of elements where a step gives none."""
     made = _core.Script()
     for step in script:
         if isinstance(step, Gemm):

@@ -36,7 +36,7 @@ def load(
     `path` is what `Workload.write` wrote, Chakra execution traces, one a rank, or a text of
     ASTRA-sim 1.0: `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt`
     alone, the directory when it holds one such set, or an archive of it. Protobuf and JSON, plain
-    and gzip are told apart by their content. With `platform` the number of ranks must be that of
+    and gzip are recognized by their content. With `platform` the number of ranks must be that of
     its NPUs; without, it is checked when the workload is simulated. `groups` is a JSON file of
     communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them; when not
     given, `comm_group.json` in the directory `path`. `passes` is how often the layers of a text
@@ -115,5 +115,5 @@ def _no_model(name: str, option: str) -> Problem:
         near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
         return Problem(name, flag, "there is no such model", ", ".join(near or models()))
     return Problem(
-        name, flag, "is an option of models, and this is no model", "a model, or no such option"
+        name, flag, "is an option of models, and this is not a model", "a model, or no such option"
     )

@@ -68,7 +68,7 @@ class Builder:
         passes = iter(self.passes)
         for each in passes:
             self.starts.append(self.stream.after)
-            if each.beside:
+            if each.overlaps:
                 self._together(each, next(passes))
             else:
                 for _ in self._pass(each, self.stream):
@@ -150,11 +150,9 @@ class Builder:
             yield
 
     def _accumulate(self, unit: Unit, each: Pass) -> None:
-        """Adds a micro-batch's gradients to those before it, of which the first's only have to
-        become as wide.
-
-        Fused multiplications do so themselves, of which only those of experts are too small to hide
-        what they read and write for it."""
+        """Accumulates a micro-batch's gradients. The first micro-batch has nothing to add to and is
+        only cast to the gradient precision. Fused multiplications do this themselves; only those of
+        experts are too small to hide what they read and write for it."""
         par, weights = self.par, unit.weights
         if par.shards > 1:
             return

@@ -64,7 +64,7 @@ class Workload:
         `groups["tp"] = ["tp"]` makes a group of each set of ranks that differ only along those
         axes, positions running along the first one fastest. `programs[i]` is that of point `i` of
         the axes `by`; stages that do the same may share one. With a `summary`, its classes are in
-        the order of `programs`, each for `alike` of them that follow each other, and tell their
+        the order of `programs`, each for `alike` of them that follow each other, and give their
         memory. `warnings` stand at the top of every report. Raises `InputError` when this does not
         hold together."""
         footprints, text = _declared(summary, len(programs), alike)
@@ -190,11 +190,11 @@ def load(
     name = os.fspath(path)
     if not 1 <= passes <= _MOST_PASSES:
         raise InputError(
-            [Problem(name, "passes", f"{passes} is no number of passes", f"1 to {_MOST_PASSES}")]
+            [Problem(name, "passes", f"invalid number of passes: {passes}", f"1 to {_MOST_PASSES}")]
         )
     target = platform._core if platform else None
-    beside = Path(name, _GROUPS)
-    found = beside if groups is None and documents.is_file(beside) else groups
+    listed = Path(name, _GROUPS)
+    found = listed if groups is None and documents.is_file(listed) else groups
     workload = Workload(
         _core.Workload.load(name, target, os.fspath(found) if found else None, passes), name
     )
@@ -214,7 +214,7 @@ def is_text(path: str | os.PathLike[str]) -> bool:
 
 
 def _summary(text: str, ranks: int, file: str) -> Summary:
-    """The summary that a workload of so many ranks came with. Raises `InputError` where it is none
+    """The summary that came with a workload of `ranks` ranks. Raises `InputError` where it is none
     of such a one."""
     summary = Summary.from_dict(documents.parse_json(text, file, "a summary"), file)
     if summary.ranks != ranks:
@@ -230,7 +230,7 @@ def _declared(
     if summary is None:
         return [], None
     memory = [entry.memory for entry in summary.classes]
-    # The core tells only activations from what is held all along.
+    # The core distinguishes only activations and what is held throughout.
     footprints = [
         (m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory
     ]

@@ -1,7 +1,7 @@
 """Over which ranks ZeRO cuts parameters, and which rank owns what.
 
 Here: groups and owners. Not here: the collectives (`stage.py`), bytes (`memory.py`). `n` = dp x cp
-ranks hold the same dense parameters, twice as many under DualPipe, and `n / ep` the same experts. A
+ranks hold the same dense parameters (twice that under DualPipe), and `n / ep` the same experts. A
 shard is split over `g` = `zero_group` neighbours of them (`g / ep` for experts), and `n / g` groups
 hold the same shards. Whole tensors are dealt largest first, each to the rank with the least so far.
 Sources: Zhang et al. 2022, MiCS (arXiv:2205.00119); Zhao et al. 2023, hybrid sharding

@@ -144,7 +144,7 @@ def test_too_few_shapes_leave_what_the_platform_has() -> None:
     assert parameter.fitted == pytest.approx(0.7, rel=0.01)
     assert set(fit.settings) == {"npu.compute.efficiency.gemm"}
     assert any(
-        "2 shapes tell 1 parameters; as they were: "
+        "2 shapes determine 1 parameters; unchanged: "
         "kernel_overhead, tiles.fill_depth, tiles.load_cost" in note
         for note in fit.open
     )

@@ -107,7 +107,7 @@ def test_what_nothing_tells_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no table"):
         read(str(path))
     path.write_text("1048576 262144 float none -1 100.0 10.49 9.17 0\n")
-    with pytest.raises(InputError, match="nothing tells which collective it is"):
+    with pytest.raises(InputError, match="the collective is unknown"):
         read(str(path))
     assert read(str(path), "all_gather").tables[0].ranks == 8
 

@@ -74,7 +74,7 @@ def test_compare(armillary: Armillary, results: Path) -> None:
     [
         (["explain", "no.json"], "no.json"),
         (["explain", "toy.yml"], "toy.yml"),
-        (["explain", "analytical.json", "nobody"], "is no operation of the report"),
+        (["explain", "analytical.json", "nobody"], "is not an operation of the report"),
         (["explain", "analytical.json", "99:0"], "there is no rank 99"),
         (["explain", "analytical.json", "--set", "scheduler.chunks=2"], "--set"),
         (["explain", "traces", "-p", "no-such-preset"], "no-such-preset"),

@@ -117,7 +117,7 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         ),
         (["run", "made", "-p", "dgx-h100-16n"], "--npus 64 resizes"),
         (["explain", "r.json", "--tp", "8"], "is for a workload"),
-        (["explain", "llama-3-8b"], "-p P with it"),
+        (["explain", "llama-3-8b"], "-p P as well"),
         (["workload", "--model", "llama-3-8b"], "MODEL first"),
         (["workload", "llama-3-8b", "--model", "x"], "no such option: --model"),
         (["run", "--modle", "x", "-p", "dgx-h100"], "no such option: --modle"),
@@ -181,7 +181,7 @@ def test_from_python() -> None:
         ).report["digest"]
         == (result.report["digest"])
     )
-    with pytest.raises(arm.InputError, match="is no option of a run"):
+    with pytest.raises(arm.InputError, match="is not an option of a run"):
         arm.simulate(arm.load("llama-3-8b"), arm.Platform.load("dgx-h100", npus=1), tp=8)
     with pytest.raises(arm.InputError, match="the workload has 32 ranks"):
         arm.simulate("llama-3-8b", arm.Platform.load("dgx-h100-16n"), tp=8, dp=4)

@@ -67,7 +67,7 @@ def test_every_option_is_explained(family: str) -> None:
         (("workload", "gpt3-175b", "--tp", "7"), "96 heads"),
         (("workload", "gpt3-175b", "--format", "xml"), "allowed: compact, chakra"),
         ((*GPT, "-o", "full"), "is not empty and holds no workload"),
-        ((*GPT, "-p", "dgx-h100"), "has 8 NPUs for a workload of 128"),
+        ((*GPT, "-p", "dgx-h100"), "has 8 NPUs, but the workload has 128 ranks"),
         (("workload", "llama-3-70b", "--dp", "8", "-p", "dgx-h100"), "of the 80.0 GB on an NPU"),
         (("run", "nowhere", "-p", "dgx-h100"), "nowhere"),
     ],

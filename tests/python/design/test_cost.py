@@ -92,7 +92,7 @@ def test_every_problem_of_a_table(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         cost_file.load(path)
     text = str(caught.value)
-    for part in ("links", "lnk", "nic", "b: 7 is no mapping", "price"):
+    for part in ("links", "lnk", "nic", "b: 7 is not a mapping", "price"):
         assert part in text
     with pytest.raises(InputError, match=r"no such table of costs \(allowed: multidim"):
         cost_file.load("multi")

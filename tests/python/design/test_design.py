@@ -241,8 +241,8 @@ def test_every_problem_at_once() -> None:
         ({"workloads": [{"model": "llama-3-8b", "tp": 5}]}, "heads"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "dp": 2}]}, "16 ranks"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8}] * 2}, "as another one"),
-        ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "is no overlap"),
-        ({"budget": 2}, "2 is no budget for simulations .*3 to 10,000"),
+        ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "invalid overlap"),
+        ({"budget": 2}, "invalid budget for simulations: 2 .*3 to 10,000"),
         ({"workloads": [{"model": "llama-3-70b", "tp": 8}]}, "GB on an NPU of 80.0 GB"),
     ],
 )
@@ -275,4 +275,4 @@ def test_on_the_command_line(armillary: Armillary, tmp_path: Path) -> None:
     assert (tmp_path / "figures/step-time.svg").is_file()
     wrong = armillary("design", "spec.yml", "--objective", "best")
     assert wrong.returncode == 2
-    assert "error: 'best' is no objective" in wrong.stderr
+    assert "error: unknown objective 'best'" in wrong.stderr

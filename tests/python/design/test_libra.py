@@ -82,12 +82,12 @@ def test_reading(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("network.yml", NETWORK.replace("8", "x"), "'x' is no size"),
-        ("network.yml", NETWORK.replace("Ring,", "Torus,", 1), "'Torus' is no block"),
+        ("network.yml", NETWORK.replace("8", "x"), "invalid size: 'x'"),
+        ("network.yml", NETWORK.replace("Ring,", "Torus,", 1), "unknown block 'Torus'"),
         (
             "communicator.yml",
             COMMUNICATOR.replace("Forward: [ 4", "Forward: [ 3"),
-            "3 is no part of a dimension of 4",
+            "3 is not a part of a dimension of 4",
         ),
         ("communicator.yml", COMMUNICATOR.replace(", 32 ]", " ]"), "3 extents"),
         (
@@ -95,8 +95,8 @@ def test_reading(folder: Path) -> None:
             COMMUNICATOR.replace("[ -1, -1, -1, 32 ]", "[ 4, -1, -1, 32 ]"),
             "no consecutive ranks",
         ),
-        ("layers.txt", LAYERS + "broken -1 3\n", "is no layer"),
-        ("cost.yml", COSTS.replace("2.0", "-2"), "-2 is no price"),
+        ("layers.txt", LAYERS + "broken -1 3\n", "invalid layer"),
+        ("cost.yml", COSTS.replace("2.0", "-2"), "invalid price: -2"),
     ],
 )
 def test_what_is_wrong_is_said(folder: Path, name: str, text: str, reason: str) -> None:

@@ -192,4 +192,4 @@ def test_the_page_shows_model_and_simulation(armillary: Armillary, tmp_path: Pat
     assert any("model" in row for row in rows[1:])
     wrong = armillary("design", "spec.yml", "--budget", "soon")
     assert wrong.returncode == 2
-    assert "is no budget for simulations" in wrong.stderr
+    assert "invalid budget for simulations" in wrong.stderr

@@ -52,7 +52,7 @@ def test_file(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("layers: 3\n", "family: is missing"),
-        ("a: 1\nfamily: rnn\n", "line 2: family: 'rnn' is no family"),
+        ("a: 1\nfamily: rnn\n", "line 2: family: unknown family 'rnn'"),
         ("family: cnn\nlayers: 3\nlayers: 4\n", "line 3: layers: is given twice"),
         ("- 1\n", "no mapping"),
         ("a: [1\nb: 2\n", "line 2"),
@@ -73,7 +73,7 @@ def test_every_bad_field_is_named() -> None:
         parse(model, Shape)
     said = [str(problem) for problem in caught.value.problems]
     assert len(said) == 4
-    assert "m.yml: layer: is no field of this family (allowed: layers)" in said
+    assert "m.yml: layer: unknown field (allowed: layers)" in said
     assert "m.yml: line 7: ratio: 'x' does not fit (allowed: a number)" in said
 
 

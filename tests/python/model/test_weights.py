@@ -138,7 +138,7 @@ def test_one_token_costs_six_operations_a_parameter() -> None:
     [
         ({"heads": 5}, "5 heads don't divide the hidden width of 64"),
         ({"kv_heads": 3}, "3 heads of keys and values don't divide 4 heads"),
-        ({"norm": "batch"}, "'batch' is no norm"),
+        ({"norm": "batch"}, "unknown norm 'batch'"),
         ({"layers": 0}, "0 is out of range"),
         ({"experts": 4}, "4 experts of inner width 0"),
         ({"layers": "many"}, "'many' does not fit"),

@@ -75,8 +75,8 @@ def test_tpu_pods_use_both_directions_of_all_axes(
 
 
 def test_a_flat_switch_of_a_million_npus() -> None:
-    """Direct, for a million is no power of two; 2 (n - 1) / n of the bytes leave each NPU one after
-    the other."""
+    """Direct, for a million is not a power of two; 2 (n - 1) / n of the bytes leave each NPU one
+    after the other."""
     settings = {"collectives.all_reduce": "direct", "scheduler.endpoint_delay": "0 ns"}
     platform = arm.Platform("SW(1000003)", bandwidth="50 GB/s", latency="1 us", settings=settings)
     [time_us] = arm.collective("all_reduce", 2**32, platform)["time_us"]

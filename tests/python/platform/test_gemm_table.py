@@ -62,7 +62,7 @@ def test_every_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ("line 3", 'dtype "fp5" is unknown'),
         ("line 4", "neither a time nor a rate"),
         ("line 5", "the time is not above zero"),
-        ("line 6", '"x" is no number'),
+        ("line 6", '"x" is not a number'),
     ]
 
 
@@ -70,8 +70,8 @@ def test_every_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("m,n\n1,2\n", "no row has m, n and k"),
-        ("{}", "no list in it has rows with m, n and k"),
-        ("[1,", "is no JSON"),
+        ("{}", "it has no list of rows with m, n and k"),
+        ("[1,", "is not JSON"),
         ("m,n,k,width,us,ms\n1,1,1,2,1,1\n", "several columns hold times: us, ms"),
         ("m,n,k,width,time\n1,1,1,2,5\n", 'time "5" has no unit'),
         ("m,n,k,us\n1,1,1,5\n", "neither width nor dtype"),

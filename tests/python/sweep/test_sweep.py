@@ -308,7 +308,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert "points are kept, --resume goes on" in said
+    assert "points are kept; --resume continues" in said
     assert "Traceback" not in said
 
 
@@ -378,7 +378,7 @@ def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
     journal = tmp_path / "r/journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:3], b"{}\n", *lines[4:]]))
-    with pytest.raises(InputError, match="line 4: is no finished point"):
+    with pytest.raises(InputError, match="line 4: is not a finished point"):
         arm.sweep(path, tmp_path / "r", resume=True)
     wrong = lines[1].replace(b'"10 GB/s"', b'"11 GB/s"').replace(b'"20 GB/s"', b'"11 GB/s"')
     journal.write_bytes(b"".join([lines[0], wrong, *lines[2:]]))
@@ -439,5 +439,5 @@ def test_command_line_check(armillary: Armillary, tmp_path: Path) -> None:
     assert "--output" in run.stderr
     run = armillary("sweep", good, "-o", "r", "--executor", "slurm")
     assert run.returncode == 2
-    assert "'slurm' is no executor" in run.stderr
+    assert "unknown executor 'slurm'" in run.stderr
     assert not (tmp_path / "r").exists()

@@ -79,7 +79,7 @@ def test_a_count_that_no_table_holds_is_the_error_of_its_point() -> None:
             {"parameters": {"platform.scheduler.chunks": {"from": 1, "to": 5_000_000}}},
             "has 5,000,000 whole numbers",
         ),
-        ({"parameters": {"workload.passes": [10**40]}}, "is too large a whole number"),
+        ({"parameters": {"workload.passes": [10**40]}}, "the whole number is too large"),
         ({"name": "\ud800"}, "holds half of a surrogate pair"),
         ({"constraints": ['"\ud800" == chunks']}, "holds half of a surrogate pair"),
         ({"constraints": ["chunks < 1e999"]}, "a number in it is too large"),
@@ -160,7 +160,7 @@ def spoiled(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
         ({"results": {"model_flops": 10**39}}, "model_flops is"),
         ({"results": {"ranks": 1.5}}, "ranks is 1.5, not a whole number from 0"),
         ({"results": {"fits": 1}}, "fits is 1, not true or false"),
-        ({"results": {"colour": 1}}, "colour is no column of results"),
+        ({"results": {"colour": 1}}, "colour is not a column of results"),
         ({"error": "e"}, "it has failed, and has results"),
     ],
 )
@@ -169,7 +169,7 @@ def test_a_journal_that_was_changed_is_refused_and_kept(
 ) -> None:
     path, journal = spoiled(tmp_path, **changes)
     before = journal.read_bytes()
-    with pytest.raises(InputError, match=f"line 3: is no finished point: {expected}"):
+    with pytest.raises(InputError, match=f"line 3: is not a finished point: {expected}"):
         arm.sweep(path, tmp_path / "r", resume=True)
     assert journal.read_bytes() == before
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path, content: 
     journal = tmp_path / "r/journal.jsonl"
     journal.parent.mkdir()
     journal.write_bytes(content)
-    with pytest.raises(InputError, match="is no journal of a sweep"):
+    with pytest.raises(InputError, match="is not a journal of a sweep"):
         arm.sweep(path, tmp_path / "r", resume=True)
     assert journal.read_bytes() == content
 

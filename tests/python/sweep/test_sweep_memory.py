@@ -107,7 +107,7 @@ def test_what_does_not_fit_comes_back_marked(found: Sweep) -> None:
     table = page.sections[0].parts[0]
     assert table.columns[-1] == "fits"  # type: ignore[union-attr]
     assert [row[-1] for row in table.rows].count("no") == found.infeasible  # type: ignore[union-attr,index]
-    assert "counted here as the others" in page.verdict
+    assert "included here" in page.verdict
 
 
 def test_the_page_says_how_many_why_and_what_would_fit(found: Sweep) -> None:

@@ -133,15 +133,15 @@ def test_the_first_draws_never_change() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"paramters": {}}, "paramters: is no key here (allowed: parameters)"),
+        ({"paramters": {}}, "paramters: unknown key (allowed: parameters)"),
         ({"parameters": None}, "parameters: is missing: nothing varies"),
         (
             {"parameters": {"workload.tq": [1]}},
-            "parameters.workload.tq: tq is no option of this workload (allowed: tp",
+            "parameters.workload.tq: tq is not an option of this workload (allowed: tp",
         ),
         (
             {"workload": {"model": "gpt3-175b", "options": {"tq": 1}}},
-            "workload.options.tq: tq is no option",
+            "workload.options.tq: tq is not an option",
         ),
         ({"workload": {"model": "gpt4"}}, "workload.model: gpt4: there is no such model"),
         (
@@ -156,17 +156,20 @@ def test_the_first_draws_never_change() -> None:
         ({"platform": None}, "platform: has no file"),
         (
             {"platform": {"file": "a", "npus": 0}},
-            "platform.npus: 0 is no number of NPUs (allowed: a whole number from 1)",
+            "platform.npus: invalid number of NPUs: 0 (allowed: a whole number from 1)",
         ),
         ({"backend": "ns3"}, "backend: unknown backend 'ns3' (allowed: analytical, link)"),
-        ({"seed": -1}, "seed: -1 is no seed"),
+        ({"seed": -1}, "seed: invalid seed: -1"),
         (
             {"parameters": {"bandwidth": [1]}},
-            "parameters.bandwidth: 'bandwidth' is nothing to set (allowed: backend, seed",
+            "parameters.bandwidth: 'bandwidth' can't be set (allowed: backend, seed",
         ),
-        ({"parameters": {"workload.tp": 8}}, "parameters.workload.tp: 8 is no set of values"),
-        ({"parameters": {"workload.tp": []}}, "parameters.workload.tp: [] is no list of values"),
-        ({"parameters": {"workload.tp": [1, None]}}, "parameters.workload.tp[1]: None is no value"),
+        ({"parameters": {"workload.tp": 8}}, "parameters.workload.tp: 8 is not a set of values"),
+        ({"parameters": {"workload.tp": []}}, "parameters.workload.tp: [] is not a list of values"),
+        (
+            {"parameters": {"workload.tp": [1, None]}},
+            "parameters.workload.tp[1]: invalid value: None",
+        ),
         ({"parameters": {"workload.tp": [1, 2, 1]}}, "parameters.workload.tp[2]: 1 is there twice"),
         (
             {"parameters": {"mfu": {"set": "workload.tp", "values": [1]}}},
@@ -182,7 +185,7 @@ def test_the_first_draws_never_change() -> None:
         ),
         (
             {"parameters": {"platform.x": {"from": 4, "to": 2}}},
-            "parameters.platform.x: from 4 to 2 is no range",
+            "parameters.platform.x: from 4 to 2 is not a range",
         ),
         (
             {"parameters": {"platform.x": {"from": 1.5, "to": 2}}},
@@ -191,20 +194,23 @@ def test_the_first_draws_never_change() -> None:
         ({"parameters": {"platform.x": {"mean": 1, "deviation": 1}}}, "is for random searches"),
         (
             {"parameters": {"platform.x": {"from": 0, "to": 9, "step": 2}}},
-            "x.step: is no key of these values (allowed: from",
+            "x.step: unknown key (allowed: from",
         ),
         (
             {"parameters": {f"platform.{x}": {"from": 1, "to": 999} for x in "abc"}},
             "make 997,002,999 points",
         ),
         ({"constraints": ["tp * qq == 1"]}, "constraints[0]: qq in 'tp * qq == 1' is nothing here"),
-        ({"constraints": ["tp ="]}, "constraints[0]: 'tp =': is no expression"),
+        ({"constraints": ["tp ="]}, "constraints[0]: 'tp =': is not an expression"),
         ({"constraints": ["tp == 999"]}, "the constraints leave 0 of 12 combinations"),
         (
             {"constraints": ["chunks / (chunks - 1) > 0"]},
             "at platform.scheduler.chunks=1, outer=10 GB/s: divides by zero",
         ),
-        ({"search": "bayes"}, "search.kind: 'bayes' is no search (allowed: grid, random, optuna)"),
+        (
+            {"search": "bayes"},
+            "search.kind: unknown search 'bayes' (allowed: grid, random, optuna)",
+        ),
         ({"search": {"kind": "random"}}, "search.points: is missing"),
         (
             {"search": {"kind": "optuna", "points": 5}},
@@ -212,7 +218,7 @@ def test_the_first_draws_never_change() -> None:
         ),
         (
             {"search": {"kind": "optuna", "points": 5, "minimize": "time"}},
-            "search.minimize: 'time' is no column of numbers",
+            "search.minimize: 'time' is not a column of numbers",
         ),
         (
             {"rows": [{"workload.tp": 1}, {"workload.dp": 1}]},
@@ -234,7 +240,7 @@ def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     found = [str(problem).removeprefix(f"{path}: ") for problem in check(path)]
     assert [each.split(" (")[0] for each in found] == [
         "line 3: backend: unknown backend 'ns3'",
-        "line 5: parameters.workload.tq: tq is no option of this workload",
+        "line 5: parameters.workload.tq: tq is not an option of this workload",
     ]
 
 
@@ -242,7 +248,7 @@ def test_all_problems_at_once_with_their_lines(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("a: [1", "line"),
-        ("- 1", "is no mapping"),
+        ("- 1", "is not a mapping"),
         ("a: &x 1\nb: *x", "uses an alias"),
         ("a: 1\nb: 2\na: 3", "line 1: a: is given twice, in line 3 again"),
         ("[" * 2000 + "]" * 2000, "line 1: is nested too deeply"),

@@ -55,7 +55,8 @@ def test_a_configuration_that_cannot_start_is_not_predicted() -> None:
 
 
 def test_failures_hold_more_than_runs() -> None:
-    """The classifier is no accident of the limit: peaks of failures lie far above those of runs."""
+    """The classifier is not an accident of the limit: peaks of failures lie far above those of
+    runs."""
     lost = [each.most for each in peak_memory.failed() if each is not None]
     ran = [each.most for each in runs(NANOTRON)]
     print(

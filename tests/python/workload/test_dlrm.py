@@ -284,7 +284,7 @@ def refused(**options: object) -> list[str]:
         ),
         (
             {"sharding": "table_row", "npus_per_node": 3},
-            r"4 NPUs are no whole number of nodes of 3 \(allowed: 1, 2, 4\)",
+            r"4 NPUs are not a whole number of nodes of 3 \(allowed: 1, 2, 4\)",
         ),
         (
             {"sharding": "diagonal"},

@@ -154,7 +154,7 @@ def makespan(
         for s in range(stages):
             later = put_off(orders[s])
             while at[s] < len(orders[s]):
-                group = range(at[s], at[s] + (2 if orders[s][at[s]].beside else 1))
+                group = range(at[s], at[s] + (2 if orders[s][at[s]].overlaps else 1))
                 times = [ready(s, i) for i in group]
                 if any(time is None for time in times):
                     break
@@ -235,7 +235,7 @@ def test_held_side_by_side(stages: int) -> None:
         ),
         (
             {"pp": 4, "global_batch": 8, "virtual_stages": 2},
-            "virtual_stages: 2 chunks a stage under dualpipe",
+            "virtual_stages: 2 chunks per stage under dualpipe",
         ),
         (
             {"pp": 4, "global_batch": 16, "dp": 2, "zero": 1, "zero_group": 2},
@@ -356,7 +356,7 @@ def test_volume_by_dimension(narrow: bool, out: int, ep: int) -> None:
         ({"ep_node": 2, "node_limit": 3}, "node_limit: 3 of 2 nodes"),
         ({"fp8_weight_cache": True}, "fp8_weight_cache: on with precision bf16"),
         ({"mtp": 9}, "mtp: 9 modules"),
-        ({"mtp": -1}, "mtp: -1 is no count .allowed: a whole number from 0"),
+        ({"mtp": -1}, "mtp: invalid count: -1 .allowed: a whole number from 0"),
         ({"recompute_modules": "norms"}, "recompute_modules: norms: unknown, or not in this model"),
         (
             {"recompute_modules": ["mla_up_proj"]},

@@ -30,22 +30,24 @@ BAD = [
     (
         "gpt3-175b",
         {"dp": 4, "global_batch": 30},
-        "global_batch: 30 samples are no multiple of micro_batch 1 x dp 4 = 4 (allowed: 28 or 32)",
+        "global_batch: 30 samples are not a multiple of micro_batch 1 x dp 4 = 4 (allowed: 28 or "
+        "32)",
     ),
     (
         "gpt3-175b",
         {"pp": 8, "micro_batch": 3, "global_batch": 8},
-        "global_batch: 8 samples are no multiple of micro_batch 3 x dp 1 = 3 (allowed: 24)",
+        "global_batch: 8 samples are not a multiple of micro_batch 3 x dp 1 = 3 (allowed: 24)",
     ),
     (
         "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "dp": 2, "global_batch": 21},
-        "global_batch: 21 samples are no multiple of micro_batch 1 x dp 2 = 2 (allowed: 16 or 24)",
+        "global_batch: 21 samples are not a multiple of micro_batch 1 x dp 2 = 2 (allowed: 16 or "
+        "24)",
     ),
     (
         "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "global_batch": 6},
-        "global_batch: 6 micro-batches are no multiple of the pipeline's 4 stages, as "
+        "global_batch: 6 micro-batches are not a multiple of the pipeline's 4 stages, as "
         "interleaving needs "
         "(allowed: 4 or 8)",
     ),
@@ -83,8 +85,8 @@ BAD = [
         {"tp": 8, "ranks": 63},
         "ranks: 63 ranks, but tp 8 x cp 1 x dp 1 x pp 1 = 8 (allowed: ranks 56 or 64",
     ),
-    ("gpt3-175b", {"tp": 0}, "tp: 0 is no count"),
-    ("gpt3-175b", {"dp": 2**24 + 1}, "dp: 16777217 is no count"),
+    ("gpt3-175b", {"tp": 0}, "tp: invalid count: 0"),
+    ("gpt3-175b", {"dp": 2**24 + 1}, "dp: invalid count: 16777217"),
     ("gpt3-175b", {"dp": 2**24, "tp": 2}, "= 33554432 ranks (allowed: up to 16,777,216)"),
     ("gpt3-175b", {"zero": 4}, "zero: 4 is not one of them (allowed: 0, 1, 2, 3)"),
     (
@@ -95,12 +97,12 @@ BAD = [
     (
         "gpt3-175b",
         {"schedule": "gpipe", "pp": 4, "virtual_stages": 2},
-        "virtual_stages: 2 chunks a stage under gpipe",
+        "virtual_stages: 2 chunks per stage under gpipe",
     ),
     (
         "gpt3-175b",
         {"schedule": "interleaved", "pp": 4},
-        "virtual_stages: an interleaved schedule of 1 chunk a stage",
+        "virtual_stages: an interleaved schedule of 1 chunk per stage",
     ),
     ("gpt3-175b", {"virtual_stages": 2}, "virtual_stages: 2 chunks of a single stage"),
     ("gpt3-175b", {"sp": "yes"}, "sp: 'yes' is neither on nor off (allowed: true or false)"),

@@ -236,12 +236,13 @@ BAD = [
     ),
     (
         {"dp": 8, "zero_group": 4},
-        "zero_group: 4 with ZeRO 0, which cuts nothing (allowed: zero 1, 2 or 3)",
+        "zero_group: 4 with ZeRO 0, which shards nothing (allowed: zero 1, 2 or 3)",
     ),
-    ({"dp": 8, "zero": 1, "zero_group": 0}, "zero_group: 0 is no count"),
+    ({"dp": 8, "zero": 1, "zero_group": 0}, "zero_group: invalid count: 0"),
     (
         {"dp": 4, "cp": 4, "zero": 1, "zero_group": 2},
-        "zero_group: 2 doesn't divide dp x cp = 16, or is no multiple of cp 4 x ep 1 (allowed: 4)",
+        "zero_group: 2 doesn't divide dp x cp = 16, or is not a multiple of cp 4 x ep 1 (allowed: "
+        "4)",
     ),
     (
         {"dp": 4, "zero": 3, "whole_tensors": True},

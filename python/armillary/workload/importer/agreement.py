@@ -79,14 +79,14 @@ def _disagreement(
         left, right = present[first], present[rank]
         for k, (a, b) in enumerate(zip(left, right, strict=False)):
             if a.call.kind != b.call.kind and "unknown" not in (a.call.kind, b.call.kind):
-                told = f"call {k} is {a.call.kind} on rank {first} and {b.call.kind} on rank {rank}"
-                return Problem(files[rank], group, told, help_)
+                said = f"call {k} is {a.call.kind} on rank {first} and {b.call.kind} on rank {rank}"
+                return Problem(files[rank], group, said, help_)
         if len(left) != len(right):
-            told = (
+            said = (
                 f"rank {first} calls it {len(left)} times in the step, rank {rank} "
                 f"{len(right)} times"
             )
-            return Problem(files[rank], group, told, help_)
+            return Problem(files[rank], group, said, help_)
     return None
 
 

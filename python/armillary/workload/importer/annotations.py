@@ -27,7 +27,7 @@ class Annotations:
         self._all = _Outermost(parts)
 
     def at(self, thread: Thread, moment: int) -> str:
-        """Name of the part that `thread` works on at `moment`, empty where nobody says."""
+        """Name of the part that `thread` works on at `moment`; empty where that is unknown."""
         own = self._by_thread.get(thread)
         return (own.at(moment) if own else "") or self._all.at(moment)
 

@@ -100,9 +100,10 @@ def _bounds(plan: Spread, used: set[Extent]) -> list[int]:
     bounds = sorted({1, plan.world, *(e.stride for e in used), *(e.end for e in used)})
     for low, high in itertools.pairwise(bounds):
         if high % low:
-            told = " ".join(map(str, bounds))
+            said = " ".join(map(str, bounds))
             message = (
-                f"groups of strides and lengths {told} are no mesh: {high} is no multiple of {low}"
+                f"groups of strides and lengths {said} are not a mesh: {high} is not a multiple of "
+                f"{low}"
             )
             help_ = (
                 "traces of every rank, and no --ranks; groups along the axes of a mesh can be "

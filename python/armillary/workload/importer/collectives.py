@@ -1,9 +1,9 @@
 """Which collective a kernel or host operator is, of what size, in which group.
 
-Here: names, element types and the three places where a trace tells: the NCCL metadata that Kineto
-puts on kernels and `record_param_comms`, the inputs of those operators in an execution trace, the
-shapes of `nccl:*` annotations. Not here: membership of groups (`groups.py`). Bytes are those of the
-operator's input on one rank, as PyTorch counts elements."""
+Here: names, element types and the three places that describe a collective: the NCCL metadata that
+Kineto puts on kernels and `record_param_comms`, the inputs of those operators in an execution
+trace, the shapes of `nccl:*` annotations. Not here: membership of groups (`groups.py`). Bytes are
+those of the operator's input on one rank, as PyTorch counts elements."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Call:
     bytes: int
     dtype: str
     group: GroupRef
-    told_by: str
+    source: str
     uneven: bool = False
     root: int = 0
     peer: int = -1
@@ -165,7 +165,7 @@ def _node_group(node: HostNode) -> GroupRef:
     return GroupRef(str(opaque)) if opaque else GroupRef()
 
 
-def from_shapes(name: str, arguments: Args, told_by: str) -> Call | None:
+def from_shapes(name: str, arguments: Args, source: str) -> Call | None:
     """From an operator's name, `Input Dims` and `Input type`: the first input of `nccl:*`, the last
     of `c10d::*`."""
     kind = kind_of(name)
@@ -174,9 +174,9 @@ def from_shapes(name: str, arguments: Args, told_by: str) -> Call | None:
     shapes, types = arguments.get("Input Dims") or [], arguments.get("Input type") or []
     sized = [(s, str(t)) for s, t in zip(shapes, types, strict=False) if s and width_of(str(t))]
     if not sized:
-        return Call(kind, -1, "", GroupRef(), told_by)
+        return Call(kind, -1, "", GroupRef(), source)
     shape, dtype = sized[0] if name.startswith("nccl:") else sized[-1]
-    return Call(kind, _elements(shape) * width_of(dtype), dtype, GroupRef(), told_by)
+    return Call(kind, _elements(shape) * width_of(dtype), dtype, GroupRef(), source)
 
 
 def _elements(shape: list[Any]) -> int:

@@ -1,8 +1,8 @@
 """The collectives and messages behind each communication kernel of one rank.
 
-Here: asking the places that may tell, the surest first: the kernel's own NCCL metadata, the
-operators around its launch (their metadata, their execution-trace nodes, the shapes of their
-inputs), at last the kernel's name, which has no size. Not here: how those are read
+Here: reading the places that may describe it, the most reliable first: the kernel's own NCCL
+metadata, the operators around its launch (their metadata, their execution-trace nodes, the shapes
+of their inputs), at last the kernel's name, which has no size. Not here: how those are read
 (`collectives.py`), group membership (`groups.py`)."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Communication:
     hosted: list[tuple[int, Call]] = field(default_factory=list)
     """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device,
     say)."""
-    told_by: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
 
 
 def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
@@ -57,12 +57,12 @@ def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
                 if _NAMED.search(trace.ops[i].name)
             ]
         explained.update(around)
-        told = [_kernel(trace, index, around, host.node)]
+        described = [_kernel(trace, index, around, host.node)]
         batch = messages.before(trace.calls[launch]) if messages is not None and launch >= 0 else []
-        if batch and told[0].kind in ("unknown", "send_recv"):
-            told = batch
-        found.calls[index] = told
-        found.told_by[told[0].told_by] += 1
+        if batch and described[0].kind in ("unknown", "send_recv"):
+            described = batch
+        found.calls[index] = described
+        found.sources[described[0].source] += 1
     if not trace.device:
         found.hosted = _hosted(trace, host.node, explained)
     return found
@@ -106,9 +106,9 @@ def _kernel(trace: Trace, index: int, around: list[int], nodes: dict[int, HostNo
 def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | None:
     op = trace.ops[index]
     if op.name == "record_param_comms":
-        told = collectives.from_metadata(op.event.arguments())
+        found = collectives.from_metadata(op.event.arguments())
         node = nodes.get(index)
-        return told or (collectives.from_host_node(node) if node is not None else None)
+        return found or (collectives.from_host_node(node) if node is not None else None)
     if op.name.startswith("nccl:") and (
         message := collectives.from_annotation(op.name, op.event.arguments())
     ):
@@ -153,8 +153,8 @@ def _hosted(
     for index, op in enumerate(trace.ops):
         if index in explained or not _NAMED.search(op.name) or op.start < until.get(op.thread, 0):
             continue
-        told = _operator(trace, index, nodes)
-        if told is not None and told.bytes >= 0:
-            found.append((index, told))
+        call = _operator(trace, index, nodes)
+        if call is not None and call.bytes >= 0:
+            found.append((index, call))
             until[op.thread] = op.end
     return found

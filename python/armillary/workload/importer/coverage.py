@@ -64,7 +64,7 @@ class Coverage:
     host_ps: int
     waited_ps: int
     late_ps: int
-    beside_ps: int
+    overlapped_ps: int
     omissions: tuple[Omission, ...] = ()
 
     @property
@@ -122,7 +122,7 @@ _SUMMED = [
     "host_ps",
     "waited_ps",
     "late_ps",
-    "beside_ps",
+    "overlapped_ps",
 ]
 
 

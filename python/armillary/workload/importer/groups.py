@@ -78,7 +78,7 @@ class Resolver:
             if size == 0 and ref.name not in ("0", "default_pg"):
                 self.assumed[ref.name] = self.assumed.get(ref.name, 0) + 1
             return everybody
-        told = (
+        said = (
             f"group {ref.name!r} has {size} of {self.world} members, and the trace does not "
             "say which"
         )
@@ -86,7 +86,7 @@ class Resolver:
         raise InputError(
             [
                 Problem(
-                    self.file, f"rank {self.rank}", told, f"{file}, or a trace with NCCL metadata"
+                    self.file, f"rank {self.rank}", said, f"{file}, or a trace with NCCL metadata"
                 )
             ]
         )
@@ -98,10 +98,10 @@ def check_assumptions(resolver: Resolver) -> list[Problem]:
     names = resolver.assumed
     if len(names) <= 1:
         return []
-    told = ", ".join(
+    said = ", ".join(
         f"{name or 'no name'} ({count} calls)" for name, count in sorted(names.items())
     )
-    message = f"{len(names)} process groups and no word on who is in them: {told}"
+    message = f"{len(names)} process groups with unknown members: {said}"
     help_ = (
         '--groups FILE, {"name": [ranks], ...}, or traces with NCCL metadata (PyTorch 2.3 '
         "and later)"

@@ -36,7 +36,7 @@ class Work:
 
 @dataclass
 class Skeleton:
-    """What an execution trace alone tells about a step."""
+    """What an execution trace alone shows of a step."""
 
     work: list[Work] = field(default_factory=list)
     operators: int = 0
@@ -79,7 +79,7 @@ def _sequence(node: HostNode, place: int) -> int:
 
 
 def products(node: HostNode) -> list[Product]:
-    """The matrix products of an operator; none for one that is no product or has no shapes."""
+    """The matrix products of an operator; none for one that is not a product or has no shapes."""
     shapes = [shape for shape in node.shapes if _is_shape(shape)]
     width = next((tensor[4] for tensor in host_trace.tensors(node.inputs)), 0)
     if width not in (1, 2, 4, 8):
@@ -210,7 +210,12 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
             "has a size or a duration"
         )
         return [
-            Problem(trace.file, "nodes", message, "the Kineto trace recorded with it, beside it")
+            Problem(
+                trace.file,
+                "nodes",
+                message,
+                "the Kineto trace of the same recording, in the same place",
+            )
         ]
     return []
 

@@ -1,4 +1,4 @@
-"""What kind of kernel a name belongs to, as far as names tell: platforms give efficiencies by kind.
+"""The kind of a kernel, by its name. Platforms give efficiencies by kind.
 
 Here: patterns for the names that cuBLAS, cuDNN, CUTLASS, MIOpen, Triton, FBGEMM and PyTorch give
 their kernels. First match wins; a name that matches nothing is `other`."""

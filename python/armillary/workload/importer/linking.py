@@ -19,8 +19,8 @@ from .kineto import Call, DeviceOp, HostOp, Thread, Trace
 
 @dataclass
 class Launches:
-    """Calls that launched something. `call[i]` launched `trace.device[i]`; -1 where nobody is known
-    to have."""
+    """Calls that launched something. `call[i]` launched `trace.device[i]`; -1 where the call is
+    unknown."""
 
     call: list[int]
     launched: dict[int, list[int]]
@@ -48,7 +48,7 @@ def launches(trace: Trace) -> Launches:
 
 def _pair_by_order(trace: Trace, result: Launches) -> None:
     """Kernels with id 0 (ROCm before 6.3 wrote it for communication) and launches that have none,
-    if as many."""
+    if their numbers agree."""
     kernels = [i for i, op in enumerate(trace.device) if not op.correlation and op.kind == "kernel"]
     idle = [
         i

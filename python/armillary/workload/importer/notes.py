@@ -15,7 +15,7 @@ from .one_rank import Analysed
 from .ranks import Run
 from .spread import Spread
 
-_BESIDE = 0.05
+_NOTABLE = 0.05
 
 
 def recorded_notes(
@@ -60,19 +60,19 @@ def recorded_notes(
         p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling")
     )
     whole = sum(entry.recorded_ps for entry in covered)
-    if whole and idle / whole > _BESIDE:
+    if whole and idle / whole > _NOTABLE:
         notes.append(
             f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; "
             "it stays in the "
             "durations of what came after, so what-ifs are that much less certain"
         )
-    beside, kernels = (
-        sum(entry.beside_ps for entry in covered),
+    overlapped, kernels = (
+        sum(entry.overlapped_ps for entry in covered),
         sum(rank.line.kernels for rank in ranks),
     )
-    if kernels and beside / kernels > _BESIDE:
+    if kernels and overlapped / kernels > _NOTABLE:
         notes.append(
-            f"{beside / kernels:.1%} of the kernel time ran beside other kernels and is "
+            f"{overlapped / kernels:.1%} of the kernel time overlapped with other kernels and is "
             "counted once"
         )
     return notes
@@ -97,7 +97,7 @@ def _about(rank: Analysed) -> list[str]:
             f"{len(line.dropped)} dependencies contradict the recorded order and were dropped: "
             f"{line.dropped[0]}"
         )
-    if window.drift > _BESIDE * window.step.span:
+    if window.drift > _NOTABLE * window.step.span:
         before, after = window.lag_before / 1e9, window.lag_after / 1e9
         notes.append(
             f"not a steady step: the device lagged by {before:,.3f} ms when it began and by "
@@ -106,7 +106,7 @@ def _about(rank: Analysed) -> list[str]:
             "be shorter"
         )
     together = one_rank.overlap(rank)
-    if together > _BESIDE:
+    if together > _NOTABLE:
         notes.append(
             f"{together:.1%} of the host operators' time two threads were busy at once: taken one "
             "after another"

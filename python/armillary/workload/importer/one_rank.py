@@ -130,7 +130,7 @@ def report(rank: Analysed, operations: int) -> Coverage:
         host_ps=line.host,
         waited_ps=line.waited,
         late_ps=line.late,
-        beside_ps=line.beside,
+        overlapped_ps=line.overlapped,
         omissions=tuple(entry for entry in _omissions(rank) if entry.count),
     )
 
@@ -195,9 +195,9 @@ def _omissions(rank: Analysed) -> list[Omission]:
             "else they are host work",
         ),
         Omission(
-            "kernels beside other kernels",
-            line.counts["beside"],
-            line.beside,
+            "kernels that overlap with other kernels",
+            line.counts["overlapped"],
+            line.overlapped,
             "an NPU runs one compute node at a time: counted "
             "once, so "
             "that the "

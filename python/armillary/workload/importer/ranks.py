@@ -86,15 +86,15 @@ def match(recordings: Sequence[Recording], progress: Callable[[float], None] | N
 
 
 def _versions(hosts: Sequence[HostTrace]) -> list[Problem]:
-    """Schemas nobody has tried, and several in one run."""
+    """Schemas that were never tested, and runs with several schemas."""
     found = Counter(host.version for host in hosts)
     if len(found) > 1:
-        told = ", ".join(
+        said = ", ".join(
             f"{version or 'none'} in {count} files" for version, count in sorted(found.items())
         )
         first = {host.version: host.file for host in reversed(hosts)}
         message = (
-            f"execution traces of different schema versions: {told} (such as "
+            f"execution traces of different schema versions: {said} (such as "
             f"{', '.join(first.values())})"
         )
         return [
@@ -113,10 +113,10 @@ def _worlds(traces: Sequence[Trace]) -> list[Problem]:
             found.setdefault(size, []).append(trace.file)
     if len(found) < 2:
         return []
-    told = ", ".join(
+    said = ", ".join(
         f"{size} in {len(files)} (such as {files[0]})" for size, files in found.items()
     )
-    message = f"traces of different runs: distributedInfo.world_size is {told}"
+    message = f"traces of different runs: distributedInfo.world_size is {said}"
     return [Problem("", "world_size", message, "the traces of one run")]
 
 
@@ -149,8 +149,8 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
 
 
 def _world(entry: Recorded) -> int:
-    """How many ranks the run had, as far as this rank's files tell: from the job's size, else from
-    its groups."""
+    """How many ranks the run had, by this rank's files: from the job's size, else from its
+    groups."""
     sizes = []
     if entry.trace is not None:
         stated = entry.trace.distributed.get("world_size")
@@ -193,7 +193,7 @@ def _number(items: Sequence[T], ranks: Sequence[int | None], files: Sequence[str
         Problem(
             file,
             "rank",
-            "neither distributedInfo nor the file's name tells the rank",
+            "neither distributedInfo nor the file's name gives the rank",
             "names such as rank3.json",
         )
         for file, rank in zip(files, ranks, strict=True)
@@ -207,7 +207,7 @@ def _number(items: Sequence[T], ranks: Sequence[int | None], files: Sequence[str
                 "",
                 f"rank {rank}",
                 f"is in several files: {both}",
-                "one Kineto trace a rank of one run",
+                "one Kineto trace for each rank of one run",
             )
         )
     if unknown:

@@ -1,4 +1,4 @@
-"""Files to documents: JSON, gzip, tar; told apart by content, never by the name's ending.
+"""Files to documents: JSON, gzip, tar, recognized by content and never by the name's ending.
 
 Here: unpacking, and which kind of recording a document is. Not here: what is in it (`kineto.py`,
 `host_trace.py`). Times stay exact: JSON numbers become `Decimal`, for a double holds microseconds
@@ -37,8 +37,7 @@ _MOST_RATIO = 200
 _ALWAYS = 64 * 2**20
 """Bytes that any file may unpack to."""
 _DECODED = 3
-"""Bytes that a byte of a document takes at most once it is decoded, which is beside it for a
-while."""
+"""Most bytes that a byte of a document takes while it and its decoded form are both in memory."""
 _KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
@@ -190,7 +189,7 @@ def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[
 
 
 def _is_clutter(name: str) -> bool:
-    """Files that tar on a Mac adds, and the generated sources that PyTorch packs beside a trace."""
+    """Files that tar on a Mac adds, and the generated sources that PyTorch packs with a trace."""
     return Path(name).name.startswith("._") or not name.endswith((".json", ".gz", ".et"))
 
 
@@ -255,15 +254,15 @@ def _decode_leniently(
         return msgspec.convert(value, wanted, strict=False)
     except RecursionError:
         raise InputError(
-            [Problem(name, "", "is no trace: it is nested too deeply", _KNOWN)]
+            [Problem(name, "", "is not a trace: it is nested too deeply", _KNOWN)]
         ) from None
     except (ValueError, ArithmeticError, TypeError, AttributeError, msgspec.MsgspecError) as error:
-        told = fault if "JSON" in fault else documents.reason(error)
-        raise InputError([Problem(name, "", f"is no trace: {told[:200]}", _KNOWN)]) from None
+        said = fault if "JSON" in fault else documents.reason(error)
+        raise InputError([Problem(name, "", f"is not a trace: {said[:200]}", _KNOWN)]) from None
 
 
 def _whole(escape: re.Match[str]) -> str:
-    """An escape as it stands, but for half of a surrogate pair, which is no character."""
+    """An escape as it stands, but for half of a surrogate pair, which is not a character."""
     return "\\ufffd" if escape["half"] else escape[0]
 
 
@@ -276,7 +275,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _foreign(name: str, data: bytes, head: bytes) -> Problem:
-    """What a document that is no PyTorch recording is, as far as its first bytes tell."""
+    """What a document that is not a PyTorch recording seems to be, by its first bytes."""
     wanted = "Kineto traces (traceEvents) and PyTorch execution traces (nodes), plain, gzip or tar"
     if not data.strip():
         return Problem(name, "", "is empty", wanted)

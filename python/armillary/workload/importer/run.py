@@ -73,12 +73,14 @@ def import_traces(
     `progress` is called with the finished share and a word. Raises `InputError` listing every
     problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
-        raise InputError([Problem("", "ranks", f"{ranks} is no number of ranks", f"1 to {MOST:,}")])
-    told = progress or (lambda _share, _word: None)
+        raise InputError(
+            [Problem("", "ranks", f"invalid number of ranks: {ranks}", f"1 to {MOST:,}")]
+        )
+    report = progress or (lambda _share, _word: None)
     given = {name: tuple(members) for name, members in (groups or {}).items()}
     try:
         return _imported(
-            [Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), told
+            [Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), report
         )
     except RecursionError:
         where = ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
@@ -87,19 +89,19 @@ def import_traces(
         ) from None
 
 
-def _imported(paths: list[Path], options: Options, told: Progress) -> Imported:
-    run = _matched(_read(paths, told), told)
+def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
+    run = _matched(_read(paths, progress), progress)
     if run.ranks[0].trace is None:
         return _without_durations(run, options)
-    return _with_durations(run, options, told)
+    return _with_durations(run, options, progress)
 
 
-def _read(paths: list[Path], told: Progress) -> list[reading.Recording]:
+def _read(paths: list[Path], progress: Progress) -> list[reading.Recording]:
     recordings, problems = [], []
     files = reading.expand(paths)
     sizes = [max(1, file.stat().st_size) for file in files]
     for number, file in enumerate(files):
-        told(0.5 * sum(sizes[:number]) / sum(sizes), "reading")
+        progress(0.5 * sum(sizes[:number]) / sum(sizes), "reading")
         try:
             recordings += reading.read(file)
         except InputError as error:
@@ -109,18 +111,18 @@ def _read(paths: list[Path], told: Progress) -> list[reading.Recording]:
     return recordings
 
 
-def _matched(recordings: list[reading.Recording], told: Progress) -> Run:
-    return ranks.match(recordings, lambda share: told(0.5 + 0.2 * share, "reading"))
+def _matched(recordings: list[reading.Recording], progress: Progress) -> Run:
+    return ranks.match(recordings, lambda share: progress(0.5 + 0.2 * share, "reading"))
 
 
-def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
+def _with_durations(run: Run, options: Options, progress: Progress) -> Imported:
     traces = [entry.trace for entry in run.ranks if entry.trace is not None]
     links = [linking.launches(trace) for trace in traces]
     chosen = steps.choose(traces, links, options.step)
     analysed: list[Analysed] = []
     problems: list[Problem] = []
     for number, (entry, link, step) in enumerate(zip(run.ranks, links, chosen, strict=True)):
-        told(0.7 + 0.2 * number / len(chosen), f"rank {entry.rank}")
+        progress(0.7 + 0.2 * number / len(chosen), f"rank {entry.rank}")
         try:
             analysed.append(one_rank.analyse(entry, link, step, run.world, options.groups))
             problems += groups.check_assumptions(analysed[-1].resolver)
@@ -130,7 +132,7 @@ def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
         raise InputError(problems)
     calls = {rank.rank: rank.placed for rank in analysed}
     agreed = agreement.agree(calls, {rank.rank: rank.trace.file for rank in analysed})
-    told(0.9, "building")
+    progress(0.9, "building")
     begins = [step.start + trace.epoch for trace, step in zip(traces, chosen, strict=True)]
     late = {entry.rank: begin - min(begins) for entry, begin in zip(run.ranks, begins, strict=True)}
     sources = [_source(rank, late[rank.rank] if options.skew else 0) for rank in analysed]
@@ -140,7 +142,7 @@ def _with_durations(run: Run, options: Options, told: Progress) -> Imported:
     ]
     notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))
     result = _finish(run, options, sources, tuple(covered), notes)
-    told(0.95, "replaying")
+    progress(0.95, "replaying")
     return replay.check(result, options.skew)
 
 
@@ -173,7 +175,7 @@ def _finish(
     options: Options,
     sources: list[Source],
     covered: tuple[Coverage, ...],
-    told: tuple[str, ...],
+    progress: tuple[str, ...],
 ) -> Imported:
     """Programs for all ranks, recorded or not."""
     wanted = run.world if options.ranks is None else options.ranks
@@ -185,8 +187,8 @@ def _finish(
     spread.check(run.world, wanted, len(sources), kinds, options.all_to_all)
     plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
     spread_over = spread_notes(plan, placed, covered)
-    notes = (*told, *spread_over)
-    warnings = [*_reminder(told), *spread_over]
+    notes = (*progress, *spread_over)
+    warnings = [*_reminder(progress), *spread_over]
     workload = assembly.assemble(
         plan, sources, lambda programs: _summary(run, plan, programs, notes), warnings
     )

@@ -110,7 +110,10 @@ def check(
         raise InputError(
             [
                 Problem(
-                    "", "--ranks", f"{ranks} ranks are no multiple of the {world} of the run", near
+                    "",
+                    "--ranks",
+                    f"{ranks} ranks are not a multiple of the {world} of the run",
+                    near,
                 )
             ]
         )

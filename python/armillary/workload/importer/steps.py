@@ -130,10 +130,10 @@ def _missing(
 
 
 def _mixed(traces: Sequence[Trace], steps: list[dict[int, Step]], without: int) -> Problem:
-    told = "; ".join(
+    said = "; ".join(
         f"{t.file}: {_numbers(found)}" for t, found in list(zip(traces, steps, strict=True))[:4]
     )
-    message = f"no step is on all {len(traces)} ranks ({without} have none at all): {told}"
+    message = f"no step is on all {len(traces)} ranks ({without} have none at all): {said}"
     return Problem("", "ranks", message, "traces of the same run, recorded over the same steps")
 
 

@@ -63,8 +63,8 @@ class Timeline:
     step explains it."""
     late: int = 0
     """Time the device idled before operations for no recorded reason; kept in their durations."""
-    beside: int = 0
-    """Kernel time beside other kernels."""
+    overlapped: int = 0
+    """Kernel time that overlaps with other kernels."""
     kernels: int = 0
     """Kernel time in all, without communication."""
     blocked: int = 0
@@ -74,8 +74,8 @@ class Timeline:
     dropped: list[str] = field(default_factory=list)
     """Dependencies that contradict the recorded order, as `waiting <- awaited`."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How many operations or calls the times `waited_before`, `late`, `beside` and `blocked` come
-    from."""
+    """Number of operations or calls behind the times `waited_before`, `late`, `overlapped` and
+    `blocked`."""
 
     def tally(self, what: str, time: int) -> None:
         """Adds to one of those times."""
@@ -143,8 +143,8 @@ class _Builder:
             )
 
     def _cut_unlaunched(self, index: int) -> None:
-        """The first operation of a stream hangs on the host at its own start, if nobody knows who
-        launched it."""
+        """The first operation of a stream hangs on the host at its own start if its launch is
+        unknown."""
         start, step = self.trace.device[index].start, self.window.step
         if (
             self.previous[index] < 0
@@ -189,8 +189,8 @@ class _Builder:
         return _merge(rows)
 
     def _calls(self) -> list[_Row]:
-        """Communication of which only the host's side was recorded: after the host's work until
-        then, in its order."""
+        """Communication with only the host's side recorded: after the host's work until then, in
+        its order."""
         rows: list[_Row] = []
         for place, (k, index) in enumerate(self.hosted):
             op = self.trace.ops[index]
@@ -231,7 +231,7 @@ class _Builder:
         neighbours = Neighbours(self.trace, self.window.device)
         rows: list[_Row] = []
         # Until then the device worked for steps before: that explains any start, and holds what ran
-        # beside it.
+        # at the same time.
         busy = self.window.before
         for index in self.window.device:
             op = self.trace.device[index]
@@ -263,7 +263,7 @@ class _Builder:
         self.line.tally("late", late)
         if not communicates:
             self.line.kernels += op.end - op.start
-            self.line.tally("beside", op.end - op.start - alone)
+            self.line.tally("overlapped", op.end - op.start - alone)
 
     def _deps(self, index: int) -> list[tuple[str, int]]:
         deps = [("host", self.cut[index])] if index in self.cut else []

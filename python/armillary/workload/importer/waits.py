@@ -1,5 +1,5 @@
-"""Who waits for whom: events between streams, host synchronisations; recorded where Kineto says it,
-else inferred.
+"""What waits for what: events between streams and host synchronisations, recorded where Kineto has
+them, else inferred.
 
 Here: for each device operation the operations of other streams it waited for, for each
 synchronising call those the host waited for. Not here: order on one stream and launches

@@ -189,7 +189,7 @@ def test_all_to_alls_need_a_word(tmp_path: Path) -> None:
 
 def test_ranks_that_do_not_divide(tmp_path: Path) -> None:
     told = problems(run(tmp_path, [[("allreduce", 100, ALL)]] * 4), ranks=10)
-    assert "10 ranks are no multiple of the 4 of the run" in told[0]
+    assert "10 ranks are not a multiple of the 4 of the run" in told[0]
     assert "8 or 12" in told[0]
 
 
@@ -225,7 +225,7 @@ def test_groups_without_members(tmp_path: Path) -> None:
             )
         paths.append(trace.write(tmp_path / f"rank{rank}.json"))
     told = problems(paths)
-    assert "2 process groups and no word on who is in them: a (1 calls), b (1 calls)" in told[0]
+    assert "2 process groups with unknown members: a (1 calls), b (1 calls)" in told[0]
     assert import_traces(paths, groups={"a": [0, 1]}).workload.ranks == 2
 
 

@@ -22,12 +22,12 @@ REFUSED = {
     "chakra.json": (b'{"workload_graph": []}', "Chakra trace"),
     "chakra.et": (b"\x1e\x12\x10\n\x06schema\xea\x01\x051.0.1", "Chakra trace"),
     "version.et": (b"\x07\n\x050.0.4H\x12\x14all_gather_8n", "Chakra trace"),
-    "words.md": (b"# Chakra traces, schema 0.0.4\n\nand more", "is no JSON"),
-    "network.yml": (b"topology: [ Ring, Switch ]\n", "is no JSON"),
-    "blanks.json": (b" " * 5000 + b"x", "is no JSON"),
+    "words.md": (b"# Chakra traces, schema 0.0.4\n\nand more", "is not JSON"),
+    "network.yml": (b"topology: [ Ring, Switch ]\n", "is not JSON"),
+    "blanks.json": (b" " * 5000 + b"x", "is not JSON"),
     "npkit.json": (b'{"NPKIT_EVENT_GPU_SEND": {}}', "NPKit"),
     "other.json": (b'{"a": 1}', "without traceEvents and without nodes"),
-    "cut.json": (b'{"traceEvents": [{"ph": "X"', "is no trace"),
+    "cut.json": (b'{"traceEvents": [{"ph": "X"', "is not a trace"),
     "nothing.json": (b'{"traceEvents": []}', "no host operation and no kernel"),
     "nodes.json": (b'{"nodes": [{"a": 1}], "schema": "1.1.1"}', "have no id or no name"),
     "cut.gz": (gzip.compress(b'{"traceEvents": []}')[:-9], "can't be read"),
@@ -185,7 +185,7 @@ def test_what_nothing_can_be_made_of_is_refused(
 
 @pytest.mark.parametrize("ranks", [0, -1, 10**30])
 def test_numbers_of_ranks_that_are_none(tmp_path: Path, ranks: int) -> None:
-    with pytest.raises(InputError, match="is no number of ranks"):
+    with pytest.raises(InputError, match="invalid number of ranks"):
         import_traces([small(0, 1).write(tmp_path / "t.json")], ranks=ranks)
 
 

@@ -135,9 +135,9 @@ def test_kernels_side_by_side_keep_the_busy_time(tmp_path: Path) -> None:
     trace.kernel("c", 690, 700, 800, stream=7)
     trace.kernel("d", 740, 750, 800, stream=20)
     result = imported(trace, tmp_path)
-    assert result.ranks[0].beside_ps == 250_000_000
+    assert result.ranks[0].overlapped_ps == 250_000_000
     found = {entry.what: entry.count for entry in result.ranks[0].omissions}
-    assert found["kernels beside other kernels"] == 2
+    assert found["kernels that overlap with other kernels"] == 2
     assert step_us(result) == 1000
 
 
