@@ -13,7 +13,7 @@ from pathlib import Path
 
 from armillary.backends import NAMES
 from armillary.report.chart import Chart
-from armillary.studies import Row, study
+from armillary.studies import StudyRow, study
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "reference/accuracy.md"
@@ -48,7 +48,7 @@ def _part(found: re.Match[str]) -> str:
     return "\n".join([*head, *lines, ""])
 
 
-def _line(row: Row) -> str:
+def _line(row: StudyRow) -> str:
     goal = "" if row.paper is None else f"{GOALS[row.relation]}{row.paper:g} {row.unit}"
     ours = f"{row.ours:.1f} {row.unit}" if row.unit else f"{row.ours:.2f}"
     return f"| {row.setup} | {goal} | {ours} | {row.why} |"

@@ -209,8 +209,8 @@ class Program:
         ring: tuple[int, int],
         tag: int,
     ) -> tuple[list[int], int]:
-        """Adds the steps of `script` after the nodes `after`, as `armillary.workload.script.Stream`
-        describes them.
+        """Adds the steps of `script` after the nodes `after`, as
+        `armillary.workload.script.KernelStream` describes them.
 
         Names of nodes get the `prefix`, those of groups the `suffix`; `started` are nodes to be
         waited for by name, `ring` the offsets of the ranks ahead and behind, `tag` that of the next

@@ -226,7 +226,7 @@ def collective_row(
     root: int = 0,
     fold: bool = True,
     progress: Progress | None = None,
-) -> nccl.Row:
+) -> nccl.CollectiveRow:
     """Times the collective `kind` of one size; see `collective`."""
     from .explain import bounds
 
@@ -254,7 +254,7 @@ def collective_us(
     return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / 1e6
 
 
-def _with_bounds(row: nccl.Row, report: Report) -> nccl.Row:
+def _with_bounds(row: nccl.CollectiveRow, report: Report) -> nccl.CollectiveRow:
     bounds = report["bounds"]
     return replace(
         row,
@@ -293,6 +293,8 @@ def collective(
     ]
     chosen = platform.has_library
     schema = {
-        key: kind for key, kind in columns(nccl.Row).items() if chosen or key not in nccl.CHOICE
+        key: kind
+        for key, kind in columns(nccl.CollectiveRow).items()
+        if chosen or key not in nccl.CHOICE
     }
     return pl.DataFrame(rows, schema=schema)

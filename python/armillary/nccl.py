@@ -49,7 +49,7 @@ _LARGEST = 2**60
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CollectiveRow:
     """One line of the table. Times in us, bandwidths in GB/s (1e9 bytes)."""
 
     size: int
@@ -180,13 +180,15 @@ def element_count(kind: str, size: int, ranks: int, width: int) -> int:
     return count
 
 
-def row(kind: str, count: int, dtype: str, ranks: int, root: int, time_ps: int, digest: str) -> Row:
+def row(
+    kind: str, count: int, dtype: str, ranks: int, root: int, time_ps: int, digest: str
+) -> CollectiveRow:
     """A line of the table from the time of one operation."""
     size = total_bytes(kind, count, TYPES[dtype], ranks)
     algbw = size / time_ps * 1e3 if time_ps else 0.0
     redop = "sum" if kind in _REDUCING else "none"
     at = root if kind in _ROOTED else -1
-    return Row(
+    return CollectiveRow(
         size, count, dtype, redop, at, time_ps / 1e6, algbw, algbw * bus_factor(kind, ranks), digest
     )
 
@@ -233,7 +235,7 @@ def _heads(cells: tuple[str, ...]) -> str:
     )
 
 
-def line(row: Row) -> str:
+def line(row: CollectiveRow) -> str:
     """One line. In place and out of place take the same time here; nothing is computed, so nothing
     can be wrong."""
     times = f"  {_number(row.time_us, 7)}  {_number(row.algbw, 6)}  {_number(row.busbw, 6)}    N/A"
@@ -244,7 +246,7 @@ def line(row: Row) -> str:
     )
 
 
-def footer(rows: list[Row]) -> str:
+def footer(rows: list[CollectiveRow]) -> str:
     """The average over all lines."""
     mean = sum(row.busbw for row in rows) / len(rows) if rows else 0.0
     return f"# {'Avg bus bandwidth':<20} : {mean:g} \n#"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StudyRow:
     """One number of the paper and ours."""
 
     setup: str
@@ -56,9 +56,9 @@ class Study:
     source: str
     setup: str
     """What was run, and what had to be assumed, in a few sentences."""
-    rows: Callable[[Sequence[str]], list[Row]]
+    rows: Callable[[Sequence[str]], list[StudyRow]]
     """Runs it on the given backends."""
-    charts: Callable[[Sequence[Row]], list[Chart]] | None = None
+    charts: Callable[[Sequence[StudyRow]], list[Chart]] | None = None
     """The figure of the paper, from the rows; without it paper and ours side by side, a chart for
     each unit."""
     name: str = ""

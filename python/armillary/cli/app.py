@@ -18,6 +18,7 @@ from . import (
     convert,
     design,
     explain,
+    groups,
     import_,
     models,
     output,
@@ -31,6 +32,7 @@ from . import (
 
 app = typer.Typer(
     name="armillary",
+    cls=groups.GroupedVerbs,
     help="Predicts how long a distributed training step takes, where the time goes, and why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,7 +57,7 @@ def _options(
 
 
 def _astra_sim() -> None:
-    """Take ASTRA-sim's own flags and files."""
+    """Run with ASTRA-sim's own flags and files."""
 
 
 app.command("run")(models.takes_models(run.run))

@@ -65,8 +65,9 @@ def calibrate(
     json: Json = None,
     set_: Settings = None,
 ) -> None:
-    """Fit a platform's communication library to measured collectives, and its NPU to measured
-    kernels."""
+    """Fit a platform to measured collectives and kernels.
+
+    Collectives fit its communication library, kernels its NPU."""
     from .. import calibrate as room
 
     with output.guard():

@@ -51,8 +51,9 @@ def check(
     *,
     options: models.Options,
 ) -> None:
-    """List all that is wrong, without simulating. WORKLOAD may be a model with its options, as for
-    run."""
+    """List all problems of the input, without simulating.
+
+    WORKLOAD may be a model with its options, as for run."""
     with output.guard():
         output.claim({"--json": json}, workload, platform, groups)
         problems: list[Problem] = []

@@ -64,7 +64,7 @@ def collective(
     report: ReportName = None,
     set_: Settings = None,
 ) -> None:
-    """Time a collective, in the columns of nccl-tests."""
+    """Time a collective over a range of sizes, as nccl-tests does."""
     with output.guard():
         output.claim({"--json": json, "--report": report}, platform)
         name = nccl.operation(kind)
@@ -111,6 +111,6 @@ def _nothing(_text: str) -> None:
     """Standard output belongs to the JSON or the page."""
 
 
-def _result(rows: list[nccl.Row], config: dict[str, object], warnings: list[str]) -> str:
+def _result(rows: list[nccl.CollectiveRow], config: dict[str, object], warnings: list[str]) -> str:
     head = {"schema": SCHEMA, "version": __version__, "config": config, "warnings": warnings}
     return json_text.dumps({**head, "rows": [row.as_dict() for row in rows]}, indent=2)

@@ -20,7 +20,7 @@ Results = Annotated[
 
 
 def compare(results: Results, json: Json = None, report: ReportName = None) -> None:
-    """Say what moved between results, by operation, and why."""
+    """Compare results: what changed between them, and why."""
     with output.guard():
         output.claim({"--json": json, "--report": report}, *results)
         found = api.compare(*results)

@@ -47,7 +47,7 @@ def convert(
     *,
     options: models.Options,
 ) -> None:
-    """Write a workload, or a model with its options, in another form."""
+    """Write a workload, or a model, in another format."""
 
     with output.guard():
         output.claim({"--json": json}, workload, groups, platform)

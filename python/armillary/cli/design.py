@@ -85,8 +85,9 @@ def design(
     figures: Figures = None,
     json: Json = None,
 ) -> None:
-    """Design a platform: the topologies and bandwidths that a model proves best, ranked by
-    simulation."""
+    """Find the best platform for workloads and a budget.
+
+    A model proves which topologies and bandwidths are best; simulations rank them."""
     from ..design import design as run
 
     with output.guard():

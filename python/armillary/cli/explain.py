@@ -83,7 +83,7 @@ def explain(
     *,
     options: models.Options,
 ) -> None:
-    """Say why a step, or an operation of it, takes its time, and what would help.
+    """Explain what takes the time of a step, and what would help.
 
     RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p
     dgx-h100."""

@@ -98,7 +98,7 @@ def import_(
     format_: As = Format.compact,
     json: Json = None,
 ) -> None:
-    """Turn recorded PyTorch runs into a workload."""
+    """Make a workload from recorded PyTorch runs."""
     with output.guard():
         output.claim({"--json": json}, *traces)
         forms.check(format_.value, None, out)

@@ -101,7 +101,14 @@ WritePlan = Annotated[
         help="Write the sharding plan here: the ranks of each embedding table, for --plan.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of random draws. No model of this release draws any, so it has no effect.",
+    ),
+]
 
 
 def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]:

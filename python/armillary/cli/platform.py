@@ -22,7 +22,7 @@ TABLE_SCHEMA = "armillary.gemm_table/1"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List or show platforms, or import measurements for one.",
+    help="List or show platforms, or import measured kernels.",
     rich_markup_mode=None,
 )
 

@@ -54,8 +54,9 @@ def report(
     include_infeasible: Include = False,
     no_what_if: NoWhatIf = False,
 ) -> None:
-    """Make the page of a run from its JSON, or of a sweep from its results; write its charts as
-    files."""
+    """Make the HTML page of a result or a sweep.
+
+    With --figures also its charts as files."""
     with output.guard():
         swept = documents.is_folder(result) or Path(result).suffix == ".parquet"
         target = out or (

@@ -61,7 +61,7 @@ def run(
     *,
     options: models.Options,
 ) -> None:
-    """Simulate a workload or a model: where the step time goes.
+    """Simulate a training step and show where its time goes.
 
     In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
     to the model's ranks unless --npus says otherwise; armillary workload MODEL --help explains the

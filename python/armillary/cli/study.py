@@ -14,7 +14,7 @@ from .options import Json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..studies import Row, Study
+    from ..studies import Study, StudyRow
 
 SCHEMA = "armillary.study/1"
 
@@ -50,7 +50,7 @@ def study(
     figures: Figures = None,
     json: Json = None,
 ) -> None:
-    """List the studies, or rerun one: paper, ours, ratio, and why they differ."""
+    """List the studies, or repeat one and compare it with its paper."""
     from .. import studies
 
     with output.guard():
@@ -82,7 +82,7 @@ def study(
 
 def _draw(
     found: Study,
-    rows: Sequence[Row],
+    rows: Sequence[StudyRow],
     study: Mapping[str, object],
     html: str | None,
     figures: str | None,

@@ -92,7 +92,7 @@ def sweep(
     csv: Csv = None,
     json: Json = None,
 ) -> None:
-    """Run many points of one study: grids, lists, random and Optuna searches."""
+    """Simulate many points of a study: grid, list, random or Optuna."""
     with output.guard():
         output.claim({"--json": json, "--csv": csv}, study)
         if check:

@@ -46,7 +46,9 @@ def workload(
     json: Json = None,
     write_plan: WritePlan = None,
 ) -> None:
-    """Make a workload of a model and its parallelism: parameters, FLOPs, volumes, memory."""
+    """Make a workload from a model and its parallelism.
+
+    Prints parameters, FLOPs, volumes and memory."""
     from .. import workload as workloads
 
     with output.guard():

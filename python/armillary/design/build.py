@@ -19,7 +19,7 @@ import numpy as np
 
 from ..workload import Workload
 from . import traffic
-from .model import Part, StepModel, Vector
+from .model import StepModel, StepPart, Vector
 from .topology import Topology
 from .traffic import Volume
 
@@ -111,8 +111,10 @@ def step_model(job: Job, topology: Topology, timing: Timing | None = None) -> St
         loads += [loads[g] * shared for g, shared in again]
         fixed += [fixed[g] * shared for g, shared in again]
         counts = np.array([[0.0] * len(groups) + [job.crowding] * repeated])
-        wide = [Part(each.offsets, np.pad(each.counts, ((0, 0), (0, repeated)))) for each in parts]
-        parts = (*wide, Part(np.zeros(1), counts))
+        wide = [
+            StepPart(each.offsets, np.pad(each.counts, ((0, 0), (0, repeated)))) for each in parts
+        ]
+        parts = (*wide, StepPart(np.zeros(1), counts))
     return StepModel(
         job.name,
         tuple(names),
@@ -171,13 +173,17 @@ def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: T
     return np.array(waits) + timing.reduction * np.array(reduced)
 
 
-def _parts(job: Job, groups: Sequence[str], overlapping: bool) -> tuple[Part, ...]:
+def _parts(job: Job, groups: Sequence[str], overlapping: bool) -> tuple[StepPart, ...]:
     """One part a cluster, and one for all groups that are in none."""
     clusters = job.clusters if overlapping else ()
     parts = []
     for each in clusters:
         held = np.array([1.0 if group in each.groups else 0.0 for group in groups])
         slopes, offsets = (np.array(side) for side in zip(*each.lines, strict=True))
-        parts.append(Part(offsets, slopes[:, None] * held))
+        parts.append(StepPart(offsets, slopes[:, None] * held))
     rest = [all(group not in each.groups for each in clusters) for group in groups]
-    return (*parts, Part(np.zeros(1), np.array([rest], dtype=float))) if any(rest) else tuple(parts)
+    return (
+        (*parts, StepPart(np.zeros(1), np.array([rest], dtype=float)))
+        if any(rest)
+        else tuple(parts)
+    )

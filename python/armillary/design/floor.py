@@ -30,7 +30,7 @@ import numpy as np
 from ..platform import Platform
 from . import traffic
 from .build import Job
-from .model import Part, StepModel
+from .model import StepModel, StepPart
 from .topology import Topology
 from .traffic import Volume
 
@@ -128,7 +128,7 @@ class Floor:
         offsets = np.array([each.seconds for each in self.chains] + [0.0] * dims)
         every = np.vstack([loads, carried])
         names = tuple(f"{index}" for index in range(len(every)))
-        part = Part(offsets * (1 - _ROUNDING), counts)
+        part = StepPart(offsets * (1 - _ROUNDING), counts)
         return StepModel(
             self.job.name, names, every * (1 - _ROUNDING), 0.0, (part,), np.zeros_like(every)
         )

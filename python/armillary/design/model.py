@@ -24,7 +24,7 @@ Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class StepPart:
     """Seconds that some terms add to a step: the largest of a few lines."""
 
     offsets: Vector
@@ -44,7 +44,7 @@ class StepModel:
     """[G, D] bytes that an NPU sends along each dimension."""
     compute: float
     """Seconds of a step that depend on no bandwidth."""
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
     """What the step is longer for."""
     fixed: Vector
     """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies,
@@ -111,9 +111,9 @@ def serial(
     return StepModel(name, names, loads, compute, (everything(len(terms)),), np.zeros_like(loads))
 
 
-def everything(terms: int) -> Part:
+def everything(terms: int) -> StepPart:
     """The part of the paper's model: one term after another."""
-    return Part(np.zeros(1), np.ones((1, terms)))
+    return StepPart(np.zeros(1), np.ones((1, terms)))
 
 
 def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:

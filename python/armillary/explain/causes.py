@@ -55,7 +55,7 @@ _SPEED = ("compute", "compute_settings", "peak_flops", "memory_bandwidth", "memo
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationWork:
     """Operations of one key: how many over all ranks, and of the mean one its duration in ns,
     operations and bytes."""
 
@@ -66,13 +66,13 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """One run as comparing needs it."""
 
     report: Report
     path: dict[Key, PathOperation]
     rows: dict[Key, Collective]
-    work: dict[Key, Work]
+    work: dict[Key, OperationWork]
     """All operations, on the critical path or not."""
 
     def on_each(self, key: Key) -> float:
@@ -100,7 +100,7 @@ class Move:
         return {**vars(self), "causes": dict(self.causes), "delta_ns": self.delta_ns}
 
 
-def run(report: Report, what: str) -> Run:
+def run(report: Report, what: str) -> ComparedRun:
     """Looks a report up. Raises `InputError` when it has no detail."""
     found = detail(report, what)
     require_choices(report, what)
@@ -108,10 +108,10 @@ def run(report: Report, what: str) -> Run:
     rows: dict[Key, Collective] = {}
     for row in found["collectives"]:
         rows.setdefault((row["name"], row["kind"]), row)
-    return Run(report, path, rows, _work(report))
+    return ComparedRun(report, path, rows, _work(report))
 
 
-def _work(report: Report) -> dict[Key, Work]:
+def _work(report: Report) -> dict[Key, OperationWork]:
     sums: dict[Key, list[float]] = {}
     for each in report["operations"]:
         total = sums.setdefault((pattern(each["name"]), each["kind"]), [0, 0.0, 0, 0])
@@ -119,12 +119,12 @@ def _work(report: Report) -> dict[Key, Work]:
         for at, value in enumerate((each["count"], each["total_ns"], each["flops"], moved)):
             total[at] += value
     return {
-        key: Work(int(count), *(part / max(count, 1) for part in (ns, flops, moved)))
+        key: OperationWork(int(count), *(part / max(count, 1) for part in (ns, flops, moved)))
         for key, (count, ns, flops, moved) in sums.items()
     }
 
 
-def split(a: Run, b: Run, key: Key) -> dict[str, float]:
+def split(a: ComparedRun, b: ComparedRun, key: Key) -> dict[str, float]:
     """The change of an operation's time on the critical path, by cause, ns; it sums to the
     change."""
     before, after = a.path.get(key), b.path.get(key)
@@ -145,7 +145,7 @@ def split(a: Run, b: Run, key: Key) -> dict[str, float]:
     return _small(found, delta)
 
 
-def _more(a: Run, b: Run, key: Key) -> float:
+def _more(a: ComparedRun, b: ComparedRun, key: Key) -> float:
     """What of the change is more or fewer of an operation on each rank, as far as they are on the
     critical path."""
     one, two = a.path[key], b.path[key]
@@ -166,7 +166,7 @@ def _small(found: dict[str, float], delta: float) -> dict[str, float]:
     return kept or ({"schedule": delta} if delta else {})
 
 
-def _each(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
+def _each(a: ComparedRun, b: ComparedRun, key: Key) -> Iterator[tuple[str, float]]:
     """Changes of the mean operation, by cause."""
     one, other = _row(a, key), _row(b, key)
     if one is not None and other is not None:
@@ -180,7 +180,7 @@ _OWN = ("compute", "host", "load", "store")
 duration."""
 
 
-def _computed(a: Run, b: Run, key: Key) -> Iterator[tuple[str, float]]:
+def _computed(a: ComparedRun, b: ComparedRun, key: Key) -> Iterator[tuple[str, float]]:
     """Of an operation that a rank does by itself: what is other work, and what is another speed."""
     one, other = a.work[key], b.work[key]
     faster = _speed(a.report) != _speed(b.report)
@@ -198,7 +198,7 @@ def _pace(key: Key) -> str:
     return "memory" if key[1] in ("load", "store") else "compute"
 
 
-def _ratio(one: Work, other: Work) -> float:
+def _ratio(one: OperationWork, other: OperationWork) -> float:
     """How much more the other does: in operations, or in bytes where none are counted."""
     if one.flops and other.flops:
         return other.flops / one.flops
@@ -217,7 +217,7 @@ def _shares(report: Report) -> bool:
     return bool(npu.get("memory_contention")) or settings.get("comm_overlap_slowdown_ppm", 0) != 0
 
 
-def _row(found: Run, key: Key) -> Collective | None:
+def _row(found: ComparedRun, key: Key) -> Collective | None:
     """The row of an operation; for a receive, the row of a send of the same number of bytes, which
     it waits for."""
     if key[1] != "recv":
@@ -229,7 +229,9 @@ def _row(found: Run, key: Key) -> Collective | None:
     )
 
 
-def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple[str, float]]:
+def _terms(
+    a: ComparedRun, b: ComparedRun, one: Collective, other: Collective
+) -> Iterator[tuple[str, float]]:
     def change(*names: str) -> float:
         return term_sum(other, *names) - term_sum(one, *names)
 
@@ -242,7 +244,7 @@ def _terms(a: Run, b: Run, one: Collective, other: Collective) -> Iterator[tuple
     yield structural or _platform(a, b, one, "bandwidth"), change(*_BYTES)
 
 
-def _structural(a: Run, b: Run, one: Collective, other: Collective) -> str | None:
+def _structural(a: ComparedRun, b: ComparedRun, one: Collective, other: Collective) -> str | None:
     """What makes terms differ whatever the links: other work, algorithm or network model; None when
     nothing does."""
     if (one["bytes"], one["ranks"]) != (other["bytes"], other["ranks"]):
@@ -260,7 +262,7 @@ def _how(row: Collective) -> list[tuple[int, str, str, int, float]]:
     ]
 
 
-def _platform(a: Run, b: Run, row: Collective, cause: str) -> str:
+def _platform(a: ComparedRun, b: ComparedRun, row: Collective, cause: str) -> str:
     """`cause` when the numbers of the links or endpoints that a row uses differ; else where the
     chain goes differs."""
     used = {terms["dim"] for terms in row["terms"]}

@@ -13,13 +13,13 @@ from ..errors import InputError, Problem
 from ..report.quantity import counted
 from ..schema import Report
 from . import compare_page, layers, throughput
-from .causes import LISTED, Move, Run, Work, run, split
+from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair
 from .explanation import COMPARISON, Comparison
 
 _REASONS = 3
 _HALF_PS = 5e-4
-_NONE = Work(0, 0.0, 0.0, 0.0)
+_NONE = OperationWork(0, 0.0, 0.0, 0.0)
 _LEFT_OUT = ("name", "source", "summary", "programs", "groups")
 """Keys of a configuration that say nothing by themselves."""
 
@@ -49,7 +49,7 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
     return Comparison(compare_page.page(pairs), data)
 
 
-def _pair(a: Run, b: Run, first: str, second: str) -> Pair:
+def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
     moves = sorted(moved(a, b), key=lambda move: (-abs(move.delta_ns), move.name, move.kind))
     before, after = a.report["step_time_ns"], b.report["step_time_ns"]
     left = after - before - sum(move.delta_ns for move in moves)
@@ -84,14 +84,14 @@ def _pair(a: Run, b: Run, first: str, second: str) -> Pair:
     return Pair(a, b, (first, second), moves, data)
 
 
-def _reason(b: Run, move: Move, cause: str, ns: float) -> dict[str, Any]:
+def _reason(b: ComparedRun, move: Move, cause: str, ns: float) -> dict[str, Any]:
     """One operation's change by one cause; of waits also what the other run waits for."""
     row = b.rows.get((move.name, move.kind)) if cause == "contention" else None
     behind = [part["name"] for part in row["behind"]] if row else []
     return {"name": move.name, "kind": move.kind, "cause": cause, "ns": ns, "behind": behind}
 
 
-def moved(a: Run, b: Run) -> Iterator[Move]:
+def moved(a: ComparedRun, b: ComparedRun) -> Iterator[Move]:
     """Every operation whose time on the critical path differs."""
     for key in dict.fromkeys([*a.path, *b.path]):
         before, after = (found.path[key]["ns"] if key in found.path else 0.0 for found in (a, b))
@@ -109,7 +109,7 @@ def by_cause(moves: Sequence[Move]) -> dict[str, float]:
     return dict(sorted(kept, key=lambda found: -abs(found[1])))
 
 
-def _totals(a: Run, b: Run) -> list[dict[str, Any]]:
+def _totals(a: ComparedRun, b: ComparedRun) -> list[dict[str, Any]]:
     """Operations over all ranks, on the critical path or not, whose time differs."""
     rows: list[dict[str, Any]] = []
     for key in dict.fromkeys([*a.work, *b.work]):
@@ -129,7 +129,7 @@ def _totals(a: Run, b: Run) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -abs(row["b_ns"] - row["a_ns"]))
 
 
-def _only(a: Run, b: Run) -> list[dict[str, str]]:
+def _only(a: ComparedRun, b: ComparedRun) -> list[dict[str, str]]:
     """Operations of one run that the other does not have; none where its list of operations may be
     cut off."""
     if len(b.report["operations"]) >= LISTED:

@@ -14,7 +14,7 @@ from ..report.page import Fact, Page, Part, Section, Table
 from ..report.quantity import Quantity, counted, number, share, size, time
 from ..schema import Collective
 from . import charts, layers, throughput
-from .causes import CAUSES, Key, Move, Run
+from .causes import CAUSES, ComparedRun, Key, Move
 from .layers import Span
 from .rows import term, term_sum
 
@@ -27,8 +27,8 @@ _CAUSES = 2
 class Pair:
     """Two runs side by side: what changed, and the same as data."""
 
-    a: Run
-    b: Run
+    a: ComparedRun
+    b: ComparedRun
     names: tuple[str, str]
     moves: Sequence[Move]
     data: Mapping[str, Any]
@@ -165,7 +165,9 @@ def _reasons(data: Mapping[str, Any]) -> str:
     return f"Most of it: {'; '.join(map(said, data['reasons']))}."
 
 
-def _algorithms(a: Run, b: Run, moves: Sequence[Move], names: tuple[str, str]) -> Iterator[str]:
+def _algorithms(
+    a: ComparedRun, b: ComparedRun, moves: Sequence[Move], names: tuple[str, str]
+) -> Iterator[str]:
     """What another algorithm or model changes, in the words of the formula."""
     for move in moves[:_REASONS]:
         key: Key = (move.name, move.kind)

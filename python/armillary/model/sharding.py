@@ -48,7 +48,7 @@ NARROWEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ShardingRequest:
     """How to share tables out: batches in samples, widths and `capacity` in bytes."""
 
     scheme: str
@@ -96,7 +96,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class NpuKind:
     """NPUs that hold the same: the first of them, how many, their whole shards, and their node's
     tables."""
 
@@ -135,7 +135,7 @@ class Placement:
         return self.whole[npu], self.node[npu // self.npus_per_node] if self.node else Load()
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[NpuKind, ...]:
         """NPUs with equal loads, in the order of their first; those of a node where tables are
         shared out to nodes."""
         found: dict[tuple[Load, Load, int], list[int]] = {}
@@ -143,7 +143,7 @@ class Placement:
             node = npu // self.npus_per_node if self.node else 0
             found.setdefault((*load, node), [npu, 0])[1] += 1
         return tuple(
-            Kind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items()
+            NpuKind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items()
         )
 
     @property
@@ -173,7 +173,7 @@ def _share(load: Load, ways: int) -> Load:
     return replace(load, parameters=-(-load.parameters // ways), rows=-(-load.rows // ways))
 
 
-def place(tables: Sequence[Table], request: Request, model: str = "model") -> Placement:
+def place(tables: Sequence[Table], request: ShardingRequest, model: str = "model") -> Placement:
     """Shards `tables` and sums up what that costs. Raises `InputError` when the scheme can't work,
     with what can."""
     problems = _check(tables, request)
@@ -184,7 +184,7 @@ def place(tables: Sequence[Table], request: Request, model: str = "model") -> Pl
     return placement
 
 
-def _plan(tables: Sequence[Table], request: Request, model: str) -> ShardingPlan:
+def _plan(tables: Sequence[Table], request: ShardingRequest, model: str) -> ShardingPlan:
     """The scheme of each table, then whole shards and those of nodes dealt out."""
     share = sum(_cost(table, table.dim) for table in tables) / request.npus
     chosen = [_choose(table, share, len(tables), request) for table in tables]
@@ -315,7 +315,9 @@ def _load(table: Table, width: int) -> Load:
     return Load(table.pooling, table.pooling * width, width, table.rows * width, table.rows)
 
 
-def _choose(table: Table, share: float, tables: int, request: Request) -> tuple[ShardScheme, int]:
+def _choose(
+    table: Table, share: float, tables: int, request: ShardingRequest
+) -> tuple[ShardScheme, int]:
     """How `table` is sharded, and into how many columns; `share` is the mean cost of an NPU."""
     if request.scheme == "column":
         ways = _columns(tables, table, request)
@@ -344,7 +346,7 @@ def _divisors(number: int) -> list[int]:
     return [ways for ways in range(1, number + 1) if number % ways == 0]
 
 
-def _columns(tables: int, table: Table, request: Request) -> int:
+def _columns(tables: int, table: Table, request: ShardingRequest) -> int:
     """Column shards of `table`: as asked for, or the fewest with which there is one for every
     NPU."""
     if request.column_shards is not None:
@@ -353,7 +355,7 @@ def _columns(tables: int, table: Table, request: Request) -> int:
     return enough[0] if enough else table.dim
 
 
-def _check(tables: Sequence[Table], request: Request) -> list[Problem]:
+def _check(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
     check = {"column": _check_columns, "row": _check_rows, "table_row": _check_nodes}.get(
         request.scheme
     )
@@ -367,7 +369,7 @@ def _check(tables: Sequence[Table], request: Request) -> list[Problem]:
     return problems
 
 
-def _check_columns(tables: Sequence[Table], request: Request) -> list[Problem]:
+def _check_columns(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
     ways = request.column_shards
     bad = sorted(
         {table.dim for table in tables if ways is not None and (ways < 1 or table.dim % ways)}
@@ -384,7 +386,7 @@ def _check_columns(tables: Sequence[Table], request: Request) -> list[Problem]:
     return [Problem("", "column_shards", message, ", ".join(map(str, near)))]
 
 
-def _check_rows(tables: Sequence[Table], request: Request) -> list[Problem]:
+def _check_rows(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
     short = [table for table in tables if table.rows < request.npus]
     if not short:
         return []
@@ -396,7 +398,7 @@ def _check_rows(tables: Sequence[Table], request: Request) -> list[Problem]:
     return [Problem("", "sharding", message, f"auto, or row on up to {least.rows} NPUs")]
 
 
-def _check_nodes(tables: Sequence[Table], request: Request) -> list[Problem]:
+def _check_nodes(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
     each = request.npus_per_node
     if each >= 1 and request.npus % each == 0:
         return _check_rows(tables, replace(request, npus=each))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from ..nccl import Row, bus_factor
+from ..nccl import CollectiveRow, bus_factor
 from .chart import PALETTE, Chart
 from .page import Fact, Page, Section, Table
 from .quantity import Quantity, bandwidth, counted, share, time
@@ -24,7 +24,7 @@ _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def page(
-    rows: Sequence[Row],
+    rows: Sequence[CollectiveRow],
     kind: str,
     platform: str,
     npus: int,
@@ -42,7 +42,7 @@ def page(
     )
 
 
-def _verdict(rows: Sequence[Row], kind: str) -> str:
+def _verdict(rows: Sequence[CollectiveRow], kind: str) -> str:
     best = max(rows, key=lambda row: row.busbw, default=None)
     if best is None or not best.busbw:
         return "Nothing was sent."
@@ -55,7 +55,7 @@ def _verdict(rows: Sequence[Row], kind: str) -> str:
     return f"{said}."
 
 
-def _facts(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Fact]:
+def _facts(rows: Sequence[CollectiveRow], kind: str, npus: int) -> Iterator[Fact]:
     if not rows:
         return
     best, first = max(rows, key=lambda row: row.busbw), rows[0]
@@ -72,7 +72,7 @@ def _facts(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Fact]:
         yield Fact("Bound", _rate(bound), f"at {_size(best.size)}, unless switches reduce")
 
 
-def _sections(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Section]:
+def _sections(rows: Sequence[CollectiveRow], kind: str, npus: int) -> Iterator[Section]:
     timed = [row for row in rows if row.size and row.time_us]
     if timed:
         yield Section("Bandwidth", [_bandwidths(timed, kind, npus)])
@@ -84,7 +84,7 @@ def _sections(rows: Sequence[Row], kind: str, npus: int) -> Iterator[Section]:
     yield Section("Sizes", [_table(rows)])
 
 
-def _bandwidths(rows: Sequence[Row], kind: str, npus: int) -> Chart:
+def _bandwidths(rows: Sequence[CollectiveRow], kind: str, npus: int) -> Chart:
     records = [
         {"bytes": row.size, "size": _size(row.size), "value": row.busbw, "chosen": _chosen(row)}
         | {"bound": _bound(row, kind, npus)}
@@ -98,7 +98,7 @@ def _bandwidths(rows: Sequence[Row], kind: str, npus: int) -> Chart:
     return _curves("busbw", "Bus bandwidth by size", records, "GB/s", False, note)
 
 
-def _times(rows: Sequence[Row]) -> Chart:
+def _times(rows: Sequence[CollectiveRow]) -> Chart:
     records = [
         {"bytes": row.size, "size": _size(row.size), "value": row.time_us, "chosen": _chosen(row)}
         | {"bound": row.lower_bound_us or None}
@@ -107,11 +107,11 @@ def _times(rows: Sequence[Row]) -> Chart:
     return _curves("times", "Time by size", records, "us", True, "")
 
 
-def _chosen(row: Row) -> str:
+def _chosen(row: CollectiveRow) -> str:
     return f"{row.algorithm} {row.protocol}".strip() or "simulated"
 
 
-def _bound(row: Row, kind: str, npus: int) -> float | None:
+def _bound(row: CollectiveRow, kind: str, npus: int) -> float | None:
     """The bus bandwidth that no algorithm exceeds, GB/s; None where it is not known."""
     return (
         row.size / row.lower_bound_us / 1e3 * bus_factor(kind, npus) if row.lower_bound_us else None
@@ -183,7 +183,7 @@ def _sizes(sizes: Sequence[int]) -> dict[str, Any]:
     return {"field": "bytes", "type": "quantitative", "title": "size", "scale": scale, "axis": axis}
 
 
-def _choices(rows: Sequence[Row]) -> Table:
+def _choices(rows: Sequence[CollectiveRow]) -> Table:
     """Algorithms and protocols by the sizes that they were chosen for."""
     runs = [(name, list(run)) for name, run in groupby(rows, _chosen)]
     cells = [
@@ -202,7 +202,7 @@ def _choices(rows: Sequence[Row]) -> Table:
     )
 
 
-def _utilisation(rows: Sequence[Row]) -> Chart:
+def _utilisation(rows: Sequence[CollectiveRow]) -> Chart:
     """The share of each dimension's links that was used."""
     records = [
         {
@@ -241,7 +241,7 @@ def _utilisation(rows: Sequence[Row]) -> Chart:
     )
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[CollectiveRow]) -> Table:
     library = any(row.algorithm for row in rows)
     bounded = any(row.lower_bound_us for row in rows)
     heads = [
@@ -266,7 +266,7 @@ def _table(rows: Sequence[Row]) -> Table:
     return Table("Every size", names, cells, labels=2 if library else 1)
 
 
-def _part(row: Row) -> str:
+def _part(row: CollectiveRow) -> str:
     return share(row.lower_bound_us / row.time_us) if row.time_us else ""
 
 

@@ -11,7 +11,7 @@ import importlib
 from typing import NamedTuple
 
 from ..errors import InputError, Problem
-from ..study import Row, Study
+from ..study import Study, StudyRow
 
 
 class Entry(NamedTuple):
@@ -70,4 +70,4 @@ def _load(entry: Entry) -> Study:
     return dataclasses.replace(found, name=entry.name, code=entry.code)
 
 
-__all__ = ["STUDIES", "Entry", "Row", "Study", "studies", "study"]
+__all__ = ["STUDIES", "Entry", "Study", "StudyRow", "studies", "study"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from .astra2_table4 import PAPER, all_reduce
 
 if TYPE_CHECKING:
@@ -74,20 +74,22 @@ MEAN = (
 )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """The figure's curves by the model, then measured times of another V100 machine and the mean
     error on them."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> list[Row]:
+def _rows(backend: str) -> list[StudyRow]:
     curves = [
-        Row(f"{gpus} V100, {size} MB", backend, None, time(gpus, size, 150, backend), "us", FIGURE)
+        StudyRow(
+            f"{gpus} V100, {size} MB", backend, None, time(gpus, size, 150, backend), "us", FIGURE
+        )
         for gpus in (4, 16)
         for size in SIZES
     ]
     measured = [
-        Row(
+        StudyRow(
             f"{gpus} V100, {size} MB, measured",
             backend,
             us,
@@ -99,8 +101,10 @@ def _rows(backend: str) -> list[Row]:
         for size, us in MEASURED[gpus].items()
     ]
     errors = [
-        Row("mean error", backend, ERROR, error(1.0, backend), "%", MEAN),
-        Row("mean error, links at 89.7 %", backend, ERROR, error(REACHED, backend), "%", SHARE),
+        StudyRow("mean error", backend, ERROR, error(1.0, backend), "%", MEAN),
+        StudyRow(
+            "mean error, links at 89.7 %", backend, ERROR, error(REACHED, backend), "%", SHARE
+        ),
     ]
     return [*curves, *measured, *errors]
 
@@ -132,7 +136,7 @@ def time(gpus: int, size: int, gigabytes: float, backend: str) -> float:
     return simulate(all_reduce(gpus, size * 2**20), platform, backend=backend).step_time_ns / 1e3
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Time over size: measured as points, ours as lines."""
     from ..report.chart import Chart
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .astra2_table4 import PAPER, all_reduce
 
 SIZES = {4: 1700.0, 16: 3140.0}
@@ -26,7 +26,7 @@ OURS = (
 FLIT = "against the paper's 21.42 minutes; no flits are simulated here"
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Milliseconds for every torus and backend, with all ranks simulated and with one for all."""
     found = [
         _row(n, backend, fold) for backend in backends for n in SIZES for fold in (False, True)
@@ -35,15 +35,15 @@ def rows(backends: Sequence[str]) -> list[Row]:
     return [
         *found,
         *(
-            Row("4x4x4, every rank, over flits", each, FASTER, gain, "x", FLIT)
+            StudyRow("4x4x4, every rank, over flits", each, FASTER, gain, "x", FLIT)
             for each, gain in faster
         ),
     ]
 
 
-def _row(n: int, backend: str, fold: bool) -> Row:
+def _row(n: int, backend: str, fold: bool) -> StudyRow:
     setup = f"{n}x{n}x{n}, {'one rank for all' if fold else 'every rank'}"
-    return Row(setup, backend, SIZES[n], cpu_time(n, backend, fold=fold), "ms", OURS)
+    return StudyRow(setup, backend, SIZES[n], cpu_time(n, backend, fold=fold), "ms", OURS)
 
 
 def cpu_time(n: int, backend: str, *, fold: bool) -> float:

@@ -9,7 +9,7 @@ from functools import cache
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import Program, Workload
 
 PAPER = "Won et al., ASTRA-sim 2.0, ISPASS 2023, arXiv:2303.14006"
@@ -73,30 +73,30 @@ def time(sizes: Sequence[int], backend: str, settings: dict[str, object]) -> Tim
     return Time(result.step_time_ns / 1e3, sent)
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Times without and with latencies, messages, and the gain, on the network the paper ran: the
     analytical one."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> list[Row]:
+def _rows(backend: str) -> list[StudyRow]:
     found = {sizes: time(sizes, backend, {}) for sizes in TABLE}
     late = {sizes: time(sizes, backend, dict(LATENCIES)) for sizes in TABLE}
     times = [
-        Row(_name(sizes), backend, us, found[sizes].us, "us", BARE)
+        StudyRow(_name(sizes), backend, us, found[sizes].us, "us", BARE)
         for sizes, (_, us) in TABLE.items()
     ]
     times += [
-        Row(f"{_name(sizes)}, latencies", backend, us, late[sizes].us, "us", SET)
+        StudyRow(f"{_name(sizes)}, latencies", backend, us, late[sizes].us, "us", SET)
         for sizes, (_, us) in TABLE.items()
     ]
     messages = [
-        Row(f"{_name(sizes)}, dimension {dim}", backend, paper, ours, "MB", SENT)
+        StudyRow(f"{_name(sizes)}, dimension {dim}", backend, paper, ours, "MB", SENT)
         for sizes, (sent, _) in TABLE.items()
         for dim, (paper, ours) in enumerate(zip(sent, found[sizes].megabytes, strict=True), 1)
     ]
     gain = found[2, 8, 8, 32].us / found[8, 8, 8, 4].us
-    return [*times, *messages, Row("best gain by wafer", backend, GAIN, gain, "x", BEST)]
+    return [*times, *messages, StudyRow("best gain by wafer", backend, GAIN, gain, "x", BEST)]
 
 
 def _name(sizes: Sequence[int]) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 
 from ..model.decoder_reader import decoder
 from ..model.flops import attention_flops, step_flops
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import load_model
-from .frontier import Run, Step, step
+from .frontier import FrontierRun, FrontierStep, step
 
 REPORTED: dict[str, Any] = {
     "pp": 16,
@@ -52,7 +52,7 @@ OPEN: dict[str, Any] = {
 heads), the micro-batch, that weights are cast once a step, and where the router's weights
 multiply."""
 
-RUN = Run("deepseek-v3", "h800-256n", REPORTED | OPEN)
+RUN = FrontierRun("deepseek-v3", "h800-256n", REPORTED | OPEN)
 GPU_HOURS, SECONDS, TFLOPS, CAUSAL, CAPACITY = 180e3, 19.926, 432.0, 385.0, 80e9
 
 VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
@@ -71,32 +71,34 @@ VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 """Options of the workload and settings of the platform that are changed."""
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Published numbers, then what each choice is worth."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> Iterator[Row]:
+def _rows(backend: str) -> Iterator[StudyRow]:
     base = step(RUN, backend)
     yield from published(base, backend)
     for name, (options, settings) in VARIED.items():
         other = step(RUN.varied(options, settings), backend)
         why = f"{100 * (other.seconds / base.seconds - 1):+.1f} %, {other.most / 1e9:.1f} GB"
-        yield Row(name, backend, None, other.gpu_hours / 1e3, "K GPU h", why)
+        yield StudyRow(name, backend, None, other.gpu_hours / 1e3, "K GPU h", why)
 
 
-def published(base: Step, backend: str) -> Iterator[Row]:
+def published(base: FrontierStep, backend: str) -> Iterator[StudyRow]:
     """The rows that have a published number."""
-    yield Row(
+    yield StudyRow(
         "GPU hours for 10^12 tokens", backend, GPU_HOURS / 1e3, base.gpu_hours / 1e3, "K GPU h", WHY
     )
-    yield Row(
+    yield StudyRow(
         "a step", backend, SECONDS, base.seconds, "s", "Table 4 of arXiv:2505.09343, the same run."
     )
-    yield Row("fullest GPU", backend, CAPACITY / 1e9, base.most / 1e9, "GB", WHY_MEMORY, "<")
+    yield StudyRow("fullest GPU", backend, CAPACITY / 1e9, base.most / 1e9, "GB", WHY_MEMORY, "<")
     whole, causal = operations()
-    yield Row("operations a token", backend, _published(TFLOPS), whole / 1e9, "GFLOP", WHY_WORK)
-    yield Row(
+    yield StudyRow(
+        "operations a token", backend, _published(TFLOPS), whole / 1e9, "GFLOP", WHY_WORK
+    )
+    yield StudyRow(
         "operations a token, half of all scores",
         backend,
         _published(CAUSAL),

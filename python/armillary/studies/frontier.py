@@ -15,7 +15,7 @@ from ..workload import build
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FrontierRun:
     """A model on a platform."""
 
     model: str
@@ -25,9 +25,9 @@ class Run:
 
     def varied(
         self, options: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
-    ) -> Run:
+    ) -> FrontierRun:
         """The same but for some options of the workload and settings of the platform."""
-        return Run(
+        return FrontierRun(
             self.model,
             self.platform,
             {**self.options, **(options or {})},
@@ -36,7 +36,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FrontierStep:
     """What came of a run."""
 
     seconds: float
@@ -60,7 +60,7 @@ class Step:
         return self.flops / self.seconds / self.ranks / 1e12
 
 
-def step(run: Run, backend: str = "analytical") -> Step:
+def step(run: FrontierRun, backend: str = "analytical") -> FrontierStep:
     """Generates one training step and simulates it on `backend`. Raises `InputError`."""
     workload = build(run.model, **run.options)
     summary = workload.summary
@@ -70,4 +70,4 @@ def step(run: Run, backend: str = "analytical") -> Step:
     )
     seconds = simulate(workload, target, backend=backend).step_time_ns / 1e9
     most = max(entry.memory.total for entry in summary.classes)
-    return Step(seconds, workload.ranks, summary.tokens, summary.flops, most)
+    return FrontierStep(seconds, workload.ranks, summary.tokens, summary.flops, most)

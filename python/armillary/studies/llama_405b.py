@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..study import Row, Study, analytical
-from .frontier import Run, step
+from ..study import Study, StudyRow, analytical
+from .frontier import FrontierRun, step
 
 COMMON: dict[str, Any] = {
     "tp": 8,
@@ -59,24 +59,24 @@ VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }
 
 
-def run(options: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Run:
+def run(options: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> FrontierRun:
     """Llama 3 405B with these options."""
-    return Run("llama-3-405b", "dgx-h100-16n", {**COMMON, **options}, settings or {})
+    return FrontierRun("llama-3-405b", "dgx-h100-16n", {**COMMON, **options}, settings or {})
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Published numbers, then what each choice is worth."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> Iterator[Row]:
+def _rows(backend: str) -> Iterator[StudyRow]:
     for name, (paper, options) in PUBLISHED.items():
         found = step(run(options), backend)
         why = f"{found.seconds:.2f} s a step, {found.most / 1e9:.1f} GB. " + WHY.get(name, "")
-        yield Row(name, backend, paper, found.tflops, "TFLOP/s", why.strip())
+        yield StudyRow(name, backend, paper, found.tflops, "TFLOP/s", why.strip())
     for name, (options, settings) in VARIED.items():
         found = step(run(options, settings), backend)
-        yield Row(
+        yield StudyRow(
             name,
             backend,
             None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import Program, Workload
 
 GPUS, NODES, SWITCHES, GROUPS = 256, 16, 4, 8
@@ -83,11 +83,11 @@ def equations(in_switch: bool) -> float:
     )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Each load, and the time of the whole, by the equations and by a run."""
     backends = analytical(backends)
     loads = [
-        Row(
+        StudyRow(
             load.name,
             backend,
             load.paper,
@@ -100,7 +100,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
     ]
     links = {key: f"{{bandwidth: {value} GB/s}}" for key, value in BANDWIDTHS.items()}
     times = [
-        Row(
+        StudyRow(
             f"{'in-switch' if in_switch else 'own tensors'}: the whole",
             backend,
             equations(in_switch) / 1e6,

@@ -44,7 +44,7 @@ SETUP = (
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class PaperCase:
     """One workload on one network at one bandwidth."""
 
     workload: str
@@ -103,7 +103,7 @@ def topology(shape: str) -> Topology:
     return found
 
 
-def case(name: str, shape: str, gigabytes: int) -> Case:
+def case(name: str, shape: str, gigabytes: int) -> PaperCase:
     """What the schemes make of a bandwidth."""
     from ..design import cost_file, schemes
 
@@ -117,9 +117,9 @@ def case(name: str, shape: str, gigabytes: int) -> Case:
         "MessageBW": schemes.message(budget, model.volume),
     }
     price = table.price(net, table.stack(len(net)))
-    return Case(name, shape, gigabytes, model, price, {**shares, "SmartBW": smart})
+    return PaperCase(name, shape, gigabytes, model, price, {**shares, "SmartBW": smart})
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[PaperCase]:
     """Every workload on every network at every bandwidth, 90 in all."""
     return (case(*each) for each in itertools.product(MODELS, SHAPES, TOTALS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .multidim import PAPER
 
 PRINTED = {"link": 60.0, "nic": 1440.0, "switch": 720.0}
@@ -12,7 +12,7 @@ PRINTED = {"link": 60.0, "nic": 1440.0, "switch": 720.0}
 WHY = "Table II's prices for a GB/s, a link counted once for both directions"
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each part, and their sum. No network is simulated."""
     del backends
     from ..design import cost_file
@@ -23,10 +23,10 @@ def rows(backends: Sequence[str]) -> list[Row]:
     table = cost_file.load("multidim")
     ours = {item.part: item.dollars for item in table.bill(network, table.stack(1), [10e9])}
     parts = [
-        Row(f"{part}, 3 NPUs at 10 GB/s", "cost", paper, ours[part], "$", WHY)
+        StudyRow(f"{part}, 3 NPUs at 10 GB/s", "cost", paper, ours[part], "$", WHY)
         for part, paper in PRINTED.items()
     ]
-    return [*parts, Row("network", "cost", 2220.0, sum(ours.values()), "$", WHY)]
+    return [*parts, StudyRow("network", "cost", 2220.0, sum(ours.values()), "$", WHY)]
 
 
 STUDY = Study(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .multidim import PAPER, SETUP, SHAPES, case
 
 UTILISATION = {"2D": 57.53, "3D": 39.02, "4D": 66.74}
@@ -22,13 +22,13 @@ FASTER = (
 )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Utilisation and the bound it sets, for each network, by the model."""
     del backends
     found = {shape: case("Transformer-1T", shape, 300) for shape in SHAPES}
     used = {shape: each.utilisation("EqualBW") for shape, each in found.items()}
     first = [
-        Row(f"utilisation, {shape}", "model", UTILISATION[shape], 100 * used[shape], "%", USED)
+        StudyRow(f"utilisation, {shape}", "model", UTILISATION[shape], 100 * used[shape], "%", USED)
         for shape in SHAPES
     ]
     bound = {}
@@ -37,7 +37,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
         time = each.time("EqualBW")
         bound[shape] = time / (time - communication * (1 - used[shape]))
     return first + [
-        Row(f"speed-up bound, {shape}", "model", BOUND[shape], bound[shape], "x", FASTER)
+        StudyRow(f"speed-up bound, {shape}", "model", BOUND[shape], bound[shape], "x", FASTER)
         for shape in SHAPES
     ]
 

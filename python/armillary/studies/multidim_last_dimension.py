@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .multidim import MODELS, PAPER, SETUP, SHAPES, step
 
 BYTES = "no number printed: bytes an NPU sends through its NIC in a step"
@@ -14,7 +14,7 @@ NICS = "no number printed: the number that gives its last dimension the 4D netwo
 FALLS = "the figure falls with each added dimension: each one inside divides what reaches the last"
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """For each workload the traffic of each network, NICs for the 4D network's time, and whether it
     falls."""
     del backends
@@ -22,15 +22,19 @@ def rows(backends: Sequence[str]) -> list[Row]:
     for name in MODELS:
         sent = {shape: float(step(name, shape).loads[:, -1].sum()) for shape in SHAPES}
         table += [
-            Row(f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES)
+            StudyRow(
+                f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES
+            )
             for shape in SHAPES
         ]
         table += [
-            Row(f"{name}, {shape}, NICs an NPU", "model", None, sent[shape] / sent["4D"], "", NICS)
+            StudyRow(
+                f"{name}, {shape}, NICs an NPU", "model", None, sent[shape] / sent["4D"], "", NICS
+            )
             for shape in SHAPES
         ]
         table += [
-            Row(
+            StudyRow(
                 f"{name}, {more} over {fewer}",
                 "model",
                 1.0,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..study import Row, Study
-from .multidim import PAPER, SETUP, Case, cases
+from ..study import Study, StudyRow
+from .multidim import PAPER, SETUP, PaperCase, cases
 
 COST = {"EqualBW": (7.77, 13.82), "SmartBW": (1.65, 4.13)}
 """Mean and maximum over MessageBW. The text prints them the other way round, see `SWAPPED`."""
@@ -24,7 +24,7 @@ PER_COST = (
 )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Mean and maximum of each ratio over the 90 cases, by the model."""
     del backends
     found = list(cases())
@@ -38,12 +38,12 @@ def rows(backends: Sequence[str]) -> list[Row]:
     return table
 
 
-def _dearer(name: str) -> Callable[[Case], float]:
+def _dearer(name: str) -> Callable[[PaperCase], float]:
     return lambda each: each.cost(name) / each.cost("MessageBW")
 
 
-def _worth(name: str) -> Callable[[Case], float]:
-    def ratio(each: Case) -> float:
+def _worth(name: str) -> Callable[[PaperCase], float]:
+    def ratio(each: PaperCase) -> float:
         return each.time("EqualBW") * each.cost("EqualBW") / (each.time(name) * each.cost(name))
 
     return ratio
@@ -52,14 +52,14 @@ def _worth(name: str) -> Callable[[Case], float]:
 def _pair(
     setup: str,
     printed: tuple[float, float],
-    found: Iterable[Case],
-    ratio: Callable[[Case], float],
+    found: Iterable[PaperCase],
+    ratio: Callable[[PaperCase], float],
     why: str,
-) -> list[Row]:
+) -> list[StudyRow]:
     values = [ratio(each) for each in found]
     ours = (sum(values) / len(values), max(values))
     return [
-        Row(f"{setup}, {what}", "model", paper, value, "x", why)
+        StudyRow(f"{setup}, {what}", "model", paper, value, "x", why)
         for what, paper, value in zip(("mean", "most"), printed, ours, strict=True)
     ]
 

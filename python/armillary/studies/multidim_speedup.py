@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study, analytical
-from .multidim import NPU, PAPER, SETUP, SHAPES, Case, case, cases, workload
+from ..study import Study, StudyRow, analytical
+from .multidim import NPU, PAPER, SETUP, SHAPES, PaperCase, case, cases, workload
 
 PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
 """Mean and maximum over EqualBW; section VI-B."""
@@ -20,14 +20,14 @@ SIMULATED = (
 )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Means and maxima by the model, then the simulator's word on one workload on each backend."""
     found = list(cases())
     gains = {name: [each.time("EqualBW") / each.time(name) for each in found] for name in PRINTED}
     table = []
     for name, (mean, most) in PRINTED.items():
         table.append(
-            Row(
+            StudyRow(
                 f"{name} over EqualBW, mean",
                 "model",
                 mean,
@@ -37,14 +37,16 @@ def rows(backends: Sequence[str]) -> list[Row]:
             )
         )
         table.append(
-            Row(f"{name} over EqualBW, most", "model", most, max(gains[name]), "x", SERIAL)
+            StudyRow(f"{name} over EqualBW, most", "model", most, max(gains[name]), "x", SERIAL)
         )
     best = sum(
         each.time("SmartBW") <= min(map(each.time, each.shares)) * (1 + 1e-12) for each in found
     )
-    table.append(Row("cases in which SmartBW is best", "model", 90.0, float(best), "of 90", BEST))
     table.append(
-        Row(
+        StudyRow("cases in which SmartBW is best", "model", 90.0, float(best), "of 90", BEST)
+    )
+    table.append(
+        StudyRow(
             "SmartBW over the optimum, most",
             "model",
             None,
@@ -59,18 +61,18 @@ def rows(backends: Sequence[str]) -> list[Row]:
     ]
 
 
-def _over_optimum(each: Case) -> float:
+def _over_optimum(each: PaperCase) -> float:
     from ..design.optimal import Constraint, Question, optimise
 
     whole = Constraint("total", (1.0,) * each.model.dimensions, each.gigabytes * 1e9, True)
     return each.time("SmartBW") / optimise(Question((each.model,), (1.0,), (whole,))).bound
 
 
-def _simulated(shape: str, backend: str) -> Row:
+def _simulated(shape: str, backend: str) -> StudyRow:
     """SmartBW over EqualBW for Transformer-1T at 300 GB/s."""
     each = case("Transformer-1T", shape, 300)
     equal, smart = (_step(each, scheme, backend) for scheme in ("EqualBW", "SmartBW"))
-    return Row(
+    return StudyRow(
         f"SmartBW over EqualBW, Transformer-1T, 300 GB/s, {shape}",
         backend,
         None,
@@ -80,7 +82,7 @@ def _simulated(shape: str, backend: str) -> Row:
     )
 
 
-def _step(each: Case, scheme: str, backend: str) -> float:
+def _step(each: PaperCase, scheme: str, backend: str) -> float:
     from ..api import simulate
     from ..platform import Platform
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .multidim import PAPER, SETUP, cases
 
 PRINTED = {"EqualBW": 56.67, "MessageBW": 96.59, "SmartBW": 94.46}
@@ -19,7 +19,7 @@ WHY = {
 }
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each scheme, the mean of 90 cases by the model."""
     del backends
     found = list(cases())
@@ -27,7 +27,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
         name: 100 * sum(each.utilisation(name) for each in found) / len(found) for name in PRINTED
     }
     return [
-        Row(f"{name}, mean", "model", paper, means[name], "%", WHY[name])
+        StudyRow(f"{name}, mean", "model", paper, means[name], "%", WHY[name])
         for name, paper in PRINTED.items()
     ]
 

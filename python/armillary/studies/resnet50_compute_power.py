@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .ispass import SETUP, Torus, exposed
 
 TORUS = Torus(2, 4, 4)
@@ -22,10 +22,10 @@ WHY = {
 BELOW = "enough compute to hide every reduction but the first layer's, which comes last"
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each compute power, source of compute times, and backend."""
     return [
-        Row(
+        StudyRow(
             f"{power:g}x compute, {kind}",
             backend,
             1.0 if power == 0.5 else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from .ispass import SETUP, Torus, exposed
 
 PRINTED = {Torus(2, 2, 2): 4.1, Torus(2, 8, 8): 25.2}
@@ -32,10 +32,10 @@ WHY = {
 }
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each size, source of compute times, and backend."""
     return [
-        Row(
+        StudyRow(
             f"{torus} ({torus.npus} NPUs), {kind}",
             backend,
             PRINTED.get(torus),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import Workload, build
 from .astra2_table4 import PAPER, all_reduce
 
@@ -71,17 +71,17 @@ class Time:
     exposed: float
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """The paper's claims, how many hold for other batches, and the bars of the figure."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> Iterator[Row]:
+def _rows(backend: str) -> Iterator[StudyRow]:
     claims = list(_claims(backend, BATCH))
     yield from claims
     for batch in BATCHES:
         held = sum(_holds(row) for row in _claims(backend, batch))
-        yield Row(
+        yield StudyRow(
             f"claims that hold, {batch} samples",
             backend,
             float(len(claims)),
@@ -92,16 +92,18 @@ def _rows(backend: str) -> Iterator[Row]:
     for workload, platform, themis in product(WORKLOADS, PLATFORMS, (False, True)):
         time = step(workload, platform, themis, backend)
         setup = f"{workload}, {platform}{', Themis' if themis else ''}"
-        yield Row(setup, backend, None, time.total, "ms", PRINTED)
-        yield Row(f"{setup}, exposed communication", backend, None, time.exposed, "ms", PRINTED)
+        yield StudyRow(setup, backend, None, time.total, "ms", PRINTED)
+        yield StudyRow(
+            f"{setup}, exposed communication", backend, None, time.exposed, "ms", PRINTED
+        )
 
 
-def _holds(row: Row) -> bool:
+def _holds(row: StudyRow) -> bool:
     """As the row says, or within 6 % of equal."""
     return row.holds if row.holds is not None else abs(row.ours - 1) < 0.06
 
 
-def _claims(backend: str, batch: int) -> Iterator[Row]:
+def _claims(backend: str, batch: int) -> Iterator[StudyRow]:
     def ratio(workload: str, one: str, other: str, themis: bool) -> float:
         times = [
             step(workload, platform, themis, backend, batch).total for platform in (one, other)
@@ -110,7 +112,7 @@ def _claims(backend: str, batch: int) -> Iterator[Row]:
 
     for name in WORKLOADS:
         best = min(STACKS, key=lambda platform: step(name, platform, False, backend, batch).total)
-        yield Row(
+        yield StudyRow(
             f"{name}: W-1D-600 over {best}",
             backend,
             1.0,
@@ -120,17 +122,17 @@ def _claims(backend: str, batch: int) -> Iterator[Row]:
             "<",
         )
         gain = ratio(name, "Conv-4D", "W-1D-350", False)
-        yield Row(f"{name}: Conv-4D over W-1D-350", backend, 1.0, gain, "x", DRIVES, "<")
+        yield StudyRow(f"{name}: Conv-4D over W-1D-350", backend, 1.0, gain, "x", DRIVES, "<")
         for platform in PLATFORMS:
             times = [step(name, platform, themis, backend, batch).total for themis in (True, False)]
             flat = platform in WAFERS
             setup = f"{name}: Themis over baseline, {platform}"
             gain, why = times[0] / times[1], SAME if flat else LIFTS
-            yield Row(setup, backend, 1.0, gain, "x", why, "=" if flat else "<")
+            yield StudyRow(setup, backend, 1.0, gain, "x", why, "=" if flat else "<")
         for platform, wafer in EQUAL.items():
             setup = f"{name}: {platform} over {wafer}, Themis"
             over = ratio(name, platform, wafer, True)
-            yield Row(
+            yield StudyRow(
                 setup,
                 backend,
                 1.0,
@@ -171,7 +173,7 @@ def program(workload: str, batch: int) -> Workload:
             return build("transformer-1t", tp=128, dp=4, **decoder)
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 9a: time of each workload on each platform, compute and exposed communication, over the
     slowest wafer's."""
     from ..report.chart import COLOURS, Chart

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import Workload, moe
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ WHY_BEST = (
 )
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """The comparison, the sweep's best, and how both ratios move with what the paper leaves
     open."""
     found = []
@@ -148,7 +148,7 @@ def rows(backends: Sequence[str]) -> list[Row]:
         found += _ratios(Choice(), "", backend)
         for name, system in SYSTEMS.items():
             found.append(
-                Row(
+                StudyRow(
                     f"{name}: waiting for data",
                     backend,
                     50,
@@ -161,10 +161,14 @@ def rows(backends: Sequence[str]) -> list[Row]:
             found += _parts(system, name, backend)
         least = best(Choice(), backend)
         found.append(
-            Row("best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST)
+            StudyRow(
+                "best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST
+            )
         )
         found.append(
-            Row("best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST)
+            StudyRow(
+                "best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST
+            )
         )
         for choice in (
             Choice(tp=2),
@@ -180,16 +184,16 @@ def rows(backends: Sequence[str]) -> list[Row]:
     return found
 
 
-def _parts(system: System, name: str, backend: str) -> list[Row]:
+def _parts(system: System, name: str, backend: str) -> list[StudyRow]:
     """Fig. 11: the five parts of a step, ms."""
     times = parts(system, Choice(), backend)
     return [
-        Row(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS)
+        StudyRow(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS)
         for part, ns in times.items()
     ]
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 11: where the step goes on each of the three."""
     from ..report.chart import COLOURS, Chart
 
@@ -212,10 +216,10 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
     return [Chart("zero-infinity", "ZeRO-Infinity and a hierarchical pool", records, spec)]
 
 
-def _ratios(choice: Choice, label: str, backend: str) -> list[Row]:
+def _ratios(choice: Choice, label: str, backend: str) -> list[StudyRow]:
     own, pool, opt = (_step(system, choice, backend) for system in (ZERO_INFINITY, BASELINE, OPT))
     return [
-        Row(
+        StudyRow(
             f"ZeRO-Infinity over HierMem{label}",
             backend,
             0.999,
@@ -223,7 +227,7 @@ def _ratios(choice: Choice, label: str, backend: str) -> list[Row]:
             "of the step",
             WHY_NEAR,
         ),
-        Row(f"HierMem over HierMem (opt){label}", backend, 4.6, pool / opt, "x", WHY_OPT),
+        StudyRow(f"HierMem over HierMem (opt){label}", backend, 4.6, pool / opt, "x", WHY_OPT),
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..api import collective_us
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from . import held_out
 from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
 
@@ -53,18 +53,18 @@ def _time(sweep: Sweep, size: int, target: Platform, backend: str) -> float:
     return message / 1e6
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """The presets' errors, then those of fits on what they have not seen."""
     return preset_rows(backends) + held_out.rows()
 
 
-def preset_rows(backends: Sequence[str]) -> list[Row]:
+def preset_rows(backends: Sequence[str]) -> list[StudyRow]:
     """Errors by collective and band, on single nodes, next to ASTRA-sim's own, and hardware by
     hardware."""
     return [row for backend in analytical(backends) for row in _rows(backend)]
 
 
-def _rows(backend: str) -> Iterator[Row]:
+def _rows(backend: str) -> Iterator[StudyRow]:
     found = [error for sweep in sweeps() for error in errors(sweep, backend)]
     fair = [error for error in found if error.sweep.fair]
     for kind in dict.fromkeys(sweep.collective for sweep in sweeps()):
@@ -113,12 +113,12 @@ def _single(gpu: str, gpus: int | None = None) -> Callable[[Error], bool]:
     return chosen
 
 
-def _row(setup: str, backend: str, found: list[Error], most: float | None) -> Iterator[Row]:
+def _row(setup: str, backend: str, found: list[Error], most: float | None) -> Iterator[StudyRow]:
     if found:
         mean = percent(sum(error.log for error in found) / len(found))
         worst = max(found, key=lambda error: error.log)
         why = f"worst: {worst.sweep.name}, {worst.percent:.0f} %; {worst.sweep.preset}"
-        yield Row(f"{setup} ({len(found)})", backend, most, mean, "%", why, "<")
+        yield StudyRow(f"{setup} ({len(found)})", backend, most, mean, "%", why, "<")
 
 
 STUDY = Study(

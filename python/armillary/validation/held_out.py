@@ -17,7 +17,7 @@ from functools import cache
 from ..calibrate import Case, Fit, Table, fit
 from ..calibrate.case import parameters
 from ..platform import Platform
-from ..study import Row
+from ..study import StudyRow
 from . import floor
 from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
 
@@ -217,12 +217,12 @@ def _scaled(machine: Sequence[Sweep], most: int) -> Iterator[Error]:
             yield from _try(sweep, learnt)
 
 
-def rows() -> list[Row]:
+def rows() -> list[StudyRow]:
     """All of these, by collective and band; scales machine by machine."""
     return list(_rows())
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[StudyRow]:
     sizes, lines = (
         other_sizes(),
         [error for sweep in _halved() for error in floor.neighbours(sweep)],
@@ -250,7 +250,7 @@ def _steady(sweep: Sweep) -> bool:
     )
 
 
-def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[Row]:
+def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[StudyRow]:
     words = f"fitted on up to {most} nodes, tried on more"
     for at, size in enumerate(BANDS):
         yield from _row(
@@ -264,7 +264,7 @@ def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[Row]:
 
 def _reduced_and_others(
     words: str, found: Sequence[Error], most: Sequence[float] | None, lines: Sequence[Error] = ()
-) -> Iterator[Row]:
+) -> Iterator[StudyRow]:
     for reduced, kind, times in ((True, "all_reduce", 1.0), (False, "other collectives", 1.5)):
         for at, size in enumerate(BANDS):
             chosen, neighbours = (
@@ -282,7 +282,7 @@ def _reduced_and_others(
 
 def _row(
     setup: str, found: Sequence[Error], most: float | None, lines: Sequence[Error] = ()
-) -> Iterator[Row]:
+) -> Iterator[StudyRow]:
     if not found:
         return
     means = _means(found)
@@ -292,7 +292,7 @@ def _row(
     half = f"half of them up to {middle:.0f} %; " if len(ordered) > 2 else ""
     line = f"a line through the measured neighbours {_mean(_means(lines)):.1f} %; " if lines else ""
     why = f"{line}{half}worst: {worst.name}, {percent(means[worst]):.0f} %"
-    yield Row(f"{setup} ({len(means)})", "analytical", most, _mean(means), "%", why, "<")
+    yield StudyRow(f"{setup} ({len(means)})", "analytical", most, _mean(means), "%", why, "<")
 
 
 def _mean(means: Mapping[Sweep, float]) -> float:

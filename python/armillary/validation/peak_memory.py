@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..platform import Platform
-from ..study import Row, Study
+from ..study import Study, StudyRow
 from ..workload import footprints
 from .scatter import scatter
 from .training import Training, failures, trainings
@@ -135,17 +135,17 @@ def capacity(preset: str) -> int:
     return found
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Errors by group and model, then who fits; memory depends on no backend."""
     del backends
     return [*_errors(), *_fits()]
 
 
-def _row(setup: str, ours: float, unit: str, why: str, paper: float | None = None) -> Row:
-    return Row(setup, "-", paper, ours, unit, why, ">")
+def _row(setup: str, ours: float, unit: str, why: str, paper: float | None = None) -> StudyRow:
+    return StudyRow(setup, "-", paper, ours, unit, why, ">")
 
 
-def _errors() -> Iterator[Row]:
+def _errors() -> Iterator[StudyRow]:
     groups: list[tuple[str, Callable[[Prediction], bool]]] = [
         ("nanotron, tp 1", lambda p: p.run.group == NANOTRON and p.run.tp == 1),
         ("nanotron, tp 2 to 32", lambda p: p.run.group == NANOTRON and p.run.tp > 1),
@@ -161,7 +161,7 @@ def _errors() -> Iterator[Row]:
             )
 
 
-def _group(name: str, found: list[Prediction]) -> Iterator[Row]:
+def _group(name: str, found: list[Prediction]) -> Iterator[StudyRow]:
     count, why = f"{name} ({len(found)})", _worst(found)
     yield _row(f"{count}: median error", _median(found), "%", why)
     yield _row(
@@ -172,7 +172,7 @@ def _group(name: str, found: list[Prediction]) -> Iterator[Row]:
         yield _row(words, _share(found, lambda p: p.between), "% of runs", WHY_BETWEEN)
 
 
-def _fits() -> Iterator[Row]:
+def _fits() -> Iterator[StudyRow]:
     most = capacity(PRESETS["H100"])
     ran = [each for each in measured() if each.run.group == NANOTRON]
     laid = [each for each in failed() if each is not None]
@@ -197,7 +197,7 @@ def _fits() -> Iterator[Row]:
         yield _row(f"failed ({count}): {words}", 100 * found / count, "%", why)
 
 
-def _elsewhere() -> Row:
+def _elsewhere() -> StudyRow:
     found = elsewhere()
     held, room = max(found, key=lambda pair: pair[0].most / pair[1])
     why = (
@@ -259,7 +259,7 @@ WHY_LAYOUT = (
 WHY_OTHER = "The source doesn't distinguish running out of memory from hangs and failed launches."
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Predicted over measured, and what we say of runs and failures."""
     del rows
     return [_scatter(), _said()]

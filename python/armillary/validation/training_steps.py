@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
-from ..study import Row, Study, analytical
+from ..study import Study, StudyRow, analytical
 from ..workload import build
 from . import nanotron, peak_memory, vision
 from .scatter import scatter
@@ -163,14 +163,14 @@ def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Errors of all and by source, rank correlations and what choosing our best loses; then the
     other models."""
     chosen = analytical(backends)
     return [*(row for backend in chosen for row in _rows(backend)), *vision.rows(chosen)]
 
 
-def _rows(backend: str) -> Iterator[Row]:
+def _rows(backend: str) -> Iterator[StudyRow]:
     found = predictions(backend)
     quiet = [each for each in found if each.run.group != "nanotron_h100" or each.run.nodes == 1]
     yield from _errors("all runs", found, backend, goal=True)
@@ -211,7 +211,7 @@ def percent(log: float) -> float:
 
 def _errors(
     name: str, found: Sequence[Prediction], backend: str, goal: bool = False
-) -> Iterator[Row]:
+) -> Iterator[StudyRow]:
     if not found:
         return
     logs = sorted(abs(each.log) for each in found)
@@ -223,8 +223,10 @@ def _errors(
     )
     label = f"{name} ({len(found)})"
     middle = percent(statistics.median(logs))
-    yield Row(f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<")
-    yield Row(
+    yield StudyRow(
+        f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<"
+    )
+    yield StudyRow(
         f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<"
     )
 
@@ -263,7 +265,7 @@ def lost(found: Sequence[Prediction]) -> float:
     return 100 * (chosen.measured / chosen.run.global_batch / best - 1)
 
 
-def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[Row]:
+def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[StudyRow]:
     sets = choices(found)
     yield from _rank_rows(group, sets, backend)
     if group == "nanotron_h100":
@@ -273,7 +275,7 @@ def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[
         yield from _rank_rows(f"{group}, less what is off by a factor of two", steady, backend)
 
 
-def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) -> Iterator[Row]:
+def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) -> Iterator[StudyRow]:
     if not sets:
         return
     label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"
@@ -283,16 +285,16 @@ def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) ->
         f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} "
         f"of {len(worst)}"
     )
-    yield Row(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
+    yield StudyRow(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
     losses = [lost(same) for same in sets]
     near = sum(loss <= BEST for loss in losses)
     why = f"within {BEST:.0f} % in {near} of {len(losses)}; worst {max(losses):.0f} %"
-    yield Row(
+    yield StudyRow(
         f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<"
     )
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Our times over measured ones, a point a run."""
     del rows
     records = [

@@ -26,7 +26,7 @@ from importlib import resources
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Row
+from ..study import StudyRow
 from ..workload import cnn, dlrm
 from ..workload.workload import Workload
 
@@ -191,12 +191,12 @@ def predict(run: Vision, backend: str = "analytical") -> float:
     return run.batch * run.gpus / step * 1e9
 
 
-def rows(backends: Sequence[str]) -> list[Row]:
+def rows(backends: Sequence[str]) -> list[StudyRow]:
     """On each backend the errors of all, then every run next to ours, samples a second."""
     return [row for backend in backends for row in _rows(backend)]
 
 
-def _rows(backend: str) -> list[Row]:
+def _rows(backend: str) -> list[StudyRow]:
     each = [_row(run, backend) for run in visions()]
     errors = sorted(abs(row.ratio - 1) for row in each if row.ratio)
     worst = max(each, key=lambda row: abs((row.ratio or 1) - 1))
@@ -207,12 +207,15 @@ def _rows(backend: str) -> list[Row]:
     ninth = errors[math.ceil(0.9 * len(errors)) - 1]
     found = (("median error", statistics.median(errors)), ("90th percentile", ninth))
     return [
-        *(Row(f"{name}: {what}", backend, None, 100 * error, "%", why) for what, error in found),
+        *(
+            StudyRow(f"{name}: {what}", backend, None, 100 * error, "%", why)
+            for what, error in found
+        ),
         *each,
     ]
 
 
-def _row(run: Vision, backend: str) -> Row:
+def _row(run: Vision, backend: str) -> StudyRow:
     words = ("XLA" if run.xla else "", f"{run.precision}, batch {run.batch}")
     head = " ".join(word for word in (run.model, run.size, "on", str(run.gpus), run.gpu) if word)
     setup = (
@@ -220,7 +223,7 @@ def _row(run: Vision, backend: str) -> Row:
         f"{' '.join(filter(None, words))}"
     )
     ours = predict(run, backend)
-    return Row(
+    return StudyRow(
         setup,
         backend,
         run.samples_per_s,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..model.weights import local_kv
-from .script import Call, Exchange, Gemm, Inner, Script, Step, Wait, Work
+from .script import CollectiveStep, Exchange, Gemm, Inner, KernelStep, Script, Step, Wait
 from .setting import Setting
 
 
@@ -64,7 +64,7 @@ def sizes(at: Setting) -> Sizes:
     return Sizes(*(at.tokens * each * width for each in elements))
 
 
-def rotary(at: Setting) -> tuple[Work, ...]:
+def rotary(at: Setting) -> tuple[KernelStep, ...]:
     """Queries and keys turned by their positions, read and written; learned positions need none."""
     model, tp = at.model, at.par.tp
     if model.positions:
@@ -72,16 +72,18 @@ def rotary(at: Setting) -> tuple[Work, ...]:
     width = model.rope_dim or model.key_width
     heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
     return (
-        Work("rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation),
+        KernelStep(
+            "rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation
+        ),
     )
 
 
-def _joined(at: Setting) -> tuple[Work, ...]:
+def _joined(at: Setting) -> tuple[KernelStep, ...]:
     """MLA: parts with and without position are written side by side, the one of keys to each head,
     values by themselves."""
     size = sizes(at)
     return (
-        (Work("heads", "elementwise", 0, 2 * (size.queries + size.shared)),)
+        (KernelStep("heads", "elementwise", 0, 2 * (size.queries + size.shared)),)
         if at.model.kv_rank
         else ()
     )
@@ -99,7 +101,7 @@ def _operations(at: Setting) -> tuple[int, int]:
 
 def _kernels(
     at: Setting, ahead: int, back: int, others: int, step: str = "", unmasked: bool = False
-) -> tuple[Work, Work]:
+) -> tuple[KernelStep, KernelStep]:
     """Forward and backward kernel of `operations` against `others` bytes of keys and values.
 
     Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in
@@ -107,8 +109,8 @@ def _kernels(
     size = sizes(at)
     own = size.queries + size.values
     kind = "unmasked_attention" if unmasked else "attention"
-    forward = Work(f"attention.core{step}", kind, ahead, own + others)
-    return forward, Work(f"attention.core{step}.grad", kind, back, 3 * own + 2 * others)
+    forward = KernelStep(f"attention.core{step}", kind, ahead, own + others)
+    return forward, KernelStep(f"attention.core{step}.grad", kind, back, 3 * own + 2 * others)
 
 
 def _flash(at: Setting) -> tuple[Script, Script]:
@@ -133,13 +135,13 @@ def _unfused(at: Setting) -> tuple[Script, Script]:
     mask = 1 if model.dropout else 0
     forward = (
         Gemm("scores", m, seq, model.key_width, batch, width),
-        Work("softmax", "elementwise", 0, pairs * (2 * width + mask * (2 * width + 1))),
+        KernelStep("softmax", "elementwise", 0, pairs * (2 * width + mask * (2 * width + 1))),
         Gemm("context", m, model.value_width, seq, batch, width),
     )
     backward = (
         Gemm("context.dgrad", m, seq, model.value_width, batch, width),
         Gemm("values.grad", seq, model.value_width, m, batch, width),
-        Work("softmax.grad", "elementwise", 0, pairs * (3 * width + mask * (2 * width + 1))),
+        KernelStep("softmax.grad", "elementwise", 0, pairs * (3 * width + mask * (2 * width + 1))),
         Gemm("queries.grad", m, model.key_width, seq, batch, width),
         Gemm("keys.grad", seq, model.key_width, m, batch, width),
     )
@@ -149,9 +151,9 @@ def _unfused(at: Setting) -> tuple[Script, Script]:
 def _gathered(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
     """All keys and values first, their gradients whole afterwards."""
     share = sizes(at).shared
-    gathered = Call("kv.gather", "all_gather", share, "cp")
-    regathered = Call("kv.gather_again", "all_gather", share, "cp")
-    reduced = Call("kv.reduce_grad", "reduce_scatter", share * at.par.cp, "cp")
+    gathered = CollectiveStep("kv.gather", "all_gather", share, "cp")
+    regathered = CollectiveStep("kv.gather_again", "all_gather", share, "cp")
+    reduced = CollectiveStep("kv.reduce_grad", "reduce_scatter", share * at.par.cp, "cp")
     return (gathered, *forward), (regathered, *backward, reduced)
 
 
@@ -170,9 +172,9 @@ def _all_to_all(name: str, size: int) -> tuple[Step, ...]:
     """Tensors are copied before, each rank's part to one place, and after, pieces in their
     order."""
     pack, unpack = (
-        Work(f"{name}.{what}", "elementwise", 0, 2 * size) for what in ("pack", "unpack")
+        KernelStep(f"{name}.{what}", "elementwise", 0, 2 * size) for what in ("pack", "unpack")
     )
-    return pack, Call(f"{name}.exchange", "all_to_all", size, "cp"), unpack
+    return pack, CollectiveStep(f"{name}.exchange", "all_to_all", size, "cp"), unpack
 
 
 def _ring(at: Setting) -> tuple[Script, Script]:
@@ -192,7 +194,7 @@ def _ring(at: Setting) -> tuple[Script, Script]:
         backward += [*_turn(at, "kv_again", i), *_follow(at, i), gradient, *_merge_gradients(at, i)]
     share = sizes(at).shared
     home = Exchange(f"kv_grad.{cp - 1}", share)
-    last = Work("attention.merge.home.grad", "elementwise", 0, 3 * share)
+    last = KernelStep("attention.merge.home.grad", "elementwise", 0, 3 * share)
     return tuple(forward), (*backward, home, Wait(home.name), last)
 
 
@@ -218,7 +220,7 @@ def _follow(at: Setting, i: int) -> list[Step]:
 def _merge(at: Setting, i: int) -> list[Step]:
     """After a step but the first: its result, weighted by its sums, is added to what was there;
     read, read, written."""
-    return [Work(f"attention.merge.{i}", "elementwise", 0, 3 * sizes(at).values)] if i else []
+    return [KernelStep(f"attention.merge.{i}", "elementwise", 0, 3 * sizes(at).values)] if i else []
 
 
 def _merge_gradients(at: Setting, i: int) -> list[Step]:
@@ -229,4 +231,4 @@ def _merge_gradients(at: Setting, i: int) -> list[Step]:
     size = sizes(at)
     arrived = [Wait(f"kv_grad.{i - 1}")] if i > 1 else []
     added = size.queries + (size.shared if i > 1 else 0)
-    return [*arrived, Work(f"attention.merge.{i}.grad", "elementwise", 0, 3 * added)]
+    return [*arrived, KernelStep(f"attention.merge.{i}.grad", "elementwise", 0, 3 * added)]

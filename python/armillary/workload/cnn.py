@@ -20,7 +20,7 @@ from ..errors import InputError, Problem
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
-from .layerwise import Exchange, Layer, Touch, Work, train
+from .layerwise import Exchange, LayerWork, Touch, TrainedLayer, train
 from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -273,14 +273,16 @@ class Style:
     optimizer: Optimizer = "momentum"
 
 
-def layers(net: Network, batch: int, style: Style = Style(), group: str = "") -> list[Layer]:
+def layers(net: Network, batch: int, style: Style = Style(), group: str = "") -> list[TrainedLayer]:
     """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in
     `group`."""
     cut = _multiplications if style.kernels == "multiplications" else _kernels
     return [cut(layer, batch, style, group) for layer in net.layers]
 
 
-def _multiplications(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
+def _multiplications(
+    layer: Convolution | Linear, batch: int, style: Style, group: str
+) -> TrainedLayer:
     """Matrix multiplications; normalisation or activation moves 2 tensors forward and 3
     backward."""
     forward = layer.gemm(batch)
@@ -290,11 +292,11 @@ def _multiplications(layer: Convolution | Linear, batch: int, style: Style, grou
         (Touch(elements, many * elements * style.width, kernel),) if style.elementwise else ()
         for many in (2, 3)
     ]
-    return Layer(
+    return TrainedLayer(
         layer.name,
-        Work(forward, touches=touches[0]),
-        Work(Gemm(forward.m, forward.k, forward.n, forward.batch), touches=touches[1]),
-        Work(
+        LayerWork(forward, touches=touches[0]),
+        LayerWork(Gemm(forward.m, forward.k, forward.n, forward.batch), touches=touches[1]),
+        LayerWork(
             Gemm(forward.k, forward.n, forward.m, forward.batch),
             exchange=_reduced(layer, style, group),
         ),
@@ -303,7 +305,7 @@ def _multiplications(layer: Convolution | Linear, batch: int, style: Style, grou
     )
 
 
-def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) -> Layer:
+def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) -> TrainedLayer:
     """The kernels that libraries run: convolutions on their own tensors, then what normalises, adds
     and activates."""
     shape = layer.gemm(batch)
@@ -316,13 +318,13 @@ def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) 
         )
         for pass_ in _behind(layer, batch, style)
     )
-    return Layer(
+    return TrainedLayer(
         layer.name,
-        Work(shape, kernel=direct, touches=forward),
+        LayerWork(shape, kernel=direct, touches=forward),
         # The gradient comes back through activation and normalisation before the convolution's own
         # gradients.
-        Work(Gemm(shape.m, shape.k, shape.n, shape.batch), kernel=direct),
-        Work(
+        LayerWork(Gemm(shape.m, shape.k, shape.n, shape.batch), kernel=direct),
+        LayerWork(
             Gemm(shape.k, shape.n, shape.m, shape.batch),
             kernel=direct,
             before=backward,

@@ -33,10 +33,18 @@ from dataclasses import replace
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, parse
 from ..model.files import Model, load_model
-from ..model.sharding import Load, Placement, Request, misfits, place, placement_of, require_room
+from ..model.sharding import (
+    Load,
+    Placement,
+    ShardingRequest,
+    misfits,
+    place,
+    placement_of,
+    require_room,
+)
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
-from .dlrm_flow import DENSE_OPTIMIZERS, Flow, Run, activations, dense_layers
+from .dlrm_flow import DENSE_OPTIMIZERS, DlrmRun, Flow, activations, dense_layers
 from .dlrm_options import Options, Sizes, options
 from .options import takes_options
 from .program import Program
@@ -63,11 +71,11 @@ def sharding_plan(model: str | os.PathLike[str] | Model, **given: object) -> Sha
     return _run(model, given).placement.plan
 
 
-def _run(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> Run:
+def _run(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> DlrmRun:
     found = parse(load_model(model))
     chosen, sizes = options(found, given)
     placement = _placement(found, chosen, sizes)
-    return Run(found, chosen, sizes, placement)
+    return DlrmRun(found, chosen, sizes, placement)
 
 
 def _placement(model: Dlrm, chosen: Options, sizes: Sizes) -> Placement:
@@ -81,7 +89,7 @@ def _placement(model: Dlrm, chosen: Options, sizes: Sizes) -> Placement:
         found = placement_of(plan.ordered(model.tables), model.tables)
         require_room(found, sizes.embedding, chosen.optimizer, chosen.capacity)
     else:
-        request = Request(
+        request = ShardingRequest(
             scheme=chosen.sharding,
             npus=chosen.dp - first,
             local_batch=sizes.local_batch,
@@ -112,7 +120,7 @@ def _require_tables(placement: Placement) -> None:
         raise InputError([Problem("", "bottom", said, allowed)])
 
 
-def _workload(run: Run) -> Workload:
+def _workload(run: DlrmRun) -> Workload:
     """Ranks with equal loads share a program; with tables shared out to nodes, those of a node
     do."""
     name, each, kinds = run.model.name, run.placement.npus_per_node, run.placement.kinds
@@ -133,7 +141,7 @@ def _workload(run: Run) -> Workload:
     )
 
 
-def _program(run: Run, whole: Load, node: Load) -> Program:
+def _program(run: DlrmRun, whole: Load, node: Load) -> Program:
     """What an NPU with these shards does."""
     flow = Flow(run, whole, node)
     for _ in range(run.options.passes):
@@ -142,7 +150,7 @@ def _program(run: Run, whole: Load, node: Load) -> Program:
     return flow.program
 
 
-def _summary(run: Run, programs: Sequence[Program]) -> Summary:
+def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
     kinds, classes = run.placement.kinds, []
     for index, (kind, program) in enumerate(zip(kinds, programs, strict=True)):
         volumes = tuple(
@@ -189,7 +197,7 @@ def _summary(run: Run, programs: Sequence[Program]) -> Summary:
     )
 
 
-def _memory(run: Run, npu: int) -> Memory:
+def _memory(run: DlrmRun, npu: int) -> Memory:
     """Bytes on `npu`."""
     placement = run.placement
     tables, state = placement.memory(npu, run.sizes.embedding, run.options.optimizer)
@@ -201,7 +209,7 @@ def _memory(run: Run, npu: int) -> Memory:
     )
 
 
-def _notes(run: Run) -> tuple[str, ...]:
+def _notes(run: DlrmRun) -> tuple[str, ...]:
     tables = ", ".join(f"{count} {scheme}" for scheme, count in run.placement.schemes)
     kinds, sizes = run.placement.kinds, (run.sizes.embedding, run.options.optimizer)
     held = [sum(run.placement.memory(kind.first, *sizes)) for kind in kinds]

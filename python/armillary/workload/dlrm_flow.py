@@ -18,7 +18,7 @@ DENSE_OPTIMIZERS = {"sgd": 0, "momentum": 4, "adagrad": 4, "adam": 8}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DlrmRun:
     """Everything about a run that all NPUs share."""
 
     model: Dlrm
@@ -46,7 +46,7 @@ class Run:
 class Flow:
     """One NPU's program under construction: the nodes the next iteration waits for."""
 
-    def __init__(self, run: Run, whole: Load, node: Load) -> None:
+    def __init__(self, run: DlrmRun, whole: Load, node: Load) -> None:
         self.run, self.whole, self.node = run, whole, node
         self.program = Program()
         self.bottoms = [] if run.options.bottom == "first" and whole != Load() else run.model.bottom
@@ -276,7 +276,7 @@ class Flow:
         ) or [node]
 
 
-def _moved(run: Run, layer: Dense) -> tuple[int, int]:
+def _moved(run: DlrmRun, layer: Dense) -> tuple[int, int]:
     """Tensors of a layer's output that elementwise kernels move, forward and backward.
 
     An activation is read and written; backward the gradient and what was written are read, the new
@@ -287,7 +287,7 @@ def _moved(run: Run, layer: Dense) -> tuple[int, int]:
     return (4, 6) if layer.bias else (0, 0)
 
 
-def dense_layers(run: Run, whole: Load) -> tuple[tuple[Dense, int], ...]:
+def dense_layers(run: DlrmRun, whole: Load) -> tuple[tuple[Dense, int], ...]:
     """The dense layers on an NPU with these shards, and the samples each sees."""
     alone = run.options.bottom == "first"
     samples = run.batch if alone else run.sizes.local_batch
@@ -298,7 +298,7 @@ def dense_layers(run: Run, whole: Load) -> tuple[tuple[Dense, int], ...]:
     )
 
 
-def traffic(run: Run, whole: Load, node: Load) -> tuple[int, int, int]:
+def traffic(run: DlrmRun, whole: Load, node: Load) -> tuple[int, int, int]:
     """Lookups, elements read and pooled elements written by an NPU with these shards in an
     iteration."""
     placement, batch = run.placement, run.batch
@@ -313,7 +313,7 @@ def traffic(run: Run, whole: Load, node: Load) -> tuple[int, int, int]:
     return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
 
 
-def activations(run: Run, whole: Load, node: Load) -> int:
+def activations(run: DlrmRun, whole: Load, node: Load) -> int:
     """Bytes of the inputs of every dense layer, of pooled rows and of indices."""
     kept = sum(layer.inputs * samples for layer, samples in dense_layers(run, whole))
     kept += run.model.interaction.inputs * run.sizes.local_batch

@@ -30,7 +30,7 @@ from .layer import (
     norm_grad,
     reduce,
 )
-from .script import Call, Gemm, Script, Start, Step, Wait, Work
+from .script import CollectiveStep, Gemm, KernelStep, Script, Start, Step, Wait
 from .setting import Setting
 
 SCALED = 128
@@ -90,7 +90,7 @@ def _met(places: int, each: int, drawn: int) -> float:
 class Route(NamedTuple):
     """All-to-alls of one way."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CollectiveStep, ...]
 
     @property
     def start(self) -> list[Start]:
@@ -115,26 +115,30 @@ def _route(at: Setting, name: str, narrow: bool = False) -> Route:
     if par.ep == 1:
         return Route(())
     if par.ep_node is None:
-        return Route((Call(f"experts.{name}", "all_to_all", share(at).sent * token, "ep"),))
+        return Route(
+            (CollectiveStep(f"experts.{name}", "all_to_all", share(at).sent * token, "ep"),)
+        )
     nodes, ranks = (math.ceil(at.kept * par.load * visits) * token for visits in visited(at))
     calls = (
-        [Call(f"experts.{name}.nodes", "all_to_all", nodes, "ep_nodes")]
+        [CollectiveStep(f"experts.{name}.nodes", "all_to_all", nodes, "ep_nodes")]
         if par.ep > par.ep_node
         else []
     )
     calls += (
-        [Call(f"experts.{name}.node", "all_to_all", ranks, "ep_node")] if par.ep_node > 1 else []
+        [CollectiveStep(f"experts.{name}.node", "all_to_all", ranks, "ep_node")]
+        if par.ep_node > 1
+        else []
     )
     return Route(tuple(calls))
 
 
-def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
+def _narrowed(at: Setting, name: str) -> tuple[KernelStep, ...]:
     """A rank's own tokens to 8 bits before they are sent; read once for scales of blocks, and
     written."""
     if not at.par.fp8_dispatch or at.par.ep == 1:
         return ()
     return (
-        Work(
+        KernelStep(
             f"experts.{name}.cast",
             "elementwise",
             0,
@@ -143,13 +147,13 @@ def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
     )
 
 
-def _copied(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
+def _copied(at: Setting, name: str, narrow: bool = False) -> tuple[KernelStep, ...]:
     """A copy for each expert of a token before it is sent, or the sum of what comes back; kernels
     that send a token once to a node read and add up by themselves."""
     if at.par.ep_node is not None:
         return ()
     width = 1 if narrow and at.par.ep > 1 else at.par.bytes.activation
-    return (Work(name, "elementwise", 0, 2 * share(at).sent * at.model.hidden * width),)
+    return (KernelStep(name, "elementwise", 0, 2 * share(at).sent * at.model.hidden * width),)
 
 
 def experts(at: Setting) -> Scripts:
@@ -215,7 +219,7 @@ def _routed(at: Setting) -> Scripts:
     inner = activation(at, at.model.expert_ffn, count.computed, "experts.activation")
 
     def call(name: str, kind: str, tokens: int) -> Script:
-        return (Call(f"experts.{name}", kind, tokens * token, "tp"),) if tp > 1 else ()
+        return (CollectiveStep(f"experts.{name}", kind, tokens * token, "tp"),) if tp > 1 else ()
 
     def multiply(x: Linear, narrow: bool = False) -> Script:
         name, tokens = f"experts.{x.name}", local * x.k * count.each
@@ -255,7 +259,7 @@ def _routed(at: Setting) -> Scripts:
     )
 
 
-def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
+def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[KernelStep, ...]:
     """Tokens come by rank and are wanted by expert, and the other way: a copy, where there is more
     than one of each.
 
@@ -266,18 +270,18 @@ def _sorted(at: Setting, name: str, narrow: bool = False) -> tuple[Work, ...]:
         return ()
     once = count if par.ep_node is None else math.ceil(count * visited(at).ranks / at.model.top_k)
     moved = (once + count) * at.model.hidden * (1 if narrow else par.bytes.activation)
-    return (Work(f"experts.{name}.sort", "elementwise", 0, moved),)
+    return (KernelStep(f"experts.{name}.sort", "elementwise", 0, moved),)
 
 
 def _cast(
     at: Setting, name: str, tokens: int, weights: int = 0, narrow: bool = False
-) -> tuple[Work, ...]:
+) -> tuple[KernelStep, ...]:
     """Operands to 8 bits: elements of `tokens`, `narrow` where they came so, and of `weights`,
     perhaps cast by the ranks that update them, or once a step. What came in 8 bits for wider
     multiplications is made wide."""
     par = at.par
     if narrow and par.bytes.gemm == par.bytes.activation:
-        return (Work(f"{name}.widen", "elementwise", 0, tokens * (1 + par.bytes.activation)),)
+        return (KernelStep(f"{name}.widen", "elementwise", 0, tokens * (1 + par.bytes.activation)),)
     weights = 0 if par.fp8_weight_cache else weights
     ready = (weights if par.fp8_param_gather else 0) + (tokens if narrow else 0)
     return cast(at, name, tokens + weights, ready)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..model.weights import LinearAttention, local_kv, query_width, vocabulary_rows
 from .attention import core
-from .script import Call, Gemm, Inner, Script, Start, Step, Wait, Work
+from .script import CollectiveStep, Gemm, Inner, KernelStep, Script, Start, Step, Wait
 from .setting import Setting
 
 
@@ -133,61 +133,61 @@ def _exit_norm(at: Setting, name: str) -> tuple[Script, Script]:
     if at.model.norms < 4:
         return (), ()
     work = "normalization", 0
-    return (Work(f"{name}.post_norm", *work, 2 * at.cut),), (
-        Work(f"{name}.post_norm.grad", *work, 3 * at.cut),
+    return (KernelStep(f"{name}.post_norm", *work, 2 * at.cut),), (
+        KernelStep(f"{name}.post_norm.grad", *work, 3 * at.cut),
     )
 
 
-def norm(at: Setting, name: str) -> Work:
+def norm(at: Setting, name: str) -> KernelStep:
     """Sum with the residual (dropout in it), then the norm: three tensors read, two written, a
     mask."""
-    return Work(name, "normalization", 0, 5 * at.cut + at.mask)
+    return KernelStep(name, "normalization", 0, 5 * at.cut + at.mask)
 
 
-def norm_grad(at: Setting, name: str) -> Work:
+def norm_grad(at: Setting, name: str) -> KernelStep:
     """Gradients of the norm, of the sum, and of dropout: three, three and two tensors moved, a
     mask."""
-    return Work(
+    return KernelStep(
         f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask
     )
 
 
-def gather(at: Setting, name: str, width: int = 0) -> tuple[Call, ...]:
+def gather(at: Setting, name: str, width: int = 0) -> tuple[CollectiveStep, ...]:
     """Sequence parallelism: all tokens from the tensor-parallel ranks, elements of `width` bytes or
     as activations."""
     if not at.par.sp or at.par.tp == 1:
         return ()
     return (
-        Call(
+        CollectiveStep(
             name, "all_gather", at.kept * at.model.hidden * (width or at.par.bytes.activation), "tp"
         ),
     )
 
 
-def reduce(at: Setting, name: str) -> tuple[Call, ...]:
+def reduce(at: Setting, name: str) -> tuple[CollectiveStep, ...]:
     """Sums partial results over the tensor-parallel ranks."""
     if at.par.tp == 1:
         return ()
-    return (Call(name, "reduce_scatter" if at.par.sp else "all_reduce", at.full, "tp"),)
+    return (CollectiveStep(name, "reduce_scatter" if at.par.sp else "all_reduce", at.full, "tp"),)
 
 
-def _behind(at: Setting, calls: tuple[Call, ...], matrices: list[Step]) -> list[Step]:
+def _behind(at: Setting, calls: tuple[CollectiveStep, ...], matrices: list[Step]) -> list[Step]:
     """Multiplications of what collectives bring: after them, or overlapped with them piece by
     piece."""
     return _interleaved(calls, matrices) if at.par.overlap_tp else [*calls, *matrices]
 
 
-def _before(at: Setting, matrices: list[Step], calls: tuple[Call, ...]) -> list[Step]:
+def _before(at: Setting, matrices: list[Step], calls: tuple[CollectiveStep, ...]) -> list[Step]:
     """Multiplications whose results collectives take: before them, or overlapped with them piece by
     piece."""
     return _interleaved(calls, matrices) if at.par.overlap_tp else [*matrices, *calls]
 
 
-def _interleaved(calls: tuple[Call, ...], steps: list[Step]) -> list[Step]:
+def _interleaved(calls: tuple[CollectiveStep, ...], steps: list[Step]) -> list[Step]:
     return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
 
 
-def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[Work, ...]:
+def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[KernelStep, ...]:
     """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits
     already."""
     width = at.par.bytes
@@ -197,7 +197,7 @@ def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[Work, 
         CASTS[at.par.fp8_recipe](width.activation, width.gemm) * (elements - narrow)
         + 2 * width.gemm * narrow
     )
-    return (Work(f"{name}.cast", "elementwise", 0, moved),)
+    return (KernelStep(f"{name}.cast", "elementwise", 0, moved),)
 
 
 CASTS: dict[str, Callable[[int, int], int]] = {
@@ -211,14 +211,16 @@ CASTS: dict[str, Callable[[int, int], int]] = {
 for the transposed one, each column's (a kernel holds rows but not columns)."""
 
 
-def _narrowed(at: Setting, name: str) -> tuple[Work, ...]:
+def _narrowed(at: Setting, name: str) -> tuple[KernelStep, ...]:
     """What is gathered in 8 bits is made so before, each rank its own tokens."""
     if not at.gathered:
         return ()
     wide, narrow = at.par.bytes.activation, at.par.bytes.gemm
     reads = 1 if at.par.fp8_recipe in ("delayed", "blockwise") else 2
     return (
-        Work(f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)),
+        KernelStep(
+            f"{name}.cast", "elementwise", 0, at.kept * at.model.hidden * (reads * wide + narrow)
+        ),
     )
 
 
@@ -242,12 +244,12 @@ def _input(at: Setting, x: Linear, narrow: int = 0) -> list[Step]:
     return [*casts, *gradients, *_sum(at, name, x)]
 
 
-def _sum(at: Setting, name: str, x: Linear) -> tuple[Work, ...]:
+def _sum(at: Setting, name: str, x: Linear) -> tuple[KernelStep, ...]:
     """Gradients of an input that several matrices take, two read and one written for all but the
     first."""
     more = len(x.parts) - 1
     moved = 3 * more * at.tokens * x.k * at.par.bytes.activation
-    return (Work(f"{name}.sum", "elementwise", 0, moved),) if more > 0 else ()
+    return (KernelStep(f"{name}.sum", "elementwise", 0, moved),) if more > 0 else ()
 
 
 def _weight(at: Setting, x: Linear) -> list[Gemm]:
@@ -267,7 +269,7 @@ def _both(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
 
 
 def _last(
-    at: Setting, matrices: list[Linear], reduction: tuple[Call, ...], before: Script
+    at: Setting, matrices: list[Linear], reduction: tuple[CollectiveStep, ...], before: Script
 ) -> list[Step]:
     """Gradients of the columns: the inputs' are reduced while the weights' are computed."""
     started = [Start(*step) for step in reduction]
@@ -308,14 +310,14 @@ def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
     mixed, values = at.tokens * wide.mixed * bytes_, at.tokens * wide.values * bytes_
     rule = wide.flops(at.tokens)
     forward = (
-        Work("convolution", "elementwise", 0, 2 * mixed),
-        Work("attention.core", "attention", rule, mixed + values),
-        Work("gate.norm", "normalization", 0, 3 * values),
+        KernelStep("convolution", "elementwise", 0, 2 * mixed),
+        KernelStep("attention.core", "attention", rule, mixed + values),
+        KernelStep("gate.norm", "normalization", 0, 3 * values),
     )
     backward = (
-        Work("gate.norm.grad", "normalization", 0, 5 * values),
-        Work("attention.core.grad", "attention", 2 * rule, 2 * mixed + 2 * values),
-        Work("convolution.grad", "elementwise", 0, 3 * mixed),
+        KernelStep("gate.norm.grad", "normalization", 0, 5 * values),
+        KernelStep("attention.core.grad", "attention", 2 * rule, 2 * mixed + 2 * values),
+        KernelStep("convolution.grad", "elementwise", 0, 3 * mixed),
     )
     return (
         columns,
@@ -360,8 +362,8 @@ def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> 
     # Function and product a kernel each: the function's result is written and read once more, and
     # its gradient.
     more = 2 if at.model.gated and at.eager else 0
-    forward = Work(name, "elementwise", 0, (read + 1 + more) * one)
-    backward = Work(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one)
+    forward = KernelStep(name, "elementwise", 0, (read + 1 + more) * one)
+    backward = KernelStep(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one)
     return Inner((forward,), (backward,), (forward,))
 
 
@@ -379,9 +381,9 @@ def join(first: Scripts, second: Scripts) -> Scripts:
 
 def embedding(at: Setting) -> Scripts:
     """Rows of the token table, each rank its part of the vocabulary."""
-    lookup = Work("embedding", "embedding", 0, 2 * at.full)
+    lookup = KernelStep("embedding", "embedding", 0, 2 * at.full)
     forward: Script = (lookup, *reduce(at, "embedding.reduce"))
-    update = Work("embedding.grad", "embedding", 0, 3 * at.full)
+    update = KernelStep("embedding.grad", "embedding", 0, 3 * at.full)
     backward: Script = (*gather(at, "embedding.gather_grad"), update)
     return Scripts(forward, backward, (), backward)
 
@@ -423,7 +425,11 @@ def head(at: Setting) -> Scripts:
     matrix = [Linear("logits", vocabulary_rows(at.model, at.par.tp), at.model.hidden, width=wide)]
     scores = at.tokens * vocabulary_rows(at.model, at.par.tp)
     # Largest logit, sum and target's logit of each token, 4 bytes each.
-    sums = (Call("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),) if at.par.tp > 1 else ()
+    sums = (
+        (CollectiveStep("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),)
+        if at.par.tp > 1
+        else ()
+    )
     # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale,
     # conversion.
     there, back = (28, 20) if at.eager else (4, 4)
@@ -431,12 +437,12 @@ def head(at: Setting) -> Scripts:
         norm(at, "head.norm"),
         *gather(at, "head.gather"),
         *multiplications(at, matrix),
-        Work("loss", "elementwise", 0, scores * (wide + there)),
+        KernelStep("loss", "elementwise", 0, scores * (wide + there)),
         *sums,
     )
     again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
-    loss = Work("loss.grad", "elementwise", 0, scores * (wide + back))
+    loss = KernelStep("loss.grad", "elementwise", 0, scores * (wide + back))
     after = norm_grad(at, "head.norm")
     reduction = reduce(at, "head.reduce_grad")
     backward = (loss, *again, *_last(at, matrix, reduction, waits), after)

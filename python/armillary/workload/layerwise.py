@@ -51,7 +51,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LayerWork:
     """One pass of one layer: what is computed, by shape or as a recorded time, and what is
     exchanged after it."""
 
@@ -67,13 +67,13 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class TrainedLayer:
     """One layer of the loop. A missing gradient takes no time and exchanges nothing."""
 
     name: str
-    forward: Work
-    input_gradient: Work | None = None
-    weight_gradient: Work | None = None
+    forward: LayerWork
+    input_gradient: LayerWork | None = None
+    weight_gradient: LayerWork | None = None
     update_ps: int = 0
     """From the end of the weight gradient's exchange until the new weights are there; off the
     NPU."""
@@ -85,7 +85,7 @@ class Layer:
     """Bytes that stay in the NPU's memory from the forward to the backward pass."""
 
 
-def train(program: Program, layers: Sequence[Layer], passes: int) -> None:
+def train(program: Program, layers: Sequence[TrainedLayer], passes: int) -> None:
     """Adds `passes` iterations over `layers` to `program`."""
     loop = _Loop(program)
     for _ in range(passes):
@@ -107,12 +107,12 @@ class _Loop:
         self.at: list[int] = []
         self.updated: dict[int, int] = {}
 
-    def forward(self, index: int, layer: Layer) -> None:
+    def forward(self, index: int, layer: TrainedLayer) -> None:
         waits = [self.updated[index]] if index in self.updated else []
         self._compute(layer, "forward", layer.forward, waits)
         self._block(layer, "forward", layer.forward)
 
-    def backward(self, index: int, layer: Layer) -> None:
+    def backward(self, index: int, layer: TrainedLayer) -> None:
         if layer.weight_gradient is not None:
             self._compute(layer, "weight_gradient", layer.weight_gradient, [])
             self._reduce(index, layer, layer.weight_gradient)
@@ -120,7 +120,7 @@ class _Loop:
             self._compute(layer, "input_gradient", layer.input_gradient, [])
             self._block(layer, "input_gradient", layer.input_gradient)
 
-    def _compute(self, layer: Layer, step: str, work: Work, waits: list[int]) -> None:
+    def _compute(self, layer: TrainedLayer, step: str, work: LayerWork, waits: list[int]) -> None:
         name = f"{layer.name}.{step}"
         for touch in work.before:
             self.at = [self._touch(f"{name}.{touch.kernel}", self.at, touch)]
@@ -149,18 +149,18 @@ class _Loop:
         add = self.program.compute
         return add(name, deps, operations=work.operations, bytes=work.bytes, kernel=work.kernel)
 
-    def _exchange(self, layer: Layer, step: str, work: Work) -> int | None:
+    def _exchange(self, layer: TrainedLayer, step: str, work: LayerWork) -> int | None:
         wanted = work.exchange
         if wanted is None:
             return None
         name = f"{layer.name}.{step}.{wanted.kind}"
         return self.program.collective(name, self.at, wanted.kind, wanted.bytes, wanted.group)
 
-    def _block(self, layer: Layer, step: str, work: Work) -> None:
+    def _block(self, layer: TrainedLayer, step: str, work: LayerWork) -> None:
         node = self._exchange(layer, step, work)
         self.at = self.at if node is None else [node]
 
-    def _reduce(self, index: int, layer: Layer, work: Work) -> None:
+    def _reduce(self, index: int, layer: TrainedLayer, work: LayerWork) -> None:
         node = self._exchange(layer, "weight_gradient", work)
         if node is not None and layer.update_ps:
             name = f"{layer.name}.weight_gradient.update"
@@ -221,7 +221,7 @@ def _summary(name: str, program: Program, options: Options) -> Summary:
     return Summary(name, "layerwise", ranks, 0, 0, 0, 0, 0, 0.0, (entry,), (note,))
 
 
-def recorded(model: Model, options: Options) -> list[Layer]:
+def recorded(model: Model, options: Options) -> list[TrainedLayer]:
     """The layers of a model file of the family `layerwise`. Raises `InputError` listing every
     problem."""
     require_family(model, "layerwise")
@@ -232,18 +232,18 @@ def recorded(model: Model, options: Options) -> list[Layer]:
     return layers
 
 
-def _layer(entry: Fields, period: int, options: Options) -> Layer:
-    def work(key: str, group: str, members: int) -> Work:
+def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
+    def work(key: str, group: str, members: int) -> LayerWork:
         cycles, kind, amount = entry.recorded(key)
         exchange = Exchange(kind, amount, group) if kind and members > 1 else None
-        return Work(duration_ps=cycles * period, exchange=exchange)
+        return LayerWork(duration_ps=cycles * period, exchange=exchange)
 
     name = entry.text("name")
     passes = [work(key, "model", options.mp) for key in ("forward", "input")]
     weight = work("weight", "data", options.dp)
     update = entry.whole("update", 0, least=0) * period
     entry.done()
-    return Layer(name, passes[0], passes[1], weight, update)
+    return TrainedLayer(name, passes[0], passes[1], weight, update)
 
 
 def _check(options: Options) -> None:

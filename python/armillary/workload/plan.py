@@ -74,7 +74,7 @@ class Chunk:
 
 
 @dataclass
-class Plan:
+class StagePlan:
     """The units of every stage; equal layers share their scripts."""
 
     at: Setting

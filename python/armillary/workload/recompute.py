@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .experts import experts, routed_activation, shared_activation, shared_experts
 from .layer import Scripts, activation, inner, multiplications, perceptron, ups
-from .script import Script, Step, Work
+from .script import KernelStep, Script, Step
 from .setting import Setting
 
 
@@ -38,7 +38,7 @@ def _attention(at: Setting) -> list[Step]:
 def _norm(at: Setting, name: str) -> Script:
     """A norm alone, read and written: the sum that it is of is kept."""
     return (
-        (Work(f"{name}.norm", "normalization", 0, 2 * at.cut),)
+        (KernelStep(f"{name}.norm", "normalization", 0, 2 * at.cut),)
         if "layernorm" in at.par.modules
         else ()
     )

@@ -1,9 +1,9 @@
 """Short sequences of operations as data, and the stream that plays them into a program.
 
-Here: `Gemm`, `Work`, `Call`, `Start`, `Exchange`, `Wait`, `Inner` and `Stream`. Not here: which
-operations a layer has (`layer.py`). A stream is an accelerator's compute stream: every kernel waits
-for the one before it, and for the communication asked to be waited for. Communication waits for the
-kernels before it and overlaps with those after it."""
+Here: `Gemm`, `KernelStep`, `CollectiveStep`, `Start`, `Exchange`, `Wait`, `Inner` and
+`KernelStream`. Not here: which operations a layer has (`layer.py`). A stream is an accelerator's
+compute stream: every kernel waits for the one before it, and for the communication asked to be
+waited for. Communication waits for the kernels before it and overlaps with those after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gemm(NamedTuple):
     """One matrix for each of several groups of rows, as experts have."""
 
 
-class Work(NamedTuple):
+class KernelStep(NamedTuple):
     """A kernel of `operations` over `bytes`."""
 
     name: str
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     bytes: int
 
 
-class Call(NamedTuple):
+class CollectiveStep(NamedTuple):
     """A collective that the next kernel waits for."""
 
     name: str
@@ -70,7 +70,7 @@ class Wait(NamedTuple):
     name: str
 
 
-Step: TypeAlias = Gemm | Work | Call | Start | Exchange | Wait
+Step: TypeAlias = Gemm | KernelStep | CollectiveStep | Start | Exchange | Wait
 Script: TypeAlias = tuple[Step, ...]
 
 
@@ -92,7 +92,7 @@ class Ring(NamedTuple):
     behind: int
 
 
-class Stream:
+class KernelStream:
     """Adds operations to a program in stream order."""
 
     __slots__ = ("after", "known", "program", "ring", "started", "suffix", "tags", "width")
@@ -130,13 +130,13 @@ class Stream:
                 self.known[id(script)] = known
         return known[1]
 
-    def branch(self) -> Stream:
+    def branch(self) -> KernelStream:
         """A stream that goes on from here side by side with this one."""
-        found = Stream(self.program, self.width, self.ring)
+        found = KernelStream(self.program, self.width, self.ring)
         found.after, found.tags, found.known = self.after, self.tags, self.known
         return found
 
-    def join(self, streams: Iterable[Stream]) -> None:
+    def join(self, streams: Iterable[KernelStream]) -> None:
         """Goes on where all of these have ended."""
         self.after = list(dict.fromkeys(node for stream in streams for node in stream.after))
 
@@ -152,7 +152,7 @@ def _compiled(script: Script, width: int) -> _core.Script:
         if isinstance(step, Gemm):
             name, m, n, k, batch, own, grouped = step
             made.gemm(name, m, n, k, batch, own or width, grouped)
-        elif isinstance(step, Work):
+        elif isinstance(step, KernelStep):
             made.compute(*step)
         elif isinstance(step, Wait):
             made.wait(step.name)
@@ -160,5 +160,5 @@ def _compiled(script: Script, width: int) -> _core.Script:
             made.exchange(*step)
         else:
             name, kind, size, group = step
-            made.collective(name, kind, size, group, isinstance(step, Call))
+            made.collective(name, kind, size, group, isinstance(step, CollectiveStep))
     return made

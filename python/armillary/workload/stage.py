@@ -21,10 +21,10 @@ from ..model.weights import Weights, head_weights
 from . import zero
 from .layer import cast
 from .parallelism import Parallelism
-from .plan import Plan, Unit
+from .plan import StagePlan, Unit
 from .program import Program
 from .schedule import Pass, put_off
-from .script import Ring, Stream, Work
+from .script import KernelStep, KernelStream, Ring
 
 BACKWARD = ".backward"
 """Of the names of groups that backward passes use where forward passes run side by side with
@@ -37,7 +37,7 @@ _PIPELINE = "pipeline"
 class Builder:
     """Builds the program of one stage, of the ranks that stand at `ring` in context parallelism."""
 
-    def __init__(self, plan: Plan, stage: int, passes: Sequence[Pass], ring: Ring) -> None:
+    def __init__(self, plan: StagePlan, stage: int, passes: Sequence[Pass], ring: Ring) -> None:
         self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
         self.plan, self.place = plan, plan.place
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
@@ -47,7 +47,7 @@ class Builder:
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
         """Bytes of a message between stages."""
         self.program = Program()
-        self.stream = Stream(self.program, self.par.bytes.gemm, ring)
+        self.stream = KernelStream(self.program, self.par.bytes.gemm, ring)
         self.chain: dict[str, list[int]] = {}
         """Last collective of each data-parallel group."""
         self.stored: list[int] = []
@@ -76,7 +76,7 @@ class Builder:
         self._update()
         return self.program
 
-    def _pass(self, each: Pass, stream: Stream) -> Iterator[None]:
+    def _pass(self, each: Pass, stream: KernelStream) -> Iterator[None]:
         """Adds a pass to a stream, unit by unit."""
         stream.suffix = BACKWARD if self.par.overlap_passes and each.kind != "F" else ""
         if each.kind == "F":
@@ -165,7 +165,8 @@ class Builder:
             moved = 0
         if moved:
             self.stream.play(
-                f"{each.micro_batch}.{unit.name}.", (Work("accumulate", "optimizer", 0, moved),)
+                f"{each.micro_batch}.{unit.name}.",
+                (KernelStep("accumulate", "optimizer", 0, moved),),
             )
 
     def _offset(self, stage: int) -> int:
@@ -270,7 +271,7 @@ class Builder:
             with self.program.layer(unit.name):
                 self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights, last)
 
-    def _load(self, name: str, part: zero.Part, after: Sequence[int]) -> int:
+    def _load(self, name: str, part: zero.OwnedPart, after: Sequence[int]) -> int:
         """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by
         the ranks."""
         group, size, count = part
@@ -287,7 +288,7 @@ class Builder:
             else self._chained(f"{name}.{group}", [node], "all_gather", shard, group)
         )
 
-    def _store(self, name: str, part: zero.Part, last: bool) -> None:
+    def _store(self, name: str, part: zero.OwnedPart, last: bool) -> None:
         """Brings a unit's gradients to memory outside, reduced on the way."""
         group, size, count = part
         width, store = self.par.gradient_bytes, f"{name}.store.{group}"
@@ -314,7 +315,7 @@ class Builder:
             else:
                 self._scattered(f"{name}.gradients", part, last)
 
-    def _scattered(self, name: str, part: zero.Part, last: bool) -> Sequence[int]:
+    def _scattered(self, name: str, part: zero.OwnedPart, last: bool) -> Sequence[int]:
         """Reduces gradients to shards, the last micro-batch's over their replicas too; what to wait
         for."""
         group, ranks, count = part
@@ -379,7 +380,7 @@ class Builder:
     def _optimize(self, name: str, count: int) -> None:
         par = self.par
         moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
-        self.stream.play(name, (Work("optimizer", "optimizer", 0, count * moved),))
+        self.stream.play(name, (KernelStep("optimizer", "optimizer", 0, count * moved),))
 
     def _optimize_outside(self) -> None:
         """Unit by unit: states come in, ahead of the kernels that need them, and go back."""
@@ -417,7 +418,7 @@ def _total(units: Iterable[Unit]) -> Weights:
     return sum((unit.weights for unit in units), Weights())
 
 
-def program_key(plan: Plan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
+def program_key(plan: StagePlan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
     chunks = plan.stages[stage]
     shapes = tuple(
@@ -450,6 +451,6 @@ def rings(par: Parallelism) -> list[Ring]:
     return [Ring(*neighbours) for neighbours in zip(ahead, behind, strict=True)]
 
 
-def build_stage(plan: Plan, stage: int, passes: Sequence[Pass], ring: Ring) -> Program:
+def build_stage(plan: StagePlan, stage: int, passes: Sequence[Pass], ring: Ring) -> Program:
     """The program of one rank of `stage`."""
     return Builder(plan, stage, passes, ring).build()

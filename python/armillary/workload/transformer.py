@@ -21,7 +21,7 @@ from .options import takes_options
 from .parallelism import EXPERT_OPTIONS, Parallelism
 from .parallelism_reader import parallelism
 from .placement import MIRROR, shortened
-from .plan import Plan
+from .plan import StagePlan
 from .program import Program
 from .schedule import bubble_share
 from .setting import Setting
@@ -53,7 +53,7 @@ def footprints(model: str | os.PathLike[str] | Model, **options: object) -> list
     """
     found = load_model(model)
     shape = decoder(found)
-    plan = Plan(Setting(shape, parallelism(shape, found.name, options)))
+    plan = StagePlan(Setting(shape, parallelism(shape, found.name, options)))
     return [plan.memory(stage, plan.order(stage)) for stage in range(plan.at.par.pp)]
 
 
@@ -66,7 +66,7 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
         )
     shape = decoder(model)
     par = parallelism(shape, model.name, options)
-    plan = Plan(Setting(shape, par))
+    plan = StagePlan(Setting(shape, par))
     programs, memories = _programs(plan)
     around = len(rings(par))
     summary = _summary(model, plan, programs[::around], memories)
@@ -110,7 +110,7 @@ def _axes(par: Parallelism) -> list[tuple[str, int]]:
     ]
 
 
-def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
+def _programs(plan: StagePlan) -> tuple[list[Program], list[Memory]]:
     """A program for each stage, or for each context-parallel rank of each stage where these send to
     each other, and a footprint for each stage; equal ones are shared."""
     known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
@@ -130,7 +130,9 @@ def _programs(plan: Plan) -> tuple[list[Program], list[Memory]]:
     return programs, memories
 
 
-def _summary(model: Model, plan: Plan, programs: list[Program], memories: list[Memory]) -> Summary:
+def _summary(
+    model: Model, plan: StagePlan, programs: list[Program], memories: list[Memory]
+) -> Summary:
     shape, par = plan.at.model, plan.at.par
     flops = step_flops(
         shape, par.global_batch or 0, par.seq or 0, _repeated(par), par.modules, par.mtp
@@ -165,7 +167,7 @@ def _repeated(par: Parallelism) -> str:
     return "full, early stop" if par.recompute == "full" and par.early_stop else par.recompute
 
 
-def _notes(plan: Plan) -> list[str]:
+def _notes(plan: StagePlan) -> list[str]:
     """What was chosen for the caller, and options without effect."""
     shape, par = plan.at.model, plan.at.par
     notes = [
@@ -203,7 +205,7 @@ def _decided(par: Parallelism) -> str:
     return ", ".join(f"{name} {getattr(par, name)}" for name in names)
 
 
-def _dealt(plan: Plan) -> list[str]:
+def _dealt(plan: StagePlan) -> list[str]:
     """Where layers are, what multi-token prediction adds, and where tokens go."""
     par, notes = plan.at.par, []
     if par.layers_per_stage is not None or (par.partition == "cost" and par.pp > 1):

@@ -21,7 +21,7 @@ REPLICAS = "replica"
 """The group of ranks that hold the same shard."""
 
 
-class Part(NamedTuple):
+class OwnedPart(NamedTuple):
     """Parameters of a rank that the same ranks hold."""
 
     group: str
@@ -40,23 +40,28 @@ class Piece(NamedTuple):
     """Parameters."""
 
 
-def replicated(weights: Weights, par: Parallelism) -> list[Part]:
+def replicated(weights: Weights, par: Parallelism) -> list[OwnedPart]:
     """Groups of ranks that replicate parameters, or a rank that holds them alone."""
     return _parts(weights, par, par.copies, "dp", "edp")
 
 
-def sharded(weights: Weights, par: Parallelism) -> list[Part]:
+def sharded(weights: Weights, par: Parallelism) -> list[OwnedPart]:
     """Groups of ranks over which ZeRO cuts parameters, or a rank that holds them alone."""
     if par.replicas == 1:
         return replicated(weights, par)
     return _parts(weights, par, par.shard_ranks, "zero", "ezero")
 
 
-def _parts(weights: Weights, par: Parallelism, ranks: int, dense: str, expert: str) -> list[Part]:
+def _parts(
+    weights: Weights, par: Parallelism, ranks: int, dense: str, expert: str
+) -> list[OwnedPart]:
     if par.ep == 1:
-        parts = [Part(dense, ranks, weights.total)]
+        parts = [OwnedPart(dense, ranks, weights.total)]
     else:
-        parts = [Part(dense, ranks, weights.dense), Part(expert, ranks // par.ep, weights.expert)]
+        parts = [
+            OwnedPart(dense, ranks, weights.dense),
+            OwnedPart(expert, ranks // par.ep, weights.expert),
+        ]
     return [part for part in parts if part.held]
 
 

@@ -152,3 +152,16 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert said.endswith("\ninterrupted; no file was written\n")
     assert [path.name for path in tmp_path.iterdir()] == ["big.yml"]
+
+
+def test_a_seed_warns_as_it_has_no_effect(armillary: Armillary, tmp_path: Path) -> None:
+    """No model of this release draws at random."""
+    toy.platform(tmp_path), toy.traces(tmp_path)
+    plain = armillary("run", "traces", "-p", "toy.yml", "--json", "plain.json")
+    seeded = armillary("run", "traces", "-p", "toy.yml", "--json", "seeded.json", "--seed", "3")
+    assert (plain.returncode, seeded.returncode) == (0, 0), plain.stderr + seeded.stderr
+    assert "seed" not in plain.stderr
+    first: Report = json.loads((tmp_path / "plain.json").read_text())
+    second: Report = json.loads((tmp_path / "seeded.json").read_text())
+    assert [warning for warning in second["warnings"] if "seed 3 has no effect" in warning]
+    assert first["digest"] == second["digest"]

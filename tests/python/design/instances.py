@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from armillary.design.model import Part, StepModel, serial
+from armillary.design.model import StepModel, StepPart, serial
 from armillary.design.optimal import Constraint
 
 
@@ -26,7 +26,7 @@ def overlapping(rng: np.random.Generator, dimensions: int, terms: int) -> StepMo
     """The same with several parts of several lines, latencies and pipelines to fill."""
     plain = random_model(rng, dimensions, terms)
     lines = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 4)))]
-    parts = tuple(Part(rng.normal(0, 0.1, each), rng.random((each, terms))) for each in lines)
+    parts = tuple(StepPart(rng.normal(0, 0.1, each), rng.random((each, terms))) for each in lines)
     fixed = rng.random((terms, dimensions)) * 1e-2
     return StepModel(
         "overlapping",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from instances import overlapping, random_model, total
 
-from armillary.design.model import Part, StepModel, serial
+from armillary.design.model import StepModel, StepPart, serial
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
 from armillary.design.schemes import equal, message, smart
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_has_no_solution() -> None:
 
 def test_time_by_hand() -> None:
     """Two dimensions, one collective of two chunks, half of it hidden beyond a second."""
-    part = Part(np.array([0.0, -1.0]), np.array([[0.5], [1.0]]))
+    part = StepPart(np.array([0.0, -1.0]), np.array([[0.5], [1.0]]))
     model = StepModel(
         "m", ("a",), np.array([[4e9, 1e9]]), 2.0, (part,), np.array([[0.5, 0.0]]), 0.5
     )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from armillary.errors import InputError
 from armillary.model.dlrm import Table
-from armillary.model.sharding import Load, Placement, Request, place
+from armillary.model.sharding import Load, Placement, ShardingRequest, place
 
-REQUEST = Request("table", 4, 32, 2, None, 4, 4, 4, 4, "rowwise_adagrad", None)
+REQUEST = ShardingRequest("table", 4, 32, 2, None, 4, 4, 4, 4, "rowwise_adagrad", None)
 
 tables = st.lists(
     st.builds(

@@ -16,7 +16,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.model.dlrm import Table, parse
 from armillary.model.files import load_model
-from armillary.model.sharding import Request, place, placement_of
+from armillary.model.sharding import ShardingRequest, place, placement_of
 from armillary.model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from armillary.model.sharding_plan_file import as_json, as_yaml, read_plan, write_plan
 from armillary.workload.dlrm import sharding_plan
@@ -232,7 +232,7 @@ def test_uneven_columns_ask_more_of_some_npus() -> None:
 def test_a_thousand_tables_keep_their_identity() -> None:
     """Model A of Neo has 1,000 tables; every one of them is in the plan of 256 ranks."""
     model = parse(load_model("dlrm-neo-a"))
-    request = Request("auto", 256, 512, 8, None, 4, 4, 4, 4, "rowwise_adagrad", None)
+    request = ShardingRequest("auto", 256, 512, 8, None, 4, 4, 4, 4, "rowwise_adagrad", None)
     plan = place(model.tables, request, model.name).plan
     assert [each.name for each in plan.tables] == [table.name for table in model.tables]
     for table, planned in zip(model.tables, plan.tables, strict=True):

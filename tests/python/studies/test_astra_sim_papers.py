@@ -10,17 +10,17 @@ from conftest import ROOT
 
 from armillary.report import study_page
 from armillary.report.chart import Chart
-from armillary.studies import Row, astra2_nccl, study
+from armillary.studies import StudyRow, astra2_nccl, study
 
 DATA = ROOT / "../shared/measurements/dev.json"
 
 
 @pytest.fixture(scope="module")
-def themis() -> list[Row]:
+def themis() -> list[StudyRow]:
     return study("A4").rows(("analytical",))
 
 
-def show(rows: list[Row]) -> None:
+def show(rows: list[StudyRow]) -> None:
     print(
         *(
             f"{row.setup:<48} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}"
@@ -81,7 +81,7 @@ def test_a3_prints_a_row_for_each_torus() -> None:
     assert all(row.ours > 0 for row in rows)
 
 
-def test_themis_every_ordering_and_every_claim_of_themis_holds(themis: list[Row]) -> None:
+def test_themis_every_ordering_and_every_claim_of_themis_holds(themis: list[StudyRow]) -> None:
     """Those that are equal on one dimension exactly, across platforms within 6 %."""
     claims = [row for row in themis if row.unit == "x"]
     show(claims)
@@ -93,7 +93,7 @@ def test_themis_every_ordering_and_every_claim_of_themis_holds(themis: list[Row]
     assert [row.ours for row in themis if row.unit == "claims"] == [43, 44, 44]
 
 
-def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[Row]) -> None:
+def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[StudyRow]) -> None:
     """`2 m (1 - 1/512) / B`, rounded up in every step of every chunk."""
     ours = {row.setup: row.ours for row in themis}
     for gigabytes in (350, 500, 600):
@@ -102,7 +102,7 @@ def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("name", ["astra2-nccl", "themis"])
-def test_figures_of_their_own_draw(name: str, themis: list[Row]) -> None:
+def test_figures_of_their_own_draw(name: str, themis: list[StudyRow]) -> None:
     found = study(name)
     rows = themis if name == "themis" else found.rows(("analytical",))
     assert found.charts is not None
@@ -114,8 +114,8 @@ def test_figures_of_their_own_draw(name: str, themis: list[Row]) -> None:
 def test_every_other_study_is_drawn_by_unit(tmp_path: Path) -> None:
     """Paper and ours as they are in the rows; the page holds them all."""
     rows = [
-        Row("one <b>", "link", 2.0, 1.0, "us", "why"),
-        Row("two", "link", None, 3.0, "%", "because"),
+        StudyRow("one <b>", "link", 2.0, 1.0, "us", "why"),
+        StudyRow("two", "link", None, 3.0, "%", "because"),
     ]
     text = {"study": "x1", "title": "T", "source": "S", "setup": "U", "version": "0"}
     body = {**text, "rows": [row.as_dict() for row in rows]}

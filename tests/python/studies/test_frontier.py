@@ -6,16 +6,16 @@ import pytest
 
 from armillary.platform import Platform
 from armillary.studies import deepseek_v3, llama_405b
-from armillary.studies.frontier import Step, step
+from armillary.studies.frontier import FrontierStep, step
 from armillary.workload import footprints
 
 
 @pytest.fixture(scope="module")
-def deepseek() -> Step:
+def deepseek() -> FrontierStep:
     return step(deepseek_v3.RUN)
 
 
-def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
+def test_deepseek_v3_as_its_report_says(deepseek: FrontierStep) -> None:
     """180 K GPU hours for 10^12 tokens and 19.9 s a step within 10 %, in 80 GB."""
     print(
         f"{deepseek.seconds:.2f} s a step, {deepseek.gpu_hours / 1e3:.1f} K GPU hours, "
@@ -27,7 +27,7 @@ def test_deepseek_v3_as_its_report_says(deepseek: Step) -> None:
     assert deepseek.most < deepseek_v3.CAPACITY
 
 
-def test_published_operations(deepseek: Step) -> None:
+def test_published_operations(deepseek: FrontierStep) -> None:
     """432 and 385 TFLOP/s at 19.926 s a step are the model's operations without multi-token
     prediction."""
     rows = {row.setup: row for row in deepseek_v3.published(deepseek, "analytical")}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import Row, memory_pool, zero_infinity
+from armillary.studies import StudyRow, memory_pool, zero_infinity
 
 BACKENDS = ["analytical"]
 
 
 @pytest.mark.parametrize("row", memory_pool.rows(BACKENDS), ids=lambda row: row.setup)
-def test_the_worked_example_is_exact(row: Row) -> None:
+def test_the_worked_example_is_exact(row: StudyRow) -> None:
     assert row.paper is not None
     print(f"{row.setup}: paper {row.paper}, ours {row.ours}")
     assert row.ours == pytest.approx(row.paper, rel=1e-7)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import Row, study
+from armillary.studies import StudyRow, study
 
 
-def rows(name: str) -> list[Row]:
+def rows(name: str) -> list[StudyRow]:
     found = study(name).rows(("analytical",))
     print(
         *(

@@ -6,15 +6,15 @@ import pytest
 from conftest import ROOT
 
 from armillary.errors import InputError
-from armillary.studies import STUDIES, Row, studies, study
+from armillary.studies import STUDIES, StudyRow, studies, study
 
 
 @pytest.fixture(scope="module")
-def scaling() -> list[Row]:
+def scaling() -> list[StudyRow]:
     return study("resnet50-scaling").rows(("analytical", "link"))
 
 
-def only(rows: list[Row], kind: str, backend: str = "analytical") -> list[Row]:
+def only(rows: list[StudyRow], kind: str, backend: str = "analytical") -> list[StudyRow]:
     return [row for row in rows if row.setup.endswith(kind) and row.backend == backend]
 
 
@@ -31,19 +31,19 @@ def test_a_notebook_shows_what_a_study_is_without_running_it() -> None:
         assert html.count("<") == html.count(">") == 8
 
 
-def test_scaling_prints_the_ends_of_figure_17(scaling: list[Row]) -> None:
+def test_scaling_prints_the_ends_of_figure_17(scaling: list[StudyRow]) -> None:
     for kind in ("published", "array"):
         assert [row.paper for row in only(scaling, kind)] == [4.1, None, None, None, 25.2]
     assert all(row.why for row in scaling)
 
 
-def test_scaling_grows_with_the_torus(scaling: list[Row]) -> None:
+def test_scaling_grows_with_the_torus(scaling: list[StudyRow]) -> None:
     for kind in ("published", "array"):
         shares = [row.ours for row in only(scaling, kind)]
         assert shares == sorted(shares)
 
 
-def test_scaling_meets_128_npus_with_published_cycles(scaling: list[Row]) -> None:
+def test_scaling_meets_128_npus_with_published_cycles(scaling: list[StudyRow]) -> None:
     """25.2 % within 5 %; at 8 NPUs ours is lower, and 32 samples hide everything: both stay
     listed."""
     print(
@@ -59,7 +59,7 @@ def test_scaling_meets_128_npus_with_published_cycles(scaling: list[Row]) -> Non
     assert max(row.ours for row in only(scaling, "array")) < 1
 
 
-def test_scaling_backends_agree_on_rings(scaling: list[Row]) -> None:
+def test_scaling_backends_agree_on_rings(scaling: list[StudyRow]) -> None:
     """Ring collectives on a torus share no link, so queues change nothing."""
     for kind in ("published", "array"):
         pairs = zip(only(scaling, kind), only(scaling, kind, "link"), strict=True)
@@ -76,10 +76,10 @@ def test_d7_half_the_power_exposes_less_than_one_percent() -> None:
 
 
 def test_holds() -> None:
-    row = Row("s", "link", 1.0, 2.0, "%", "why", "<")
+    row = StudyRow("s", "link", 1.0, 2.0, "%", "why", "<")
     assert (row.holds, row.ratio) == (False, 2.0)
-    assert Row("s", "link", 1.0, 2.0, "%", "why", ">").holds is True
-    assert Row("s", "link", None, 2.0, "%", "why").as_dict()["ratio"] is None
+    assert StudyRow("s", "link", 1.0, 2.0, "%", "why", ">").holds is True
+    assert StudyRow("s", "link", None, 2.0, "%", "why").as_dict()["ratio"] is None
 
 
 def test_unknown_study() -> None:

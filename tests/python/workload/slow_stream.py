@@ -3,10 +3,18 @@ against."""
 
 from __future__ import annotations
 
-from armillary.workload.script import Call, Exchange, Gemm, Script, Stream, Wait, Work
+from armillary.workload.script import (
+    CollectiveStep,
+    Exchange,
+    Gemm,
+    KernelStep,
+    KernelStream,
+    Script,
+    Wait,
+)
 
 
-def play(stream: Stream, prefix: str, script: Script) -> None:
+def play(stream: KernelStream, prefix: str, script: Script) -> None:
     """As `Stream.play` describes it."""
     program = stream.program
     for step in script:
@@ -17,7 +25,7 @@ def play(stream: Stream, prefix: str, script: Script) -> None:
             stream.after = [
                 program.gemm(name, stream.after, **sizes, width=width, grouped=step.grouped)
             ]
-        elif isinstance(step, Work):
+        elif isinstance(step, KernelStep):
             what, count, size = step.kernel, step.operations, step.bytes
             stream.after = [
                 program.compute(name, stream.after, operations=count, bytes=size, kernel=what)
@@ -37,7 +45,7 @@ def play(stream: Stream, prefix: str, script: Script) -> None:
             node = program.collective(
                 name, stream.after, step.kind, step.bytes, step.group + stream.suffix
             )
-            if isinstance(step, Call):
+            if isinstance(step, CollectiveStep):
                 stream.after = [*stream.after, node]
             else:
                 stream.started[step.name] = node

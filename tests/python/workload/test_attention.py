@@ -15,7 +15,7 @@ import armillary as arm
 from armillary.workload import Model, Program, Workload, build, transformer
 from armillary.workload.attention import core, sizes
 from armillary.workload.parallelism import ContextExchange
-from armillary.workload.script import Exchange, Script, Stream, Wait, Work
+from armillary.workload.script import Exchange, KernelStep, KernelStream, Script, Wait
 from armillary.workload.setting import Setting
 from armillary.workload.stage import rings
 
@@ -91,7 +91,7 @@ def follow(script: Script, cp: int) -> tuple[list[set[int]], list[Part]]:
     for step in script:
         if isinstance(step, Exchange):
             flying[step.name] = passed_on(gradients if step.name.startswith("kv_grad") else held)
-        elif isinstance(step, Work) and step.name.startswith("attention.core"):
+        elif isinstance(step, KernelStep) and step.name.startswith("attention.core"):
             for rank, (owner, _) in enumerate(held):
                 assert owner not in seen[rank]
                 seen[rank].add(owner)
@@ -146,7 +146,7 @@ def ring(script: Script, at: Setting, bandwidth: str) -> float:
     bytes of their own."""
     programs, cp = [], at.par.cp
     for around in rings(at.par):
-        stream = Stream(Program(), 2, around)
+        stream = KernelStream(Program(), 2, around)
         stream.play("", script)
         programs.append(stream.program)
     workload = Workload.mesh("ring", [("cp", cp)], {}, ["cp"], programs)
@@ -180,7 +180,9 @@ def test_time_of_a_ring(cp: int, rate: float) -> None:
 
 def moved(script: Script, kernel: str) -> int:
     """Bytes of all kernels of a kind."""
-    return sum(step.bytes for step in script if isinstance(step, Work) and step.kernel == kernel)
+    return sum(
+        step.bytes for step in script if isinstance(step, KernelStep) and step.kernel == kernel
+    )
 
 
 def test_results_are_merged() -> None:
@@ -221,7 +223,7 @@ def test_only_a_ranks_own_keys_are_masked() -> None:
         kinds = [
             step.kernel
             for step in script
-            if isinstance(step, Work) and "attention.core" in step.name
+            if isinstance(step, KernelStep) and "attention.core" in step.name
         ]
         assert kinds == ["attention"] + ["unmasked_attention"] * 3
     workload = build(LLAMA, cp=4, seq=4096)

@@ -27,7 +27,7 @@ from armillary.workload.layer import (
 )
 from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.recompute import recomputed
-from armillary.workload.script import Call, Gemm, Start, Step, Work
+from armillary.workload.script import CollectiveStep, Gemm, KernelStep, Start, Step
 from armillary.workload.setting import Setting
 
 TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
@@ -42,7 +42,7 @@ def setting(model: Model, **options: object) -> Setting:
 
 def moved(steps: Iterable[Step], name: str) -> int:
     """Bytes of the one kernel of that name."""
-    found = [step.bytes for step in steps if isinstance(step, Work) and step.name == name]
+    found = [step.bytes for step in steps if isinstance(step, KernelStep) and step.name == name]
     assert len(found) == 1, f"{len(found)} of {name}"
     return found[0]
 
@@ -194,7 +194,7 @@ def test_gathers_in_eight_bits(recipe: str, reads: int) -> None:
             [
                 step
                 for step in script
-                if isinstance(step, (Call, Start)) and step.kind == "all_gather"
+                if isinstance(step, (CollectiveStep, Start)) and step.kind == "all_gather"
             ]
             for script in (there, wide)
         )
@@ -208,7 +208,8 @@ def test_rows_and_columns_are_gathered_in_sixteen_bits() -> None:
         for kind in ("fp8", "bf16")
     )
     calls = [
-        [step for step in attention(one).forward if isinstance(step, Call)] for one in (at, plain)
+        [step for step in attention(one).forward if isinstance(step, CollectiveStep)]
+        for one in (at, plain)
     ]
     assert calls[0] == calls[1]
     assert moved(attention(at).forward, "qkv.cast") == (TOKENS + 32) * HIDDEN * RECIPES["rowwise"]
@@ -240,9 +241,9 @@ def test_every_other_multiplication_again(sp: bool, out: bool) -> None:
     again = [step for each in scripts for step in recomputed(at, each, mixed=False)]
     found = [(step.name, step.n) for step in again if isinstance(step, Gemm)]
     assert found == [("qkv", 16), *([("out", 64)] if out else []), ("up", 96)]
-    names = [step.name for step in again if isinstance(step, Work)]
+    names = [step.name for step in again if isinstance(step, KernelStep)]
     assert names == ["attention.norm", "rotary", "mlp.norm", "activation"]
-    calls = [step.kind for step in again if isinstance(step, Call)]
+    calls = [step.kind for step in again if isinstance(step, CollectiveStep)]
     assert calls == (["all_gather"] * 2 if sp else ["all_reduce"])
 
 
@@ -279,7 +280,7 @@ def test_matrices_by_themselves(precision: str) -> None:
             == (len(parts) - 1) * 3 * TOKENS * HIDDEN * WIDTH
         )
         casts = [
-            sum(x.bytes for x in each.forward if isinstance(x, Work) and "cast" in x.name)
+            sum(x.bytes for x in each.forward if isinstance(x, KernelStep) and "cast" in x.name)
             for each in (merged, apart)
         ]
         assert casts[0] == casts[1]
@@ -302,7 +303,9 @@ def test_tokens_are_sorted_by_expert(ep: int) -> None:
     scripts, tokens = experts(at), TOKENS * 2 * HIDDEN * WIDTH
     for script in (scripts.forward, scripts.backward, scripts.inputs):
         found = [
-            step.bytes for step in script if isinstance(step, Work) and step.name.endswith(".sort")
+            step.bytes
+            for step in script
+            if isinstance(step, KernelStep) and step.name.endswith(".sort")
         ]
         assert found == ([2 * tokens] * 2 if ep == 2 else [])
 

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 import armillary as arm
 from armillary.errors import InputError
 from armillary.workload import Model, Program, Workload, load_model
-from armillary.workload.layerwise import Exchange, Layer, Options, Work, layerwise, recorded, train
+from armillary.workload.layerwise import (
+    Exchange,
+    LayerWork,
+    Options,
+    TrainedLayer,
+    layerwise,
+    recorded,
+    train,
+)
 
 NS = 1000
 """Picoseconds."""
@@ -24,7 +32,7 @@ TWO = arm.Platform(
 after the other."""
 
 
-def step_ns(layers: list[Layer], passes: int) -> float:
+def step_ns(layers: list[TrainedLayer], passes: int) -> float:
     program = Program()
     train(program, layers, passes)
     workload = Workload.mesh("loop", [("dp", 2)], {}, [], [program])
@@ -33,13 +41,13 @@ def step_ns(layers: list[Layer], passes: int) -> float:
 
 def layer(
     name: str, forward: int, inputs: int, weights: int, reduced: int, update: int = 0
-) -> Layer:
+) -> TrainedLayer:
     reduce = Exchange("all_reduce", reduced) if reduced else None
-    return Layer(
+    return TrainedLayer(
         name,
-        Work(duration_ps=forward * NS),
-        Work(duration_ps=inputs * NS),
-        Work(duration_ps=weights * NS, exchange=reduce),
+        LayerWork(duration_ps=forward * NS),
+        LayerWork(duration_ps=inputs * NS),
+        LayerWork(duration_ps=weights * NS, exchange=reduce),
         update_ps=update * NS,
     )
 
@@ -70,14 +78,17 @@ def test_two_layers_two_passes(one: tuple[int, ...], two: tuple[int, ...]) -> No
 def test_blocking_exchanges() -> None:
     """Activations and input gradients hold the next layer up, weight gradients don't."""
     exchange = Exchange("all_reduce", 500)
-    hybrid = Layer(
+    hybrid = TrainedLayer(
         "h",
-        Work(duration_ps=100 * NS, exchange=exchange),
-        Work(duration_ps=100 * NS, exchange=exchange),
-        Work(duration_ps=100 * NS),
+        LayerWork(duration_ps=100 * NS, exchange=exchange),
+        LayerWork(duration_ps=100 * NS, exchange=exchange),
+        LayerWork(duration_ps=100 * NS),
     )
-    first = Layer(
-        "first", Work(duration_ps=100 * NS), Work(duration_ps=9999 * NS), Work(duration_ps=100 * NS)
+    first = TrainedLayer(
+        "first",
+        LayerWork(duration_ps=100 * NS),
+        LayerWork(duration_ps=9999 * NS),
+        LayerWork(duration_ps=100 * NS),
     )
     # first 100, h 100 + 500, then h's weight gradient 100, its input gradient 100 + 500, first's
     # weight gradient 100

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.workload import Program, Workload
-from armillary.workload.script import Call, Exchange, Gemm, Ring, Start, Step, Stream, Wait, Work
+from armillary.workload.script import (
+    CollectiveStep,
+    Exchange,
+    Gemm,
+    KernelStep,
+    KernelStream,
+    Ring,
+    Start,
+    Step,
+    Wait,
+)
 
 RINGS = (Ring(1, 2), Ring(1, -1), Ring(-2, -1))
 """Of three ranks."""
@@ -37,10 +47,18 @@ STEPS = st.one_of(
         st.booleans(),
     ),
     st.builds(
-        Work, st.just("work"), st.sampled_from(["other", "attention", "optimizer"]), SIZES, SIZES
+        KernelStep,
+        st.just("work"),
+        st.sampled_from(["other", "attention", "optimizer"]),
+        SIZES,
+        SIZES,
     ),
     st.builds(
-        Call, st.just("call"), st.sampled_from(["all_reduce", "all_gather"]), SIZES, st.just("tp")
+        CollectiveStep,
+        st.just("call"),
+        st.sampled_from(["all_reduce", "all_gather"]),
+        SIZES,
+        st.just("tp"),
     ),
 )
 PARTS = st.one_of(
@@ -57,7 +75,7 @@ PARTS = st.one_of(
 def test_a_script_is_its_operations(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[tuple[Step, ...], str]]
 ) -> None:
-    slow, fast = ([Stream(Program(), 2, ring) for ring in RINGS] for _ in range(2))
+    slow, fast = ([KernelStream(Program(), 2, ring) for ring in RINGS] for _ in range(2))
     for index, (script, suffix) in enumerate(parts * 2):  # twice: the second time as it is known
         for one, other in zip(slow, fast, strict=True):
             one.suffix = other.suffix = suffix
@@ -75,12 +93,12 @@ def test_a_script_is_its_operations(
 
 
 def test_steps_that_can_not_be() -> None:
-    stream = Stream(Program(), 2, RINGS[0])
+    stream = KernelStream(Program(), 2, RINGS[0])
     with pytest.raises(ValueError, match="sizes are from 1"):
         stream.play("0.", (Gemm("gemm", 0, 1, 1),))
     with pytest.raises(ValueError, match="unknown kernel kind"):
-        stream.play("0.", (Work("work", "cooking", 1, 1),))
+        stream.play("0.", (KernelStep("work", "cooking", 1, 1),))
     with pytest.raises(ValueError, match="unknown collective"):
-        stream.play("0.", (Call("call", "gossip", 1, "tp"),))
+        stream.play("0.", (CollectiveStep("call", "gossip", 1, "tp"),))
     with pytest.raises(KeyError, match="never"):
         stream.play("0.", (Wait("never"),))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_transformer import EXPERTS, GPT, LLAMA, summary
 
 from armillary.workload import Model, Program, build, stage
-from armillary.workload.script import Stream
+from armillary.workload.script import KernelStream
 
 
 class Watched(Program):
@@ -47,7 +47,7 @@ KERNELS: list[tuple[str, int]] = []
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "Program", Watched)
-    monkeypatch.setattr(Stream, "play", slow_stream.play)
+    monkeypatch.setattr(KernelStream, "play", slow_stream.play)
 
 
 def sums(model: Model, **options: object) -> tuple[list[int], int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ...errors import InputError, Problem
-from .collectives import Call
+from .collectives import CommunicationCall
 from .groups import Members
 
 
@@ -18,7 +18,7 @@ from .groups import Members
 class Placed:
     """A call of one rank with its group's members, in the order of issue."""
 
-    call: Call
+    call: CommunicationCall
     members: Members
     item: int
     """Index of the timeline's item, -1 for a host operator's call."""

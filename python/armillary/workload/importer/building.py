@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..program import Program
 from . import kernels
 from .agreement import Placed
-from .collectives import Call
+from .collectives import CommunicationCall
 from .groups import Members
 from .timeline import Item
 
@@ -114,7 +114,7 @@ def _communicate(
     return nodes[0] if len(nodes) == 1 else result.metadata(name, nodes)
 
 
-def effective(call: Call) -> tuple[str, int]:
+def effective(call: CommunicationCall) -> tuple[str, int]:
     """Kind and bytes of the node: a call of unknown kind or size is a barrier: ranks wait, nothing
     moves."""
     unknown = call.bytes < 0 or call.kind in ("unknown", "send_recv", "send", "recv")

@@ -59,7 +59,7 @@ class GroupRef:
 
 
 @dataclass(frozen=True)
-class Call:
+class CommunicationCall:
     """A collective or message. `bytes` -1 where the trace does not say; `peer` and `root`
     likewise."""
 
@@ -85,7 +85,7 @@ def width_of(dtype: str) -> int:
     return WIDTHS.get(bare, 0)
 
 
-def from_metadata(arguments: Args) -> Call | None:
+def from_metadata(arguments: Args) -> CommunicationCall | None:
     """From `Collective name`, `In msg nelems`, `dtype`, ... of a kernel or of
     `record_param_comms`."""
     name = str(arguments.get("Collective name", ""))
@@ -99,7 +99,7 @@ def from_metadata(arguments: Args) -> Call | None:
     splits = _integers(arguments.get("In split size"))
     peer = arguments.get("Dst Rank" if kind == "send" else "Src Rank", -1)
     group = _metadata_group(arguments)
-    return Call(
+    return CommunicationCall(
         kind,
         size,
         dtype,
@@ -131,7 +131,7 @@ def _integers(value: object) -> tuple[int, ...]:
         return ()
 
 
-def from_host_node(node: HostNode) -> Call | None:
+def from_host_node(node: HostNode) -> CommunicationCall | None:
     """From `record_param_comms` of an execution trace: tensors, sequence, group, rank, name,
     splits, ..."""
     name = next((v for v in node.inputs if isinstance(v, str) and kind_of(v)), "")
@@ -143,7 +143,7 @@ def from_host_node(node: HostNode) -> Call | None:
     dtype = _element_type(node.types[0]) if node.types else ""
     group = _node_group(node)
     uneven = isinstance(splits, list) and len(set(map(str, splits))) > 1
-    return Call(kind_of(name), size, dtype, group, "execution trace", uneven)
+    return CommunicationCall(kind_of(name), size, dtype, group, "execution trace", uneven)
 
 
 def _element_type(text: str) -> str:
@@ -165,7 +165,7 @@ def _node_group(node: HostNode) -> GroupRef:
     return GroupRef(str(opaque)) if opaque else GroupRef()
 
 
-def from_shapes(name: str, arguments: Args, source: str) -> Call | None:
+def from_shapes(name: str, arguments: Args, source: str) -> CommunicationCall | None:
     """From an operator's name, `Input Dims` and `Input type`: the first input of `nccl:*`, the last
     of `c10d::*`."""
     kind = kind_of(name)
@@ -174,9 +174,9 @@ def from_shapes(name: str, arguments: Args, source: str) -> Call | None:
     shapes, types = arguments.get("Input Dims") or [], arguments.get("Input type") or []
     sized = [(s, str(t)) for s, t in zip(shapes, types, strict=False) if s and width_of(str(t))]
     if not sized:
-        return Call(kind, -1, "", GroupRef(), source)
+        return CommunicationCall(kind, -1, "", GroupRef(), source)
     shape, dtype = sized[0] if name.startswith("nccl:") else sized[-1]
-    return Call(kind, _elements(shape) * width_of(dtype), dtype, GroupRef(), source)
+    return CommunicationCall(kind, _elements(shape) * width_of(dtype), dtype, GroupRef(), source)
 
 
 def _elements(shape: list[Any]) -> int:
@@ -189,7 +189,7 @@ def _elements(shape: list[Any]) -> int:
     return product
 
 
-def from_annotation(name: str, arguments: Args) -> Call | None:
+def from_annotation(name: str, arguments: Args) -> CommunicationCall | None:
     """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are
     positions in the group."""
     found = re.fullmatch(r"nccl:(send|recv) (\d+)(?:->|<-)(\d+)", name)

@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from . import collectives
-from .collectives import Call
+from .collectives import CommunicationCall
 from .host_trace import HostNode
-from .kineto import Call as RuntimeCall
-from .kineto import Thread, Trace
+from .kineto import RuntimeCall, Thread, Trace
 from .linking import HostLinks, Launches, Nesting
 
 _NAMED = re.compile(r"^(record_param_comms|nccl:|c10d::|gloo:)|_c10d_functional")
@@ -27,8 +26,8 @@ class Communication:
     """Calls by device operation (messages may share a kernel); operators without a kernel are in
     `hosted`."""
 
-    calls: dict[int, list[Call]] = field(default_factory=dict)
-    hosted: list[tuple[int, Call]] = field(default_factory=list)
+    calls: dict[int, list[CommunicationCall]] = field(default_factory=dict)
+    hosted: list[tuple[int, CommunicationCall]] = field(default_factory=list)
     """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device,
     say)."""
     sources: Counter[str] = field(default_factory=Counter)
@@ -73,7 +72,7 @@ class _Messages:
     last of them."""
 
     def __init__(self, trace: Trace) -> None:
-        self._waiting: dict[Thread, list[tuple[int, Call]]] = {}
+        self._waiting: dict[Thread, list[tuple[int, CommunicationCall]]] = {}
         for op in reversed(trace.ops):
             call = (
                 collectives.from_annotation(op.name, op.event.arguments())
@@ -83,7 +82,7 @@ class _Messages:
             if call is not None:
                 self._waiting.setdefault(op.thread, []).append((op.start, call))
 
-    def before(self, launch: RuntimeCall) -> list[Call]:
+    def before(self, launch: RuntimeCall) -> list[CommunicationCall]:
         """The messages of the launching thread that no earlier kernel carried."""
         waiting, batch = self._waiting.get(launch.thread, []), []
         while waiting and waiting[-1][0] <= launch.start:
@@ -91,19 +90,21 @@ class _Messages:
         return batch
 
 
-def _kernel(trace: Trace, index: int, around: list[int], nodes: dict[int, HostNode]) -> Call:
+def _kernel(
+    trace: Trace, index: int, around: list[int], nodes: dict[int, HostNode]
+) -> CommunicationCall:
     op = trace.device[index]
     candidates = [collectives.from_metadata(op.event.arguments())]
     candidates += [_operator(trace, i, nodes) for i in around]
     best = _best(candidates)
     if best is None:
         kind = collectives.kind_of(op.name.split("(")[0]) or "unknown"
-        return Call(kind, -1, "", collectives.GroupRef(), "kernel name")
+        return CommunicationCall(kind, -1, "", collectives.GroupRef(), "kernel name")
     root = next((_root(trace, i, nodes) for i in around if "broadcast_" in trace.ops[i].name), 0)
     return replace(best, root=root)
 
 
-def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | None:
+def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> CommunicationCall | None:
     op = trace.ops[index]
     if op.name == "record_param_comms":
         found = collectives.from_metadata(op.event.arguments())
@@ -116,7 +117,7 @@ def _operator(trace: Trace, index: int, nodes: dict[int, HostNode]) -> Call | No
     return collectives.from_shapes(op.name, op.event.arguments(), "shapes of host operators")
 
 
-def _best(candidates: Iterable[Call | None]) -> Call | None:
+def _best(candidates: Iterable[CommunicationCall | None]) -> CommunicationCall | None:
     """The first that knows a size, else the first; with the group of whoever knows one, uneven if
     anybody says so."""
     known = [call for call in candidates if call is not None and call.kind]
@@ -145,10 +146,10 @@ def _root(trace: Trace, index: int, nodes: dict[int, HostNode]) -> int:
 
 def _hosted(
     trace: Trace, nodes: dict[int, HostNode], explained: set[int]
-) -> list[tuple[int, Call]]:
+) -> list[tuple[int, CommunicationCall]]:
     """Communication of a trace without device operations: one a call, the outermost operator that
     knows a size."""
-    found: list[tuple[int, Call]] = []
+    found: list[tuple[int, CommunicationCall]] = []
     until: dict[tuple[str, str], int] = {}
     for index, op in enumerate(trace.ops):
         if index in explained or not _NAMED.search(op.name) or op.start < until.get(op.thread, 0):

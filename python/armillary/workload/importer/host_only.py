@@ -17,28 +17,28 @@ from ...errors import InputError, Problem
 from . import collectives, groups, host_trace
 from .agreement import Placed
 from .building import Product, Source
-from .collectives import Call
+from .collectives import CommunicationCall
 from .groups import Members, Resolver
 from .host_trace import HostNode, HostTrace
-from .ranks import Run
+from .ranks import RecordedRun
 from .timeline import Item
 
 
 @dataclass(slots=True)
-class Work:
+class HostWork:
     """One node to be: a product or a call, with the indices it depends on."""
 
     name: str
     deps: list[int]
     product: Product | None = None
-    call: Call | None = None
+    call: CommunicationCall | None = None
 
 
 @dataclass
 class Skeleton:
     """What an execution trace alone shows of a step."""
 
-    work: list[Work] = field(default_factory=list)
+    work: list[HostWork] = field(default_factory=list)
     operators: int = 0
     waits: int = 0
     cycles: list[str] = field(default_factory=list)
@@ -61,10 +61,10 @@ def skeleton(trace: HostTrace, step: int | None) -> Skeleton:
             call = collectives.from_host_node(node)
             if call is not None:
                 by_sequence[_sequence(node, 1)] = len(result.work)
-                result.work.append(Work(node.name, _deps(last, pending), call=call))
+                result.work.append(HostWork(node.name, _deps(last, pending), call=call))
             continue
         for product in products(node):
-            result.work.append(Work(node.name, _deps(last, pending), product=product))
+            result.work.append(HostWork(node.name, _deps(last, pending), product=product))
             last, pending = len(result.work) - 1, []
     return result
 
@@ -143,7 +143,7 @@ class Outlined:
     placed: list[Placed]
 
 
-def choose(run: Run, wanted: int | None) -> int | None:
+def choose(run: RecordedRun, wanted: int | None) -> int | None:
     """The step to take: the wanted one, else the middle of those on every rank that hold work,
     without the first; None for everything.
 
@@ -176,7 +176,7 @@ def choose(run: Run, wanted: int | None) -> int | None:
 
 
 def analyse(
-    run: Run, given: Mapping[str, Members], step: int | None
+    run: RecordedRun, given: Mapping[str, Members], step: int | None
 ) -> tuple[list[Outlined], list[Problem]]:
     """Every rank's skeleton, and everything that is wrong with them."""
     found, problems = [], list[Problem]()

@@ -49,7 +49,7 @@ class HostOp:
 
 
 @dataclass(slots=True)
-class Call:
+class RuntimeCall:
     """A call into the CUDA or HIP runtime or driver."""
 
     name: str
@@ -94,7 +94,7 @@ class Trace:
     devices: list[Args]
     clock: int | None
     ops: list[HostOp] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RuntimeCall] = field(default_factory=list)
     device: list[DeviceOp] = field(default_factory=list)
     syncs: list[SyncRecord] = field(default_factory=list)
     pids: Counter[str] = field(default_factory=Counter)
@@ -155,7 +155,7 @@ def trace(recording: Recording) -> Trace:
 
 def _require_one_run(found: Trace) -> None:
     """Raises `InputError` where a time is so far from the others that it is damage."""
-    timed: list[HostOp | Call | DeviceOp] = [
+    timed: list[HostOp | RuntimeCall | DeviceOp] = [
         *found.ops[:1],
         *found.ops[-1:],
         *found.calls[:1],
@@ -205,11 +205,11 @@ def _is_timed(event: Event) -> bool:
     return 0 <= length <= _LONGEST and abs(start) <= _LATEST
 
 
-def _call(event: Event) -> Call:
+def _call(event: Event) -> RuntimeCall:
     start = picoseconds(event.ts or 0)
     correlation = _number(event.arguments().get("correlation"))
     end = start + picoseconds(event.dur or 0)
-    return Call(event.name, (str(event.pid), str(event.tid)), start, end, correlation)
+    return RuntimeCall(event.name, (str(event.pid), str(event.tid)), start, end, correlation)
 
 
 def _device_op(event: Event) -> DeviceOp:

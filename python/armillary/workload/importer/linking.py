@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 
 from . import host_trace
 from .host_trace import HostNode, HostTrace
-from .kineto import Call, DeviceOp, HostOp, Thread, Trace
+from .kineto import DeviceOp, HostOp, RuntimeCall, Thread, Trace
 
 
 @dataclass
@@ -160,6 +160,6 @@ def _align(ops: list[HostOp], indices: list[int], nodes: list[HostNode]) -> dict
     return {indices[a + k]: nodes[b + k] for a, b, size in blocks for k in range(size)}
 
 
-def is_blocking_copy(call: Call, op: DeviceOp) -> bool:
+def is_blocking_copy(call: RuntimeCall, op: DeviceOp) -> bool:
     """True for a copy that its call waits for: the call ends when the copy has, and not before."""
     return op.kind == "copy" and call.start <= op.end <= call.end

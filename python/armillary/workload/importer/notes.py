@@ -12,14 +12,14 @@ from . import one_rank
 from .agreement import Agreed, Placed
 from .coverage import Coverage
 from .one_rank import Analysed
-from .ranks import Run
+from .ranks import RecordedRun
 from .spread import Spread
 
 _NOTABLE = 0.05
 
 
 def recorded_notes(
-    run: Run, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]
+    run: RecordedRun, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]
 ) -> list[str]:
     """About the recorded ranks."""
     notes = [

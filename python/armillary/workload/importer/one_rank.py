@@ -16,7 +16,7 @@ from .groups import Members, Resolver
 from .kineto import Thread, Trace
 from .linking import HostLinks, Launches
 from .ranks import Recorded
-from .steps import Step, Window
+from .steps import RecordedStep, Window
 from .timeline import Timeline
 from .waits import Waits
 
@@ -38,7 +38,11 @@ class Analysed:
 
 
 def analyse(
-    recorded: Recorded, links: Launches, step: Step, world: int, given: Mapping[str, Members]
+    recorded: Recorded,
+    links: Launches,
+    step: RecordedStep,
+    world: int,
+    given: Mapping[str, Members],
 ) -> Analysed:
     """Links and orders a rank with a Kineto trace. Raises `InputError` for groups that can't be
     known."""

@@ -16,7 +16,7 @@ from ...errors import InputError, Problem
 from . import host_trace, kineto
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
-from .reading import Kind, Recording
+from .reading import Recording, RecordingKind
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Recorded:
 
 
 @dataclass
-class Run:
+class RecordedRun:
     """Every rank that was recorded, ascending, and how many ranks the run had."""
 
     ranks: list[Recorded]
@@ -66,12 +66,14 @@ def rank_in_name(file: str, loose: bool = True) -> int | None:
     return int(found[1]) if found and len(found[1]) <= _DIGITS else None
 
 
-def match(recordings: Sequence[Recording], progress: Callable[[float], None] | None = None) -> Run:
+def match(
+    recordings: Sequence[Recording], progress: Callable[[float], None] | None = None
+) -> RecordedRun:
     """Sorts recordings into ranks. Raises `InputError` listing everything that does not fit."""
     traces, hosts, problems = [], [], []
     for number, recording in enumerate(recordings):
         try:
-            if recording.kind is Kind.KINETO:
+            if recording.kind is RecordingKind.KINETO:
                 traces.append(kineto.trace(recording))
             else:
                 hosts.append(host_trace.host_trace(recording))
@@ -120,7 +122,7 @@ def _worlds(traces: Sequence[Trace]) -> list[Problem]:
     return [Problem("", "world_size", message, "the traces of one run")]
 
 
-def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
+def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> RecordedRun:
     notes: list[str] = []
     several = len(traces) > 1
     ranked = _number(
@@ -145,7 +147,7 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> Run:
     problems = _apart(ranks) + _too_many(world)
     if problems:
         raise InputError(problems)
-    return Run(ranks, world, notes)
+    return RecordedRun(ranks, world, notes)
 
 
 def _world(entry: Recorded) -> int:

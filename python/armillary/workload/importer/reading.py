@@ -87,7 +87,7 @@ class HostDocument(msgspec.Struct, gc=False):
     finish_ts: int | None = None
 
 
-class Kind(Enum):
+class RecordingKind(Enum):
     """What a file turns out to be."""
 
     KINETO = "Kineto trace"
@@ -104,9 +104,13 @@ class Recording:
     document: KinetoDocument | HostDocument
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RecordingKind:
         """Kineto or host trace."""
-        return Kind.KINETO if isinstance(self.document, KinetoDocument) else Kind.HOST
+        return (
+            RecordingKind.KINETO
+            if isinstance(self.document, KinetoDocument)
+            else RecordingKind.HOST
+        )
 
 
 @dataclass

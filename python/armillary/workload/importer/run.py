@@ -33,7 +33,7 @@ from .groups import Members
 from .imported import Imported
 from .notes import recorded_notes, spread_notes
 from .one_rank import Analysed
-from .ranks import MOST, Run
+from .ranks import MOST, RecordedRun
 from .spread import Spread
 
 Progress = Callable[[float, str], None]
@@ -111,11 +111,11 @@ def _read(paths: list[Path], progress: Progress) -> list[reading.Recording]:
     return recordings
 
 
-def _matched(recordings: list[reading.Recording], progress: Progress) -> Run:
+def _matched(recordings: list[reading.Recording], progress: Progress) -> RecordedRun:
     return ranks.match(recordings, lambda share: progress(0.5 + 0.2 * share, "reading"))
 
 
-def _with_durations(run: Run, options: Options, progress: Progress) -> Imported:
+def _with_durations(run: RecordedRun, options: Options, progress: Progress) -> Imported:
     traces = [entry.trace for entry in run.ranks if entry.trace is not None]
     links = [linking.launches(trace) for trace in traces]
     chosen = steps.choose(traces, links, options.step)
@@ -157,7 +157,7 @@ def _by_item(placed: list[Placed]) -> dict[int, list[Placed]]:
     return found
 
 
-def _without_durations(run: Run, options: Options) -> Imported:
+def _without_durations(run: RecordedRun, options: Options) -> Imported:
     """Execution traces alone."""
     step = host_only.choose(run, options.step)
     found, problems = host_only.analyse(run, options.groups, step)
@@ -171,7 +171,7 @@ def _without_durations(run: Run, options: Options) -> Imported:
 
 
 def _finish(
-    run: Run,
+    run: RecordedRun,
     options: Options,
     sources: list[Source],
     covered: tuple[Coverage, ...],
@@ -206,7 +206,9 @@ def _reminder(notes: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _summary(run: Run, plan: Spread, programs: list[Program], notes: tuple[str, ...]) -> Summary:
+def _summary(
+    run: RecordedRun, plan: Spread, programs: list[Program], notes: tuple[str, ...]
+) -> Summary:
     name = Path(run.ranks[0].file.split(": ")[-1]).name
     classes = tuple(
         RankClass(f"program {number}", 1, program.operations, program.volumes, Memory())

@@ -20,7 +20,7 @@ _LONGEST = 86_400 * 10**12
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A window on the host, picoseconds on the trace's clock. `number` -1 is the whole trace."""
 
     number: int
@@ -33,23 +33,23 @@ class Step:
         return self.end - self.start
 
 
-def annotated(trace: Trace) -> dict[int, Step]:
+def annotated(trace: Trace) -> dict[int, RecordedStep]:
     """The host's `ProfilerStep` annotations by number."""
-    found: dict[int, Step] = {}
+    found: dict[int, RecordedStep] = {}
     for op in trace.ops:
         number = op.name.removeprefix(PREFIX)
         if op.annotation and op.name.startswith(PREFIX) and number.isdigit():
-            found.setdefault(int(number), Step(int(number), op.start, op.end))
+            found.setdefault(int(number), RecordedStep(int(number), op.start, op.end))
     return found
 
 
-def whole(trace: Trace) -> Step:
+def whole(trace: Trace) -> RecordedStep:
     """Everything from the first event to the last."""
     starts = [found[0].start for found in (trace.ops, trace.calls, trace.device) if found]
     ends = [op.end for op in trace.ops] + [call.end for call in trace.calls] or [
         op.end for op in trace.device
     ]
-    step = Step(-1, min(starts), max(ends))
+    step = RecordedStep(-1, min(starts), max(ends))
     if step.span > _LONGEST:
         message = f"its events are spread over {step.span / 1e12:,.0f} s"
         raise InputError(
@@ -65,7 +65,9 @@ def whole(trace: Trace) -> Step:
     return step
 
 
-def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | None) -> list[Step]:
+def choose(
+    traces: Sequence[Trace], links: Sequence[Launches], wanted: int | None
+) -> list[RecordedStep]:
     """One step a rank, the same number on all: the wanted one, else a steady one, else everything.
 
     Steady: of the steps on every rank with device work, without the first when there are others,
@@ -88,13 +90,13 @@ def choose(traces: Sequence[Trace], links: Sequence[Launches], wanted: int | Non
     return _steady(traces, links, busy[1:] or busy)
 
 
-def _has_device_work(trace: Trace, link: Launches, step: Step) -> bool:
+def _has_device_work(trace: Trace, link: Launches, step: RecordedStep) -> bool:
     return bool(window(trace, link, step).device)
 
 
 def _steady(
-    traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[Step]]
-) -> list[Step]:
+    traces: Sequence[Trace], links: Sequence[Launches], rows: list[list[RecordedStep]]
+) -> list[RecordedStep]:
     lengths = [sum(step.span for step in row) for row in rows]
     median = sorted(lengths)[len(lengths) // 2]
     drifts = [
@@ -112,7 +114,7 @@ def _steady(
 
 
 def _missing(
-    traces: Sequence[Trace], steps: list[dict[int, Step]], wanted: int, common: list[int]
+    traces: Sequence[Trace], steps: list[dict[int, RecordedStep]], wanted: int, common: list[int]
 ) -> list[Problem]:
     works = "steps on every rank: " + (
         " ".join(map(str, common)) or "none; leave --step out for the whole trace"
@@ -129,7 +131,7 @@ def _missing(
     ]
 
 
-def _mixed(traces: Sequence[Trace], steps: list[dict[int, Step]], without: int) -> Problem:
+def _mixed(traces: Sequence[Trace], steps: list[dict[int, RecordedStep]], without: int) -> Problem:
     said = "; ".join(
         f"{t.file}: {_numbers(found)}" for t, found in list(zip(traces, steps, strict=True))[:4]
     )
@@ -137,7 +139,7 @@ def _mixed(traces: Sequence[Trace], steps: list[dict[int, Step]], without: int) 
     return Problem("", "ranks", message, "traces of the same run, recorded over the same steps")
 
 
-def _numbers(found: dict[int, Step]) -> str:
+def _numbers(found: dict[int, RecordedStep]) -> str:
     return " ".join(map(str, sorted(found))) or "no steps"
 
 
@@ -146,7 +148,7 @@ class Window:
     """A step with its device work. `before` is the end of the device work that was launched
     earlier, 0 without any."""
 
-    step: Step
+    step: RecordedStep
     device: tuple[int, ...]
     """Indices into `Trace.device`, by start."""
     before: int
@@ -180,7 +182,7 @@ class Window:
         return max(0, self.until - self.step.end)
 
 
-def window(trace: Trace, links: Launches, step: Step) -> Window:
+def window(trace: Trace, links: Launches, step: RecordedStep) -> Window:
     """The device operations that `step` launched, and those without a known launch that ran among
     them."""
     own, earlier, unknown = [], [0], []

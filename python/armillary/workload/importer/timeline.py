@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from . import collectives
 from .annotations import Annotations
-from .kineto import Call, DeviceOp, Trace
+from .kineto import DeviceOp, RuntimeCall, Trace
 from .linking import Launches, is_blocking_copy
 from .steps import Window
 from .waits import LONG_LAUNCH, Neighbours, Waits
@@ -153,7 +153,7 @@ class _Builder:
         ):
             self.cut[index] = start
 
-    def _cut(self, launch: Call, op: DeviceOp) -> int:
+    def _cut(self, launch: RuntimeCall, op: DeviceOp) -> int:
         """When the host had done its part. A call that waits for its own copy had done it soon
         after it began."""
         if is_blocking_copy(launch, op):

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import collectives
-from .kineto import Call, SyncRecord, Thread, Trace
+from .kineto import RuntimeCall, SyncRecord, Thread, Trace
 from .linking import Launches, is_blocking_copy
 
 _NEAR = 10_000_000
@@ -36,7 +36,7 @@ class Waits:
 
     streams: dict[int, set[int]] = field(default_factory=dict)
     """Device operation -> operations of other streams it waited for."""
-    host: list[tuple[Call, tuple[int, ...]]] = field(default_factory=list)
+    host: list[tuple[RuntimeCall, tuple[int, ...]]] = field(default_factory=list)
     """Synchronising calls and what they waited for."""
     recorded: int = 0
     inferred: int = 0
@@ -96,7 +96,9 @@ class _Finder:
                 self._host_wait(call, kind)
         return self.found
 
-    def _launch(self, call: Call, ops: list[int], named: dict[str, list[tuple[int, int]]]) -> None:
+    def _launch(
+        self, call: RuntimeCall, ops: list[int], named: dict[str, list[tuple[int, int]]]
+    ) -> None:
         first = self.trace.device[ops[0]]
         for _, awaited in named.pop(first.stream, ()):
             self._add(ops[0], awaited)
@@ -108,7 +110,7 @@ class _Finder:
         if is_blocking_copy(call, first) and _may_block(call.name, first.name):
             self.found.host.append((call, (ops[0],)))
 
-    def _full_queue(self, call: Call, stream: str) -> None:
+    def _full_queue(self, call: RuntimeCall, stream: str) -> None:
         """A launch that had to wait for room: until the operation ended that ended last during the
         call."""
         launched = self.streams[stream]
@@ -124,7 +126,7 @@ class _Finder:
         if awaited >= 0 and awaited != waiting:
             self.found.streams.setdefault(waiting, set()).add(awaited)
 
-    def _stream_wait(self, call: Call, named: dict[str, list[tuple[int, int]]]) -> None:
+    def _stream_wait(self, call: RuntimeCall, named: dict[str, list[tuple[int, int]]]) -> None:
         record = self.records.get(call.correlation)
         if record is None or not record.stream or not record.waits_for:
             self.pending.setdefault(call.thread, []).append(call.start)
@@ -140,7 +142,7 @@ class _Finder:
         recorded = self.calls.get(record.record)
         return stream.before(recorded.start if recorded else otherwise) if stream else -1
 
-    def _infer(self, call: Call, waiting: int, moment: int) -> None:
+    def _infer(self, call: RuntimeCall, waiting: int, moment: int) -> None:
         """An unnamed event: what had been launched before, elsewhere, and had ended when this one
         started."""
         op = self.trace.device[waiting]
@@ -164,7 +166,7 @@ class _Finder:
             (i for i in reversed(tried) if self.trace.device[i].end <= ended_by + _SLACK), -1
         )
 
-    def _host_wait(self, call: Call, kind: str) -> None:
+    def _host_wait(self, call: RuntimeCall, kind: str) -> None:
         record = self.records.get(call.correlation)
         awaited: list[int] = []
         if kind == "device":
@@ -179,7 +181,7 @@ class _Finder:
         self.found.unexplained += not awaited
         self.found.host.append((call, tuple(awaited)))
 
-    def _likely(self, call: Call) -> int:
+    def _likely(self, call: RuntimeCall) -> int:
         """Of the last operations on each stream that had ended by the end of the call, the one that
         ended last."""
         ended = [self._ended(stream, call.start, call.end) for stream in self.streams.values()]

@@ -1,0 +1,32 @@
+"""The verbs by what they are for, and the help that lists them so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+GROUPS = {
+    "Simulate": ("run", "collective", "sweep"),
+    "Understand results": ("explain", "compare", "report"),
+    "Design": ("design",),
+    "Prepare input": ("workload", "import", "convert", "platform", "calibrate", "check"),
+    "Validate": ("study", "astra-sim"),
+}
+"""Every verb once."""
+_NAME, _LINE = 12, 64
+
+
+class GroupedVerbs(TyperGroup):
+    """A command whose help lists its verbs by group, each on one line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own types
+        """Writes the groups into the help."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name:<{_NAME}}", self.commands[name].get_short_help_str(_LINE))
+                        for name in names
+                    ]
+                )
