@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_logs import SIZES, library, log
 
 from armillary.calibrate import Log, calibrate, printed, read, records
 from armillary.errors import InputError
@@ -317,3 +318,28 @@ def test_no_value_of_a_json_file_breaks_the_reader(key: str, value: object) -> N
 def test_what_no_parser_takes_is_no_table(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="holds no table"):
         read_text(tmp_path, "x.txt", text)
+
+
+def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce.log"
+    good = log(library({}))
+    path.write_text(
+        good
+        + "garbage\n 1024 256 float sum -1 nan x\n 2048 512 float sum -1 10.0 99.0 1.0 0\n"
+        + good
+    )
+    found = read(str(path))
+    assert found.skipped == 2
+    assert [len(table.points) for table in found.tables] == [len(SIZES)] * 2
+    assert {table.ranks for table in found.tables} == {8}
+
+
+def test_an_unknown_collective_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("no table\n")
+    with pytest.raises(InputError, match="holds no table"):
+        read(str(path))
+    path.write_text("1048576 262144 float none -1 100.0 10.49 9.17 0\n")
+    with pytest.raises(InputError, match="the collective is unknown"):
+        read(str(path))
+    assert read(str(path), "all_gather").tables[0].ranks == 8
