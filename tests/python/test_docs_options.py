@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import MISSING, fields
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 from conftest import ROOT
@@ -13,7 +13,12 @@ from armillary.workload.cnn import Options as CnnOptions
 from armillary.workload.dlrm_options import Options as DlrmOptions
 from armillary.workload.parallelism import Parallelism
 
-PAGES = {"parallelism.md": Parallelism, "dlrm.md": DlrmOptions, "cnn.md": CnnOptions}
+Declared = type[Parallelism] | type[DlrmOptions] | type[CnnOptions]
+PAGES: dict[str, Declared] = {
+    "parallelism.md": Parallelism,
+    "dlrm.md": DlrmOptions,
+    "cnn.md": CnnOptions,
+}
 WORDS = {True: ("on", "true"), False: ("off", "false"), None: ()}
 
 
@@ -21,18 +26,18 @@ def rows(page: str) -> list[tuple[list[str], str]]:
     """Options and defaults of each row of the page's table."""
     text = (ROOT / "docs" / "models" / page).read_text(encoding="utf-8")
     table = text.partition("| option | default | meaning |\n")[2].partition("\n\n")[0]
-    cells = [line.strip("|").split(" | ") for line in table.splitlines()[1:]]
-    return [(re.findall(r"`(\w+)`", first), second.strip()) for first, second, *_ in cells]
+    cells = [[cell.strip() for cell in line.split("|")[1:]] for line in table.splitlines()[1:]]
+    return [(re.findall(r"`(\w+)`", first), second) for first, second, *_ in cells]
 
 
 @pytest.mark.parametrize(("page", "declared"), PAGES.items(), ids=list(PAGES))
-def test_every_option_once(page: str, declared: Any) -> None:
+def test_every_option_once(page: str, declared: Declared) -> None:
     listed = [name for names, _ in rows(page) for name in names]
     assert sorted(listed) == sorted(each.name for each in fields(declared))
 
 
 @pytest.mark.parametrize(("page", "declared"), PAGES.items(), ids=list(PAGES))
-def test_defaults(page: str, declared: Any) -> None:
+def test_defaults(page: str, declared: Declared) -> None:
     defaults = {each.name: each.default for each in fields(declared)}
     for names, cell in rows(page):
         said = cell.split(", ") if len(names) > 1 and cell.count(", ") else [cell] * len(names)
@@ -51,7 +56,7 @@ def test_defaults(page: str, declared: Any) -> None:
 
 
 @pytest.mark.parametrize(("page", "declared"), PAGES.items(), ids=list(PAGES))
-def test_choices(page: str, declared: Any) -> None:
+def test_choices(page: str, declared: Declared) -> None:
     text = (ROOT / "docs" / "models" / page).read_text(encoding="utf-8")
     for name, hint in get_type_hints(declared).items():
         choices = [each for each in get_args(hint) if isinstance(each, str)]
