@@ -14,6 +14,7 @@ from .platform import Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
+from .units import NS_PER_US, PS_PER_US
 from .workload import Workload, build, is_model, load
 from .workload.frameworks import settings_of
 
@@ -239,7 +240,7 @@ def collective_row(
     algorithm, protocol, _ = platform._core.library_choice(kind, wanted) or ("", "", 0)
     found = Result(outcome).report
     bound = None if algorithm.startswith("NVLS") else bounds.of_all(found, kind, wanted)
-    least = bound.ns / 1e3 if bound else 0.0
+    least = bound.ns / NS_PER_US if bound else 0.0
     return replace(
         _with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least
     )
@@ -251,15 +252,15 @@ def collective_us(
     """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of
     any alignment."""
     moved = nccl.measured_bytes(kind, size, platform.npus)
-    return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / 1e6
+    return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / PS_PER_US
 
 
 def _with_bounds(row: nccl.CollectiveRow, report: Report) -> nccl.CollectiveRow:
     bounds = report["bounds"]
     return replace(
         row,
-        dimension_bound_us=bounds["dimension_ns"] / 1e3,
-        network_bound_us=bounds["network_ns"] / 1e3,
+        dimension_bound_us=bounds["dimension_ns"] / NS_PER_US,
+        network_bound_us=bounds["network_ns"] / NS_PER_US,
         utilisation=[each["utilisation"] for each in report["dimensions"]],
     )
 

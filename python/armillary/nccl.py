@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from .errors import InputError, Problem
+from .units import PS_PER_NS, PS_PER_US
 
 TYPES = {
     "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
@@ -185,11 +186,19 @@ def row(
 ) -> CollectiveRow:
     """A line of the table from the time of one operation."""
     size = total_bytes(kind, count, TYPES[dtype], ranks)
-    algbw = size / time_ps * 1e3 if time_ps else 0.0
+    algbw = size / time_ps * PS_PER_NS if time_ps else 0.0
     redop = "sum" if kind in _REDUCING else "none"
     at = root if kind in _ROOTED else -1
     return CollectiveRow(
-        size, count, dtype, redop, at, time_ps / 1e6, algbw, algbw * bus_factor(kind, ranks), digest
+        size,
+        count,
+        dtype,
+        redop,
+        at,
+        time_ps / PS_PER_US,
+        algbw,
+        algbw * bus_factor(kind, ranks),
+        digest,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_type_hints
 from . import _core, files
 from .errors import InputError, Problem
 from .schema import PARTS, Class, Dimension, Large, Link, Operation, Phase, Report
+from .units import NS_PER_S, PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ class Result:
     @property
     def step_time_s(self) -> float:
         """End of the last rank, s."""
-        return self.step_time_ns / 1e9
+        return self.step_time_ns / NS_PER_S
 
     @cached_property
     def rates(self) -> Rates | None:
@@ -83,7 +84,7 @@ class Result:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens a second of all NPUs together; nothing where samples are no sequences."""
+        """Tokens a second of all NPUs together; nothing where samples are not sequences."""
         return self.rates.tokens if self.rates and self.rates.tokens else None
 
     @property
@@ -166,7 +167,11 @@ class Result:
         exposed = pl.Series(
             "finish_minus_compute_ns", self._core.finish_minus_compute_ps(), dtype=pl.UInt64
         )
-        return pl.DataFrame([finish, exposed]).with_columns(pl.all() / 1e3).with_row_index("rank")
+        return (
+            pl.DataFrame([finish, exposed])
+            .with_columns(pl.all() / PS_PER_NS)
+            .with_row_index("rank")
+        )
 
     def explain(
         self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0

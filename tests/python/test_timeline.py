@@ -99,7 +99,7 @@ def test_refuses_ranks_that_there_are_not(run: Callable[..., arm.Result], tmp_pa
 
 def test_refuses_ranks_without_a_timeline(tmp_path: Path) -> None:
     platform = arm.Platform.load(str(toy.platform(tmp_path)))
-    with pytest.raises(arm.InputError, match="nothing shows ranks"):
+    with pytest.raises(arm.InputError, match="only a timeline shows ranks"):
         arm.simulate(arm.load(toy.traces(tmp_path), platform), platform, ranks=[0])
 
 

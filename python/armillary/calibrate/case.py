@@ -13,6 +13,7 @@ from functools import cached_property
 from .. import nccl
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import PPM, PS_PER_US
 from .logs import Table
 
 _PREFIX = "library."
@@ -87,7 +88,7 @@ def _flat(path: str, shown: Mapping[str, object]) -> Iterator[tuple[str, tuple[f
         if isinstance(value, dict):
             yield from _flat(f"{path}.{key}", value)
             continue
-        for suffix, scale, unit in (("_ps", 1e6, "us"), ("_ppm", 1e6, "")):
+        for suffix, scale, unit in (("_ps", PS_PER_US, "us"), ("_ppm", PPM, "")):
             if key.endswith(suffix) and value:
                 name = f"{path}.{key.removesuffix(suffix)}"
                 many = value if isinstance(value, list) else [value]

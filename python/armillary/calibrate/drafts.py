@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from .. import nccl
 from ..errors import InputError, Problem
+from ..units import BYTES_PER_US
 
 TESTS = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast", re.IGNORECASE)
 """Collectives whose names stand in those of files and programs."""
@@ -83,13 +84,13 @@ def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> b
     """Whether `size / time` is the algbw (GB/s), of a time that may be `rounding` of itself off."""
     if not time_us > 0:
         return False
-    rate = size / time_us / 1e3
+    rate = size / time_us / BYTES_PER_US
     return abs(rate - algbw) <= _OFF * algbw + 0.0051 + rate * rounding
 
 
 def known(test: str) -> str | None:
-    """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` of what is
-    no collective."""
+    """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` where that
+    is not a collective."""
     try:
         return nccl.operation(test)
     except InputError:

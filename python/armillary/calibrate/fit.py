@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ..errors import InputError
 from ..platform import Platform
+from ..units import PPM
 from . import corrections
 from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
@@ -200,7 +201,7 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
         known = parameters(bare)
         after = case.times({key: value for key, value in found.values.items() if key in known})
         factors = zip(had["sizes_bytes"], had["factors_ppm"], case.times({}), after, strict=True)
-        points = tuple((size, factor / 1e6 * old / new) for size, factor, old, new in factors)
+        points = tuple((size, factor / PPM * old / new) for size, factor, old, new in factors)
         yield Correction(collective, inside, between, points)
 
 

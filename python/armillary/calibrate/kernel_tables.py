@@ -22,6 +22,7 @@ from typing import Any
 from .. import documents
 from ..errors import InputError, Problem
 from ..platform.gemm_table import Shape, read_gemm_table
+from ..units import GB, MB, PS_PER_US, TB, US_PER_MS, US_PER_NS, US_PER_S
 
 ARRAYS = {
     "read": 1,
@@ -39,8 +40,8 @@ ARRAY = 8 * 2**25
 """Bytes of an array of BabelStream (its default)."""
 _SHORTEST, _LONGEST = 1e-3, 1e12
 """A kernel takes longer than a clock cycle, and less than eleven days, us."""
-RATES = {"tb": 1e12, "gb": 1e9, "mb": 1e6, "tib": 2**40, "gib": 2**30, "mib": 2**20}
-TIMES = {"us": 1.0, "ms": 1e3, "ns": 1e-3, "s": 1e6}
+RATES = {"tb": TB, "gb": GB, "mb": MB, "tib": 2**40, "gib": 2**30, "mib": 2**20}
+TIMES = {"us": 1.0, "ms": US_PER_MS, "ns": US_PER_NS, "s": US_PER_S}
 """Microseconds."""
 
 _RATE = re.compile(r"(?:max_|avg_)?(?P<unit>[tgm]i?b)(?:ytes)?(?:_per_sec|ps|/s|/sec|_s)")
@@ -128,7 +129,7 @@ def _multiplications(path: str) -> Iterator[Kernel]:
     for shape, ps in read_gemm_table(path).times:
         batch, m, n, k, width = shape
         what = f"{m} x {n} x {k}{f', {batch} times' if batch > 1 else ''}, {8 * width} bits"
-        yield Kernel(path, what, shape, 0, ps / 1e6)
+        yield Kernel(path, what, shape, 0, ps / PS_PER_US)
 
 
 def _operation(row: Mapping[str, Any]) -> str:
@@ -176,7 +177,7 @@ def _stream(path: str, row: Mapping[str, Any]) -> Kernel:
     value = _number(row[column[0]], column[0])
     moved = _moved(op, row)
     unit = column[1]["unit"]
-    time = moved / (value * RATES[unit]) * 1e6 if unit in RATES else value * TIMES[unit]
+    time = moved / (value * RATES[unit]) * US_PER_S if unit in RATES else value * TIMES[unit]
     if not _SHORTEST < time < _LONGEST:
         raise ValueError(
             f'{column[0]} "{row[column[0]]}" makes {op} of {moved:.3g} bytes take {time:.3g} us'
@@ -212,5 +213,5 @@ def _printed(path: str, text: str, head: re.Match[str]) -> Iterator[Kernel]:
     for line in _LINE.finditer(text, head.end()):
         op, rate = line["op"].lower(), float(line["rate"]) * _SIZES[head["unit"]]
         moved = ARRAYS.get(op, 0) * array
-        if rate > 0 and _SHORTEST < (time := moved / rate * 1e6) < _LONGEST:
+        if rate > 0 and _SHORTEST < (time := moved / rate * US_PER_S) < _LONGEST:
             yield Kernel(path, op, None, round(moved), time)

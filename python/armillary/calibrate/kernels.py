@@ -18,6 +18,7 @@ from typing import Any
 from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import PPM, PS_PER_US
 from .fit import Parameter
 from .kernel_tables import Kernel
 from .search import WIDE, Search, outliers
@@ -147,7 +148,7 @@ def _run(workload: _core.Workload, platform: _core.Platform) -> float:
             ranks=(),
             progress=None,
         ).step_ps
-        / 1e6
+        / PS_PER_US
     )
 
 
@@ -238,11 +239,11 @@ def _now(npu: Mapping[str, Any]) -> dict[str, float]:
     compute = npu["compute_settings"]
     tiles = compute["tiles"] or {"fill_depth": 0, "load_cost": 0}
     return {
-        EFFICIENCY: compute["efficiency_ppm"]["gemm"] / 1e6,
-        START: compute["kernel_overhead_ps"] / 1e6,
+        EFFICIENCY: compute["efficiency_ppm"]["gemm"] / PPM,
+        START: compute["kernel_overhead_ps"] / PS_PER_US,
         FILL: float(tiles["fill_depth"]),
         LOAD: float(tiles["load_cost"]),
-        MEMORY: compute["memory_efficiency_ppm"]["elementwise"] / 1e6,
+        MEMORY: compute["memory_efficiency_ppm"]["elementwise"] / PPM,
     }
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..units import US_PER_MS
 from . import drafts
 from .drafts import Draft, Line
 
@@ -91,7 +92,7 @@ class _Reader:
 
     def _other(self, text: str) -> None:
         if _MILLI.search(text):
-            self.scale, self.fresh = 1e3, True
+            self.scale, self.fresh = US_PER_MS, True
         elif _MICRO.search(text):
             self.scale = 1.0
         elif program := _PROGRAM.search(text):
@@ -112,9 +113,9 @@ def _scale(lines: list[str]) -> float:
     """us in the unit of times, as most lines have it."""
     rows = [line.replace("#", " ", 1).split() for line in lines if _ROW.match(line)]
     micro, milli = (
-        sum(_line(words, scale, _CLEAR) is not None for words in rows) for scale in (1.0, 1e3)
+        sum(_line(words, scale, _CLEAR) is not None for words in rows) for scale in (1.0, US_PER_MS)
     )
-    return 1e3 if milli > micro else 1.0
+    return US_PER_MS if milli > micro else 1.0
 
 
 def _line(words: list[str], scale: float, least: float = 0.0) -> Line | None:

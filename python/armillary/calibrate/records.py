@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ..units import US_PER_MS
 from . import drafts
 from .drafts import Draft, Line
 
@@ -158,7 +159,7 @@ def _of_row(row: Mapping[str, Any]) -> _Record | None:
     reduces = str(row.get("redop") or row.get("op") or "none") != "none"
     size = _whole(row.get("size") or row.get("b"))
     in_place = bool(first) or _whole(row.get("inplace")) == 1
-    scale = 1e3 if first else 1.0
+    scale = US_PER_MS if first else 1.0
     return _Record(
         test, ranks, _whole(row.get("nodes")), size, time * scale, algbw, busbw, reduces, in_place
     )

@@ -13,6 +13,7 @@ import typer
 
 from .. import files
 from ..errors import InputError, Problem
+from ..units import GB
 from ..workload import is_model
 from . import output
 
@@ -56,7 +57,7 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
         replaced = _replaces(Path(out), form)
         if form == "chakra" and made.operations * _NODE > _LARGE:
             output.log(
-                f"writing {made.ranks:,} traces, about {made.operations * _NODE / 1e9:,.1f} GB; "
+                f"writing {made.ranks:,} traces, about {made.operations * _NODE / GB:,.1f} GB; "
                 "the format compact takes far less"
             )
         made.write(out, "chakra" if form == "chakra" else "compact")

@@ -11,6 +11,7 @@ import typer
 from .. import __version__, documents
 from ..errors import InputError, Problem
 from ..report.quantity import counted
+from ..units import PS_PER_MS
 from . import forms, output
 from .options import Json
 
@@ -175,7 +176,7 @@ def _row(entry: Coverage) -> list[str]:
     return [
         "all" if entry.rank < 0 else str(entry.rank),
         "whole" if entry.step < 0 else str(entry.step),
-        f"{entry.recorded_ps / 1e9:,.3f}",
+        f"{entry.recorded_ps / PS_PER_MS:,.3f}",
         f"{entry.deviation:+.2%}" if entry.replayed_ps >= 0 else "",
         f"{entry.device_share:.1%}",
         f"{entry.kernels:,}",
@@ -188,6 +189,6 @@ def _omissions(imported: Imported) -> list[tuple[str, int, str, str]]:
     whole = imported.total
     found = whole.omissions if whole else ()
     return [
-        (o.what, o.count, f" ({o.time_ps / 1e9:,.3f} ms)" if o.time_ps else "", o.why)
+        (o.what, o.count, f" ({o.time_ps / PS_PER_MS:,.3f} ms)" if o.time_ps else "", o.why)
         for o in found
     ]

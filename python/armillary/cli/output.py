@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from .. import _core, files
 from ..errors import ArmillaryError, InputError, Problem, StalledError
 from ..report.visible import visible
+from ..units import NS_PER_MS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -328,7 +329,7 @@ def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | N
     def update(done: float, simulated_ns: float, what: str = label) -> None:
         if not bar.live.is_started and monotonic() - begin > 1:
             bar.start()
-        at = f"at {simulated_ns / 1e6:,.3f} ms" if clock else ""
+        at = f"at {simulated_ns / NS_PER_MS:,.3f} ms" if clock else ""
         # Before the first operation ends, the total time is unknown: the bar only shows activity.
         bar.update(task, total=1.0 if done else None, completed=done, description=what, at=at)
 

@@ -14,6 +14,7 @@ from ..blocks import BLOCKS
 from ..errors import InputError, Problem
 from ..files import write_text
 from ..platform import Platform, presets, read_gemm_table
+from ..units import GB
 from . import completion, output
 from .options import Json, Npus, Settings, settings
 
@@ -115,7 +116,7 @@ def _facts(facts: dict[str, Any]) -> list[str]:
         counts.append(f"at most {facts['diameter']:,} links between two NPUs")
     lines = [", ".join(counts)]
     if facts["bisection"] is not None:
-        lines.append(f"bisection, lower to upper ranks: {bandwidth(facts['bisection'] / 1e9)}")
+        lines.append(f"bisection, lower to upper ranks: {bandwidth(facts['bisection'] / GB)}")
     return lines
 
 

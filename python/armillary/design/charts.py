@@ -9,6 +9,7 @@ from typing import Any
 from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
+from ..units import GB
 from .curves import Share
 from .designs import Designs
 from .solving import Design
@@ -168,7 +169,7 @@ def performance_per_cost(curves: Sequence[Share]) -> Chart:
 
 
 def _row(share: Share, value: float) -> dict[str, Any]:
-    return {"scheme": share.scheme, "total": share.total / 1e9, "value": value}
+    return {"scheme": share.scheme, "total": share.total / GB, "value": value}
 
 
 def _lines(name: str, title: str, unit: str, rows: Sequence[dict[str, Any]]) -> Chart:

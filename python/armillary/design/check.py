@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..api import simulate
 from ..platform import Platform
+from ..units import NS_PER_S
 from . import timing
 from .build import Timing, step_model
 from .solving import Design
@@ -66,7 +67,8 @@ def check(task: Task, design: Design) -> list[Check]:
     for job, time in zip(design.choice.jobs, design.times, strict=True):
         for backend in task.backends:
             seconds = (
-                simulate(job.workload, platform(task, design), backend=backend).step_time_ns / 1e9
+                simulate(job.workload, platform(task, design), backend=backend).step_time_ns
+                / NS_PER_S
             )
             found.append(Check(job.name, backend, time, seconds, {}))
     return found
@@ -103,7 +105,7 @@ def _effects(
             simulate(
                 job.workload, platform(task, design, settings, none), backend=backend
             ).step_time_ns
-            / 1e9
+            / NS_PER_S
         )
 
     def model(chunks: int) -> float:

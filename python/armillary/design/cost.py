@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..units import GB
 from . import whole
 from .topology import Dimension, Topology
 from .whole import Offer
@@ -28,7 +29,6 @@ PARTS = ("link", "nic", "switch")
 LINKS = ("pairs", "directions")
 MOST_LINKS = 64
 """Links of an NPU where a table does not say."""
-_GB = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class CostTable:
                 amount * self.technology(name).dollars.get(part, 0.0)
                 for part, amount in parts(each, topology.npus, self.links).items()
             )
-            / _GB
+            / GB
             for each, name in zip(topology.dimensions, stack, strict=True)
         ]
 
@@ -137,7 +137,7 @@ class CostTable:
         ):
             unit = self.technology(name)
             for part, share in parts(each, topology.npus, self.links).items():
-                amount = share * given / _GB
+                amount = share * given / GB
                 watts = unit.watts.get(part, 0.0) * amount if unit.watts else None
                 yield Item(index, name, part, amount, unit.dollars.get(part, 0.0) * amount, watts)
 

@@ -14,7 +14,6 @@ from .solving import Design
 from .task import Task
 
 OPTIMAL = "optimal"
-_GB = 1e9
 
 
 @dataclass(frozen=True, eq=False)

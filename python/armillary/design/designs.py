@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _core, files
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import GB
 from . import bind, check, curves
 from .check import Check
 from .optimal import Constraint
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "armillary.design/2"
-_GB = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ class Designs:
             "topology": str(design.topology),
             "parallelisation": design.choice.name,
         }
-        row["bandwidth_gbs"] = [float(each) / _GB for each in design.bandwidth]
+        row["bandwidth_gbs"] = [float(each) / GB for each in design.bandwidth]
         row |= {
             f"step_s {model.name}": time
             for model, time in zip(design.models, design.times, strict=True)

@@ -28,6 +28,7 @@ from functools import cached_property
 import numpy as np
 
 from ..platform import Platform
+from ..units import S_PER_PS
 from . import traffic
 from .build import Job
 from .model import StepModel, StepPart
@@ -162,7 +163,7 @@ class Floor:
             settings=dict(self.settings),
         )
         picoseconds, sizes = self.job.workload._core.chain(ideal._core, list(rates))
-        return Chain(picoseconds * 1e-12, tuple(sizes))
+        return Chain(picoseconds * S_PER_PS, tuple(sizes))
 
 
 def _seconds(volume: Volume, topology: Topology, bandwidth: Sequence[float]) -> float:

@@ -20,6 +20,7 @@ from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
 from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source
+from ..units import GB
 from ..workload import Workload, build, load, load_model
 from ..workload.families import options
 from ..workload.workload import is_text
@@ -297,8 +298,7 @@ class _Entry:
         )
         if capacity is not None and most > capacity:
             said = (
-                f"{made.name} needs {most / 1e9:,.1f} GB on an NPU of "
-                f"{float(capacity) / 1e9:,.1f} GB"
+                f"{made.name} needs {most / GB:,.1f} GB on an NPU of {float(capacity) / GB:,.1f} GB"
             )
             raise InputError(
                 [Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")]

@@ -127,7 +127,7 @@ def workload(
 
     Groups are consecutive ranks, inner ones for Forward and InputGrad or for WeightGrad. Raises
     `InputError` listing every problem: groups that span dimensions in another way than consecutive
-    ranks do, lines that are no layers."""
+    ranks do, lines that are not layers."""
     layers = _layers(os.fspath(path))
     spans = _communicator(communicator, topology)
     inner, outer = _axes(os.fspath(communicator), spans, topology)

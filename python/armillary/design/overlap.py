@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from ..api import simulate
 from ..platform import Platform
+from ..units import GB, NS_PER_S
 from ..workload import Workload
 from . import traffic
 from .build import Cluster, Job, Timing, busiest, step_model
@@ -73,13 +74,13 @@ def _crowding(made: Job, settings: Mapping[str, object]) -> float:
     net = Topology((Dimension("Switch", made.workload.ranks),))
     chunks, _, reduction = pace({**settings, **_FLAT})
     model = step_model(made, net, Timing(chunks, (0.0,), 0.0, reduction))
-    unit = 0.0 if model is None else model.communication([1e9])
+    unit = 0.0 if model is None else model.communication([GB])
     if model is None or unit == 0 or made.compute == 0:
         return 0.0
     later = [g for g, name in enumerate(model.terms) if not _of(made.clusters[0], name)]
     found = []
     for share in _CROWDS:
-        bandwidth = int(1e9 * unit / (share * made.compute)) or 1
+        bandwidth = int(GB * unit / (share * made.compute)) or 1
         platform = Platform(
             str(net), bandwidth=f"{bandwidth} B/s", latency="0 ns", settings={**settings, **_FLAT}
         )
@@ -95,11 +96,11 @@ def _of(cluster: Cluster, term: str) -> bool:
 
 
 def _seconds(workload: Workload, platform: Platform) -> float:
-    return simulate(workload, platform).step_time_ns / 1e9
+    return simulate(workload, platform).step_time_ns / NS_PER_S
 
 
 def axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
-    """The axes of the groups as dimensions; nothing where there are none, too many, or they are no
+    """The axes of the groups as dimensions; nothing where there are none, too many, or they are not
     axes.
 
     The distance of messages is a mark of its own where it fits between those of the groups.
@@ -156,12 +157,12 @@ def _measured(
     chunks, _, reduction = pace({**settings, **_FLAT})
     timing = Timing(chunks, (0.0,) * len(axes), 0.0, reduction)
     model = step_model(own, axes, timing)
-    unit = model.communication([1e9] * len(axes)) if model is not None else 0.0
+    unit = model.communication([GB] * len(axes)) if model is not None else 0.0
     if model is None or unit == 0 or plain.compute == 0:
         return Cluster(tuple(sorted(names)))
     points = [(0.0, 0.0)]
     for share in _POINTS:
-        bandwidth = int(1e9 * unit / (share * plain.compute)) or 1
+        bandwidth = int(GB * unit / (share * plain.compute)) or 1
         given = [f"{bandwidth} B/s" if d in dims else _AMPLE for d in range(len(axes))]
         network = Platform(
             str(axes), bandwidth=given, latency="0 ns", settings={**settings, **_FLAT}

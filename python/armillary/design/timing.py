@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from ..platform import Platform
 from ..sweep.quantity import base
+from ..units import S_PER_PS
 from .build import Timing
 from .task import Task
 from .topology import Topology
 
-_PS = 1e-12
+_PS = S_PER_PS
 
 
 def latencies(task: Task, topology: Topology) -> list[str]:

@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from ..schema import Collective, Report
+from ..units import NS_PER_S, PPM
 from .network import Dimension, dimensions
 from .rows import detail
 
@@ -158,7 +159,7 @@ def _computing(report: Report) -> float:
     npu = report["config"]["platform"]["npu"]
     if npu.get("memory_contention"):
         return 0.0
-    slowdown: float = _settings(npu).get("comm_overlap_slowdown_ppm", 0) / 1e6
+    slowdown: float = _settings(npu).get("comm_overlap_slowdown_ppm", 0) / PPM
     return (1.0 - slowdown) * max((each["compute_ns"] for each in report["classes"]), default=0.0)
 
 
@@ -167,11 +168,11 @@ def _peak(report: Report) -> float:
     any width."""
     npu = report["config"]["platform"]["npu"]
     rates = _settings(npu).get("peak_by_type_flops") or {}
-    scale: float = _settings(npu).get("speedup_ppm", 10**6) / 1e6
+    scale: float = _settings(npu).get("speedup_ppm", 10**6) / PPM
     peak = max(rate or 0 for rate in [npu["peak_flops"], *rates.values()]) * max(scale, 1.0)
     summary = report["config"]["workload"].get("summary") or {}
     most: int = max((each["operations"] for each in summary.get("classes") or []), default=0)
-    return most / peak * 1e9 if peak else 0.0
+    return most / peak * NS_PER_S if peak else 0.0
 
 
 def _settings(npu: Mapping[str, Any]) -> Mapping[str, Any]:

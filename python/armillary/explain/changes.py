@@ -13,6 +13,7 @@ from typing import Any
 
 from ..blocks import BLOCKS
 from ..schema import PARTS, Collective, CollectiveTerms, Report
+from ..units import GB, PPM, PS_PER_NS, TFLOP
 from .network import dimensions
 from .rows import detail, term
 
@@ -22,7 +23,7 @@ _HIERARCHIES = ("baseline", "enhanced", "hierarchical", "hierarchical_optimal")
 _ALGORITHMS = ("ring", "direct", "halving_doubling")
 _BY_PATHS = {"relayed": "ring", "direct": "direct", "switched": "halving_doubling"}
 _FAR = ("direct", "halving_doubling")
-"""Algorithms whose messages go to ranks that are no neighbours on a ring."""
+"""Algorithms whose messages go to ranks that are not neighbours on a ring."""
 _MESH = 3
 """A ring of no more NPUs joins each with each."""
 _MOVED = ("transfer_ns", "port_ns", "contention_ns", "congestion_ns", "queue_ns")
@@ -128,7 +129,7 @@ def _npu(report: Report, row: Collective | None) -> Iterator[Change]:
     if row is None:
         yield from _compute(npu, computing)
     if npu["memory_bandwidth"]:
-        value = f"{npu['memory_bandwidth'] * _MORE / 1e9:.9f} GB/s"
+        value = f"{npu['memory_bandwidth'] * _MORE / GB:.9f} GB/s"
         reach = (computing if npu.get("compute") == "roofline" else 0.0) + sum(
             _reach(report, ("reduction_ns",)).values()
         )
@@ -147,10 +148,10 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
         given = {
             key: rate for key, rate in {"npu.peak": npu["peak_flops"], **rates}.items() if rate
         }
-        faster = {key: f"{rate * _MORE / 1e12:.12f} TFLOPS" for key, rate in given.items()}
+        faster = {key: f"{rate * _MORE / TFLOP:.12f} TFLOPS" for key, rate in given.items()}
         yield Change("10 % faster compute", faster, True, reach)
     elif reach:
-        scale = settings.get("speedup_ppm", 10**6) / 1e6
+        scale = settings.get("speedup_ppm", 10**6) / PPM
         yield Change(
             "10 % faster kernels", {"npu.compute.speedup": f"{scale * _MORE:.6f}"}, True, reach
         )
@@ -169,7 +170,7 @@ def _scheduler(report: Report) -> Iterator[Change]:
     scheduler = report["config"]["platform"]["scheduler"]
     if delay := scheduler["endpoint_delay_ps"]:
         reach = sum(_reach(report, ("endpoint_ns",)).values())
-        less = {"scheduler.endpoint_delay": f"{delay * _LESS / 1e3:.3f} ns"}
+        less = {"scheduler.endpoint_delay": f"{delay * _LESS / PS_PER_NS:.3f} ns"}
         yield Change("10 % less endpoint delay", less, True, reach)
     kinds = {row["kind"] for row in detail(report)["collectives"] if row["kind"] != "send"}
     if not kinds:

@@ -13,6 +13,7 @@ from typing import Any
 from ..report.page import Part, Section, Table
 from ..report.quantity import bandwidth, counted, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
+from ..units import GB, PS_PER_NS
 from . import bounds, charts
 from .network import Dimension, dimensions
 from .rows import TERMS, term, term_sum
@@ -122,12 +123,12 @@ def _formulas(
                 f"{size(ns * dim.link)} of the same collective first, at {bandwidth(dim.link)}"
             )
         elif name == "endpoint_ns" and platform["scheduler"]["endpoint_delay_ps"]:
-            delay = platform["scheduler"]["endpoint_delay_ps"] / 1e3
+            delay = platform["scheduler"]["endpoint_delay_ps"] / PS_PER_NS
             formula = f"{ns / delay:,.4g} x {time(delay)}"
         elif name == "reduction_ns" and platform["library"]:
             formula = "library overhead: start, steps, and bandwidth that it doesn't reach"
         elif name == "reduction_ns" and platform["npu"]["memory_bandwidth"]:
-            rate = platform["npu"]["memory_bandwidth"] / 1e9
+            rate = platform["npu"]["memory_bandwidth"] / GB
             formula = f"3 x {size(ns * rate / 3)} at {bandwidth(rate)}"
         yield name, formula, ns
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..blocks import BLOCKS
 from ..schema import Report
+from ..units import PS_PER_NS
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def dimensions(report: Report) -> list[Dimension]:
             dim["size"],
             shown["link_gb_per_s"],
             shown["npu_gb_per_s"],
-            dim["link_latency_ps"] / 1e3,
+            dim["link_latency_ps"] / PS_PER_NS,
         )
         for dim, shown in zip(dims, report["dimensions"], strict=True)
     ]

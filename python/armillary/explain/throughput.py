@@ -15,6 +15,7 @@ from ..report.page import Table
 from ..report.quantity import Quantity, counted, number, operations, share, time
 from ..report.reading import asked
 from ..schema import Report
+from ..units import NS_PER_S
 
 _LEAST = 5e-4
 """Relative differences below are none."""
@@ -39,7 +40,7 @@ class Throughput:
 
     def a_second(self, unit: str) -> float:
         """So many of them."""
-        return 1e9 / self.ns(unit) if self.step_ns else 0.0
+        return NS_PER_S / self.ns(unit) if self.step_ns else 0.0
 
     def counts(self) -> list[tuple[str, int]]:
         """Units of work and how many a step has."""

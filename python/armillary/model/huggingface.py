@@ -479,7 +479,7 @@ _ENCODERS = (
     "bart",
     "vit",
 )
-"""Models that are no decoders; a step of theirs is another one."""
+"""Models that are not decoders; their step is different."""
 
 _KNOWN: dict[str, Callable[[_Reader], dict[str, Any]]] = {
     "gpt2": _gpt2,

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import nccl
+from ..units import BYTES_PER_US, NS_PER_US
 from .quantity import time
 from .terminal import emit
 
@@ -158,7 +159,7 @@ def _rows(curve: Mapping[str, Any]) -> Iterator[list[str]]:
         curve["bytes"], curve["before_us"], curve["after_us"], strict=True
     ):
         speeds = (f"{bus(curve, bytes_, us):.1f} GB/s" for us in (before, after))
-        times = (time(us * 1e3) for us in (before, after))
+        times = (time(us * NS_PER_US) for us in (before, after))
         where = (curve["collective"], f"{curve['ranks']:,}", binary(bytes_))
         yield [*where, *times, *speeds, f"{100 * (after / before - 1):+.1f} %"]
 
@@ -171,7 +172,7 @@ def binary(size: int) -> str:
 
 def bus(curve: Mapping[str, Any], bytes_: int, us: float) -> float:
     """Bus bandwidth in GB/s of a time in us."""
-    return float(bytes_ / us / 1e3 * nccl.bus_factor(curve["collective"], curve["ranks"]))
+    return float(bytes_ / us / BYTES_PER_US * nccl.bus_factor(curve["collective"], curve["ranks"]))
 
 
 def _unmeasured(curves: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:

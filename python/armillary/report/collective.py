@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from ..nccl import CollectiveRow, bus_factor
+from ..units import BYTES_PER_US, NS_PER_US
 from .chart import PALETTE, Chart
 from .page import Fact, Page, Section, Table
 from .quantity import Quantity, bandwidth, counted, share, time
@@ -61,7 +62,7 @@ def _facts(rows: Sequence[CollectiveRow], kind: str, npus: int) -> Iterator[Fact
     best, first = max(rows, key=lambda row: row.busbw), rows[0]
     yield Fact("Best bus bandwidth", _rate(best.busbw), f"at {_size(best.size)}")
     yield Fact("Algorithm bandwidth", _rate(best.algbw), f"at {_size(best.size)}")
-    yield Fact("Smallest size", time(first.time_us * 1e3), f"for {_size(first.size)}")
+    yield Fact("Smallest size", time(first.time_us * NS_PER_US), f"for {_size(first.size)}")
     if len(rows) > 1:
         yield Fact(
             "Mean bus bandwidth",
@@ -114,7 +115,9 @@ def _chosen(row: CollectiveRow) -> str:
 def _bound(row: CollectiveRow, kind: str, npus: int) -> float | None:
     """The bus bandwidth that no algorithm exceeds, GB/s; None where it is not known."""
     return (
-        row.size / row.lower_bound_us / 1e3 * bus_factor(kind, npus) if row.lower_bound_us else None
+        row.size / row.lower_bound_us / BYTES_PER_US * bus_factor(kind, npus)
+        if row.lower_bound_us
+        else None
     )
 
 
@@ -253,10 +256,12 @@ def _table(rows: Sequence[CollectiveRow]) -> Table:
     ]
     cells = []
     for row in rows:
-        bound = [time(row.lower_bound_us * 1e3), _part(row)] if row.lower_bound_us else ["", ""]
+        bound = (
+            [time(row.lower_bound_us * NS_PER_US), _part(row)] if row.lower_bound_us else ["", ""]
+        )
         chosen = [_chosen(row)] if library else []
         numbers = [
-            time(row.time_us * 1e3),
+            time(row.time_us * NS_PER_US),
             _rate(row.algbw),
             _rate(row.busbw),
             *(bound if bounded else []),

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..units import GB, NS_PER_S
 from . import quantity
 from .terminal import emit
 
@@ -84,12 +85,12 @@ def provision(design: Data) -> str:
     """`4 x 400 Gb/s + 2 x 100 Gb/s`, or `187.8 + 95.26 GB/s`."""
     if design["links"]:
         return " + ".join(link(each) for each in design["links"])
-    return " + ".join(f"{part / 1e9:.4g}" for part in design["bandwidth"]) + " GB/s"
+    return " + ".join(f"{part / GB:.4g}" for part in design["bandwidth"]) + " GB/s"
 
 
 def link(links: Data) -> str:
     """`4 x 400 Gb/s`."""
-    return f"{links['count']:,} x {links['speed'] * 8 / 1e9:.5g} Gb/s"
+    return f"{links['count']:,} x {links['speed'] * 8 / GB:.5g} Gb/s"
 
 
 def _parts(data: Data) -> Iterator[RenderableType]:
@@ -211,8 +212,8 @@ def _dimensions(design: Data, objective: str) -> Table:
         items = [each for each in design["bill"] if each["dimension"] == index]
         cells = [link(design["links"][index])] if whole else []
         cells += [
-            f"{given / 1e9:.5g}",
-            saving(design["shadow_prices"]["dimensions"][index] * 1e9, objective, whole),
+            f"{given / GB:.5g}",
+            saving(design["shadow_prices"]["dimensions"][index] * GB, objective, whole),
         ]
         if billed:
             parts = ", ".join(f"{each['part']} {money(each['dollars'])}" for each in items)
@@ -226,7 +227,7 @@ def _dimensions(design: Data, objective: str) -> Table:
 def _constraints(design: Data, objective: str) -> Iterator[Text]:
     """What another limit would change."""
     for each in design["shadow_prices"]["constraints"]:
-        step, what = (1e3, "1,000 $") if each["unit"] == "$" else (1e9, "1 GB/s")
+        step, what = (1e3, "1,000 $") if each["unit"] == "$" else (GB, "1 GB/s")
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
             weighed = ", its price included" if objective == "performance_per_cost" else ""
             yield Text(
@@ -282,7 +283,7 @@ def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
     for name in ("Step", "Over EqualBW", "Utilisation"):
         table.add_column(name, justify="right")
     for each in schemes:
-        shared = " + ".join(f"{part / 1e9:.4g}" for part in each["bandwidth"])
+        shared = " + ".join(f"{part / GB:.4g}" for part in each["bandwidth"])
         faster = f"{schemes[0]['step_time'] / each['step_time']:.3f}x"
         table.add_row(
             each["scheme"],
@@ -297,7 +298,7 @@ def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
 
 
 def _seconds(seconds: float) -> str:
-    return quantity.time(seconds * 1e9)
+    return quantity.time(seconds * NS_PER_S)
 
 
 def _table(*columns: str) -> Table:

@@ -12,6 +12,7 @@ from html import escape
 from math import cos, pi, sin
 
 from ..blocks import BLOCKS
+from ..units import GB, PS_PER_NS
 from .page import Drawing
 from .quantity import bandwidth, number, operations, size, time
 from .reading import Dim, Link, Machine, Npu
@@ -67,7 +68,7 @@ def _npu(npu: Npu) -> Iterator[str]:
         npu.get("memory_bandwidth"),
     )
     lines = [f"{operations(peak)}/s" if peak else "", size(capacity) if capacity else ""]
-    lines.append(f"{bandwidth(speed / 1e9)} memory" if speed else "")
+    lines.append(f"{bandwidth(speed / GB)} memory" if speed else "")
     for i, line in enumerate(filter(None, lines)):
         yield _text(_PANEL / 2, 186 + 16 * i, line, 12)
 
@@ -118,8 +119,8 @@ def _captions(dim: Dim, place: int, npus: int) -> Iterator[str]:
     name = {"FullyConnected": "Fully connected"}.get(dim["block"], dim["block"])
     yield _text(_PANEL / 2, 24, f"{number(npus)} NPUs", 12)
     yield _text(_PANEL / 2, 186, f"{place}  {name}({number(dim['size'])})", 13, bold=True)
-    yield _text(_PANEL / 2, 204, f"{bandwidth(dim['link_bandwidth'] / 1e9)} a link", 12)
-    yield _text(_PANEL / 2, 220, time(dim["link_latency_ps"] / 1e3), 12)
+    yield _text(_PANEL / 2, 204, f"{bandwidth(dim['link_bandwidth'] / GB)} a link", 12)
+    yield _text(_PANEL / 2, 220, time(dim["link_latency_ps"] / PS_PER_NS), 12)
 
 
 def _spots(count: int) -> list[tuple[float, float]]:
@@ -215,8 +216,8 @@ def _graph_nodes(
 
 
 def _graph_captions(links: Sequence[Link], width: float, height: float) -> Iterator[str]:
-    speeds = sorted({link["bandwidth"] / 1e9 for link in links}, reverse=True)
-    delays = sorted({link["latency_ps"] / 1e3 for link in links})
+    speeds = sorted({link["bandwidth"] / GB for link in links}, reverse=True)
+    delays = sorted({link["latency_ps"] / PS_PER_NS for link in links})
     if links:
         yield _text(width / 2, height - 28, f"links of {_span([bandwidth(s) for s in speeds])}", 12)
         yield _text(width / 2, height - 12, f"latency {_span([time(d) for d in delays])}", 12)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+from ..units import GB, NS_PER_MS, NS_PER_S, NS_PER_US, PS_PER_NS
+
+_TIMES = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
 _OPERATIONS = (
     (1e24, "YFLOP"),
     (1e21, "ZFLOP"),
@@ -69,7 +71,7 @@ def _time(ns: float, digits: int) -> str:
     for scale, unit in _TIMES:
         if ns >= scale:
             return f"{_digits(ns / scale, digits)} {unit}"
-    return f"{ns * 1e3:.0f} ps"
+    return f"{ns * PS_PER_NS:.0f} ps"
 
 
 def size(count: float) -> str:
@@ -91,7 +93,7 @@ def _scaled(count: float, units: tuple[tuple[float, str], ...], plain: str) -> Q
 
 def bandwidth(gb_per_s: float) -> str:
     """`450 GB/s`."""
-    return Quantity(f"{gb_per_s:.4g} GB/s", gb_per_s * 1e9)
+    return Quantity(f"{gb_per_s:.4g} GB/s", gb_per_s * GB)
 
 
 def share(part: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..units import S_PER_NS
 from ..workload import Summary
 
 OPTIMISTIC = 0.65
@@ -17,7 +18,7 @@ OPTIMISTIC = 0.65
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates of a step; `tokens` is 0 where samples are no sequences, `utilisation` where the peak
+    """Rates of a step; `tokens` is 0 where samples are not sequences, `utilisation` where the peak
     is not known."""
 
     samples: float
@@ -41,7 +42,7 @@ def of(summary: Summary | None, step_ns: float, peak_flops: float | None) -> Rat
     """The rates, where somebody counted operations and the step takes time."""
     if summary is None or not summary.flops or not step_ns:
         return None
-    seconds = step_ns * 1e-9
+    seconds = step_ns * S_PER_NS
     flops = summary.flops / summary.ranks / seconds
     utilisation = flops / peak_flops if peak_flops else 0.0
     hardware = utilisation * max(summary.hardware_flops / summary.flops, 1.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..schema import Report
+from ..units import GB, PS_PER_NS
 from ..workload import Summary
 from . import names, rates, run_layers, run_network, run_time, run_where, run_work
 from .page import Fact, Page, Section, Table, fragment
@@ -135,9 +136,12 @@ def _machine(machine: Machine) -> Table:
     if capacity := npu.get("memory_capacity_bytes"):
         rows.append(["Memory of an NPU", size(capacity)])
     if speed := npu.get("memory_bandwidth"):
-        rows.append(["Memory bandwidth of an NPU", bandwidth(speed / 1e9)])
+        rows.append(["Memory bandwidth of an NPU", bandwidth(speed / GB)])
     for i, dim in enumerate(machine["fabric"].get("dims") or [], 1):
-        link, delay = bandwidth(dim["link_bandwidth"] / 1e9), time(dim["link_latency_ps"] / 1e3)
+        link, delay = (
+            bandwidth(dim["link_bandwidth"] / GB),
+            time(dim["link_latency_ps"] / PS_PER_NS),
+        )
         rows.append(
             [f"Dimension {i}, {dim['block']}({number(dim['size'])})", f"{link} a link, {delay}"]
         )

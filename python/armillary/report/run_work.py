@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..schema import PARTS, CriticalPath, Detail, PathPart, Report
+from ..units import GB
 from ..workload import Summary
 from . import names
 from .chart import COLOURS, PALETTE, Chart
@@ -157,7 +158,7 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
     classes = report["classes"]
     shown = [item for item in detail["memory"] if item["rank_class"] < len(classes)][:_HELD_CLASSES]
     called = names.classes(classes)
-    held = {column(called[item["rank_class"]]): [b / 1e9 for b in item["bytes"]] for item in shown}
+    held = {column(called[item["rank_class"]]): [b / GB for b in item["bytes"]] for item in shown}
     capacity = npu.get("memory_capacity_bytes")
     spec = lines(
         report,
@@ -231,6 +232,6 @@ def _memory_spec(capacity: float | None) -> dict[str, Any]:
         return bars
     rule = {
         "mark": {"type": "rule", "strokeWidth": 2},
-        "encoding": {"x": {"datum": capacity / 1e9}},
+        "encoding": {"x": {"datum": capacity / GB}},
     }
     return {"layer": [bars, rule]}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+from ..units import NS_PER_MS, NS_PER_S, NS_PER_US
+
+_UNITS = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
 
 
 @dataclass(frozen=True, slots=True)

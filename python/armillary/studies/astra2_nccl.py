@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..api import simulate
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_US
 from .astra2_table4 import PAPER, all_reduce
 
 if TYPE_CHECKING:
@@ -133,7 +134,9 @@ def time(gpus: int, size: int, gigabytes: float, backend: str) -> float:
         per="link",
         settings=settings,
     )
-    return simulate(all_reduce(gpus, size * 2**20), platform, backend=backend).step_time_ns / 1e3
+    return (
+        simulate(all_reduce(gpus, size * 2**20), platform, backend=backend).step_time_ns / NS_PER_US
+    )
 
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:

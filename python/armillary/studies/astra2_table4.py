@@ -10,6 +10,7 @@ from functools import cache
 from ..api import simulate
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_US
 from ..workload import Program, Workload
 
 PAPER = "Won et al., ASTRA-sim 2.0, ISPASS 2023, arXiv:2303.14006"
@@ -70,7 +71,7 @@ def time(sizes: Sequence[int], backend: str, settings: dict[str, object]) -> Tim
     platform = Platform.load("paper-table4", settings={"topology": topology, **settings})
     result = simulate(all_reduce(platform.npus, 2**30), platform, backend=backend)
     sent = tuple(each["bytes"] / platform.npus / 2**20 for each in result.report["dimensions"])
-    return Time(result.step_time_ns / 1e3, sent)
+    return Time(result.step_time_ns / NS_PER_US, sent)
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:

@@ -15,6 +15,7 @@ from typing import Any
 from ..model.decoder_reader import decoder
 from ..model.flops import attention_flops, step_flops
 from ..study import Study, StudyRow, analytical
+from ..units import GB, GFLOP, TFLOP
 from ..workload import load_model
 from .frontier import FrontierRun, FrontierStep, step
 
@@ -81,7 +82,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
     yield from published(base, backend)
     for name, (options, settings) in VARIED.items():
         other = step(RUN.varied(options, settings), backend)
-        why = f"{100 * (other.seconds / base.seconds - 1):+.1f} %, {other.most / 1e9:.1f} GB"
+        why = f"{100 * (other.seconds / base.seconds - 1):+.1f} %, {other.most / GB:.1f} GB"
         yield StudyRow(name, backend, None, other.gpu_hours / 1e3, "K GPU h", why)
 
 
@@ -93,16 +94,16 @@ def published(base: FrontierStep, backend: str) -> Iterator[StudyRow]:
     yield StudyRow(
         "a step", backend, SECONDS, base.seconds, "s", "Table 4 of arXiv:2505.09343, the same run."
     )
-    yield StudyRow("fullest GPU", backend, CAPACITY / 1e9, base.most / 1e9, "GB", WHY_MEMORY, "<")
+    yield StudyRow("fullest GPU", backend, CAPACITY / GB, base.most / GB, "GB", WHY_MEMORY, "<")
     whole, causal = operations()
     yield StudyRow(
-        "operations a token", backend, _published(TFLOPS), whole / 1e9, "GFLOP", WHY_WORK
+        "operations a token", backend, _published(TFLOPS), whole / GFLOP, "GFLOP", WHY_WORK
     )
     yield StudyRow(
         "operations a token, half of all scores",
         backend,
         _published(CAUSAL),
-        causal / 1e9,
+        causal / GFLOP,
         "GFLOP",
         WHY_WORK,
     )
@@ -119,7 +120,7 @@ def operations() -> tuple[float, float]:
 
 def _published(tflops: float) -> float:
     """GFLOP a token at `tflops` TFLOP/s."""
-    return tflops * 1e12 * 2048 * SECONDS / (15_360 * 4096) / 1e9
+    return tflops * TFLOP * 2048 * SECONDS / (15_360 * 4096) / GFLOP
 
 
 WHY = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..api import simulate
 from ..platform import Platform
+from ..units import NS_PER_S, TFLOP
 from ..workload import build
 
 
@@ -57,7 +58,7 @@ class FrontierStep:
     @property
     def tflops(self) -> float:
         """10^12 operations of the model a second and GPU."""
-        return self.flops / self.seconds / self.ranks / 1e12
+        return self.flops / self.seconds / self.ranks / TFLOP
 
 
 def step(run: FrontierRun, backend: str = "analytical") -> FrontierStep:
@@ -68,6 +69,6 @@ def step(run: FrontierRun, backend: str = "analytical") -> FrontierStep:
     target = Platform.load(
         run.platform, {"topology": f"Switch(8)_Switch({workload.ranks // 8})", **run.settings}
     )
-    seconds = simulate(workload, target, backend=backend).step_time_ns / 1e9
+    seconds = simulate(workload, target, backend=backend).step_time_ns / NS_PER_S
     most = max(entry.memory.total for entry in summary.classes)
     return FrontierStep(seconds, workload.ranks, summary.tokens, summary.flops, most)

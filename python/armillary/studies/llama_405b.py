@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..study import Study, StudyRow, analytical
+from ..units import GB
 from .frontier import FrontierRun, step
 
 COMMON: dict[str, Any] = {
@@ -72,7 +73,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 def _rows(backend: str) -> Iterator[StudyRow]:
     for name, (paper, options) in PUBLISHED.items():
         found = step(run(options), backend)
-        why = f"{found.seconds:.2f} s a step, {found.most / 1e9:.1f} GB. " + WHY.get(name, "")
+        why = f"{found.seconds:.2f} s a step, {found.most / GB:.1f} GB. " + WHY.get(name, "")
         yield StudyRow(name, backend, paper, found.tflops, "TFLOP/s", why.strip())
     for name, (options, settings) in VARIED.items():
         found = step(run(options, settings), backend)
@@ -82,7 +83,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
             None,
             found.tflops,
             "TFLOP/s",
-            f"{found.seconds:.2f} s a step, {found.most / 1e9:.1f} GB.",
+            f"{found.seconds:.2f} s a step, {found.most / GB:.1f} GB.",
         )
 
 

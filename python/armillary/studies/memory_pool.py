@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..api import simulate
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_MS
 from ..workload import Program, Workload
 
 GPUS, NODES, SWITCHES, GROUPS = 256, 16, 4, 8
@@ -103,8 +104,8 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         StudyRow(
             f"{'in-switch' if in_switch else 'own tensors'}: the whole",
             backend,
-            equations(in_switch) / 1e6,
-            step(links, in_switch, backend) / 1e6,
+            equations(in_switch) / NS_PER_MS,
+            step(links, in_switch, backend) / NS_PER_MS,
             "ms",
             "the paper's equations and a run; steps are rounded up to the picosecond",
         )

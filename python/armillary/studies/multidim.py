@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ..units import GB
 from ..workload import Workload, build
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def case(name: str, shape: str, gigabytes: int) -> PaperCase:
     from ..design import cost_file, schemes
 
     model, net = step(name, shape), topology(shape)
-    budget = gigabytes * 1e9
+    budget = gigabytes * GB
     smart = schemes.smart(budget, model)
     assert smart is not None, "MP and DP share one dimension at most"
     table = cost_file.load("multidim")

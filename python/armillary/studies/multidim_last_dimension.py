@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ..study import Study, StudyRow
+from ..units import GB
 from .multidim import MODELS, PAPER, SETUP, SHAPES, step
 
 BYTES = "no number printed: bytes an NPU sends through its NIC in a step"
@@ -23,7 +24,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         sent = {shape: float(step(name, shape).loads[:, -1].sum()) for shape in SHAPES}
         table += [
             StudyRow(
-                f"{name}, {shape}, last dimension", "model", None, sent[shape] / 1e9, "GB", BYTES
+                f"{name}, {shape}, last dimension", "model", None, sent[shape] / GB, "GB", BYTES
             )
             for shape in SHAPES
         ]

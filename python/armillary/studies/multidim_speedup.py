@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..study import Study, StudyRow, analytical
+from ..units import GB
 from .multidim import NPU, PAPER, SETUP, SHAPES, PaperCase, case, cases, workload
 
 PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
@@ -64,7 +65,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 def _over_optimum(each: PaperCase) -> float:
     from ..design.optimal import Constraint, Question, optimise
 
-    whole = Constraint("total", (1.0,) * each.model.dimensions, each.gigabytes * 1e9, True)
+    whole = Constraint("total", (1.0,) * each.model.dimensions, each.gigabytes * GB, True)
     return each.time("SmartBW") / optimise(Question((each.model,), (1.0,), (whole,))).bound
 
 

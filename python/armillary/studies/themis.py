@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..api import simulate
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_MS
 from ..workload import Workload, build
 from .astra2_table4 import PAPER, all_reduce
 
@@ -154,7 +155,7 @@ def step(workload: str, platform: str, themis: bool, backend: str, batch: int = 
     result = simulate(program(workload, batch), system, backend=backend)
     classes = result.report["classes"]
     exposed = sum(each["exposed_comm_ns"] * each["count"] for each in classes) / system.npus
-    return Time(result.step_time_ns / 1e6, exposed / 1e6)
+    return Time(result.step_time_ns / NS_PER_MS, exposed / NS_PER_MS)
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..api import simulate
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_MS
 from ..workload import Workload, moe
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _parts(system: System, name: str, backend: str) -> list[StudyRow]:
     """Fig. 11: the five parts of a step, ms."""
     times = parts(system, Choice(), backend)
     return [
-        StudyRow(f"{name}: {part}", backend, None, ns / 1e6, "ms", WHY_PARTS)
+        StudyRow(f"{name}: {part}", backend, None, ns / NS_PER_MS, "ms", WHY_PARTS)
         for part, ns in times.items()
     ]
 

@@ -18,6 +18,7 @@ import msgspec
 
 from .. import schema
 from ..errors import InputError, Problem
+from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
 
 PARTS = (*(part.field for part in schema.PARTS), "comm_ns")
@@ -85,7 +86,7 @@ def fault(results: Mapping[str, object]) -> str:
     wanted = kinds(dimensions(results))
     for name in dict.fromkeys((*wanted, *results)):
         if name not in wanted or name not in results:
-            return f"{name} is {'missing' if name in wanted else 'no column of results'}"
+            return f"{name} is {'missing' if name in wanted else 'not a column of results'}"
         value = results[name]
         if not _is(wanted[name], value) and not (value is None and name in _OPTIONAL):
             return f"{name} is {_short(value)}, not {_MEANT[wanted[name]]}"
@@ -236,12 +237,12 @@ def _require_room(found: Mapping[str, Value]) -> None:
 
 
 def _rates(read: _Report, claims: Claims) -> dict[str, Value]:
-    seconds, peak = read.step_time_ns / 1e9, read.config.platform.npu.peak_flops
+    seconds, peak = read.step_time_ns / NS_PER_S, read.config.platform.npu.peak_flops
     each = (
         claims.flops / (seconds * read.ranks) if claims.flops and seconds and read.ranks else None
     )
     return {
         "samples_per_s": claims.batch / seconds if claims.batch and seconds else None,
-        "tflops_per_npu": None if each is None else each / 1e12,
+        "tflops_per_npu": None if each is None else each / TFLOP,
         "mfu": each / peak if each is not None and peak else None,
     }

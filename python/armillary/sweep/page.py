@@ -31,7 +31,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     """The page; `heat` are the two parameters of the heat map, the most influential ones when not
     given.
 
-    Raises `InputError` where these are no parameters that vary, or an objective is not a column.
+    Raises `InputError` where these are not parameters that vary, or an objective is not a column.
     """
     failed = view.table.height - view.table["error"].null_count()
     out = misfits(view)

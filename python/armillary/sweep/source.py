@@ -43,7 +43,7 @@ class Source:
 
 
 def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
-    """The study in the file `study`, or the mapping itself. Raises `InputError` for what is no
+    """The study in the file `study`, or the mapping itself. Raises `InputError` for anything but a
     mapping."""
     if isinstance(study, Mapping):
         documents.require_sound(dict(study), "study")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
 from ..report.quantity import Quantity, operations, share, size, time
+from ..units import NS_PER_MS, NS_PER_S, NS_PER_US
 from .axis import Axis, axis, explained
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Objectives = tuple[tuple[str, bool], ...]
 """Columns of results and whether more is better."""
 
 STEP_TIME: Objectives = (("step_time_ns", False),)
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_TIMES = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
 _RESOURCES = (("ranks", "NPUs"), ("memory_bytes", "memory of an NPU (GB)"))
 _UNITS = {
     "mfu": ("%", 100.0),

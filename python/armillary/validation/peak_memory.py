@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..platform import Platform
 from ..study import Study, StudyRow
+from ..units import GB
 from ..workload import footprints
 from .scatter import scatter
 from .training import Training, failures, trainings
@@ -180,7 +181,7 @@ def _fits() -> Iterator[StudyRow]:
     names = "; ".join(
         f"{p.run.name} ({p.most / GIB:.1f} GiB, measured {p.run.memory_gib:g})" for p in wrong
     )
-    why = f"Said not to fit in {most / 1e9:g} GB: {names or 'none'}."
+    why = f"Said not to fit in {most / GB:g} GB: {names or 'none'}."
     yield _row(
         f"ran ({len(ran)}): fits, we say", _share(ran, lambda p: p.most <= most), "%", why, RAN
     )
@@ -201,7 +202,7 @@ def _elsewhere() -> StudyRow:
     found = elsewhere()
     held, room = max(found, key=lambda pair: pair[0].most / pair[1])
     why = (
-        f"Fullest: {held.run.name}, {held.most / 1e9:.1f} of {room / 1e9:g} GB. That llm-foundry "
+        f"Fullest: {held.run.name}, {held.most / GB:.1f} of {room / GB:g} GB. That llm-foundry "
         "and InternEvo fuse "
         "the loss, and that Megatron-Core's overlap means sp, was set after a first try without, "
         "in which 90, 92 and "
@@ -288,8 +289,8 @@ def _said() -> Chart:
     from ..report.chart import Chart
 
     steps = [0, 20, 40, 60, 80, 120, 200, float("inf")]
-    ran = [each.most / 1e9 for each in measured() if each.run.group == NANOTRON]
-    lost = [each.most / 1e9 for each in failed() if each is not None]
+    ran = [each.most / GB for each in measured() if each.run.group == NANOTRON]
+    lost = [each.most / GB for each in failed() if each is not None]
     records = [
         {
             "order": at,

@@ -21,6 +21,7 @@ from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
+from ..units import NS_PER_S
 from ..workload import build
 from . import nanotron, peak_memory, vision
 from .scatter import scatter
@@ -152,7 +153,9 @@ def predict(run: Training, backend: str = "analytical", messages: bool = True) -
     held = max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
     room = held <= 0.9 * peak_memory.capacity(PRESETS[run.gpu][0])
     preset, settings = machine(run, room, messages)
-    time = simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / 1e9
+    time = (
+        simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / NS_PER_S
+    )
     return Prediction(run, time, run.iter_time_s, room)
 
 

@@ -27,6 +27,7 @@ from importlib import resources
 from ..api import simulate
 from ..platform import Platform
 from ..study import StudyRow
+from ..units import NS_PER_S
 from ..workload import cnn, dlrm
 from ..workload.workload import Workload
 
@@ -188,7 +189,7 @@ def _recommendation(run: Vision) -> Workload:
 def predict(run: Vision, backend: str = "analytical") -> float:
     """Samples a second over all GPUs."""
     step = simulate(workload(run), platform(run), backend=backend).step_time_ns
-    return run.batch * run.gpus / step * 1e9
+    return run.batch * run.gpus / step * NS_PER_S
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import Problem
 from ..platform import Platform
+from ..units import GB
 from .summary import RankClass, Summary, spans
 
 _HELP = (
@@ -21,12 +22,12 @@ def too_large(summary: Summary | None, platform: Platform) -> list[Problem]:
     large = [entry for entry in summary.classes if entry.memory.total > capacity]
     if not large:
         return []
-    needs = f"{_needed(large)} of the {capacity / 1e9:.1f} GB on an NPU of {platform.name}"
+    needs = f"{_needed(large)} of the {capacity / GB:.1f} GB on an NPU of {platform.name}"
     return [Problem("", "memory", f"{spans([entry.name for entry in large])} {needs}", _HELP)]
 
 
 def _needed(large: list[RankClass]) -> str:
     totals = [entry.memory.total for entry in large]
-    least, most = (f"{total / 1e9:.1f}" for total in (min(totals), max(totals)))
+    least, most = (f"{total / GB:.1f}" for total in (min(totals), max(totals)))
     verb = "needs" if len(large) == 1 else "need"
     return f"{verb} {most} GB" if least == most else f"{verb} {least} to {most} GB"

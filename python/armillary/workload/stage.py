@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..model.weights import Weights, head_weights
+from ..units import MB, PS_PER_US
 from . import zero
 from .layer import cast
 from .parallelism import Parallelism
@@ -333,7 +334,7 @@ class Builder:
 
     def _in_buckets(self, name: str, kind: str, size: int, group: str) -> int:
         """Reduces gradients one bucket after the other, as even as they come; the last one."""
-        most = self.par.bucket_mb and round(self.par.bucket_mb * 1e6)
+        most = self.par.bucket_mb and round(self.par.bucket_mb * MB)
         count = min(size, -(-size // most)) if most else 1
         names = [name] if count == 1 else [f"{name}.{i}" for i in range(count)]
         for i, each in enumerate(names):
@@ -371,7 +372,7 @@ class Builder:
     def _unflatten(self, units: Sequence[Unit], after: Sequence[int]) -> None:
         """The host copies every tensor's pieces of all ranks out of what was gathered."""
         tensors = sum(len(unit.tensors.dense) + len(unit.tensors.expert) for unit in units)
-        took = round(1e6 * self.par.unflatten_us * tensors * self.par.shard_ranks)
+        took = round(PS_PER_US * self.par.unflatten_us * tensors * self.par.shard_ranks)
         if took and after:
             self.stream.wait(
                 self.program.compute("step.unflatten", after, duration_ps=took, host=True)

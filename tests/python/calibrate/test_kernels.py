@@ -62,7 +62,7 @@ def test_published_kernels_are_met(
     peak = platform.describe()["npu"]["memory_bandwidth"]
     assert rates[0] / peak * 0.97 < memory.fitted < rates[-1] / peak * 1.03
     assert memory.low <= memory.fitted <= memory.high
-    assert any("6 shapes tell 3 parameters" in note for note in fit.open)
+    assert any("6 shapes determine 3 parameters" in note for note in fit.open)
 
 
 @pytest.mark.parametrize(("gpu", "preset", "settings"), MACHINES)
@@ -161,7 +161,7 @@ def test_what_kernels_do_not_need_stays_as_it_was() -> None:
     fit = calibrate_kernels("dgx-a100", kernels)
     same = {p.key.removeprefix("npu.compute.") for p in fit.parameters if p.fitted == p.given}
     assert {"tiles.fill_depth", "tiles.load_cost"} <= same
-    assert any("kept as dgx-a100 has them" in note for note in fit.open)
+    assert any("unchanged from dgx-a100" in note for note in fit.open)
 
 
 @pytest.mark.parametrize("rate", ["1e308", "1e-300"])
@@ -172,7 +172,7 @@ def test_bandwidths_that_take_no_time_are_refused(tmp_path: Path, rate: str) -> 
         read_kernels(str(path))
 
 
-def test_streams_alone_tell_the_memory_only() -> None:
+def test_streams_alone_determine_the_memory_only() -> None:
     truth = {f"npu.compute.memory_efficiency.{kind}": 0.6 for kind in STREAMS}
     fit = calibrate_kernels("dgx-a100", made(truth, KERNELS[-3:]), BARE)
     assert [parameter.key for parameter in fit.parameters] == ["npu.compute.memory_efficiency"]
@@ -183,7 +183,7 @@ def test_streams_alone_tell_the_memory_only() -> None:
 def test_memory_faster_than_the_platforms_is_doubted() -> None:
     fast = [replace(kernel, measured_us=kernel.bytes / 2e12 * 1e6) for kernel in KERNELS[-3:]]
     fit = calibrate_kernels("dgx-a100", fast, BARE)
-    assert any("memory_efficiency is all there is" in note for note in fit.open)
+    assert any("memory_efficiency is at its limit" in note for note in fit.open)
 
 
 def test_npus_whose_multiprocessors_nobody_told() -> None:

@@ -53,7 +53,7 @@ def test_a_machine_that_is_another_is_doubted(tmp_path: Path) -> None:
     path = tmp_path / "all_reduce.log"
     path.write_text(ranks + lines, encoding="utf-8")
     notes = calibrate("dgx-h100", read(str(path)).tables).notes()
-    assert any("is it the machine that dgx-h100 describes?" in note for note in notes)
+    assert any("is this the machine that dgx-h100 describes?" in note for note in notes)
 
 
 SECOND = RANKS.format(0, "a") + RANKS.format(1, "a")

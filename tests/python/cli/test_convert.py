@@ -171,7 +171,7 @@ def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, s
         (("convert", "out", "-o", "x", "--passes", "2"), "2 passes of a trace"),
         (("check", "-p", "p.yml", "--passes", "2"), "there is no workload"),
         (("convert", "model.txt", "-o", "x"), "does not say how many NPUs"),
-        (("convert", "out", "-o", "x", "--format", "text"), "which only a platform can tell"),
+        (("convert", "out", "-o", "x", "--format", "text"), "which depend on the platform"),
         (("convert", "out", "-o", "x", "--npus", "8"), "changes a platform, but none is given"),
         (("convert", "out", "-o", "x", "--format", "xml"), "allowed: compact, chakra, text"),
         (("convert", "out", "-o", "no/x", "--format", "text", "-p", "p.yml"), "can't be written"),

@@ -67,4 +67,4 @@ def test_import_refuses(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "groups.json").write_text('{"a": 3}', encoding="utf-8")
     wrong = armillary("import", *traces(tmp_path), "-o", "out", "--groups", "groups.json")
     assert wrong.returncode == 2
-    assert "no mapping" in wrong.stderr
+    assert "not a mapping" in wrong.stderr

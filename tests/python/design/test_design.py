@@ -230,7 +230,7 @@ def test_every_problem_at_once() -> None:
         ({"bandwidth": None}, "without a limit"),
         ({"bandwidth": None, "objective": "pareto"}, "without a limit"),
         ({"topologies": "R(999999)_SW(99999)"}, "NPUs"),
-        ({"workloads": [{"model": "llama-3-8b", "tp": []}]}, "list of nothing"),
+        ({"workloads": [{"model": "llama-3-8b", "tp": []}]}, "empty list"),
         ({"workloads": [{"model": "llama-3-8b", "tp": "eight"}]}, "'eight'"),
         ({"topologies": "R(8)_SW(4)"}, "R\\(8\\)_SW\\(4\\) \\(32\\)"),
         (
@@ -240,7 +240,7 @@ def test_every_problem_at_once() -> None:
         ({"npu": {"peek": 3}}, "peek"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 5}]}, "heads"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "dp": 2}]}, "16 ranks"),
-        ({"workloads": [{"model": "llama-3-8b", "tp": 8}] * 2}, "as another one"),
+        ({"workloads": [{"model": "llama-3-8b", "tp": 8}] * 2}, "of another workload"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "invalid overlap"),
         ({"budget": 2}, "invalid budget for simulations: 2 .*3 to 10,000"),
         ({"workloads": [{"model": "llama-3-70b", "tp": 8}]}, "GB on an NPU of 80.0 GB"),

@@ -93,7 +93,7 @@ def test_reading(folder: Path) -> None:
         (
             "communicator.yml",
             COMMUNICATOR.replace("[ -1, -1, -1, 32 ]", "[ 4, -1, -1, 32 ]"),
-            "no consecutive ranks",
+            "not consecutive ranks",
         ),
         ("layers.txt", LAYERS + "broken -1 3\n", "invalid layer"),
         ("cost.yml", COSTS.replace("2.0", "-2"), "invalid price: -2"),

@@ -221,7 +221,7 @@ def test_what_is_meant() -> None:
     assert meant("layer0.matmul") == meant("layer2.matmul") == ["layer*.matmul"]
     assert meant("*mul") == meant("layer?.matmul") == meant("compute") == meant("layer0.matmul")
     for wrong, said in (("nothing", "layer*.sum"), ("9:1", "0 to 3"), ("77", "layer")):
-        with pytest.raises(arm.InputError, match=r"no operation|no rank") as error:
+        with pytest.raises(arm.InputError, match=r"not an operation|no rank") as error:
             result.explain(wrong, what_if=False)
         assert said in error.value.problems[0].help
 
@@ -236,7 +236,7 @@ def test_an_unknown_node_is_answered_with_the_names_nearest_to_it() -> None:
         ("grad.sum", "layer*.sum"),
         ("layer1", "layer*.matmul"),
     ):
-        with pytest.raises(arm.InputError, match="no operation") as error:
+        with pytest.raises(arm.InputError, match="not an operation") as error:
             result.explain(wrong, what_if=False)
         near = error.value.problems[0].help.split(", ")
         assert nearest in near

@@ -64,7 +64,7 @@ def test_runs_stop_when_time_is_up() -> None:
     result = one("all_reduce", 1_000_000, switch("ring"))
     explanation = result.explain(seconds=0.0)
     assert len(explanation.data["what_if"]) == 1, "one run tells how long they take"
-    assert "changes, for the others took" in explanation.data["left_out"][0]
+    assert "changes: the others took" in explanation.data["left_out"][0]
 
 
 def test_a_change_that_cannot_run_is_left_out_with_its_reason() -> None:
@@ -94,4 +94,4 @@ def test_no_more_runs_than_the_most() -> None:
 
     found = whatif.effects(report, again)
     assert len(runs) == whatif.MOST
-    assert f"{whatif.MOST} are the most" in found.left_out[0]
+    assert f"at most {whatif.MOST} are tried" in found.left_out[0]

@@ -54,9 +54,9 @@ def test_file(tmp_path: Path) -> None:
         ("layers: 3\n", "family: is missing"),
         ("a: 1\nfamily: rnn\n", "line 2: family: unknown family 'rnn'"),
         ("family: cnn\nlayers: 3\nlayers: 4\n", "line 3: layers: is given twice"),
-        ("- 1\n", "no mapping"),
+        ("- 1\n", "not a mapping"),
         ("a: [1\nb: 2\n", "line 2"),
-        ("", "no mapping"),
+        ("", "not a mapping"),
     ],
 )
 def test_bad_file(tmp_path: Path, text: str, said: str) -> None:

@@ -200,7 +200,7 @@ def test_the_first_draws_never_change() -> None:
             {"parameters": {f"platform.{x}": {"from": 1, "to": 999} for x in "abc"}},
             "make 997,002,999 points",
         ),
-        ({"constraints": ["tp * qq == 1"]}, "constraints[0]: qq in 'tp * qq == 1' is nothing here"),
+        ({"constraints": ["tp * qq == 1"]}, "constraints[0]: unknown name qq in 'tp * qq == 1'"),
         ({"constraints": ["tp ="]}, "constraints[0]: 'tp =': is not an expression"),
         ({"constraints": ["tp == 999"]}, "the constraints leave 0 of 12 combinations"),
         (

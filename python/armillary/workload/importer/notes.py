@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...units import PS_PER_MS
 from . import one_rank
 from .agreement import Agreed, Placed
 from .coverage import Coverage
@@ -52,7 +53,7 @@ def recorded_notes(
         )
         notes.append(
             f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels "
-            f"({time / 1e9:,.3f} ms) "
+            f"({time / PS_PER_MS:,.3f} ms) "
             "have no recorded size: barriers that move nothing; only a replay "
             "(scheduler.replay_only) times them"
         )
@@ -98,7 +99,7 @@ def _about(rank: Analysed) -> list[str]:
             f"{line.dropped[0]}"
         )
     if window.drift > _NOTABLE * window.step.span:
-        before, after = window.lag_before / 1e9, window.lag_after / 1e9
+        before, after = window.lag_before / PS_PER_MS, window.lag_after / PS_PER_MS
         notes.append(
             f"not a steady step: the device lagged by {before:,.3f} ms when it began and by "
             f"{after:,.3f} ms when it "
@@ -165,7 +166,8 @@ def _growth(
     times = sorted(entry.recorded_ps for entry in covered)
     if times:
         notes.append(
-            f"recorded steps take {times[0] / 1e9:,.3f} to {times[-1] / 1e9:,.3f} ms; every copy "
+            f"recorded steps take {times[0] / PS_PER_MS:,.3f} to {times[-1] / PS_PER_MS:,.3f} ms; "
+            "every copy "
             "repeats one of them: "
             "stragglers that no recorded rank shows are missing, which bounds the step at more "
             "ranks from below"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...errors import InputError, Problem
+from ...units import PS_PER_S
 from . import host_trace, kineto
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
@@ -249,7 +250,7 @@ def _apart(ranks: Sequence[Recorded]) -> list[Problem]:
     first, last = min(starts), max(starts)
     if last[0] - first[0] <= _APART:
         return []
-    seconds = (last[0] - first[0]) / 1e12
+    seconds = (last[0] - first[0]) / PS_PER_S
     message = f"ranks of different runs: {first[1]} begins {seconds:,.0f} s before {last[1]}"
     return [
         Problem("", "time", message, "traces of one run, which begin within 60 s of each other")

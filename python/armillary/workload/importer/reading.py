@@ -299,7 +299,7 @@ def _foreign(name: str, data: bytes, head: bytes) -> Problem:
             name, "", "is a list: a memory timeline holds bytes over time, no operations", wanted
         )
     if head[:1] != b"{":
-        what = "a table of comma-separated values" if _is_table(head) else "no JSON"
+        what = "a table of comma-separated values" if _is_table(head) else "not JSON"
         return Problem(name, "", f"is {what}", wanted)
     return Problem(name, "", "is JSON without traceEvents and without nodes", wanted)
 

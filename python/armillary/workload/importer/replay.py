@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ... import _core
 from ...platform import Platform
+from ...units import PS_PER_MS
 from .imported import Imported
 
 BOUND = 0.05
@@ -48,9 +49,10 @@ def check(imported: Imported, skew: bool) -> Imported:
     )
     wide = [entry for entry in ranks if abs(entry.deviation) > BOUND]
     notes = tuple(
-        f"rank {e.rank}: its replay takes {e.replayed_ps / 1e9:,.3f} ms, {e.deviation:+.1%} of "
+        f"rank {e.rank}: its replay takes {e.replayed_ps / PS_PER_MS:,.3f} ms, {e.deviation:+.1%} "
+        "of "
         "the recorded "
-        f"{e.recorded_ps / 1e9:,.3f} ms"
+        f"{e.recorded_ps / PS_PER_MS:,.3f} ms"
         for e in wide
     )
     return replace(imported, ranks=ranks, notes=(*imported.notes, *notes))

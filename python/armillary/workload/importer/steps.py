@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import InputError, Problem
+from ...units import PS_PER_S
 from .kineto import Trace
 from .linking import Launches
 
@@ -51,7 +52,7 @@ def whole(trace: Trace) -> RecordedStep:
     ]
     step = RecordedStep(-1, min(starts), max(ends))
     if step.span > _LONGEST:
-        message = f"its events are spread over {step.span / 1e12:,.0f} s"
+        message = f"its events are spread over {step.span / PS_PER_S:,.0f} s"
         raise InputError(
             [
                 Problem(
