@@ -1,6 +1,7 @@
 //! The Backend contract: what a network of any fidelity must answer. No implementation is here.
 //!
-//! Here: [`Backend`] (`backend.rs`) and its optional parts: [`ClosedForm`] (`closed_form.rs`: times
+//! Here: [`Backend`] (`backend.rs`), what passes through it ([`Transfer`], [`Delivery`]:
+//! `transfer.rs`) and its optional parts: [`ClosedForm`] (`closed_form.rs`: times
 //! known without simulation), [`Ordered`] (`order.rs`: one order of events with the caller, for
 //! ASTRA-sim's profile), [`NetworkSink`] (`sink.rs`: what a backend observes) and [`Stuck`]
 //! (`stuck.rs`: why it cannot go on). Also [`LinkCost`] (`cost.rs`: what one link asks for a
@@ -14,12 +15,14 @@ mod cost;
 mod order;
 mod sink;
 mod stuck;
+mod transfer;
 mod usage;
 
-pub use backend::{Alike, Backend, Contention, Delivery, Footprint, Transfer};
+pub use backend::{Alike, Backend, Contention, Footprint};
 pub use closed_form::{Alone, ClosedForm};
 pub use cost::LinkCost;
 pub use order::{Ordered, Sequence, Stamp};
 pub use sink::{LinkEnds, NetworkSink, Sending};
 pub use stuck::{Place, Stuck};
+pub use transfer::{Delivery, Transfer};
 pub use usage::{LinkUsage, Usage};

@@ -1,6 +1,6 @@
 //! A shape together with bandwidth and latency.
 
-use crate::generate::Recipe;
+use crate::recipe::Recipe;
 use crate::{Block, Paths, Symmetry, Topology};
 use units::{Bandwidth, Span};
 

@@ -8,7 +8,7 @@
 //! nodes. Memory grows with the square of the switches, not of the NPUs.
 
 use crate::GraphFabric;
-use crate::links::{Hop, Link, LinkError};
+use crate::link::{Hop, Link, LinkError};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;

@@ -2,8 +2,8 @@
 //! generated; links, hops and routes.
 //!
 //! Here: [`Block`], [`Topology`] (shape only), [`Fabric`] (shape with bandwidth and latency),
-//! notation, links, routes with a policy among equal ones, generators of graphs. Not here: what happens on a link in time (`net-*`), and which algorithm runs on it
-//! (`collective`). Rank r sits at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)):
+//! notation, links, routes with a policy among equal ones, generators of graphs. Not here: what
+//! happens on a link in time (`net-*`), and which algorithm runs on it (`collective`). Rank r sits at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)):
 //! dimension 1 of the notation is fastest.
 
 mod block;
@@ -12,15 +12,18 @@ mod fabric;
 mod facts;
 pub mod generate;
 mod graph;
+mod link;
 mod links;
 mod notation;
+mod recipe;
 mod routing;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
 pub use fabric::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, Node};
 pub use facts::Facts;
-pub use links::{Hop, Link, LinkError, LinkGraph};
+pub use link::{Hop, Link, LinkError};
+pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};
 pub use stack::{coordinates, rank};

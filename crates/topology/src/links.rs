@@ -6,59 +6,12 @@
 //! policy chooses one ([`LinkGraph::take`]), and [`LinkGraph::next`] is the lowest of them.
 
 use crate::graph::GraphLinks;
+use crate::link::{Hop, Link, LinkError};
 use crate::routing::digit;
 use crate::stack::StackLinks;
 use crate::{Fabric, GraphFabric, Routing, Turns};
 use std::collections::BTreeMap;
-use units::{Bandwidth, Span};
-
-/// A one-way link.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Link {
-    /// Node it leaves.
-    pub from: u32,
-    /// Node it enters.
-    pub to: u32,
-    /// Bandwidth.
-    pub bandwidth: Bandwidth,
-    /// Latency.
-    pub latency: Span,
-    /// Dimension it belongs to; 0 in an explicit graph.
-    pub dim: u32,
-}
-
-/// One link of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hop {
-    /// Link id.
-    pub link: u32,
-    /// Node at its end.
-    pub to: u32,
-    /// Dimension it belongs to; 0 in an explicit graph.
-    pub dim: u32,
-}
-
-/// Why a fabric has no links.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
-    /// Ids no longer fit 32 bits.
-    #[error("the network has more than 4,294,967,295 nodes or links")]
-    TooLarge,
-    /// A link of an explicit graph whose ends are equal or not there.
-    #[error("link {link} starts or ends at a node that does not exist, or at the same node")]
-    BadEnds {
-        /// Index of the link.
-        link: usize,
-    },
-    /// An NPU that another cannot reach.
-    #[error("no route from NPU {from} to NPU {to}")]
-    Unreachable {
-        /// Source.
-        from: u32,
-        /// Destination.
-        to: u32,
-    },
-}
+use units::Span;
 
 /// All links of a fabric, with routing.
 #[derive(Clone, Debug)]

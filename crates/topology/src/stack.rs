@@ -6,7 +6,7 @@
 //! dimension-ordered, dimension 0 first.
 
 use crate::divide::Divisor;
-use crate::links::{Hop, Link, LinkError};
+use crate::link::{Hop, Link, LinkError};
 use crate::{Block, Dim, Paths};
 use units::{Bandwidth, Span};
 

@@ -1,7 +1,9 @@
 use super::*;
+use graph::{CollectiveKind, Kernel, Op, Program};
 use graph::{RankBinding, Workload, check};
 use proptest::prelude::*;
 use std::sync::Arc;
+use units::Bytes;
 
 /// A ring all-reduce as msccl-tools writes it: reduce-scatter with rrc, all-gather with r.
 fn ring(n: u32) -> String {

@@ -9,7 +9,8 @@
 //! routing providing non-blocking traffic for shift permutations on real life fat trees", CCIT 776,
 //! 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three tiers).
 
-use super::{Draft, Fault, Generator, Key, Values};
+use super::generator::{Draft, Fault, Generator, Key};
+use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
 
 /// The numbers of a tree: by tier, from the NPUs outwards.

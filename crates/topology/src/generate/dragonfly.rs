@@ -11,7 +11,8 @@
 //! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
 //! 2008; the order of ports is that of Camarero, Vallejo, Beivide, TACO 11 (2014), "palmtree".
 
-use super::{Draft, Fault, Generator, Key, Values};
+use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS};
+use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
 
 pub(super) struct Dragonfly;
@@ -59,7 +60,7 @@ impl Generator for Dragonfly {
             return vec![Fault::new("groups", message, format!("at most {most}"))];
         }
         let routers = u64::from(a) * u64::from(g);
-        if routers * u64::from(p) > super::MOST_NPUS || routers > super::MOST_NPUS {
+        if routers * u64::from(p) > MOST_NPUS || routers > MOST_NPUS {
             let message = format!("{routers} routers with {p} NPUs each");
             return vec![Fault::new("groups", message, "a smaller fabric")];
         }

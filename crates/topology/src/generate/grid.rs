@@ -5,7 +5,8 @@
 //! Here the table of every NPU has a row for every NPU, so sizes are bounded. Diameter: the sum of
 //! `floor(n / 2)` (torus) or `n - 1` (mesh). A dimension of two has one link each way.
 
-use super::{Draft, Fault, Generator, Key, Values};
+use super::generator::{Draft, Fault, Generator, Key};
+use crate::recipe::Values;
 use crate::{GraphDim, Symmetry, coordinates, rank};
 
 /// Most NPUs: tables of 24 bytes a pair stay below half a gigabyte.

@@ -8,7 +8,8 @@
 //! Sources: NVIDIA DGX SuperPOD reference architecture (H100), 2023; Wang, Ghobadi, Shakeri, Zhang,
 //! Hasani, "Rail-only: a low-cost high-performance network for training LLMs", HotI 2024.
 
-use super::{Draft, Fault, Generator, Key, Values};
+use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS};
+use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
 
 pub(super) struct RailOptimized;
@@ -75,9 +76,9 @@ impl Generator for RailOptimized {
             let allowed = format!("a divisor of {}", rails.nodes);
             faults.push(Fault::new("nodes_per_leaf", message, allowed));
         }
-        if u64::from(rails.npus) * u64::from(rails.nodes) > super::MOST_NPUS {
+        if u64::from(rails.npus) * u64::from(rails.nodes) > MOST_NPUS {
             let message = format!("{} nodes of {} NPUs", rails.nodes, rails.npus);
-            faults.push(Fault::new("nodes", message, format!("{} NPUs", super::MOST_NPUS)));
+            faults.push(Fault::new("nodes", message, format!("{} NPUs", MOST_NPUS)));
         }
         faults
     }

@@ -5,14 +5,15 @@
 //! lists nodes with plain keys.
 
 mod keys;
+mod node;
 mod values;
 
-use super::attrs::{Key, Value};
 use super::decode::Decoder;
 use super::decoded::Decoded;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use graph::Problem;
 use keys::{Field, FieldSeed};
+use node::{JsonNode, Owned, whole};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use values::{AttrsSeed, DepsSeed, InputsSeed, ValueSeed};
@@ -52,67 +53,6 @@ struct State<'o> {
     /// True from the start of a top-level value on.
     inside: bool,
     top_keys: Vec<String>,
-}
-
-/// One node while its keys arrive.
-#[derive(Default)]
-struct JsonNode {
-    is_node: bool,
-    id: u64,
-    name: String,
-    kind: Option<Kind>,
-    deps: Vec<u64>,
-    duration: Option<Recorded>,
-    inputs: String,
-    attrs: Vec<(Key, Owned)>,
-    unknown: Vec<String>,
-}
-
-/// A [`Value`] that owns its text.
-#[derive(Clone, Debug)]
-enum Owned {
-    Unsigned(u64),
-    Negative(i64),
-    Real(f64),
-    Bool(bool),
-    Text(String),
-    Flags { bits: u32, count: u32 },
-    List,
-}
-
-impl Owned {
-    fn view(&self) -> Value<'_> {
-        match self {
-            Owned::Unsigned(v) => Value::Unsigned(*v),
-            Owned::Negative(v) => Value::Negative(*v),
-            Owned::Real(v) => Value::Real(*v),
-            Owned::Bool(v) => Value::Bool(*v),
-            Owned::Text(v) => Value::Text(v.as_bytes()),
-            Owned::Flags { bits, count } => Value::Flags { bits: *bits, count: *count },
-            Owned::List => Value::List,
-        }
-    }
-}
-
-/// The number that `text` holds.
-fn number(text: &str) -> Option<Owned> {
-    match (text.parse::<u64>(), text.parse::<i64>()) {
-        (Ok(v), _) => Some(Owned::Unsigned(v)),
-        (_, Ok(v)) => Some(Owned::Negative(v)),
-        _ => text.parse().ok().map(Owned::Real),
-    }
-}
-
-impl JsonNode {
-    fn clear(&mut self) {
-        let name = std::mem::take(&mut self.name);
-        let deps = std::mem::take(&mut self.deps);
-        let attrs = std::mem::take(&mut self.attrs);
-        *self = JsonNode { name, deps, attrs, ..JsonNode::default() };
-        self.name.clear();
-        self.deps.clear();
-        self.attrs.clear();
-    }
 }
 
 impl<'o> State<'o> {
@@ -353,13 +293,6 @@ fn node_field<'de, A: MapAccess<'de>>(
         }
     }
     Ok(())
-}
-
-fn whole(value: Owned) -> Option<u64> {
-    match value {
-        Owned::Unsigned(v) => Some(v),
-        _ => None,
-    }
 }
 
 fn kind(value: Owned) -> Result<Kind, String> {

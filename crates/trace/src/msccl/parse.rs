@@ -1,6 +1,6 @@
 //! From XML to an algorithm, with every fault and its line.
 
-use super::{Algorithm, Buffer, Step, StepKind, Threadblock};
+use super::algorithm::{Algorithm, Buffer, Step, StepKind, Threadblock};
 use graph::{CollectiveKind, Problem};
 use roxmltree::Document;
 

@@ -1,6 +1,6 @@
 //! Values of a node: numbers, texts, dependencies and attributes.
 
-use super::{JsonNode, Owned, number, whole};
+use super::node::{JsonNode, Owned, number, whole};
 use crate::chakra::attrs::{Key, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;

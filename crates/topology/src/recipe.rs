@@ -1,0 +1,50 @@
+//! How a generated fabric was made.
+
+use std::collections::BTreeMap;
+use units::{Bandwidth, Span};
+
+/// Parameters by name. One value is a list of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Values(BTreeMap<&'static str, Vec<u32>>);
+
+impl Values {
+    /// Sets a parameter.
+    pub fn set(&mut self, key: &'static str, values: Vec<u32>) {
+        self.0.insert(key, values);
+    }
+
+    /// The values of a parameter; none when it was left out.
+    pub fn list(&self, key: &str) -> &[u32] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The value of a parameter, if it was given.
+    pub fn given(&self, key: &str) -> Option<u32> {
+        self.list(key).first().copied()
+    }
+
+    /// The value of a parameter that was given or has a default; else 1.
+    pub(crate) fn one(&self, key: &str) -> u32 {
+        self.given(key).unwrap_or(1)
+    }
+}
+
+/// Bandwidth and latency of a kind of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wire {
+    /// Of one link in one direction.
+    pub bandwidth: Bandwidth,
+    /// Of one link.
+    pub latency: Span,
+}
+
+/// How a fabric was made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Recipe {
+    /// Name of the generator.
+    pub generator: &'static str,
+    /// Its parameters.
+    pub values: Values,
+    /// Its links, by kind.
+    pub wires: Vec<Wire>,
+}
