@@ -1,7 +1,7 @@
 //! Micro benchmarks: the event queue, starting and advancing a backend, building plans. Wall time,
 //! by criterion.
 
-use collective::{Algorithm, Request};
+use collective::{Algorithm, PlanRequest};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use engine::EventQueue;
 use graph::CollectiveKind;
@@ -92,7 +92,7 @@ fn plans(criterion: &mut Criterion) {
         ("double_binary_tree", Algorithm::DoubleBinaryTree),
     ];
     for (name, algorithm) in algorithms {
-        let request = Request {
+        let request = PlanRequest {
             kind: CollectiveKind::AllReduce,
             algorithm,
             n: 256,

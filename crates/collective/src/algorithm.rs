@@ -38,7 +38,7 @@ impl std::fmt::Display for Algorithm {
 
 /// One collective on one group of `n` positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Request {
+pub struct PlanRequest {
     /// What it promises.
     pub kind: CollectiveKind,
     /// How.
@@ -54,7 +54,7 @@ pub struct Request {
     pub chunk: u32,
 }
 
-impl Request {
+impl PlanRequest {
     /// Bytes of one of `n` equal fragments, the last one padded: `ceil(bytes / n)`.
     pub fn fragment(&self) -> u64 {
         self.bytes.div_ceil(u64::from(self.n.max(1)))

@@ -8,7 +8,7 @@
 //! Thakur, Rabenseifner, Gropp 2005, section 4; Chan et al. 2007, section 3 (minimum spanning
 //! trees).
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
@@ -26,7 +26,7 @@ pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan,
             allowed,
         });
     }
-    Request { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
+    PlanRequest { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
 }
 
 /// A position's place in the tree: the bit to its parent (0 at the root) and how many positions are
@@ -57,8 +57,8 @@ impl Place {
     }
 }
 
-pub(crate) fn make(request: &Request) -> Plan {
-    let &Request { kind, n, bytes, root, .. } = request;
+pub(crate) fn make(request: &PlanRequest) -> Plan {
+    let &PlanRequest { kind, n, bytes, root, .. } = request;
     let place = |position: u32| Place::of((position + n - root) % n, n);
     let blocks = |block: u64, count: u32| block.saturating_mul(u64::from(count));
     match kind {
@@ -91,8 +91,8 @@ fn inwards(n: u32, place: Place, bytes: u64, charge: u64) -> Script {
 }
 
 /// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
-pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
-    let &Request { kind, n, root, .. } = request;
+pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
+    let &PlanRequest { kind, n, root, .. } = request;
     let v = (position + n - root) % n;
     let place = Place::of(v, n);
     let range = |from: u32, count: u32| Content::Blocks {
@@ -111,12 +111,12 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
 }
 
 /// Blocks a message buffer is cut into.
-pub(crate) fn cut(request: &Request) -> u32 {
+pub(crate) fn cut(request: &PlanRequest) -> u32 {
     if request.kind == CollectiveKind::Scatter { request.n } else { 1 }
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     let hops = || (0..request.n).map(|v| u128::from(v.count_ones())).sum::<u128>();
     match request.kind {
         CollectiveKind::Gather => hops() * u128::from(request.bytes),

@@ -11,7 +11,7 @@
 //! there it changes nothing. Source: Rashidi et al., HOTI 2020, Table II ("AllToAll"); Chan et al.
 //! 2007, section 4.
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
@@ -27,11 +27,11 @@ pub fn plan(
     bytes: u64,
     root: u32,
 ) -> Result<Plan, PlanError> {
-    Request { kind, algorithm: Algorithm::Direct { window }, n, bytes, root, chunk: 0 }.plan()
+    PlanRequest { kind, algorithm: Algorithm::Direct { window }, n, bytes, root, chunk: 0 }.plan()
 }
 
-pub(crate) fn make(request: &Request, window: Option<u32>) -> Plan {
-    let &Request { kind, n, bytes, root, .. } = request;
+pub(crate) fn make(request: &PlanRequest, window: Option<u32>) -> Plan {
+    let &PlanRequest { kind, n, bytes, root, .. } = request;
     let window = window.unwrap_or(n).min(n);
     let fragment = request.fragment();
     let half = |bytes, first| exchanges(n, window, bytes, first);
@@ -94,7 +94,7 @@ fn inwards(n: u32, root: u32, window: u32, bytes: u64, charge: u64) -> Plan {
 }
 
 /// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
-pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
+pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let to = u64::from((position + 1 + step % (n - 1)) % n);
     let own = u64::from(position);
@@ -113,7 +113,7 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
 }
 
 /// Blocks a message buffer is cut into.
-pub(crate) fn cut(request: &Request) -> u32 {
+pub(crate) fn cut(request: &PlanRequest) -> u32 {
     if crate::is_rooted(request.kind) && request.kind != CollectiveKind::Scatter {
         1
     } else {
@@ -122,7 +122,7 @@ pub(crate) fn cut(request: &Request) -> u32 {
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     let (n, m, f) =
         (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     match request.kind {

@@ -14,7 +14,7 @@
 //! rounds. Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast,
 //! reduction and scan", 2009; NCCL 2.4.
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
@@ -30,7 +30,7 @@ pub fn plan(
     root: u32,
     chunk: u32,
 ) -> Result<Plan, PlanError> {
-    Request { kind, algorithm: Algorithm::DoubleBinaryTree, n, bytes, root, chunk }.plan()
+    PlanRequest { kind, algorithm: Algorithm::DoubleBinaryTree, n, bytes, root, chunk }.plan()
 }
 
 /// Whether there is a plan for `kind`.
@@ -51,7 +51,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn of(request: &Request) -> Tree {
+    fn of(request: &PlanRequest) -> Tree {
         let rooted = crate::is_rooted(request.kind);
         let root = if rooted { request.root } else { 0 };
         Tree { n: request.n, root, fixed: u32::from(rooted), second: request.chunk % 2 == 1 }
@@ -126,7 +126,7 @@ impl Place {
     }
 }
 
-pub(crate) fn make(request: &Request) -> Plan {
+pub(crate) fn make(request: &PlanRequest) -> Plan {
     let n = request.n;
     let tree = Tree::of(request);
     let bytes = if request.kind == CollectiveKind::Barrier { 0 } else { request.bytes };
@@ -163,7 +163,7 @@ fn script(place: Place, bytes: u64, up: bool, down: bool) -> Script {
 }
 
 /// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
-pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
+pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let place = Place::of(Tree::of(request), position, true);
     let climbs =
         request.kind != CollectiveKind::Broadcast && place.up.is_some() && step == place.children();
@@ -175,12 +175,12 @@ pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
 }
 
 /// Blocks a message buffer is cut into.
-pub(crate) fn cut(_: &Request) -> u32 {
+pub(crate) fn cut(_: &PlanRequest) -> u32 {
     1
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     let once = u128::from(request.n - 1) * u128::from(request.bytes);
     match request.kind {
         CollectiveKind::AllReduce => 2 * once,

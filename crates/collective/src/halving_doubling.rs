@@ -14,7 +14,7 @@
 //! on any number. Source: Thakur, Rabenseifner, Gropp 2005; Hensgen, Finkel, Manber 1988
 //! (dissemination).
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To, binomial, is_rooted};
 use graph::CollectiveKind;
@@ -25,7 +25,7 @@ use graph::CollectiveKind;
 /// A number other than a power of two (for kinds that are neither rooted nor barrier), an empty
 /// group, a root outside.
 pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
-    Request { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
+    PlanRequest { kind, algorithm: Algorithm::HalvingDoubling, n, bytes, root, chunk: 0 }.plan()
 }
 
 /// Whether `kind` can run on `n` positions.
@@ -33,8 +33,8 @@ pub(crate) fn fits(kind: CollectiveKind, n: u32) -> bool {
     n.is_power_of_two() || is_rooted(kind) || kind == CollectiveKind::Barrier
 }
 
-pub(crate) fn make(request: &Request) -> Plan {
-    let &Request { kind, n, bytes, .. } = request;
+pub(crate) fn make(request: &PlanRequest) -> Plan {
+    let &PlanRequest { kind, n, bytes, .. } = request;
     let fragment = request.fragment();
     match kind {
         CollectiveKind::AllReduce => {
@@ -84,7 +84,7 @@ fn dissemination(n: u32) -> impl Iterator<Item = Step> {
 }
 
 /// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
-pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
+pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let rounds = n.ilog2();
     match request.kind {
@@ -124,12 +124,12 @@ fn doubled(n: u32, position: u32, k: u32) -> Vec<u64> {
 }
 
 /// Blocks a message buffer is cut into.
-pub(crate) fn cut(request: &Request) -> u32 {
+pub(crate) fn cut(request: &PlanRequest) -> u32 {
     if is_rooted(request.kind) { binomial::cut(request) } else { request.n }
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     let (n, m, f) =
         (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     match request.kind {

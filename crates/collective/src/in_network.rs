@@ -10,7 +10,7 @@
 //! collective out to see to (`sim`). Source: Graham et al., "Scalable Hierarchical Aggregation
 //! Protocol (SHArP)", COMHPC 2016; Klenk et al., ISCA 2020.
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Plan, Script, Step, To};
 use graph::CollectiveKind;
@@ -20,7 +20,7 @@ pub(crate) fn fits(kind: CollectiveKind) -> bool {
     matches!(kind, CollectiveKind::AllReduce | CollectiveKind::Barrier)
 }
 
-pub(crate) fn make(request: &Request) -> Plan {
+pub(crate) fn make(request: &PlanRequest) -> Plan {
     let n = request.n;
     let step = |k: u32| {
         Step::send(To::Shift(k + 1), bytes(request, k), k, 0).and_receive(To::Shift(n - 1 - k))
@@ -29,13 +29,13 @@ pub(crate) fn make(request: &Request) -> Plan {
 }
 
 /// Bytes of the message of step `step`: all of them are in the first.
-pub(crate) fn bytes(request: &Request, step: u32) -> u64 {
+pub(crate) fn bytes(request: &PlanRequest, step: u32) -> u64 {
     if step == 0 && request.kind != CollectiveKind::Barrier { request.bytes } else { 0 }
 }
 
 /// What every step of `position` carries: what the position came with, which the switch has had
 /// from it.
-pub(crate) fn content(request: &Request, position: u32) -> Content {
+pub(crate) fn content(request: &PlanRequest, position: u32) -> Content {
     match request.kind {
         CollectiveKind::Barrier => Content::Everything,
         _ => Content::Contribution { block: 0, of: position },
@@ -43,6 +43,6 @@ pub(crate) fn content(request: &Request, position: u32) -> Content {
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     u128::from(request.n) * u128::from(if request.n > 1 { bytes(request, 0) } else { 0 })
 }

@@ -22,7 +22,7 @@ mod plan;
 pub mod prove;
 pub mod ring;
 
-pub use algorithm::{Algorithm, Request, is_rooted};
+pub use algorithm::{Algorithm, PlanRequest, is_rooted};
 pub use error::PlanError;
 pub use follower::{Fired, Follower};
 pub use make::{MAX_STEPS, plan};

@@ -1,8 +1,8 @@
 //! From a request to its plan: which algorithm makes it, and what it refuses.
 
 use crate::{
-    Algorithm, Plan, PlanError, Request, direct, double_binary_tree, halving_doubling, in_network,
-    is_rooted, ring,
+    Algorithm, Plan, PlanError, PlanRequest, direct, double_binary_tree, halving_doubling,
+    in_network, is_rooted, ring,
 };
 use graph::CollectiveKind;
 
@@ -27,10 +27,10 @@ pub fn plan(
     root: u32,
     chunk: u32,
 ) -> Result<Plan, PlanError> {
-    Request { kind, algorithm, n, bytes, root, chunk }.plan()
+    PlanRequest { kind, algorithm, n, bytes, root, chunk }.plan()
 }
 
-impl Request {
+impl PlanRequest {
     /// Whether [`plan`] would make a plan of it; makes none.
     ///
     /// # Errors

@@ -185,7 +185,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Request};
+    use crate::{Algorithm, PlanRequest};
     use graph::CollectiveKind;
 
     /// Senders and receivers in a mirrored plan are the reflections of the original ones, with unchanged
@@ -197,7 +197,7 @@ mod tests {
         for (kind, algorithm) in
             CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a)))
         {
-            let request = Request { kind, algorithm, n: 7, bytes: 70, root: 2, chunk: 1 };
+            let request = PlanRequest { kind, algorithm, n: 7, bytes: 70, root: 2, chunk: 1 };
             let Ok(plan) = request.plan() else { continue };
             let mirror = plan.mirrored(2);
             let reflect = |p: u32| (4 + 7 - p) % 7;

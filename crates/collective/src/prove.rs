@@ -19,7 +19,7 @@
 //! only run to their end.
 
 use crate::Plan;
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use promise::{Held, Rules, inputs, promise_kept, volume};
 use run::{Order, Run};
 
@@ -39,7 +39,7 @@ pub use promise::{MAX_POSITIONS, Proof};
 /// # Errors
 /// What is wrong and where: the position and step at fault, or the promise that was broken; more
 /// than [`MAX_POSITIONS`].
-pub fn prove(plan: &Plan, request: &Request) -> Result<Proof, String> {
+pub fn prove(plan: &Plan, request: &PlanRequest) -> Result<Proof, String> {
     let orders = orders(plan.n);
     let mut proof = None;
     for &order in &orders {

@@ -18,7 +18,7 @@
 //! Thakur, Rabenseifner, Gropp 2005; Chan, Heimlich, Purkayastha, van de Geijn 2007; Patarasuk and
 //! Yuan 2009.
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, Plan, PlanError, Script, Step, To};
 use graph::CollectiveKind;
@@ -28,11 +28,11 @@ use graph::CollectiveKind;
 /// # Errors
 /// An empty group, a root outside the group, a plan beyond [`crate::MAX_STEPS`].
 pub fn plan(kind: CollectiveKind, n: u32, bytes: u64, root: u32) -> Result<Plan, PlanError> {
-    Request { kind, algorithm: Algorithm::Ring, n, bytes, root, chunk: 0 }.plan()
+    PlanRequest { kind, algorithm: Algorithm::Ring, n, bytes, root, chunk: 0 }.plan()
 }
 
-pub(crate) fn make(request: &Request) -> Plan {
-    let &Request { kind, n, bytes, .. } = request;
+pub(crate) fn make(request: &PlanRequest) -> Plan {
+    let &PlanRequest { kind, n, bytes, .. } = request;
     let fragment = request.fragment();
     match kind {
         CollectiveKind::AllReduce => uniform(n, 2 * (n - 1), fragment, n - 1),
@@ -83,7 +83,7 @@ fn lead(receives: u32, sends: u32) -> u32 {
 }
 
 /// Receives, sends and charge of the v-th position of a chain.
-fn counts(request: &Request, v: u32) -> (u32, u32, u64) {
+fn counts(request: &PlanRequest, v: u32) -> (u32, u32, u64) {
     let n = request.n;
     let all_but = |end: u32| if v == end { 0 } else { n };
     match request.kind {
@@ -95,7 +95,7 @@ fn counts(request: &Request, v: u32) -> (u32, u32, u64) {
 }
 
 /// Where a chain starts: at the root, or behind it when it ends there.
-fn first(request: &Request) -> u32 {
+fn first(request: &PlanRequest) -> u32 {
     match request.kind {
         CollectiveKind::Reduce | CollectiveKind::Gather => (request.root + 1) % request.n,
         _ => request.root,
@@ -103,7 +103,7 @@ fn first(request: &Request) -> u32 {
 }
 
 /// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
-pub(crate) fn content(request: &Request, position: u32, step: u32) -> Content {
+pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let before = |k: u32| u64::from((position + 2 * n - k) % n);
     let v = (position + n - first(request)) % n;
@@ -140,12 +140,12 @@ fn distance_and_hop(step: u32) -> (u32, u32) {
 }
 
 /// Blocks a message buffer is cut into.
-pub(crate) fn cut(request: &Request) -> u32 {
+pub(crate) fn cut(request: &PlanRequest) -> u32 {
     request.n
 }
 
 /// Bytes that all positions send together.
-pub(crate) fn volume(request: &Request) -> u128 {
+pub(crate) fn volume(request: &PlanRequest) -> u128 {
     let (n, m, f) =
         (u128::from(request.n), u128::from(request.bytes), u128::from(request.fragment()));
     let pairs = n * (n - 1) / 2;

@@ -59,7 +59,7 @@ pub struct Settings {
     pub durations: Vec<Vec<Span>>,
     /// The same for computations whose NPU communicates all the time; empty where that changes
     /// nothing.
-    pub beside: Vec<Vec<Span>>,
+    pub overlapped: Vec<Vec<Span>>,
 }
 
 impl Settings {
@@ -97,7 +97,7 @@ impl Settings {
             } else {
                 platform.npu.launch
             },
-            beside: compute::beside(workload, platform),
+            overlapped: compute::overlapped(workload, platform),
         }
     }
 

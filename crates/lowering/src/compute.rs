@@ -26,8 +26,8 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
 
 /// Durations of computations whose NPU communicates all the time; nothing where that makes no
 /// difference.
-pub fn beside(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
-    let left = memory::beside(platform).filter(|_| platform.npu.memory_contention);
+pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+    let left = memory::left_for_kernels(platform).filter(|_| platform.npu.memory_contention);
     let kept = Ratio(Ratio::ONE.0 - platform.npu.comm_overlap_slowdown.0);
     if !platform.profile.is_native() || left.is_none() && kept == Ratio::ONE {
         return Vec::new();

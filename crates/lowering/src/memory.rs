@@ -39,9 +39,9 @@ pub fn resident(workload: &Workload) -> Vec<u64> {
 }
 
 /// What communication leaves of the bandwidth of an NPU's own memory, if anything.
-pub fn beside(platform: &Platform) -> Option<Bandwidth> {
+pub fn left_for_kernels(platform: &Platform) -> Option<Bandwidth> {
     let local = Local { latency: Span::ZERO, bandwidth: platform.npu.memory_bandwidth };
-    local.beside(sent(&platform.fabric))
+    local.left_for_kernels(sent(&platform.fabric))
 }
 
 /// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has
@@ -130,7 +130,10 @@ pub fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
 fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem> {
     let npu = &platform.npu;
     let mut problems = Vec::new();
-    if npu.memory_contention && npu.memory_bandwidth.is_some() && beside(platform).is_none() {
+    if npu.memory_contention
+        && npu.memory_bandwidth.is_some()
+        && left_for_kernels(platform).is_none()
+    {
         let (sent, bandwidth) = (sent(&platform.fabric), npu.memory_bandwidth.unwrap_or_default());
         let message = format!(
             "communication at {sent} moves twice that in memory of {bandwidth} and leaves nothing"

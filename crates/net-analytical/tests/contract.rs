@@ -117,7 +117,7 @@ fn tree(random: &mut Random) -> GraphFabric {
     };
     GraphFabric {
         npus: 4,
-        nodes: (0..6).map(|n| topology::Node::npu(format!("n{n}"))).collect(),
+        nodes: (0..6).map(|n| topology::GraphNode::npu(format!("n{n}"))).collect(),
         links: both.map(link).collect(),
         ..GraphFabric::default()
     }

@@ -23,6 +23,6 @@ pub use closed_form::{Alone, ClosedForm};
 pub use cost::LinkCost;
 pub use order::{Ordered, Sequence, Stamp};
 pub use sink::{LinkEnds, NetworkSink, Sending};
-pub use stuck::{Place, Stuck};
+pub use stuck::{BlockedPort, Stuck};
 pub use transfer::{Delivery, Transfer};
 pub use usage::{LinkUsage, Usage};

@@ -7,12 +7,12 @@ pub struct Stuck {
     pub transfers: u64,
     /// Places that wait for one another: each for the next, the last for the first. Empty when
     /// there is no such circle.
-    pub cycle: Vec<Place>,
+    pub cycle: Vec<BlockedPort>,
 }
 
 /// A port or channel that holds something and cannot send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockedPort {
     /// Node its link leaves, as the topology numbers nodes (NPUs first).
     pub from: u32,
     /// Node its link enters.

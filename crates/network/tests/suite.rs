@@ -2,8 +2,8 @@
 //! between every pair of NPUs passes, and each of its faults is named.
 
 use network::{
-    Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkEnds, LinkUsage, NetworkSink,
-    Place, Sending, Stuck, Transfer, Usage, conformance,
+    Alike, Alone, Backend, BlockedPort, ClosedForm, Contention, Delivery, LinkEnds, LinkUsage,
+    NetworkSink, Sending, Stuck, Transfer, Usage, conformance,
 };
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -151,7 +151,7 @@ impl Backend for Wires {
     }
 
     fn stalled(&self) -> Option<Stuck> {
-        let place = |from, to| Place { from, to, channel: None, waits_for: "paused".into() };
+        let place = |from, to| BlockedPort { from, to, channel: None, waits_for: "paused".into() };
         let back = if self.fault == Fault::BrokenCircle { 2 } else { 0 };
         match self.fault {
             Fault::Complains => Some(Stuck::default()),

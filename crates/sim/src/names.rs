@@ -1,7 +1,7 @@
 //! Names of nodes and links of a network, as reports and errors show them.
 
 use executor::NetworkStall;
-use network::{Place, Stuck};
+use network::{BlockedPort, Stuck};
 use topology::Fabric;
 
 /// `npu3`, `switch1`, or its name in an explicit graph.
@@ -30,7 +30,7 @@ pub(crate) fn link_of_dimension(fabric: &Fabric, from: u32, to: u32, dim: u32) -
 
 /// A stuck network in names of its nodes.
 pub(crate) fn stall(fabric: &Fabric, stuck: Stuck) -> NetworkStall {
-    let place = |place: &Place| {
+    let place = |place: &BlockedPort| {
         let channel = place.channel.map_or(String::new(), |number| format!(" channel {number}"));
         format!("{}{channel}: {}", link(fabric, place.from, place.to), place.waits_for)
     };

@@ -46,7 +46,7 @@ pub struct GraphLink {
 
 /// A node of an explicit graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Node {
+pub struct GraphNode {
     /// Its name.
     pub name: String,
     /// How far from the NPUs it stands: 0 for NPUs, from 1 for switches.
@@ -55,15 +55,15 @@ pub struct Node {
     pub radix: Option<u32>,
 }
 
-impl Node {
+impl GraphNode {
     /// An NPU.
-    pub fn npu(name: String) -> Node {
-        Node { name, tier: 0, radix: None }
+    pub fn npu(name: String) -> GraphNode {
+        GraphNode { name, tier: 0, radix: None }
     }
 
     /// A switch of a tier, from 1.
-    pub fn switch(name: String, tier: u32) -> Node {
-        Node { name, tier, radix: None }
+    pub fn switch(name: String, tier: u32) -> GraphNode {
+        GraphNode { name, tier, radix: None }
     }
 }
 
@@ -95,7 +95,7 @@ pub struct GraphFabric {
     /// Number of NPUs.
     pub npus: u32,
     /// Nodes, NPUs first.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// One-way links; several between the same nodes are parallel.
     pub links: Vec<GraphLink>,
     /// Dimensions of the NPUs, innermost first; none: one of all NPUs.

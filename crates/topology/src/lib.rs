@@ -20,7 +20,7 @@ mod routing;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
-pub use fabric::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, Node};
+pub use fabric::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, GraphNode};
 pub use facts::Facts;
 pub use link::{Hop, Link, LinkError};
 pub use links::LinkGraph;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use topology::{
-    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, LinkGraph, Node, Routing, Topology,
+    Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph, Routing, Topology,
     Turns, coordinates, rank,
 };
 use units::{Bandwidth, Span};
@@ -130,8 +130,8 @@ fn graph(npus: u32, nodes: u32, links: &[(u32, u32, u64)]) -> GraphFabric {
     }
 }
 
-fn nodes_named(count: u32) -> Vec<Node> {
-    (0..count).map(|n| Node::npu(format!("n{n}"))).collect()
+fn nodes_named(count: u32) -> Vec<GraphNode> {
+    (0..count).map(|n| GraphNode::npu(format!("n{n}"))).collect()
 }
 
 #[test]

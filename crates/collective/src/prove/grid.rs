@@ -9,7 +9,7 @@
 use super::promise::{self, Held, inputs, promise_kept};
 use super::run::Order;
 use super::{execute, prove};
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::phases::{Phase, takes_part};
 use crate::{Algorithm, MAX_STEPS};
 use graph::CollectiveKind;
@@ -91,7 +91,7 @@ pub fn prove_phases(grid: &Grid, phases: &[Phase]) -> Result<(), String> {
     grid.check(phases)?;
     // On the ring every kind is cut into one block per NPU: the elements.
     let &Grid { kind, root, chunk, .. } = grid;
-    let whole = Request {
+    let whole = PlanRequest {
         kind,
         algorithm: Algorithm::Ring,
         n: grid.total(),
@@ -118,7 +118,7 @@ fn step(
     let root = grid.coordinate(u64::from(grid.root), dim);
     let (algorithm, n) = (grid.algorithms[dim], grid.sizes[dim]);
     let request =
-        Request { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
+        PlanRequest { kind: phase.kind, algorithm, n, bytes: phase.bytes, root, chunk: grid.chunk };
     let plan = request.plan().map_err(|e| e.to_string())?;
     prove(&plan, &request)?;
     let (_, outcome) =
@@ -152,7 +152,12 @@ fn full(phase: &Phase, root: u32, unit: u64, before: &[Held]) -> Result<(), Stri
 }
 
 /// Elements of each block of the plan.
-fn blocks(grid: &Grid, request: &Request, dim: usize, before: &[Held]) -> BTreeMap<u64, Vec<u64>> {
+fn blocks(
+    grid: &Grid,
+    request: &PlanRequest,
+    dim: usize,
+    before: &[Held],
+) -> BTreeMap<u64, Vec<u64>> {
     let (n, total) = (u64::from(request.n), u64::from(grid.total()));
     let cut = promise::cut(request);
     let mut blocks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -179,7 +184,7 @@ fn blocks(grid: &Grid, request: &Request, dim: usize, before: &[Held]) -> BTreeM
 
 /// What the NPU at `position` of a line holds after a phase that left it `outcome` there.
 fn after(
-    request: &Request,
+    request: &PlanRequest,
     position: u32,
     outcome: &Held,
     blocks: &BTreeMap<u64, Vec<u64>>,

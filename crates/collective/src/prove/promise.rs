@@ -1,6 +1,6 @@
 //! What an algorithm promises: contents of its sends, volume, and what is held before and after.
 
-use crate::algorithm::Request;
+use crate::algorithm::PlanRequest;
 use crate::content::Content;
 use crate::{Algorithm, direct, double_binary_tree, halving_doubling, in_network, ring};
 use graph::CollectiveKind;
@@ -42,7 +42,7 @@ pub(super) trait Rules {
     fn listed(&self) -> bool;
 }
 
-impl Rules for Request {
+impl Rules for PlanRequest {
     fn content(&self, position: u32, step: u32) -> Content {
         content(self, position, step)
     }
@@ -61,7 +61,7 @@ impl Rules for Request {
 }
 
 /// What step `step` of `position` carries.
-fn content(request: &Request, position: u32, step: u32) -> Content {
+fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     match request.algorithm {
         Algorithm::Ring => ring::content(request, position, step),
         Algorithm::Direct { .. } => direct::content(request, position, step),
@@ -72,7 +72,7 @@ fn content(request: &Request, position: u32, step: u32) -> Content {
 }
 
 /// Pieces a buffer is cut into.
-pub(super) fn cut(request: &Request) -> u64 {
+pub(super) fn cut(request: &PlanRequest) -> u64 {
     u64::from(match request.algorithm {
         Algorithm::Ring => ring::cut(request),
         Algorithm::Direct { .. } => direct::cut(request),
@@ -83,7 +83,7 @@ pub(super) fn cut(request: &Request) -> u64 {
 }
 
 /// Bytes of the message of step `step` that carries `blocks` blocks.
-fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
+fn message_bytes(request: &PlanRequest, step: u32, blocks: u64) -> u64 {
     match request.algorithm {
         Algorithm::InNetwork => in_network::bytes(request, step),
         _ => blocks.saturating_mul(block_bytes(request)),
@@ -91,7 +91,7 @@ fn message_bytes(request: &Request, step: u32, blocks: u64) -> u64 {
 }
 
 /// Bytes of one block.
-pub(super) fn block_bytes(request: &Request) -> u64 {
+pub(super) fn block_bytes(request: &PlanRequest) -> u64 {
     match request.kind {
         CollectiveKind::AllGather | CollectiveKind::Gather => request.bytes,
         CollectiveKind::Barrier => 0,
@@ -100,7 +100,7 @@ pub(super) fn block_bytes(request: &Request) -> u64 {
 }
 
 /// Bytes all positions send together, from the algorithm's closed form.
-pub(super) fn volume(request: &Request) -> u128 {
+pub(super) fn volume(request: &PlanRequest) -> u128 {
     match request.algorithm {
         Algorithm::Ring => ring::volume(request),
         Algorithm::Direct { .. } => direct::volume(request),
@@ -111,7 +111,7 @@ pub(super) fn volume(request: &Request) -> u128 {
 }
 
 /// What `position` holds before the collective.
-pub(super) fn inputs(request: &Request, position: u32) -> Held {
+pub(super) fn inputs(request: &PlanRequest, position: u32) -> Held {
     let n = u64::from(request.n);
     let own: Set = 1 << position;
     let (p, is_root) = (u64::from(position), position == request.root);
@@ -128,7 +128,7 @@ pub(super) fn inputs(request: &Request, position: u32) -> Held {
 }
 
 /// What `position` must hold after it.
-pub(super) fn promise(request: &Request, position: u32) -> Held {
+pub(super) fn promise(request: &PlanRequest, position: u32) -> Held {
     let n = u64::from(request.n);
     let all: Set = Set::MAX >> (MAX_POSITIONS - request.n);
     let root: Set = 1 << request.root.min(request.n - 1);
@@ -147,7 +147,7 @@ pub(super) fn promise(request: &Request, position: u32) -> Held {
     }
 }
 
-pub(super) fn promise_kept(request: &Request, held: &[Held]) -> Result<(), String> {
+pub(super) fn promise_kept(request: &PlanRequest, held: &[Held]) -> Result<(), String> {
     for (position, held) in held.iter().enumerate() {
         for (block, wanted) in promise(request, position as u32) {
             let got = held.get(&block).copied().unwrap_or(0);

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 const DIRECT: Algorithm = Algorithm::Direct { window: None };
 
-fn request(kind: CollectiveKind, algorithm: Algorithm, n: u32, bytes: u64) -> Request {
-    Request { kind, algorithm, n, bytes, root: 0, chunk: 0 }
+fn request(kind: CollectiveKind, algorithm: Algorithm, n: u32, bytes: u64) -> PlanRequest {
+    PlanRequest { kind, algorithm, n, bytes, root: 0, chunk: 0 }
 }
 
-fn proof(request: &Request) -> Result<Proof, String> {
+fn proof(request: &PlanRequest) -> Result<Proof, String> {
     let plan = request.plan().map_err(|e| e.to_string())?;
     prove(&plan, request).map_err(|e| format!("{request:?}: {e}"))
 }
@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn every_plan_is_proved(kind in kinds(), algorithm in algorithms(), n in 1u32..=40, bytes in 0u64..5000,
                             root in 0u32..40, chunk in 0u32..4) {
-        let request = Request { kind, algorithm, n, bytes, root: root % n, chunk };
+        let request = PlanRequest { kind, algorithm, n, bytes, root: root % n, chunk };
         match request.plan() {
             Ok(plan) => { prove(&plan, &request).map_err(TestCaseError::fail)?; }
             Err(PlanError::NotPowerOfTwo { .. }) => prop_assert!(!n.is_power_of_two()),
@@ -137,7 +137,7 @@ fn fragments_round_up() {
 fn two_trees_share_the_load() {
     for n in 2..=100 {
         let script = |kind, chunk, p| {
-            let r = Request { chunk, ..request(kind, Algorithm::DoubleBinaryTree, n, 1) };
+            let r = PlanRequest { chunk, ..request(kind, Algorithm::DoubleBinaryTree, n, 1) };
             r.plan().unwrap().script(p).clone()
         };
         let sends =
@@ -212,7 +212,7 @@ fn every_order_of_small_groups() {
         CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a)))
     {
         for n in 2..=3 {
-            let request = Request { root: 1, ..request(kind, algorithm, n, 12) };
+            let request = PlanRequest { root: 1, ..request(kind, algorithm, n, 12) };
             let Ok(plan) = request.plan() else { continue };
             let start = (0..n).map(|p| inputs(&request, p)).collect();
             let run = Run::new(&plan, &request, start);
@@ -223,13 +223,13 @@ fn every_order_of_small_groups() {
 }
 
 /// A plan in which each position has its own script, to be spoilt.
-fn unshared(request: &Request) -> Plan {
+fn unshared(request: &PlanRequest) -> Plan {
     let plan = request.plan().unwrap();
     let scripts: Vec<Script> = (0..plan.n).map(|p| plan.script(p).clone()).collect();
     Plan { n: plan.n, scripts, roles: (0..plan.n).collect() }
 }
 
-fn spoilt(request: &Request, spoil: impl FnOnce(&mut Plan)) -> String {
+fn spoilt(request: &PlanRequest, spoil: impl FnOnce(&mut Plan)) -> String {
     let mut plan = unshared(request);
     prove(&plan, request).expect("sound before");
     spoil(&mut plan);
@@ -310,7 +310,7 @@ proptest! {
     fn spoilt_plans_are_refused(kind in kinds(), algorithm in algorithms(), power in 1u32..=4, root in 0u32..16,
                                 chunk in 0u32..2, victim in 0u32..1000, step in 0usize..1000, how in 0u32..5) {
         let n = 1 << power;
-        let request = Request { kind, algorithm, n, bytes: 960, root: root % n, chunk };
+        let request = PlanRequest { kind, algorithm, n, bytes: 960, root: root % n, chunk };
         prop_assume!(request.check().is_ok());
         let mut plan = unshared(&request);
         let senders: Vec<u32> = (0..n).filter(|&p| plan.script(p).steps.iter().any(|s| s.to.is_some())).collect();
@@ -355,7 +355,7 @@ fn spoilt_phases_are_refused() {
 #[test]
 fn errors_name_what_is_allowed() {
     let error = |kind, algorithm, n, root| {
-        Request { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string()
+        PlanRequest { root, ..request(kind, algorithm, n, 8) }.plan().unwrap_err().to_string()
     };
     let hd = error(CollectiveKind::AllReduce, Algorithm::HalvingDoubling, 6, 0);
     assert!(
@@ -383,7 +383,8 @@ fn errors_name_what_is_allowed() {
 
 #[test]
 fn large_plans_stay_small() {
-    let steps = |r: Request| r.plan().unwrap().scripts.iter().map(|s| s.steps.len()).sum::<usize>();
+    let steps =
+        |r: PlanRequest| r.plan().unwrap().scripts.iter().map(|s| s.steps.len()).sum::<usize>();
     assert_eq!(steps(request(CollectiveKind::AllReduce, Algorithm::Ring, 4096, 1 << 30)), 2 * 4095);
     let tree = request(CollectiveKind::AllReduce, Algorithm::DoubleBinaryTree, 100_003, 1 << 30)
         .plan()

@@ -24,7 +24,7 @@ impl Local {
 
     /// What is left of the bandwidth during communication at `sent` bytes per second; nothing when
     /// communication takes it all.
-    pub fn beside(&self, sent: Bandwidth) -> Option<Bandwidth> {
+    pub fn left_for_kernels(&self, sent: Bandwidth) -> Option<Bandwidth> {
         let bandwidth = self.bandwidth?;
         bandwidth.0.checked_sub(sent.0.saturating_mul(2)).filter(|&left| left > 0).map(Bandwidth)
     }
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn communication_takes_twice_what_it_sends() {
         let local = Local { latency: Span::ZERO, bandwidth: Some(Bandwidth(2_000 * GB)) };
-        assert_eq!(local.beside(Bandwidth(450 * GB)), Some(Bandwidth(1_100 * GB)));
-        assert_eq!(local.beside(Bandwidth(1_000 * GB)), None);
+        assert_eq!(local.left_for_kernels(Bandwidth(450 * GB)), Some(Bandwidth(1_100 * GB)));
+        assert_eq!(local.left_for_kernels(Bandwidth(1_000 * GB)), None);
     }
 }

@@ -208,9 +208,9 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.ranks[rank as usize].program as usize;
         if self.settings.replay_only || matches!(kind, OpKind::Compute | OpKind::Host) {
             let span = self.settings.durations[program][index as usize];
-            return match self.settings.beside.get(program) {
-                Some(beside) if kind == OpKind::Compute => {
-                    self.compute(rank, index, span, beside[index as usize])
+            return match self.settings.overlapped.get(program) {
+                Some(overlapped) if kind == OpKind::Compute => {
+                    self.compute(rank, index, span, overlapped[index as usize])
                 }
                 _ => self.run_for(rank, index, span),
             };

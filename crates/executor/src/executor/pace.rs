@@ -78,7 +78,7 @@ impl<B: Backend> Executor<'_, B> {
     /// Whether `node`, said to end now, has changed its pace since that was foreseen.
     pub(super) fn foreseen_wrongly(&mut self, rank: u32, node: u32) -> bool {
         let state = &mut self.ranks[rank as usize];
-        if self.settings.beside.is_empty()
+        if self.settings.overlapped.is_empty()
             || self.kinds[state.program as usize][node as usize] != OpKind::Compute
         {
             return false;

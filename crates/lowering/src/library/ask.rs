@@ -1,7 +1,7 @@
 //! What a platform's library makes of a collective or a message, outside any run.
 
 use super::pairwise::message;
-use super::place::Place;
+use super::place::Placement;
 use super::time::{Prediction, predict};
 use crate::shape::Shape;
 use graph::CollectiveKind;
@@ -15,7 +15,7 @@ pub fn choice(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Option<P
     let own = collectives.choices[kind as usize].is_some()
         || platform.custom_paths.kinds[kind as usize].is_some();
     let library = platform.library.as_ref().filter(|_| !own)?;
-    predict(library, &Place::of(&platform.fabric, &Shape::World, |_| true), kind, bytes)
+    predict(library, &Placement::of(&platform.fabric, &Shape::World, |_| true), kind, bytes)
 }
 
 /// What a message of the library takes alone over the outermost dimension.
@@ -39,7 +39,7 @@ pub fn times<'k>(
     for (key, value) in changes {
         library.change(key, *value)?;
     }
-    let place = Place::of(&platform.fabric, &Shape::World, |_| true);
+    let place = Placement::of(&platform.fabric, &Shape::World, |_| true);
     let time = |&bytes: &u64| predict(&library, &place, kind, bytes).map(|p| p.time.as_ns() / 1e3);
     Ok(bytes.iter().map(time).collect())
 }

@@ -9,7 +9,7 @@
 //! So between two measured sizes a time lies between theirs, and gets shorter with more bytes only
 //! where theirs do. Where factors come from: `armillary calibrate` (python/armillary/calibrate).
 
-use super::place::Place;
+use super::place::Placement;
 use graph::CollectiveKind;
 use platform::library::Correction;
 
@@ -25,7 +25,7 @@ struct Known {
 }
 
 /// Whether `correction` is of this collective over these members.
-pub(super) fn suits(correction: &Correction, kind: CollectiveKind, place: &Place) -> bool {
+pub(super) fn suits(correction: &Correction, kind: CollectiveKind, place: &Placement) -> bool {
     (correction.kind, correction.ranks_per_node, correction.nodes)
         == (kind, place.inside, place.between)
 }

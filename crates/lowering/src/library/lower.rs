@@ -7,7 +7,7 @@
 
 use super::traffic::Traffic;
 use super::wires::Wires;
-use super::{Place, Prediction, place, predict};
+use super::{Placement, Prediction, place, predict};
 use crate::lowered::{
     Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, Request, buffer, regular,
 };
@@ -29,7 +29,7 @@ pub fn lower(
     shape: &Shape,
 ) -> Result<Lowered, Problem> {
     let involved = |dim: u32| dim >= 32 || request.dims >> dim & 1 == 1;
-    let place = Place::of(fabric, shape, involved);
+    let place = Placement::of(fabric, shape, involved);
     if place.members() < 2 {
         return Ok(Lowered { shapes: vec![Vec::new()], chunks: 1, shape_of: Vec::new() });
     }
@@ -63,7 +63,7 @@ struct Lines<'a> {
     library: &'a Library,
     fabric: &'a Fabric,
     request: &'a Request,
-    place: &'a Place,
+    place: &'a Placement,
     prediction: &'a Prediction,
     /// The members are a list.
     group: bool,

@@ -32,5 +32,5 @@ mod wires;
 pub use ask::{choice, message_time, times};
 pub use lower::lower;
 pub use pairwise::{message, transport};
-pub use place::Place;
+pub use place::Placement;
 pub use time::{Prediction, predict};

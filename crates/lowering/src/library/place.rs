@@ -7,7 +7,7 @@ use topology::{Fabric, Paths};
 
 /// A group of evenly spread members, `inside` of them in each of `between` nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Placement {
     /// Members in a node.
     pub inside: u32,
     /// Nodes.
@@ -23,9 +23,9 @@ pub struct Place {
     pub(super) rings: Option<Rings>,
 }
 
-impl Place {
+impl Placement {
     /// The place of a group of this shape; `involved` says which dimensions take part.
-    pub fn of(fabric: &Fabric, shape: &Shape, involved: impl Fn(u32) -> bool) -> Place {
+    pub fn of(fabric: &Fabric, shape: &Shape, involved: impl Fn(u32) -> bool) -> Placement {
         let lines = lines(fabric, shape);
         let size =
             |dim: u32| lines.iter().find(|l| l.dim == dim && involved(dim)).map_or(1, |l| l.size);
@@ -36,13 +36,13 @@ impl Place {
                 let links = if mesh { f64::from(inside.saturating_sub(1)) } else { 1.0 };
                 let link = dims[0].bandwidth.as_gb_per_s() * links;
                 let network = dims.get(1).map_or(0.0, |d| d.bandwidth.as_gb_per_s());
-                Place { inside, between, link, network, mesh, rings: None }
+                Placement { inside, between, link, network, mesh, rings: None }
             }
             Fabric::Graph(graph) => {
                 let stride = lines.first().map_or(1, |l| l.stride);
                 let members: Vec<u32> = (0..inside).map(|i| i * stride).collect();
                 let rings = rings::pack(graph, &members);
-                Place {
+                Placement {
                     inside,
                     between: 1,
                     link: rings.bandwidth,

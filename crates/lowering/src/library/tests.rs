@@ -23,7 +23,7 @@ pub(super) fn platform(topology: &str, more: &str) -> Platform {
 }
 
 pub(super) fn ask(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Prediction {
-    let place = Place::of(&platform.fabric, &Shape::World, |_| true);
+    let place = Placement::of(&platform.fabric, &Shape::World, |_| true);
     predict(platform.library.as_ref().expect("has one"), &place, kind, bytes).expect("has a way")
 }
 

@@ -17,7 +17,7 @@
 //! are the same everywhere; the time is rounded to the picosecond once.
 
 use super::correction;
-use super::place::Place;
+use super::place::Placement;
 use graph::CollectiveKind;
 use platform::library::{Algorithm, Between, Library, Protocol};
 use units::{Ratio, Span};
@@ -60,7 +60,7 @@ pub(super) struct Way {
 /// the members have no way to one another, or are only one.
 pub fn predict(
     library: &Library,
-    place: &Place,
+    place: &Placement,
     kind: CollectiveKind,
     bytes: u64,
 ) -> Option<Prediction> {
@@ -128,7 +128,7 @@ fn beside(a: f64, b: f64) -> f64 {
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub library: &'a Library,
-    pub place: &'a Place,
+    pub place: &'a Placement,
     pub kind: CollectiveKind,
     pub size: f64,
 }

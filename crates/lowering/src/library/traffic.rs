@@ -30,7 +30,7 @@
 //! collective sends one message where a large one sends [`PIECES`], one a channel.
 
 use super::Prediction;
-use super::place::Place;
+use super::place::Placement;
 use super::rounds::Rounds;
 use super::wires::{Message, Wires};
 use graph::CollectiveKind;
@@ -50,7 +50,7 @@ const EXCHANGES: u32 = 64;
 /// A collective, as the library has decided to do it, along one line of its group.
 pub(super) struct Traffic<'a> {
     pub library: &'a Library,
-    pub place: &'a Place,
+    pub place: &'a Placement,
     pub prediction: &'a Prediction,
     pub kind: CollectiveKind,
     /// The line runs through nodes, not within one.

@@ -97,7 +97,7 @@ impl NativeLowering<'_> {
     fn is_whole(&self, kind: CollectiveKind, line: &Line) -> bool {
         let algorithm = self.algorithm(kind, line.dim, line.size);
         let can = |kind| {
-            collective::Request { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }
+            collective::PlanRequest { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }
                 .check()
                 .is_ok()
         };

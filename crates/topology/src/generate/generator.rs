@@ -1,7 +1,7 @@
 //! What a generator of fabrics is, and what it draws with.
 
 use crate::recipe::{Values, Wire};
-use crate::{GraphDim, GraphLink, Node};
+use crate::{GraphDim, GraphLink, GraphNode};
 
 /// Most NPUs, and most one-way links, of a generated fabric.
 pub(super) const MOST_NPUS: u64 = 1 << 20;
@@ -92,7 +92,7 @@ impl Fault {
 
 /// A fabric being drawn. NPUs are there from the beginning.
 pub struct Draft<'a> {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<GraphNode>,
     pub(super) links: Vec<GraphLink>,
     pub(super) wires: &'a [Wire],
     /// More links were asked for than [`MOST_LINKS`].
@@ -103,7 +103,7 @@ impl Draft<'_> {
     /// Adds `count` switches of a tier, named `name` and a number; the node of the first.
     pub(super) fn switches(&mut self, name: &str, count: u32, tier: u32) -> u32 {
         let first = self.nodes.len() as u32;
-        self.nodes.extend((0..count).map(|i| Node::switch(format!("{name}{i}"), tier)));
+        self.nodes.extend((0..count).map(|i| GraphNode::switch(format!("{name}{i}"), tier)));
         first
     }
 

@@ -14,7 +14,7 @@ mod rails;
 pub use crate::recipe::{Recipe, Values, Wire};
 pub use generator::{Draft, Fault, Generator, Key};
 
-use crate::{GraphFabric, Node};
+use crate::{GraphFabric, GraphNode};
 use generator::{MOST_LINKS, MOST_NPUS};
 
 /// Every generator.
@@ -72,7 +72,7 @@ pub fn generate(
     }
     let npus = npus as u32;
     let mut draft = Draft { nodes: Vec::new(), links: Vec::new(), wires: &wires, full: false };
-    draft.nodes.extend((0..npus).map(|i| Node::npu(format!("npu{i}"))));
+    draft.nodes.extend((0..npus).map(|i| GraphNode::npu(format!("npu{i}"))));
     generator.wire(&values, &mut draft);
     let Draft { nodes, links, full, .. } = draft;
     if full {

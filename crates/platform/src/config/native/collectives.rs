@@ -4,7 +4,7 @@ use crate::config::declared::keys;
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
-use collective::{Phase, PlanError, Request};
+use collective::{Phase, PlanError, PlanRequest};
 use graph::CollectiveKind;
 use std::path::Path;
 use topology::{Block, Paths};
@@ -98,7 +98,7 @@ fn suits(
     for phase in phases {
         let dim = phase.dim.unwrap_or(0) as usize;
         let n = if choice.flat { sizes.iter().product() } else { sizes[dim] };
-        let request = Request {
+        let request = PlanRequest {
             kind: phase.kind,
             algorithm: choice.per_dim[dim],
             n,

@@ -6,7 +6,7 @@ use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use rustc_hash::FxHashMap;
 use topology::{
-    Block, Dim, Fabric, GraphFabric, GraphLink, LinkError, NOTATION, Node, Paths, Topology,
+    Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkError, NOTATION, Paths, Topology,
 };
 use units::{Bandwidth, Span};
 
@@ -239,7 +239,7 @@ fn graph(at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
     }
     let mut fabric = GraphFabric {
         npus: count,
-        nodes: npus.into_iter().map(Node::npu).chain(switches).collect(),
+        nodes: npus.into_iter().map(GraphNode::npu).chain(switches).collect(),
         ..GraphFabric::default()
     };
     let mut index = FxHashMap::default();
@@ -295,27 +295,28 @@ fn names(at: &At<'_>, prefix: &str, findings: &mut Findings) -> Option<Vec<Strin
 }
 
 /// Switches: names, a count, or mappings with `name`, `tier` and `radix`.
-fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Vec<Node>> {
+fn switches(at: &At<'_>, findings: &mut Findings) -> Option<Vec<GraphNode>> {
     if !at.items().iter().any(At::is_map) {
-        let named = |name| Node::switch(name, 1);
+        let named = |name| GraphNode::switch(name, 1);
         return Some(names(at, "switch", findings)?.into_iter().map(named).collect());
     }
-    let nodes: Vec<Option<Node>> = at.items().iter().map(|item| switch(item, findings)).collect();
+    let nodes: Vec<Option<GraphNode>> =
+        at.items().iter().map(|item| switch(item, findings)).collect();
     nodes.into_iter().collect()
 }
 
-fn switch(at: &At<'_>, findings: &mut Findings) -> Option<Node> {
+fn switch(at: &At<'_>, findings: &mut Findings) -> Option<GraphNode> {
     if !at.is_map() {
-        return Some(Node::switch(findings.label(at)?, 1));
+        return Some(GraphNode::switch(findings.label(at)?, 1));
     }
     findings.declared(at, SWITCH)?;
     let name = findings.need(at, "name", "a name").and_then(|at| findings.label(&at));
     let tier = at.get("tier").map_or(Some(1), |at| findings.whole(&at, 1, 255));
     let radix = at.get("radix").map(|at| findings.whole(&at, 1, u32::MAX));
-    let node = Node::switch(name?, tier?);
+    let node = GraphNode::switch(name?, tier?);
     Some(match radix {
         None => node,
-        Some(radix) => Node { radix: Some(radix?), ..node },
+        Some(radix) => GraphNode { radix: Some(radix?), ..node },
     })
 }
 
@@ -355,7 +356,7 @@ fn kind(at: Option<At<'_>>, kinds: &mut Vec<String>, findings: &mut Findings) ->
 /// `{between: [a, b], ...}` both ways, `{from: a, to: b, ...}` one way; `count` of them.
 fn link(
     at: &At<'_>,
-    nodes: &[Node],
+    nodes: &[GraphNode],
     index: &FxHashMap<String, u32>,
     kinds: &mut Vec<String>,
     findings: &mut Findings,
@@ -402,7 +403,7 @@ fn link(
 
 fn node(
     at: &At<'_>,
-    nodes: &[Node],
+    nodes: &[GraphNode],
     index: &FxHashMap<String, u32>,
     findings: &mut Findings,
 ) -> Option<u32> {
@@ -420,6 +421,6 @@ fn node(
     found
 }
 
-fn shown_names(nodes: &[Node]) -> String {
+fn shown_names(nodes: &[GraphNode]) -> String {
     nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(", ")
 }

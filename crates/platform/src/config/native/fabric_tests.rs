@@ -2,7 +2,7 @@
 
 use super::testing::*;
 use super::*;
-use topology::{Fabric, GraphFabric, GraphLink, Node};
+use topology::{Fabric, GraphFabric, GraphLink, GraphNode};
 use units::{Bandwidth, Span};
 
 /// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
@@ -83,7 +83,7 @@ fn a_graph_names_its_nodes() {
         link(2, 1, 20, 1_000),
     ];
     let [a, b, spine] = ["npu0", "npu1", "spine"].map(String::from);
-    let nodes = vec![Node::npu(a), Node::npu(b), Node::switch(spine, 1)];
+    let nodes = vec![GraphNode::npu(a), GraphNode::npu(b), GraphNode::switch(spine, 1)];
     let expected = GraphFabric { npus: 2, nodes, links, ..GraphFabric::default() };
     assert_eq!(read(text).unwrap().fabric, Fabric::Graph(expected));
 }

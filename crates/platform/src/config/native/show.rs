@@ -8,7 +8,7 @@ use crate::platform::{Choice, Platform};
 use graph::CollectiveKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use topology::{Fabric, GraphFabric, GraphLink, Node, Routing};
+use topology::{Fabric, GraphFabric, GraphLink, GraphNode, Routing};
 
 /// The platform as YAML with units. A native platform reads back as it was; one from ASTRA-sim's
 /// files is shown with its integers and loses what only that profile knows.
@@ -64,7 +64,7 @@ fn quoted(text: &str) -> String {
 
 fn show_graph(graph: &GraphFabric, out: &mut String) {
     let (npus, switches) = graph.nodes.split_at(graph.npus as usize);
-    let list = |nodes: &[Node]| nodes.iter().map(node).collect::<Vec<_>>().join(", ");
+    let list = |nodes: &[GraphNode]| nodes.iter().map(node).collect::<Vec<_>>().join(", ");
     let _ = writeln!(
         out,
         "graph:\n  npus: [{}]\n  switches: [{}]\n  links:",
@@ -102,7 +102,7 @@ fn show_graph(graph: &GraphFabric, out: &mut String) {
 }
 
 /// A node by its name, or with what else is known of it.
-fn node(node: &Node) -> String {
+fn node(node: &GraphNode) -> String {
     let name = quoted(&node.name);
     match (node.tier, node.radix) {
         (0 | 1, None) => name,

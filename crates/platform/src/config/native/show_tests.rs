@@ -6,7 +6,7 @@ use crate::platform::{Algorithm, Choice, DimensionOrder, Policy};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use proptest::prelude::*;
-use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, Node};
+use topology::{Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode};
 use units::{Bandwidth, Bytes, Flops, Span};
 
 fn algorithm() -> impl Strategy<Value = Algorithm> {
@@ -42,8 +42,8 @@ fn explicit() -> impl Strategy<Value = Fabric> {
         let mut links: Vec<GraphLink> =
             (0..npus).map(|i| link(i, (i + 1) % npus, u64::from(i))).collect();
         links.extend((0..npus).filter(|_| hub).flat_map(|i| [link(i, npus, 0), link(npus, i, 0)]));
-        let nodes = (0..npus).map(|i| Node::npu(format!("n \"{i}\": é")));
-        let nodes = nodes.chain([Node::switch("hub".into(), 1)]).collect();
+        let nodes = (0..npus).map(|i| GraphNode::npu(format!("n \"{i}\": é")));
+        let nodes = nodes.chain([GraphNode::switch("hub".into(), 1)]).collect();
         Fabric::Graph(GraphFabric { npus, nodes, links, ..GraphFabric::default() })
     })
 }
