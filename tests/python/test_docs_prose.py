@@ -47,6 +47,29 @@ def test_plain_english(path: Path) -> None:
     assert not found
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of a document, with a word for each piece of code. Without tables."""
+    text = re.sub(r"^\s*```.*?^\s*```|<!--.*?-->", "", text, flags=re.M | re.S)
+    text = re.sub(r"`[^`]*`", "Code", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
+    found: list[str] = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)", text):
+        if paragraph.strip() and paragraph.strip()[0] not in "#<!|":
+            found += re.split(r"(?<=[.:;!?])\s+(?=[A-Z*\"(])", " ".join(paragraph.split()))
+    return found
+
+
+@pytest.mark.parametrize("path", prose.documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_sentences_are_short(path: Path) -> None:
+    """Nine of ten sentences have at most 28 words."""
+    found = sorted(sentences(path.read_text(encoding="utf-8")), key=lambda each: len(each.split()))
+    assert not found or len(found[int(len(found) * 0.9)].split()) <= 28
+
+
+def test_sentences() -> None:
+    text = "# Title\n\nA `b` [link here](x.md). Two: three\nfour.\n\n- Five.\n- Six.\n\n| a |"
+    assert sentences(text) == ["A Code link here.", "Two: three four.", "- Five.", "- Six."]
+
+
 def test_filling() -> None:
     long = " ".join(["word"] * 30)
     text = f"# A title\n\n{long}\n\n- {long}\n\n| {long} |\n\n```text\n{long}\n```\n"
