@@ -132,7 +132,7 @@ impl<E: Copy> EventQueue<E> {
     }
 
     fn open_bucket(&mut self, entry: usize, time: Time, order: u64, slot: u32) {
-        debug_assert!(
+        assert!(
             self.current == NONE || self.buckets[self.current as usize].time <= time,
             "event in the past"
         );

@@ -14,6 +14,7 @@ use crate::lowered::{
 };
 use crate::scheduler::Order;
 use crate::shape::{Line, Shape};
+use crate::{library, lowered};
 use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
@@ -84,7 +85,7 @@ impl<'a> NativeLowering<'a> {
     fn endpoint_delay(&self, dim: u32) -> Span {
         let own = self.platform.scheduler.endpoint_delay;
         let Some(library) = &self.platform.library else { return own };
-        own + crate::library::transport(library, &self.platform.fabric, dim)
+        own + library::transport(library, &self.platform.fabric, dim)
     }
 
     fn charge(&self, bytes: u64) -> Span {
@@ -280,11 +281,11 @@ impl Lowering for NativeLowering<'_> {
                 .help(format!("a position from 0 to {}", members.saturating_sub(1))));
         }
         if let Some(custom) = self.platform.collectives.custom_for(request.kind, request.node) {
-            return crate::lowered::custom(custom, request, shape, members);
+            return lowered::custom(custom, request, shape, members);
         }
         let chosen = self.platform.collectives.choices[request.kind as usize].is_some();
         if let Some(library) = self.platform.library.as_ref().filter(|_| !chosen) {
-            return crate::library::lower(library, &self.platform.fabric, request, shape);
+            return library::lower(library, &self.platform.fabric, request, shape);
         }
         let chunks = self.chunks(request.kind, request.bytes, members)?;
         let sizes = if chunks.last == chunks.full {
@@ -307,6 +308,6 @@ impl Lowering for NativeLowering<'_> {
     }
 
     fn message(&self, dim: u32, bytes: u64) -> Option<Span> {
-        crate::library::message(self.platform.library.as_ref()?, &self.platform.fabric, dim, bytes)
+        library::message(self.platform.library.as_ref()?, &self.platform.fabric, dim, bytes)
     }
 }

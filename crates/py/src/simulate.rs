@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use sim::Error;
 use sim::estimate::Estimate;
 use sim::{BackendKind, Config, Source, Watch};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use units::{Bytes, Span};
@@ -63,7 +64,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    fn ranks(&self) -> std::ops::Range<u32> {
+    fn ranks(&self) -> Range<u32> {
         0..self.outcome.report.ranks as u32
     }
 }

@@ -40,7 +40,7 @@ fn full_speed(parts: &Parts) -> Option<String> {
     if roofline.efficiency != Efficiency::default() || !computes() {
         return None;
     }
-    let peak = roofline.peak.0 as f64 / 1e12;
+    let peak = roofline.peak.as_tflops();
     let preset = match &parts.platform.like.compute {
         Some(name) => format!("; fitted ones are in the preset {name}"),
         None => String::new(),

@@ -14,7 +14,7 @@ use platform::{Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
 use topology::{Fabric, LinkGraph};
-use units::{Span, Time};
+use units::{GIGA, Span, Time};
 
 /// A network backend as users name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -213,7 +213,7 @@ fn costs(platform: &Platform) -> Vec<LinkCost> {
 
 /// ASTRA-sim's GB is 2^30 bytes.
 fn gibibytes(gb_per_s: f64, latency: f64) -> LinkCost {
-    LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / 1e9, latency }
+    LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / GIGA, latency }
 }
 
 fn links(platform: &Platform) -> Result<LinkGraph, Problem> {

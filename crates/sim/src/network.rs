@@ -10,7 +10,7 @@ use network::LinkEnds;
 use stats::{Flow, Network, Series};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use units::Time;
+use units::{PS_PER_NS, Time};
 
 /// Flows and links listed.
 const ROWS: usize = 20;
@@ -29,7 +29,7 @@ fn flows(log: &NetworkLog) -> Vec<Flow> {
     let mut all: Vec<(u64, FlowSums)> = log.flows().collect();
     all.sort_by_key(|&(bytes, sums)| Reverse((u128::from(bytes) * sums.transfers, bytes)));
     let flow = |(bytes, FlowSums { transfers, time, longest }): (u64, FlowSums)| {
-        let mean_ns = time as f64 / transfers as f64 / 1e3;
+        let mean_ns = time as f64 / transfers as f64 / PS_PER_NS as f64;
         Flow { bytes, transfers, mean_ns, max_ns: longest.as_ns() }
     };
     all.into_iter().take(ROWS).map(flow).collect()

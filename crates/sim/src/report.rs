@@ -17,8 +17,9 @@ use stats::{
     Class, Counts, Dimension, Link, Network, Origin, Part, PerPart, Phase, Report, SCHEMA,
     StepParts, Symmetry,
 };
+use std::collections::BTreeMap;
 use topology::Fabric;
-use units::{Bytes, Span, Time};
+use units::{Bytes, GIGA, PS_PER_NS, Span, Time};
 
 /// Operations listed, by total time.
 const OPERATIONS: usize = 1000;
@@ -168,8 +169,8 @@ fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
         .filter(|_| parts.platform.npu.memory_on_overflow == Exceeded::Warn)?;
     declared_too_large(parts, capacity).or_else(|| {
         let rank = (0..parts.settings.ranks).find(|&r| ranks[parts.folding.local(r) as usize].peak > capacity.0)?;
-        let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / 1e9;
-        let available = capacity.0 as f64 / 1e9;
+        let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / GIGA;
+        let available = capacity.as_gb();
         Some(format!(
             "the workload does not fit: rank {rank} holds {peak:.1} GB at its peak, of the {available:.1} GB on its NPU"
         ))
@@ -185,7 +186,7 @@ fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
         .enumerate()
         .max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
     let rank = parts.workload.ranks.iter().position(|r| r.program as usize == program)?;
-    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / GIGA);
     let (need, available) = (gb(most.total()), gb(capacity.0));
     let [weights, gradients, optimizer, activations] =
         [most.weights, most.gradients, most.optimizer, most.activations].map(gb);
@@ -256,7 +257,7 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
     let all: Vec<f64> = capacities.iter().map(|c| c.2).collect();
     let usable = bounds::usable(parts, &finished.lowered, &all);
     let npus = f64::from(parts.settings.ranks);
-    let seconds = step.as_ns() / 1e9;
+    let seconds = step.as_ns() / GIGA;
     // Queues follow the logical dimensions; they say how busy a physical one is only when both are
     // the same.
     let busy = |dim: usize| -> f64 {
@@ -264,11 +265,11 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
             u128::from(ranks[i].dim_busy.get(dim).map_or(0, |s| s.0))
                 * u128::from(parts.folding.multiplicity[i])
         };
-        (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / 1e3
+        (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / PS_PER_NS as f64
     };
     let physical = parts.platform.logical.is_none() && all.len() == parts.platform.sizes().len();
     let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {
-        let capacity = npu * 1e9 * seconds * npus;
+        let capacity = npu * GIGA * seconds * npus;
         Dimension {
             name,
             link_gb_per_s: link,
@@ -322,7 +323,7 @@ pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
 
 fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {
     let dim = dimension_name(parts, totals.dim);
-    let mean = |sum: u128| sum as f64 / totals.count as f64 / 1e3;
+    let mean = |sum: u128| sum as f64 / totals.count as f64 / PS_PER_NS as f64;
     Phase {
         name: format!("P{} {} {dim}", totals.phase + 1, totals.kind.name()),
         count: totals.count,
@@ -335,8 +336,7 @@ fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {
 /// rank it stands for.
 fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
     type Key = (std::cmp::Reverse<Span>, u32, u64, u64, Span, u32);
-    let mut alike: std::collections::BTreeMap<Key, ((u32, u32), u64)> =
-        std::collections::BTreeMap::new();
+    let mut alike: BTreeMap<Key, ((u32, u32), u64)> = BTreeMap::new();
     for link in usage.iter().filter(|l| l.messages > 0) {
         let key = (
             std::cmp::Reverse(link.busy),

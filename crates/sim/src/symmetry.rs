@@ -21,7 +21,7 @@ use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use network::{Alike, Backend};
 use platform::Platform;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
 use topology::{Fabric, Paths, Routing, Symmetry};
@@ -550,7 +550,7 @@ impl<'a> Finder<'a> {
             })
             .collect();
         let mut parent: Vec<u32> = (0..slots.iter().sum()).collect();
-        let mut done = rustc_hash::FxHashSet::default();
+        let mut done = FxHashSet::default();
         for (class, &rank) in representatives.iter().enumerate() {
             for slot in 0..slots[class] {
                 let group = self.workload.group_of(rank, slot);

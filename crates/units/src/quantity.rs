@@ -4,9 +4,16 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// Picoseconds in one nanosecond.
-const PS_PER_NS: u64 = 1_000;
+pub const PS_PER_NS: u64 = 1_000;
+/// Picoseconds in one microsecond.
+pub const PS_PER_US: u64 = 1_000_000;
 /// Picoseconds in one second.
 const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// Bytes in a gigabyte, and nanoseconds in a second.
+pub const GIGA: f64 = 1e9;
+/// Operations in a teraoperation.
+pub const TERA: f64 = 1e12;
 
 /// A point in simulated time: picoseconds since the start of the run. Sums stop at [`Time::MAX`]
 /// (213 days), which the executor refuses.
@@ -79,9 +86,20 @@ impl Span {
         Span(ns.saturating_mul(PS_PER_NS))
     }
 
+    /// The span nearest to a number of microseconds: the only conversion from floating point.
+    /// Negative numbers become zero, numbers beyond 2^64 ps that limit.
+    pub fn from_us(us: f64) -> Span {
+        Span((us * PS_PER_US as f64).round() as u64)
+    }
+
     /// Nanoseconds, for people.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / PS_PER_NS as f64
+    }
+
+    /// Microseconds, for models in floating point.
+    pub fn as_us(self) -> f64 {
+        self.0 as f64 / PS_PER_US as f64
     }
 
     /// The length divided by `ratio`, rounded up to the picosecond.
@@ -117,7 +135,7 @@ impl Bandwidth {
 
     /// GB/s (1e9), for people.
     pub fn as_gb_per_s(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.0 as f64 / GIGA
     }
 }
 
@@ -128,7 +146,19 @@ fn at_rate(amount: u128, rate: u64) -> Span {
     Span(u64::try_from(ps).unwrap_or(u64::MAX))
 }
 
+impl Bytes {
+    /// GB (1e9), for people.
+    pub fn as_gb(self) -> f64 {
+        self.0 as f64 / GIGA
+    }
+}
+
 impl Flops {
+    /// TFLOP/s (1e12), for people.
+    pub fn as_tflops(self) -> f64 {
+        self.0 as f64 / TERA
+    }
+
     /// Time for `operations` at this rate, rounded up to the picosecond.
     pub fn span(self, operations: u128) -> Span {
         at_rate(operations, self.0)
@@ -150,6 +180,11 @@ impl Frequency {
 impl Ratio {
     /// The whole.
     pub const ONE: Ratio = Ratio(1_000_000);
+
+    /// The ratio as a number, for models in floating point.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Ratio::ONE.0 as f64
+    }
 
     /// `value` times the ratio, rounded down.
     fn of(self, value: u64) -> u64 {

@@ -5,6 +5,7 @@ use crate::content::Content;
 use crate::{Algorithm, direct, double_binary_tree, halving_doubling, in_network, ring};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Positions the checker can follow: a set is one 128-bit word.
 pub const MAX_POSITIONS: u32 = 128;
@@ -133,7 +134,7 @@ pub(super) fn promise(request: &PlanRequest, position: u32) -> Held {
     let all: Set = Set::MAX >> (MAX_POSITIONS - request.n);
     let root: Set = 1 << request.root.min(request.n - 1);
     let (p, is_root) = (u64::from(position), position == request.root);
-    let each = |blocks: std::ops::Range<u64>| blocks.map(|b| (b, 1 << b)).collect();
+    let each = |blocks: Range<u64>| blocks.map(|b| (b, 1 << b)).collect();
     match request.kind {
         CollectiveKind::AllReduce => (0..cut(request)).map(|b| (b, all)).collect(),
         CollectiveKind::ReduceScatter => [(p, all)].into(),

@@ -90,6 +90,7 @@ fn crossings(from: &[u64], to: &[u64]) -> u128 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
     use units::{Bandwidth, Span};
 
     fn mesh(x: u32, y: u32, groups: u32) -> Mesh {
@@ -109,7 +110,7 @@ mod tests {
     fn walked(mesh: &Mesh, npus: u32) -> u128 {
         let [x, y] = mesh.stations;
         let (npus, groups) = (deal(npus, x * y), deal(mesh.groups.count, x * y));
-        let mut links = std::collections::BTreeMap::<(u32, u32), u128>::new();
+        let mut links = BTreeMap::<(u32, u32), u128>::new();
         for (a, b) in (0..x * y).flat_map(|a| (0..x * y).map(move |b| (a, b))) {
             let pairs = u128::from(groups[a as usize]) * u128::from(npus[b as usize]);
             let (mut at, end) = ((a % x, a / x), (b % x, b / x));

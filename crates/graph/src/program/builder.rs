@@ -3,6 +3,7 @@
 use super::{Held, Program, UNLABELLED, named_layer};
 use crate::{Node, Op};
 use indexmap::IndexSet;
+use std::ops::Range;
 
 /// Builds a [`Program`]: nodes in any order, dependencies by id.
 #[derive(Clone, Debug, Default)]
@@ -278,7 +279,7 @@ fn bits(held: &[(u32, Held)], n: usize) -> Vec<u64> {
 }
 
 /// Where the entries of item `i` lie, given where those of each item end.
-fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
+fn range(ends: &[u32], i: usize) -> Range<usize> {
     (if i == 0 { 0 } else { ends[i - 1] as usize })..ends[i] as usize
 }
 

@@ -8,14 +8,15 @@
 mod plans;
 
 use crate::lowered::{
-    Directed, Geometry, Lane, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, buffer, regular,
+    Directed, Geometry, Lane, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, buffer, custom,
+    regular,
 };
 use crate::shape::Shape;
 use collective::Plan;
 use graph::{CollectiveKind, Node, Problem};
 use network::LinkCost;
 use platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
-use units::{Bytes, Span};
+use units::{Bytes, GIGA, Span, TERA};
 
 /// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local
 /// dimension.
@@ -76,7 +77,7 @@ impl<'a> AstraSimLowering<'a> {
         if bandwidth == 0.0 {
             return Span::ZERO;
         }
-        Span::from_ns(3 * (bytes as f64 / (bandwidth * 1e9) * 1e9) as u64)
+        Span::from_ns(3 * (bytes as f64 / (bandwidth * GIGA) * GIGA) as u64)
     }
 
     fn directed(&self, plan: Plan) -> Directed {
@@ -257,7 +258,7 @@ impl Lowering for AstraSimLowering<'_> {
         }
         if let Some(algorithm) = self.platform.collectives.custom_for(kind, request.node) {
             let members = group.unwrap_or(self.platform.fabric.npus());
-            return crate::lowered::custom(algorithm, request, shape, u64::from(members));
+            return custom(algorithm, request, shape, u64::from(members));
         }
         let choice = self.choice(kind)?;
         let (chunk, chunks) = self.chunks(kind, request.bytes)?;
@@ -306,6 +307,6 @@ fn roofline(operations: u128, bytes: u64, parameters: &AstraSimParameters) -> Sp
         return Span::ZERO;
     }
     let intensity = operations as f64 / bytes as f64;
-    let rate = (parameters.local_memory_bandwidth * 1e9 * intensity).min(parameters.peak * 1e12);
-    if rate == 0.0 { Span::ZERO } else { Span::from_ns((operations as f64 / rate * 1e9) as u64) }
+    let rate = (parameters.local_memory_bandwidth * GIGA * intensity).min(parameters.peak * TERA);
+    if rate == 0.0 { Span::ZERO } else { Span::from_ns((operations as f64 / rate * GIGA) as u64) }
 }

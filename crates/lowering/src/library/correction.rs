@@ -33,7 +33,7 @@ pub(super) fn suits(correction: &Correction, kind: CollectiveKind, place: &Place
 /// The corrected time at `size` bytes, of a model's time by size.
 pub(super) fn time(correction: &Correction, size: f64, model: impl Fn(f64) -> f64) -> f64 {
     let points = &correction.points;
-    let value = |at: usize| points[at].1.0 as f64 / 1e6;
+    let value = |at: usize| points[at].1.as_f64();
     let known = |at: usize| {
         let size = points[at].0.0 as f64;
         Known { size, model: model(size), time: model(size) * value(at) }

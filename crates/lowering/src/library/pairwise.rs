@@ -20,11 +20,11 @@
 //! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
 //! on what a single send reaches, docs/models/libraries.md.
 
-use super::time::{Call, Way, part, us};
+use super::time::{Call, Way};
 use graph::CollectiveKind;
 use platform::library::{Algorithm, Between, Library, Protocol};
 use topology::Fabric;
-use units::Span;
+use units::{Ratio, Span};
 
 /// What a message takes alone, from one rank to another whose outermost difference is in dimension
 /// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, between
@@ -37,10 +37,10 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
         _ => return None,
     };
     let Fabric::Stacked(dims) = fabric else { return None };
-    let stream = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * part(efficiency);
+    let stream = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * efficiency.as_f64();
     let bandwidth = most.map_or(stream, |most| stream.min(most.as_gb_per_s()));
-    let time = us(library.p2p_overhead) + us(pair) + Call::carry(bytes as f64, bandwidth);
-    Some(Span((time * 1e6).round() as u64))
+    let time = library.p2p_overhead.as_us() + pair.as_us() + Call::carry(bytes as f64, bandwidth);
+    Some(Span::from_us(time))
 }
 
 /// What a message of another algorithm than the library's costs its receiver in dimension `dim`,
@@ -89,12 +89,12 @@ impl Call<'_> {
         // What a gather hands on goes to another GPU than the root, beside what the root receives.
         let through = near + if self.kind == CollectiveKind::Gather { 0.0 } else { far.handed };
         let inside = if g > 1.0 {
-            Call::carry(through, link * part(node.all_to_all_efficiency))
+            Call::carry(through, link * node.all_to_all_efficiency.as_f64())
         } else {
             0.0
         };
-        let us = us(self.library.call_overhead)
-            + (g - 1.0) * us(node.peer_latency)
+        let us = self.library.call_overhead.as_us()
+            + (g - 1.0) * node.peer_latency.as_us()
             + far.waits
             + inside.max(far.carried);
         // Of a gather or scatter the root's port sets the time; another member sends its own part.
@@ -114,12 +114,12 @@ impl Call<'_> {
     fn across(&self, network: &Between) -> Far {
         let (g, _, n) = self.counts();
         let bytes = self.size * (n - g) / n;
-        let bandwidth = self.place.network * part(network.all_to_all_efficiency);
-        let crossing = network.cross_rail_efficiency.map_or(1.0, part);
+        let bandwidth = self.place.network * network.all_to_all_efficiency.as_f64();
+        let crossing = network.cross_rail_efficiency.map_or(1.0, Ratio::as_f64);
         let carried = Call::carry(bytes, bandwidth)
             .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
         Far {
-            waits: (n - g) * (us(network.peer_latency) + shortness(network, self.size / n)),
+            waits: (n - g) * (network.peer_latency.as_us() + shortness(network, self.size / n)),
             carried,
             handed: 0.0,
         }
@@ -131,13 +131,14 @@ impl Call<'_> {
         let (g, nodes, n) = self.counts();
         let bytes = self.size * (n - g) / n;
         let messages = (nodes - 1.0) * (g / together).ceil();
-        let each = us(network.peer_latency) + shortness(network, self.size / n * g.min(together));
+        let each =
+            network.peer_latency.as_us() + shortness(network, self.size / n * g.min(together));
         let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
         let carried =
-            Call::carry(bytes, self.place.network * part(network.all_to_all_efficiency) * cards);
+            Call::carry(bytes, self.place.network * network.all_to_all_efficiency.as_f64() * cards);
         // A message is handed on while others are sent: one pair more, not each.
         Far {
-            waits: us(self.library.node.peer_latency) + messages * each,
+            waits: self.library.node.peer_latency.as_us() + messages * each,
             carried,
             handed: bytes * (g - 1.0) / g,
         }
@@ -150,5 +151,5 @@ fn shortness(network: &Between, bytes: f64) -> f64 {
         .inline
         .as_ref()
         .filter(|s| bytes <= s.threshold.0 as f64)
-        .map_or(0.0, |s| us(s.peer_latency))
+        .map_or(0.0, |s| s.peer_latency.as_us())
 }

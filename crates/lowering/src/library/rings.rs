@@ -6,6 +6,7 @@
 //! links: `nvidia-smi topo -m` of a DGX-1 (systems/nvidia/dgx1-v100.yml).
 
 use topology::GraphFabric;
+use units::GIGA;
 
 /// Beyond this many members rings are not looked for.
 const MOST: usize = 16;
@@ -30,7 +31,7 @@ pub(super) fn pack(graph: &GraphFabric, members: &[u32]) -> Rings {
         return Rings { cycles: Vec::new(), bandwidth: 0.0 };
     };
     if n == 2 {
-        return Rings { cycles: vec![vec![0, 1]], bandwidth: width[0][1] as f64 / 1e9 };
+        return Rings { cycles: vec![vec![0, 1]], bandwidth: width[0][1] as f64 / GIGA };
     }
     let mut left: Vec<Vec<u64>> =
         width.iter().map(|row| row.iter().map(|w| w / unit).collect()).collect();
@@ -42,7 +43,7 @@ pub(super) fn pack(graph: &GraphFabric, members: &[u32]) -> Rings {
         &mut vec![0],
         &mut [true].into_iter().chain(vec![false; n - 1]).collect(),
     );
-    let bandwidth = 2.0 * search.best.len() as f64 * unit as f64 / 1e9;
+    let bandwidth = 2.0 * search.best.len() as f64 * unit as f64 / GIGA;
     Rings { cycles: search.best, bandwidth }
 }
 

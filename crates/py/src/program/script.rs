@@ -10,6 +10,7 @@ use graph::{CollectiveKind, Gemm, Op};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::borrow::Cow;
 use units::Bytes;
 
 enum Step {
@@ -159,7 +160,7 @@ fn call(
     group: &str,
 ) -> PyResult<u64> {
     place.named([name, ""]);
-    let full: std::borrow::Cow<str> = if place.suffix.is_empty() {
+    let full: Cow<str> = if place.suffix.is_empty() {
         group.into()
     } else {
         format!("{group}{}", place.suffix).into()

@@ -11,9 +11,9 @@ use super::source::{Content, Outcome, decode_content, io_problem};
 use super::{Decoded, ReadOptions, SlotName};
 use graph::{Group, Members, Problem, Program, RankBinding, Workload};
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes the number that there
@@ -105,7 +105,7 @@ impl<'o> Assembler<'o> {
         have.min(want)
     }
 
-    fn files(&mut self, path: &Path, files: &[std::path::PathBuf], npus: Option<u32>) {
+    fn files(&mut self, path: &Path, files: &[PathBuf], npus: Option<u32>) {
         let count = self.count(&path.display().to_string(), files.len(), npus);
         for (rank, file) in files[..count].iter().enumerate() {
             self.file(rank as u32, file, count > 1);
@@ -212,10 +212,9 @@ impl<'o> Assembler<'o> {
             Err(problem) => return self.problems.push(problem),
         };
         let numbered = members.len() > 1;
-        if let Some(problem) = holes(
-            &name,
-            members.values().copied().collect::<std::collections::BTreeSet<_>>().into_iter(),
-        ) {
+        if let Some(problem) =
+            holes(&name, members.values().copied().collect::<BTreeSet<_>>().into_iter())
+        {
             return self.problems.push(problem);
         }
         let count = match (numbered, npus) {

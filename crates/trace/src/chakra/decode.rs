@@ -11,10 +11,7 @@ use graph::{
     CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach,
 };
 use indexmap::IndexMap;
-use units::{Bytes, Span};
-
-const PS_PER_NS: u64 = 1_000;
-const PS_PER_US: u64 = 1_000_000;
+use units::{Bytes, PS_PER_NS, PS_PER_US, Span};
 
 /// Gathers the nodes of one trace.
 pub(crate) struct Decoder<'o> {

@@ -3,6 +3,7 @@
 //! writes them.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// One declared group; no ranks means everybody.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +31,7 @@ enum Name {
 #[serde(untagged)]
 enum Ranks {
     List(Vec<u32>),
-    Keys(std::collections::BTreeMap<String, serde_json::Value>),
+    Keys(BTreeMap<String, serde_json::Value>),
 }
 
 /// The groups declared in `values`, or why they can't be read.

@@ -18,9 +18,9 @@ use graph::{CollectiveKind, Gemm, Held, Kernel, Members, Op, Program, Reach, Wor
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use units::PS_PER_US;
 
 const VERSION: &str = "0.0.4";
-const PS_PER_US: u64 = 1_000_000;
 
 /// One attribute value with the type it is written as.
 enum Attr {
