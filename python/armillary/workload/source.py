@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from .. import documents
@@ -49,7 +50,7 @@ def load(
     if is_model(name):
         return _made(name, groups, passes, chosen)
     if chosen:
-        raise InputError([_no_model(name, option) for option in chosen])
+        raise InputError([_no_model(name, chosen)])
     try:
         return files.load(name, platform, groups, passes)
     except InputError as error:
@@ -109,11 +110,11 @@ def _made(
     return build(name, **chosen, **({} if passes == 1 else {"passes": passes}))
 
 
-def _no_model(name: str, option: str) -> Problem:
-    flag = "--" + option.replace("_", "-")
+def _no_model(name: str, chosen: Iterable[str]) -> Problem:
     if not os.path.lexists(name):
         near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
-        return Problem(name, flag, "there is no such model", ", ".join(near or models()))
+        return Problem(name, "", "there is no such model", ", ".join(near or models()))
+    flags = ", ".join("--" + option.replace("_", "-") for option in chosen)
     return Problem(
-        name, flag, "is an option of models, and this is not a model", "a model, or no such option"
+        name, flags, "for models only, and this is not a model", "a model, or no such option"
     )

@@ -91,7 +91,7 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
     assert found.returncode == 0, found.stderr
     refused = armillary("run", "llama-3-8b", "--tp", "8", "-p", "dgx-h100")
     assert refused.returncode == 2
-    assert "is an option of models" in refused.stderr
+    assert "for models only" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -251,3 +251,11 @@ def test_completion_can_be_installed(shell: str, armillary: Armillary) -> None:
     found = armillary("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert found.returncode == 0, found.stderr
     assert "_ARMILLARY_COMPLETE" in found.stdout
+
+
+def test_an_unknown_model_is_reported_once(armillary: Armillary) -> None:
+    """However many options of models come with it."""
+    found = armillary("run", "llama-3.1-405b", "--tp", "8", "--pp", "16", "-p", "dgx-h100")
+    assert found.returncode == 2
+    assert found.stderr.count("there is no such model") == 1
+    assert "llama-3-405b" in found.stderr
