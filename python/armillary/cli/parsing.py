@@ -61,8 +61,13 @@ def _parser(model: str) -> _Parser:
         add_help=False,
     )
     meaning = families.explanations(found.family)
-    for parameter in families.options(found.family).values():
-        _add(parser, parameter, meaning.get(parameter.name, ""))
+    parameters = families.options(found.family)
+    groups = families.option_groups(found.family)
+    for title, names in groups.items():
+        group = parser.add_argument_group(title if len(groups) > 1 else "Options")
+        for name in names:
+            if name in parameters:
+                _add(group, parameters[name], meaning[name])
     return parser
 
 
@@ -93,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
         return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
 
 
-def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, meaning: str) -> None:
+def _add(parser: argparse._ArgumentGroup, parameter: inspect.Parameter, meaning: str) -> None:
     type_, choices = kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
     default = "" if parameter.default is None else f" [{parameter.default}]"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from .options import meanings, near
+from .options import groups, meanings, near
 from .workload import Workload
 
 Builder = Callable[..., Workload]
@@ -44,8 +44,17 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
 
 def explanations(family: str) -> Mapping[str, str]:
     """What the options of a family mean."""
+    return meanings(_declared(family))
+
+
+def option_groups(family: str) -> Mapping[str, list[str]]:
+    """The names of the options of a family by group."""
+    return groups(_declared(family))
+
+
+def _declared(family: str) -> type:
     declared: type = builder(family).__options__  # type: ignore[attr-defined]
-    return meanings(declared)
+    return declared
 
 
 def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:

@@ -11,7 +11,7 @@ import ast
 import dataclasses
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar, get_type_hints
 
@@ -39,14 +39,35 @@ def parameters(declared: type) -> list[inspect.Parameter]:
 
 def meanings(declared: type) -> Mapping[str, str]:
     """What each option means: the docstring below its field, as plain text."""
-    (described,) = ast.parse(inspect.getsource(declared)).body
+    return {name: text for each in _declarations(declared) for name, text in _described(each)}
+
+
+def groups(declared: type) -> Mapping[str, list[str]]:
+    """The names of the options by group. A class that others inherit is a group, with the first
+    sentence of its docstring as title."""
     return {
-        before.target.id: " ".join(str(ast.literal_eval(after.value)).split()).replace("`", "")
-        for before, after in pairwise(getattr(described, "body", []))
-        if isinstance(before, ast.AnnAssign)
-        and isinstance(before.target, ast.Name)
-        and isinstance(after, ast.Expr)
+        str(each.__doc__).partition(".")[0]: names
+        for each in _declarations(declared)
+        if (names := [name for name, _ in _described(each)])
     }
+
+
+def _declarations(declared: type) -> list[type]:
+    """The class and those that it inherits options from, the first ones first."""
+    return [each for each in reversed(declared.__mro__) if dataclasses.is_dataclass(each)]
+
+
+def _described(declared: type) -> Iterator[tuple[str, str]]:
+    """The fields that a class declares itself, with their docstrings."""
+    (described,) = ast.parse(inspect.getsource(declared)).body
+    for before, after in pairwise(getattr(described, "body", [])):
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(after, ast.Expr)
+        ):
+            text = " ".join(str(ast.literal_eval(after.value)).split())
+            yield before.target.id, text.replace("`", "")
 
 
 def takes_options(declared: type, *without: str, model: str | None = None) -> Callable[[F], F]:

@@ -1,9 +1,10 @@
 """How a model is spread over ranks: the degrees, the batch, the schedule.
 
-Here: `Parallelism` and its defaults. Not here: the range of each option (`parallelism_reader.py`),
-whether they fit together and the model (`checks.py`), what each parallelism makes a rank do
-(`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`). Ranks = tp x cp x dp x pp, tp
-fastest, then cp, expert parallelism inside dp, dp, and pp slowest (Megatron's order)."""
+Here: `Parallelism`, in four groups of options, and its defaults. Not here: the range of each option
+(`parallelism_reader.py`), whether they fit together and the model (`checks.py`), what each
+parallelism makes a rank do (`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`).
+Ranks = tp x cp x dp x pp, tp fastest, then cp, expert parallelism inside dp, dp, and pp slowest
+(Megatron's order)."""
 
 from __future__ import annotations
 
@@ -54,21 +55,24 @@ BF16_MOMENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Parallelism:
-    """Everything about a training step but the model: the options of `transformer` and `moe`."""
+class Degrees:
+    """Degrees of parallelism."""
 
     tp: int = 1
     """Tensor parallelism: heads and perceptrons cut in `tp`."""
+    sp: bool | None = None
+    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp,
+    on when not given."""
     pp: int = 1
     """Pipeline stages."""
-    dp: int = 1
-    """Data parallelism: replicas of the model, the expert-parallel ones included."""
     cp: int = 1
     """Context parallelism: the sequence cut in `cp`."""
     cp_comm_type: ContextExchange | None = None
     """How its ranks see all keys and values: `p2p`, in a ring during attention; `all_gather`,
     before it; `a2a`, which exchanges heads for tokens. When not given p2p, with unfused attention
     all_gather."""
+    dp: int = 1
+    """Data parallelism: replicas of the model, the expert-parallel ones included."""
     ep: int = 1
     """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
     ep_node: int | None = None
@@ -76,19 +80,21 @@ class Parallelism:
     to its experts' ranks (DeepEP); when not given it is sent to each of its experts directly."""
     node_limit: int | None = None
     """With `ep_node`: the most nodes that a token visits; all when not given."""
-    sp: bool | None = None
-    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp,
-    on when not given."""
     zero: int = 0
     """ZeRO: what is cut by dp x cp. 1 optimizer, 2 and gradients, 3 and parameters (FSDP)."""
     zero_group: int | None = None
     """Neighbouring ranks that a shard is split over, all of dp x cp when not given; other groups
     replicate it (hybrid sharding, MiCS)."""
-    whole_tensors: bool = False
-    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced,
-    and each owner broadcasts its parameters."""
     distributed_optimizer: bool = False
     """The same as `zero=1`."""
+    ranks: int | None = None
+    """The number of ranks, to be checked against the product of the degrees."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOrder(Degrees):
+    """Batch and order of a step."""
+
     micro_batch: int = 1
     """Samples of a micro-batch."""
     global_batch: int | None = None
@@ -112,6 +118,18 @@ class Parallelism:
     mtp: int = 0
     """Multi-token-prediction modules that are trained, each a projection and a layer before the
     same head; in the last part unless a layout says otherwise."""
+    capacity_factor: float | None = None
+    """Experts take this multiple of an even share of tokens, padded; none are dropped when not
+    given."""
+    imbalance: float = 1.0
+    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
+    taken to be it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(StepOrder):
+    """Memory and number formats."""
+
     recompute: Recompute = "none"
     """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but
     attention and every other multiplication, as torchtitan's selective op) or `full` (the
@@ -121,12 +139,6 @@ class Parallelism:
     layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the same of
     routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
     shared_experts."""
-    early_stop: bool = False
-    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix
-    and its reduction, as PyTorch's checkpoints. Megatron's play the whole layer."""
-    merged: bool = True
-    """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
-    Megatron; off: a multiplication each, as in torchtitan. Not for experts and compressed keys."""
     attention: Attention = "flash"
     """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score
     matrix)."""
@@ -148,13 +160,38 @@ class Parallelism:
     fp8_dispatch: bool = False
     """Tokens are sent to experts in 8 bits, with a scale of 4 bytes for each 128 elements, and so
     are the gradients of their results; what comes back is in 16 bits."""
-    gates_inside: bool = False
-    """The router's weights multiply what is between an expert's matrices, so that its results need
-    not be kept; off: they multiply what comes back from experts."""
     moments: Moments = "fp32"
     """Precision of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes, whatever the precision."""
+    offload: Offload = "none"
+    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and
+    gradients, too. Parameters are loaded a layer ahead."""
+    in_switch: bool = False
+    """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
+    instead of by the ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software(Numbers):
+    """What a training framework decides."""
+
+    framework: str | None = None
+    """The training framework whose defaults hold for the options that are not given, such as
+    megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
+    kernels: Kernels = "fused"
+    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions,
+    rotary embedding, loss and sums of gradients are a kernel each, or `eager` as by plain
+    PyTorch."""
+    merged: bool = True
+    """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
+    Megatron; off: a multiplication each, as in torchtitan. Not for experts and compressed keys."""
+    gates_inside: bool = False
+    """The router's weights multiply what is between an expert's matrices, so that its results need
+    not be kept; off: they multiply what comes back from experts."""
+    early_stop: bool = False
+    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix
+    and its reduction, as PyTorch's checkpoints. Megatron's play the whole layer."""
     overlap_tp: bool = False
     """Tensor-parallel collectives of dense layers overlap piece by piece with the multiplications
     before or after them (asynchronous tensor parallelism)."""
@@ -171,33 +208,20 @@ class Parallelism:
     """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2
     gathered after the optimizer, for every tensor and rank; 0 where parameters lie flat and nothing
     is copied."""
+    whole_tensors: bool = False
+    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced,
+    and each owner broadcasts its parameters."""
     scatter_gather: bool = False
     """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it
     is cut already."""
-    kernels: Kernels = "fused"
-    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions,
-    rotary embedding, loss and sums of gradients are a kernel each, or `eager` as by plain
-    PyTorch."""
     partition: Partition = "layers"
     """How layers are divided over stages: `layers`, equal numbers, or `cost`, equal multiplications
     including the head's, as nanotron does."""
-    capacity_factor: float | None = None
-    """Experts take this multiple of an even share of tokens, padded; none are dropped when not
-    given."""
-    imbalance: float = 1.0
-    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
-    taken to be it."""
-    offload: Offload = "none"
-    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and
-    gradients, too. Parameters are loaded a layer ahead."""
-    in_switch: bool = False
-    """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
-    instead of by the ranks."""
-    ranks: int | None = None
-    """The number of ranks, to be checked against the product of the degrees."""
-    framework: str | None = None
-    """The training framework whose defaults hold for the options that are not given, such as
-    megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism(Software):
+    """Everything about a training step but the model: the options of `transformer` and `moe`."""
 
     @property
     def data(self) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from conftest import Armillary
 
+from armillary.cli import parsing
 from armillary.cli.app import app
 from armillary.cli.groups import GROUPS
+from armillary.workload import families
 
 
 def test_every_verb_is_in_one_group() -> None:
@@ -27,3 +30,17 @@ def test_help_lists_groups_without_cutting_a_line(armillary: Armillary) -> None:
         for line in lines:
             assert line.endswith("."), line
             assert not line.endswith("..."), line
+
+
+def test_help_of_a_model_lists_every_option_in_one_group(armillary: Armillary) -> None:
+    shown = armillary("workload", "mixtral-8x7b", "--help").stdout
+    titles = re.findall(r"^(\w.*):$", shown, re.M)
+    assert titles == list(families.option_groups("moe"))
+    assert len(titles) == 4
+    listed = Counter(re.findall(r"^  (--[a-z0-9-]+)", shown, re.M))
+    assert listed == Counter(parsing.flag(name) for name in families.options("moe"))
+
+
+def test_help_of_a_dense_model_has_no_options_of_experts(armillary: Armillary) -> None:
+    shown = armillary("workload", "llama-3-8b", "--help").stdout
+    assert "--tp N" in shown and "--ep N" not in shown
