@@ -111,20 +111,22 @@ Seed = Annotated[
 ]
 
 
-def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]:
-    """`key=value` arguments as a mapping, with `npus` if given. Raises `InputError` for one without
-    `=`."""
+def key_values(option: str, pairs: list[str] | None, example: str) -> dict[str, str]:
+    """`KEY=VALUE` arguments as a mapping. Raises `InputError` listing those without `=`."""
+    split = [pair.partition("=") for pair in pairs or []]
     wrong = [
-        Problem("", f"--set {pair}", "has no '='", "KEY=VALUE, such as scheduler.chunks=8")
-        for pair in pairs or []
-        if "=" not in pair
+        Problem("", f"{option} {key}", "has no '='", f"KEY=VALUE, such as {example}")
+        for key, sign, _ in split
+        if not sign
     ]
     if wrong:
         raise InputError(wrong)
-    given = {
-        key.strip(): value.strip()
-        for key, _, value in (pair.partition("=") for pair in pairs or [])
-    }
+    return {key.strip(): value.strip() for key, _, value in split}
+
+
+def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]:
+    """The pairs of `--set` as a mapping, with `npus` if given. Raises `InputError`."""
+    given = key_values("--set", pairs, "scheduler.chunks=8")
     return given if npus is None else {**given, "npus": str(npus)}
 
 

@@ -11,12 +11,11 @@ import typer
 
 from .. import __version__
 from ..blocks import BLOCKS
-from ..errors import InputError, Problem
 from ..files import write_text
 from ..platform import Platform, presets, read_gemm_table
 from ..units import GB
 from . import completion, output
-from .options import Json, Npus, Settings, settings
+from .options import Json, Npus, Settings, key_values, settings
 
 SCHEMA = "armillary.platforms/1"
 TABLE_SCHEMA = "armillary.gemm_table/1"
@@ -152,7 +151,9 @@ def import_gemm(
     measured}."""
     with output.guard():
         output.claim({"--json": json, "--out": str(out)}, str(file))
-        table = read_gemm_table(file, where=_where(where), width=width, time=time)
+        table = read_gemm_table(
+            file, where=key_values("--where", where, "gpu=A100"), width=width, time=time
+        )
         write_text(out, table.to_csv())
         counts = {
             "shapes": len(table.times),
@@ -163,17 +164,3 @@ def import_gemm(
         output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
         if json != "-":
             typer.echo(f"{out}: {len(table.times)} shapes from {table.measurements} measurements")
-
-
-def _where(pairs: list[str] | None) -> dict[str, str]:
-    wrong = [
-        Problem("", f"--where {pair}", "has no '='", "KEY=VALUE, such as gpu=A100")
-        for pair in pairs or []
-        if "=" not in pair
-    ]
-    if wrong:
-        raise InputError(wrong)
-    return {
-        key.strip(): value.strip()
-        for key, _, value in (pair.partition("=") for pair in pairs or [])
-    }

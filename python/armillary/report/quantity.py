@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ..units import GB, NS_PER_MS, NS_PER_S, NS_PER_US, PS_PER_NS
+from ..units import GB, PS_PER_NS, TIMES
 
-_TIMES = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
 _OPERATIONS = (
     (1e24, "YFLOP"),
     (1e21, "ZFLOP"),
@@ -68,7 +67,7 @@ def time(ns: float, digits: int = 4) -> str:
 def _time(ns: float, digits: int) -> str:
     if ns == 0:
         return "0"
-    for scale, unit in _TIMES:
+    for scale, unit in TIMES:
         if ns >= scale:
             return f"{_digits(ns / scale, digits)} {unit}"
     return f"{ns * PS_PER_NS:.0f} ps"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..units import NS_PER_MS, NS_PER_S, NS_PER_US
-
-_UNITS = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
+from ..units import TIMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +18,7 @@ class Scale:
     @classmethod
     def of(cls, longest_ns: float) -> Scale:
         """The largest unit that gives `longest_ns` at least two digits before the point."""
-        for ns, unit in _UNITS:
+        for ns, unit in TIMES:
             if longest_ns >= 10 * ns:
                 return cls(unit, ns)
         return cls("ns", 1.0)

@@ -62,6 +62,16 @@ def _mapping(source: Source, path: Path_, raw: object, keys: tuple[str, ...]) ->
     return raw
 
 
+def _keys(source: Source, path: Path_, raw: Mapping[str, Any], allowed: str) -> dict[str, Any]:
+    """The mapping at the last key of `path` in `raw`, with any keys; empty, with a problem, for
+    anything else."""
+    found = raw.get(str(path[-1]), {})
+    if isinstance(found, dict):
+        return found
+    source.fault(path, f"{found!r} is not a mapping", allowed)
+    return {}
+
+
 class _Reader:
     """Reads one study; problems go to its source."""
 
@@ -112,14 +122,7 @@ class _Reader:
                 self.source.fault(
                     ("workload", key.partition(".")[2]), f"{each!r} is not a name", "text"
                 )
-        chosen = raw.get("options", {})
-        if not isinstance(chosen, dict):
-            self.source.fault(
-                ("workload", "options"),
-                f"{chosen!r} is not a mapping",
-                "options of the model's family",
-            )
-            chosen = {}
+        chosen = _keys(self.source, ("workload", "options"), raw, "options of the model's family")
         varied = {target for some in targets for target in some}
         kinds = [
             kind for kind in ("workload.path", "workload.model") if kind in base or kind in varied
@@ -136,14 +139,7 @@ class _Reader:
         raw = self.values.get("platform", {})
         raw = {"file": raw} if isinstance(raw, str) else raw
         raw = _mapping(self.source, ("platform",), raw, ("file", "npus", "settings"))
-        settings = raw.get("settings", {})
-        if not isinstance(settings, dict):
-            self.source.fault(
-                ("platform", "settings"),
-                f"{settings!r} is not a mapping",
-                "keys of a platform file",
-            )
-            settings = {}
+        settings = _keys(self.source, ("platform", "settings"), raw, "keys of a platform file")
         base = {f"platform.{key}": raw[key] for key in ("file", "npus") if key in raw}
         if "platform.file" not in base and not any("platform.file" in some for some in targets):
             self.source.fault(("platform",), "has no file", "a preset or a platform file")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
 from ..report.quantity import Quantity, operations, share, size, time
-from ..units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ..units import TIMES
 from .axis import Axis, axis, explained
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ Objectives = tuple[tuple[str, bool], ...]
 """Columns of results and whether more is better."""
 
 STEP_TIME: Objectives = (("step_time_ns", False),)
-_TIMES = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"), (1.0, "ns"))
 _RESOURCES = (("ranks", "NPUs"), ("memory_bytes", "memory of an NPU (GB)"))
 _UNITS = {
     "mfu": ("%", 100.0),
@@ -176,7 +175,7 @@ class View:
         if not name.endswith("_ns"):
             return self._plain_measure(name, values, more)
         least = min(values, default=1.0)
-        scale, unit = next(((scale, unit) for scale, unit in _TIMES if least >= scale), _TIMES[-1])
+        scale, unit = next(((scale, unit) for scale, unit in TIMES if least >= scale), TIMES[-1])
         return Measure(
             name, f"{name.removesuffix('_ns').replace('_', ' ')} ({unit})", values, more, 1 / scale
         )
