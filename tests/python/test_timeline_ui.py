@@ -178,9 +178,8 @@ def test_ranks_of_a_pipeline_stand_in_order(running: Browser, tmp_path: Path) ->
             > 0
         )
         held = ui.ask(
-            "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id "
-            "JOIN track g ON t.parent_id = g.id "
-            "WHERE t.name = 'memory held' GROUP BY g.name"
+            "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id JOIN "
+            "track g ON t.parent_id = g.id WHERE t.name = 'memory held' GROUP BY g.name"
         )
         peaks = {row["peak_memory_bytes"] for row in result.report["classes"]}
         assert {row["most"] for row in held} == peaks != {0}

@@ -282,9 +282,8 @@ def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:
         )
     if shapes and not bench.units:
         yield (
-            f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has "
-            "is unknown; "
-            "--set npu.compute.tiles.multiprocessors=..."
+            f"no tiles: how many multiprocessors {bench.platform.describe()['npu']['name']} has is "
+            "unknown; --set npu.compute.tiles.multiprocessors=..."
         )
     if not shapes:
         yield "no matrix multiplication was measured: their efficiency is unchanged"

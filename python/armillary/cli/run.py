@@ -34,9 +34,8 @@ WorkloadName = Annotated[
     typer.Argument(
         metavar="WORKLOAD",
         help="A workload of `armillary workload -o` or `import -o`; Chakra traces: a directory, "
-        "prefix or prefix.%d.et; "
-        "a text workload; or a model (preset, file, Hugging Face config.json) with its options, "
-        "such as --tp 8.",
+        "prefix or prefix.%d.et; a text workload; or a model (preset, file, Hugging Face "
+        "config.json) with its options, such as --tp 8.",
         autocompletion=completion.workloads,
     ),
 ]

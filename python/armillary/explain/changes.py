@@ -81,8 +81,7 @@ def impossible(report: Report) -> list[str]:
         return []
     return [
         f"{' and '.join(_FAR)} on {', '.join(rings)}: their messages cross several links, which "
-        "the analytical network "
-        "does not count (--backend link does)"
+        "the analytical network does not count (--backend link does)"
     ]
 
 

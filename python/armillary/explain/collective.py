@@ -39,7 +39,7 @@ def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]
     sentences = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
     parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]
     chart = (
-        charts.sum_of(f"terms{suffix}", "What the time is made of", parts, "time")
+        charts.sum_of(f"terms{suffix}", "Parts of the time", parts, "time")
         if row["mean_ns"]
         else None
     )
@@ -137,8 +137,7 @@ def _what(row: Collective) -> str:
     chunks = "as one chunk" if row["chunks"] == 1 else f"in {number(row['chunks'])} chunks"
     phases = ", then ".join(
         f"{phase['kind']} on {phase['name']} ({phase['algorithm']}, {phase['sends']:,.4g} "
-        "messages, "
-        f"{size(phase['sent_bytes'])} sent by an NPU)"
+        f"messages, {size(phase['sent_bytes'])} sent by an NPU)"
         for phase in row["phases"]
     )
     way = f" It passes {chunks} through {phases}." if phases else ""
@@ -150,7 +149,7 @@ def _what(row: Collective) -> str:
     longest = (
         f", {time(row['max_ns'])} at most" if row["max_ns"] > row["mean_ns"] * (1 + 1e-9) else ""
     )
-    return f"It runs {many} and takes {time(row['mean_ns'])} on the mean{longest}.{way}"
+    return f"It runs {many} and takes {time(row['mean_ns'])} on average{longest}.{way}"
 
 
 def _path(row: Collective) -> Iterator[str]:
@@ -164,9 +163,8 @@ def _path(row: Collective) -> Iterator[str]:
     )
     whole = row["mean_ns"] or 1.0
     yield (
-        f"{messages:,.4g} messages follow one another on its critical path. Latency and "
-        "endpoint delays cost "
-        f"{time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} "
+        f"{messages:,.4g} messages follow one another on its critical path. Latency and endpoint "
+        f"delays cost {time(alpha)} ({share(alpha / whole)}), bytes over bandwidth {time(beta)} "
         f"({share(beta / whole)})."
     )
 
@@ -215,7 +213,7 @@ def _table(row: Collective, lines: list[Line]) -> Table:
     )
     rows.append(("", "sum", "", time(row["mean_ns"]), share(1.0)))
     return Table(
-        "What the time is made of",
+        "Parts of the time",
         ("Dimension", "Term", "Formula", "Time", "Share"),
         rows,
         labels=3,
@@ -226,9 +224,8 @@ def _bound(report: Report, row: Collective) -> list[str]:
     bound = bounds.collective(report, row)
     if bound is None:
         return [
-            "Not known: the network has no dimensions that collectives run over, a switch "
-            "reduces, or the algorithm is "
-            "from a file."
+            "Not known: the network has no dimensions that collectives run over, a switch reduces, "
+            "or the algorithm is from a file."
         ]
     said = (
         f"No algorithm on these ranks is faster than {time(bound.ns)}: {time(bound.bandwidth_ns)} "

@@ -63,7 +63,7 @@ def _verdict(data: Mapping[str, Any]) -> str:
     rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
     if len(found) > _CAUSES:
         most.append(f"{_signed(rest)} other causes")
-    return f"Of the {_signed(data['delta_ns'])} of a step, {', '.join(most)}."
+    return f"The step changes by {_signed(data['delta_ns'])}: {', '.join(most)}."
 
 
 def _fastest(pairs: Sequence[Pair]) -> str:
@@ -193,11 +193,10 @@ def _formula(row: Collective) -> str:
     waits = time(term_sum(row, "contention_ns", "congestion_ns", "queue_ns"))
     of = size(moved / messages if messages else 0)
     return (
-        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} wait for one "
-        "another. Their bytes "
-        f"take {own} on the links they cross, and {port} go by while other messages of the "
-        "collective leave first; "
-        f"latency and endpoints {alpha}, waits for others {waits}."
+        f"{how}, {counted(row['chunks'], 'chunk')}: {messages:,.4g} messages of {of} follow one "
+        f"another. Their bytes take {own} on the links they cross. They wait {port} while other "
+        f"messages of the collective leave first. Latency and endpoints take {alpha}, waits for "
+        f"others {waits}."
     )
 
 

@@ -145,8 +145,7 @@ def _bounds(report: Report) -> list[Part]:
         what, ns = found[0]
         parts.append(
             f"This work takes at least {time(ns)} on this platform, whatever its schedule and "
-            f"algorithms ({what}); "
-            f"the step takes {step / ns:.2f} times as long."
+            f"algorithms ({what}); the step takes {step / ns:.2f} times as long."
         )
         parts += (
             ["The run is faster: its network model lets messages share links."]
@@ -157,9 +156,8 @@ def _bounds(report: Report) -> list[Part]:
         name, ns = loads[0]
         parts.append(
             f"The bytes that this run sent over {name} keep its links busy for {time(ns)}. That "
-            "bounds this order of "
-            "dimensions and these algorithms only: others move bytes to other dimensions "
-            "(scheduler.dimension_order)."
+            "bounds this order of dimensions and these algorithms only: others move bytes to "
+            "other dimensions (scheduler.dimension_order)."
         )
     if found:
         parts += [charts.side_by_side("bounds", "Lower bounds and the step", found, ("step", step))]

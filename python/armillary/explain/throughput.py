@@ -117,8 +117,7 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
     if what != "step":
         yield (
             f"The steps do different amounts of work: {_batch(b)} in {time(b.step_ns)} against "
-            f"{_batch(a)} in "
-            f"{time(a.step_ns)}. The times below are those of whole steps."
+            f"{_batch(a)} in {time(a.step_ns)}. The times below are those of whole steps."
         )
     if a.model and b.model and a.model != b.model:
         yield f"The models differ: {b.model} in {second}, {a.model} in {first}."
@@ -126,9 +125,8 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
         shared = "sample" if what == "sample" else "token"
         one, two = a.a_second(shared) / a.npus, b.a_second(shared) / b.npus
         yield (
-            f"{second} has {counted(b.npus, 'NPU')}, {first} {counted(a.npus, 'NPU')}: "
-            f"{rate(two)} instead of "
-            f"{rate(one)} {shared}s/s on each ({(two / one - 1) * 100:+.1f} %)."
+            f"{second} has {counted(b.npus, 'NPU')}, {first} {counted(a.npus, 'NPU')}: {rate(two)} "
+            f"instead of {rate(one)} {shared}s/s on each ({(two / one - 1) * 100:+.1f} %)."
         )
     elif a.npus != b.npus:
         yield f"{second} has {counted(b.npus, 'NPU')}, {first} {counted(a.npus, 'NPU')}."

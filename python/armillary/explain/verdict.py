@@ -167,7 +167,7 @@ def _lacks_memory(report: Report) -> str:
     held = [sum(each["memory"].values()) for each in summary.get("classes") or []]
     most = max([*held, *(each["peak_memory_bytes"] for each in report["classes"])], default=0)
     return (
-        f"it does not fit: an NPU would hold {size(most)} and has {size(capacity)}"
+        f"it does not fit: an NPU would need {size(most)} and has {size(capacity)}"
         if most > capacity
         else ""
     )

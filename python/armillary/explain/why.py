@@ -144,9 +144,9 @@ def _other(report: Report, node: str) -> Explanation:
     spent = sum(each["ns"] for each in on_path)
     of_step = share(spent / (report["step_time_ns"] or 1.0))
     said = (
-        f"{time(spent)} of the critical path, {of_step} of the step, are its own."
+        f"It takes {time(spent)} of the critical path, {of_step} of the step."
         if on_path
-        else "None of it is on the critical path: the step would not be shorter without it."
+        else "It is not on the critical path: without it the step would not be shorter."
     )
     data = {
         "schema": EXPLANATION,

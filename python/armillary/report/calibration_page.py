@@ -17,10 +17,9 @@ Found = Mapping[str, Any]
 
 _STATES = {"domain": ["before", "after", "measured"], "range": ["#8c8c8c", PALETTE[0], PALETTE[1]]}
 _BYTES = (
-    "datum.value >= 1073741824 ? format(datum.value / 1073741824, ',.4~r') + ' GiB' : "
-    "datum.value >= 1048576 ? format(datum.value / 1048576, ',.4~r') + ' MiB' : "
-    "datum.value >= 1024 ? format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, "
-    "',.4~r') + ' B'"
+    "datum.value >= 1073741824 ? format(datum.value / 1073741824, ',.4~r') + ' GiB' : datum.value "
+    ">= 1048576 ? format(datum.value / 1048576, ',.4~r') + ' MiB' : datum.value >= 1024 ? "
+    "format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, ',.4~r') + ' B'"
 )
 """Labels of an axis of bytes, in powers of 1024 as nccl-tests has them."""
 

@@ -62,17 +62,15 @@ def safety(data: Data) -> str:
         why = (
             "all others cost more"
             if data["objective"] == "cost"
-            else "by a lower bound no other one can be better"
+            else "a lower bound shows that no other one is better"
         )
         return f"The order is proved: {count}, {why}.{bound}"
     open_ = "more than the budget allows" if order["open"] is None else f"{order['open']:,}"
     if order["status"] == "rule":
         return (
-            f"The order is not proved: {count}; of the others {open_} have a lower bound below "
-            "this one's step. None "
-            "is expected to be better: by the simulations so far a step takes at least "
-            f"{order['reach']:.1%} of the "
-            f"model's time.{bound}"
+            f"The order is not proved: {count}. Of the others, {open_} have a lower bound below "
+            "the step of this one. None is expected to be better: in the simulations so far, a "
+            f"step takes at least {order['reach']:.1%} of the model's time.{bound}"
         )
     room = f", and others may be up to {order['room']:.1%} better" if order["room"] > 0 else ""
     return (

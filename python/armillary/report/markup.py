@@ -110,8 +110,7 @@ def _part(part: Part) -> str:
 
 UNDRAWN = (
     "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; scripts of "
-    "the page draw them "
-    "when it is opened"
+    "the page draw them when it is opened"
 )
 """What a page says that was made where charts can't be drawn."""
 

@@ -160,9 +160,8 @@ def _policy(scripts: Iterable[str]) -> str:
     """What the page may do: run these scripts, style itself, show what it holds."""
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data: "
-        "blob:; font-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data: blob:; "
+        "font-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -35,7 +35,7 @@ def picture(machine: Machine) -> Drawing:
     graph = "dims" not in machine["fabric"]
     svg = _graph(machine) if graph else _stacked(machine)
     title = f"{machine['name']}: {number(machine['npus'])} NPUs"
-    note = "" if graph else "Each node of a dimension is the whole of what stands to its left."
+    note = "" if graph else "Each node of a dimension stands for everything to its left."
     return Drawing("platform", title, svg, note)
 
 

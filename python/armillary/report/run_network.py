@@ -36,8 +36,7 @@ def phases(report: Report) -> Section:
     rows: list[dict[str, Any]] = [dict(item) for item in shown]
     scale = Scale.of(max(item["queue_ns"] + item["network_ns"] for item in shown))
     note = (
-        "P1 is the first phase of a chunk. Waiting before P1 is what ASTRA-sim calls P0, the "
-        "ready queue."
+        "P1 is the first phase of a chunk. ASTRA-sim calls the wait before it P0, the ready queue."
     )
     chart = Chart(
         "phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note
@@ -46,7 +45,7 @@ def phases(report: Report) -> Section:
         [p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown
     ]
     left = len(found) - len(shown)
-    more = f"The heaviest; {number(left)} more are in the JSON." if left else ""
+    more = f"The largest; {number(left)} more are in the JSON." if left else ""
     table = Table("Phases", ["Phase", "Count", "Waiting", "On the network"], cells, more)
     return Section("Phases of collectives", [chart, table])
 
@@ -99,9 +98,8 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
 
 
 _UTILISATION = (
-    "Usable: what the run's algorithms can use. Busy: a collective's chunk was under way. "
-    "Utilisation: bytes sent / "
-    "(bandwidth of all NPUs x step time)."
+    "Usable: bandwidth that the run's algorithms can use. Busy: time in which a chunk of a "
+    "collective was in flight. Utilisation: bytes sent / (bandwidth of all NPUs x step time)."
 )
 
 

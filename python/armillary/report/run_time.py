@@ -62,11 +62,11 @@ def _gantt(report: Report, detail: Detail, scale: Scale) -> Iterator[Part]:
     if not rows:
         return
     note = (
-        "The first rank of each. Gaps are waits for other stages, the bubble of a pipeline, "
+        "The first rank of each stage. Gaps are waits for other stages, the bubble of a pipeline, "
         "and idle time."
     )
     if len(rows) < sum(len(lane["bars"]) for lane in lanes):
-        note += " Neighbours of one kind are drawn as one; the JSON has each."
+        note += " Neighbours of the same kind are drawn as one; the JSON has each."
     title = "What each stage does" if len(lanes) > 1 else "What a rank does"
     yield Chart("gantt", title, rows, _lanes(report, scale, rows), note)
 

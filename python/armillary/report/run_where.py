@@ -72,7 +72,7 @@ def _class_table(
         *(part.capitalize() for part in parts),
     ]
     note = (
-        "Classes that differ by less than 0.1% of the step are one row, their mean; the JSON "
+        "Classes that differ by less than 0.1% of the step share a row with their mean; the JSON "
         "has each."
     )
     note = note if len(rows) < len(report["classes"]) else ""

@@ -134,11 +134,9 @@ def operations(report: Report) -> Section:
 
 _COST = (
     "Sums over all ranks; a star stands for the numbers in a name. Cost: each moment of a rank is "
-    "charged to one "
-    "operation: to what computes, else to the communication that ends first, else to memory, a "
-    "launch or the host. "
-    "Duration: from beginning to end, overlapped or not; a receive that is posted early lasts "
-    "long and costs little."
+    "charged to one operation. That is the one that computes, else the communication that ends "
+    "first, else memory, a launch or the host. Duration: from beginning to end, overlapped or not. "
+    "A receive that is posted early lasts long and costs little."
 )
 
 
@@ -169,10 +167,7 @@ def _held(report: Report, npu: Npu, scale: Scale) -> list[Part]:
         share_axis=False,
     )
     rows = list(bins(report, detail["bin_ns"], held))
-    note = (
-        "Parameters, gradients and optimizer state throughout, activations as they are kept "
-        "and freed."
-    )
+    note = "Parameters, gradients and optimizer state are held throughout; activations come and go."
     more = f" An NPU has {size(capacity)}." if capacity else ""
     return [Chart("memory_over_time", "Memory of an NPU over time", rows, spec, note + more)]
 
@@ -202,7 +197,7 @@ def _peak(summary: Summary, npu: Npu) -> list[Part]:
     heads = ["Ranks", "NPUs", *(part.capitalize() for part in _HELD), "Total"]
     left = len(classes) - len(shown)
     note = f"{number(left)} more are in the JSON." if left else ""
-    return [chart, Table("Peak by what it holds", heads, cells, note)]
+    return [chart, Table("Peak memory by contents", heads, cells, note)]
 
 
 def _memory_spec(capacity: float | None) -> dict[str, Any]:

@@ -62,8 +62,7 @@ STUDY = Study(
     "Time to simulate an all-reduce on a torus",
     f"{PAPER}, section IV-C",
     "1 MB all-reduce on a 3-D torus, one chunk. The paper names neither links nor chunks; here 50 "
-    "GB/s and 500 ns, "
-    "which the time to simulate hardly depends on. Ours differ from run to run and machine to "
-    "machine.",
+    "GB/s and 500 ns, which the time to simulate hardly depends on. Ours differ from run to run "
+    "and machine to machine.",
     rows,
 )

@@ -108,11 +108,8 @@ STUDY = Study(
     "All-reduce on wafers and conventional systems of growing size",
     f"{PAPER}, Table IV",
     "1 GB all-reduce on Ring_FullyConnected_Ring_Switch at 1000, 200, 100 and 50 GB/s, 64 chunks, "
-    "one at a time in "
-    "a dimension, on the platform `paper-table4`. The message sizes give 1 GB as 2^30 bytes, the "
-    "times give bandwidths "
-    "in 2^30 bytes as well, with FullyConnected's an NPU's and Ring's one link's. The table's "
-    "caption says all-gather, "
-    "its numbers and text all-reduce.",
+    "one at a time in a dimension, on the platform `paper-table4`. The message sizes give 1 GB as "
+    "2^30 bytes, the times give bandwidths in 2^30 bytes as well, with FullyConnected's an NPU's "
+    "and Ring's one link's. The table's caption says all-gather, its numbers and text all-reduce.",
     rows,
 )

@@ -125,8 +125,7 @@ def _published(tflops: float) -> float:
 
 WHY = (
     "Kernels of the H100's preset, DeepEP's bandwidths, 20 of 132 multiprocessors for "
-    "communication; nothing is fitted "
-    "to this run."
+    "communication; nothing is fitted to this run."
 )
 WHY_MEMORY = "Without the CUDA context, buffers of communication and gaps between blocks."
 WHY_WORK = (
@@ -137,12 +136,9 @@ WHY_WORK = (
 STUDY = Study(
     "DeepSeek-V3: a training step on 2,048 H800",
     "DeepSeek-AI 2024, arXiv:2412.19437; Zhao et al. 2025, arXiv:2505.09343, table 4",
-    "PP 16 with DualPipe, EP 64 on 8 nodes, ZeRO-1, batch 15,360 of 4,096 tokens, 4 nodes a "
-    "token, 8-bit "
-    "multiplications and dispatch, BF16 moments, one multi-token-prediction module, on h800-256n. "
-    "Assumed: 4 layers a "
-    "stage and 1 on the last with both heads, micro-batches of 1, weights cast once a step. Rows "
-    "without a published "
-    "number change one thing.",
+    "PP 16 with DualPipe, EP 64 on 8 nodes, ZeRO-1, batch 15,360 of 4,096 tokens, 4 nodes a token, "
+    "8-bit multiplications and dispatch, BF16 moments, one multi-token-prediction module, on "
+    "h800-256n. Assumed: 4 layers a stage and 1 on the last with both heads, micro-batches of 1, "
+    "weights cast once a step. Rows without a published number change one thing.",
     rows,
 )

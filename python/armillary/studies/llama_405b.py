@@ -89,9 +89,8 @@ def _rows(backend: str) -> Iterator[StudyRow]:
 
 WHY = {
     "16,384 GPUs, 131,072 tokens": (
-        "Attention is two thirds of what kernels take. The preset has PyTorch's: torchtitan's "
-        "runs with 262,144 tokens "
-        "are met within 3 %."
+        "Attention is two thirds of what kernels take. The preset has PyTorch's: torchtitan's runs "
+        "with 262,144 tokens are met within 3 %."
     ),
 }
 
@@ -99,9 +98,7 @@ STUDY = Study(
     "Llama 3 405B: training steps on 8,192 and 16,384 H100",
     "Grattafiori et al. 2024, arXiv:2407.21783, table 4",
     "TP 8, PP 16, 16 M tokens a step on dgx-h100-16n; 131,072 tokens with CP 16, keys and values "
-    "gathered. Assumed: "
-    "interleaving with a layer a chunk, ZeRO-1, no recomputation but that of gated functions' "
-    "values. Operations count "
-    "attention's scores whole.",
+    "gathered. Assumed: interleaving with a layer a chunk, ZeRO-1, no recomputation but that of "
+    "gated functions' values. Operations count attention's scores whole.",
     rows,
 )

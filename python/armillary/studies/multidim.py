@@ -37,10 +37,9 @@ NPU: dict[str, object] = {"npu": {"peak": "234 TFLOPS"}}
 
 SETUP = (
     "Tables III and IV: 1,024 NPUs, ZeRO-2, 234 TFLOPS, 100 to 1,000 GB/s an NPU. The time model "
-    "is the paper's: "
-    "compute, then MP, then DP, each as long as its slowest dimension. The paper gives no batch: "
-    "16 samples a replica, "
-    "for then DP is 2 % of Transformer-1T's communication, as the utilisations of Fig. 10 imply."
+    "is the paper's: compute, then MP, then DP, each as long as its slowest dimension. The paper "
+    "gives no batch: 16 samples a replica, for then DP is 2 % of Transformer-1T's communication, "
+    "as the utilisations of Fig. 10 imply."
 )
 
 

@@ -50,8 +50,7 @@ LIFTS = (
 )
 IDENTICAL = (
     "identical at equal bandwidth an NPU under Themis (V-A1); ours fills and drains a pipeline of "
-    "64 chunks, and moves "
-    "no all-to-all"
+    "64 chunks, and moves no all-to-all"
 )
 KEEPS = (
     "the wafer maintains better training time (V-A1): model- and data-parallel groups use "
@@ -233,14 +232,11 @@ STUDY = Study(
     "Wafers against conventional systems, with and without Themis",
     f"{PAPER}, Tables II and III, Fig. 9a and section V-A1",
     "512 NPUs of 234 TFLOPS, no latencies, 64 chunks, smallest chunk first within a dimension; "
-    "Themis is "
-    "scheduler.dimension_order. 1 GB all-reduce; the DLRM of 57 M parameters in its MLPs on 512 "
-    "NPUs; GPT-3 at MP 16 "
-    "and Transformer-1T at MP 128, whose DP 64 and 8 make 1,024 NPUs: halved here. The paper "
-    "gives no batch: "
-    f"{BATCH} samples a replica, ZeRO-2, gradients reduced after the backward pass. The figure "
-    "prints no numbers; what "
-    "the text claims of it is checked.",
+    "Themis is scheduler.dimension_order. 1 GB all-reduce; the DLRM of 57 M parameters in its "
+    "MLPs on 512 NPUs; GPT-3 at MP 16 and Transformer-1T at MP 128, whose DP 64 and 8 make 1,024 "
+    f"NPUs: halved here. The paper gives no batch: {BATCH} samples a replica, ZeRO-2, gradients "
+    "reduced after the backward pass. The figure prints no numbers; what the text claims of it is "
+    "checked.",
     rows,
     charts,
 )

@@ -18,9 +18,8 @@ from . import quantity
 from .source import Source
 
 ALLOWED = (
-    "a list of values, {from, to} with steps and scale: linear or log, or (random search) {mean, "
-    "deviation}; "
-    "values are numbers, true, false, texts, or lists of these"
+    "a list of values, {from, to} with steps and scale: linear or log, or (random search) "
+    "{mean, deviation}; values are numbers, true, false, texts, or lists of these"
 )
 _MOST = 1_000_000
 

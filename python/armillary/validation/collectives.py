@@ -126,13 +126,10 @@ STUDY = Study(
     "nccl-tests and rccl-tests output that others published; each sweep's source is in "
     "validation/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. "
-    "Paper: what it should "
-    "stay below. Platforms are presets resized to the GPUs that were used; network rates and "
-    "forced algorithms are a "
-    "sweep's own; presets were fitted to these sweeps. 'Held out' are sizes, collectives, sweeps, "
-    "sources and scales "
-    "that a fit has not seen; these fits began at round values, not at a preset's "
-    "(docs/reference/accuracy.md). Sweeps over TCP "
+    "Paper: what it should stay below. Platforms are presets resized to the GPUs that were used; "
+    "network rates and forced algorithms are a sweep's own; presets were fitted to these sweeps. "
+    "'Held out' are sizes, collectives, sweeps, sources and scales that a fit has not seen; these "
+    "fits began at round values, not at a preset's (docs/reference/accuracy.md). Sweeps over TCP "
     "by mistake, over PCIe and with SHARP in the network are left out: there is no model of them.",
     rows,
 )

@@ -202,11 +202,9 @@ def _elsewhere() -> StudyRow:
     found = elsewhere()
     held, room = max(found, key=lambda pair: pair[0].most / pair[1])
     why = (
-        f"Fullest: {held.run.name}, {held.most / GB:.1f} of {room / GB:g} GB. That llm-foundry "
-        "and InternEvo fuse "
-        "the loss, and that Megatron-Core's overlap means sp, was set after a first try without, "
-        "in which 90, 92 and "
-        "17 % fit."
+        f"Fullest: {held.run.name}, {held.most / GB:.1f} of {room / GB:g} GB. That llm-foundry and "
+        "InternEvo fuse the loss, and that Megatron-Core's overlap means sp, was set after a "
+        "first try without, in which 90, 92 and 17 % fit."
     )
     share = 100 * sum(each.most <= most for each, most in found) / len(found)
     words = f"ran, llm-foundry, vTrain, Megatron-LM, InternEvo ({len(found)}): fits, we say"
@@ -246,11 +244,9 @@ def _reason(each: Prediction) -> str:
 
 WHY_BETWEEN = (
     "nanotron's table doesn't say whether activations were cut along the sequence; its script has "
-    "both modes. Half of "
-    "these runs hold some 100 bytes a token and hidden element more than with sp, and the same "
-    "with 16 layers and with 32: not what layers keep, but perhaps blocks that wait for "
-    "all-reduces before the allocator "
-    "takes them back."
+    "both modes. Half of these runs hold some 100 bytes a token and hidden element more than with "
+    "sp, and the same with 16 layers and with 32: not what layers keep, but perhaps blocks that "
+    "wait for all-reduces before the allocator takes them back."
 )
 WHY_FAILED = "More than the GPU has on some rank."
 WHY_LAYOUT = (
@@ -326,10 +322,9 @@ STUDY = Study(
     "nanotron on H100s (Ultra-Scale Playbook), Megatron-LM on B200s (SimuMax): "
     "validation/measured/training_groups.csv",
     "Peak memory of the workload's summary against what PyTorch's allocator held; in parentheses "
-    "the number of runs. "
-    "Paper: what a share should stay above. No constant is fitted, but what is counted was "
-    "decided looking at these "
-    "runs; those of 80B and the 1,534 failures had no part in it.",
+    "the number of runs. Paper: what a share should stay above. No constant is fitted, but what is "
+    "counted was decided looking at these runs; those of 80B and the 1,534 failures had no part in "
+    "it.",
     rows,
     charts,
 )

@@ -165,7 +165,7 @@ class _Walk:
         }
         found = [kind for kind in kinds if entry.has(kind)]
         if len(found) != 1:
-            entry.fault("", f"names {len(found)} layers", "one of " + ", ".join(kinds))
+            entry.fault("", f"matches {len(found)} layers", "one of " + ", ".join(kinds))
             entry.read.update(entry.values)
             return
         kinds[found[0]](entry.inner(found[0]))

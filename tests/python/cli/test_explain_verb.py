@@ -42,7 +42,7 @@ def test_text_for_people(armillary: Armillary, results: Path) -> None:
     assert (step.returncode, collective.returncode) == (0, 0), step.stderr + collective.stderr
     assert "The step takes" in step.stdout
     assert "Lower bounds" in step.stdout
-    assert "What the time is made of" in collective.stdout
+    assert "Parts of the time" in collective.stdout
     assert max(map(len, (step.stdout + collective.stdout).splitlines())) <= 100
 
 

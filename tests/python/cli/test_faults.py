@@ -172,8 +172,7 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
     assert made.returncode == 0
     script = (
         "import sys, armillary_command; sys.argv = 'armillary run made -p big.yml --backend link "
-        "--no-fold "
-        "--timeline t.pftrace'.split(); sys.exit(armillary_command.main())"
+        "--no-fold --timeline t.pftrace'.split(); sys.exit(armillary_command.main())"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True

@@ -203,9 +203,8 @@ def test_bad_descriptions_are_all_named() -> None:
         "bad: layers[0].conv.colour: unknown key (allowed: bias, groups, kernel, name, norm, out, "
         "padding, stride)",
         "bad: layers[1].conv.groups: 3 groups don't divide both 4 and 5 channels (allowed: a "
-        "common "
-        "divisor)",
-        "bad: layers[2].: names 0 layers (allowed: one of conv, pool, linear, residual)",
+        "common divisor)",
+        "bad: layers[2].: matches 0 layers (allowed: one of conv, pool, linear, residual)",
         "bad: layers[3].pool.kernel: True is not a whole number from 1 (allowed: a whole "
         "number from 1)",
         "bad: depth: unknown key (allowed: bias, input, layers, norm)",

@@ -48,8 +48,7 @@ BAD = [
         "gpt3-175b",
         {"pp": 4, "virtual_stages": 2, "global_batch": 6},
         "global_batch: 6 micro-batches are not a multiple of the pipeline's 4 stages, as "
-        "interleaving needs "
-        "(allowed: 4 or 8)",
+        "interleaving needs (allowed: 4 or 8)",
     ),
     (
         "llama-3-8b",

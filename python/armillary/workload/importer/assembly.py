@@ -105,10 +105,7 @@ def _bounds(plan: Spread, used: set[Extent]) -> list[int]:
                 f"groups of strides and lengths {said} are not a mesh: {high} is not a multiple of "
                 f"{low}"
             )
-            help_ = (
-                "traces of every rank, and no --ranks; groups along the axes of a mesh can be "
-                "continued"
-            )
+            help_ = "traces of every rank without --ranks, or groups along the axes of a mesh"
             raise InputError([Problem("", "--ranks", message, help_)])
     return bounds
 

@@ -206,8 +206,8 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
         return [Problem(trace.file, "ctrl_deps", message, "a tree of operators")]
     if not outline.work:
         message = (
-            f"{outline.operators} operators without collective or matrix product: nothing "
-            "has a size or a duration"
+            f"{outline.operators} operators, but no collective and no matrix product: nothing has "
+            "a size or a duration"
         )
         return [
             Problem(
@@ -240,7 +240,6 @@ def note(ranks: list[Outlined], step: int | None) -> str:
     products = sum(len(rank.skeleton.work) for rank in ranks) - calls
     return (
         f"execution traces alone have no durations: of {operators:,} operators ({part}) {calls:,} "
-        "collectives with "
-        f"sizes and {products:,} matrix products with shapes were taken, the rest takes no time; "
-        "simulate with npu.peak"
+        f"collectives with sizes and {products:,} matrix products with shapes were taken, the rest "
+        "takes no time; simulate with npu.peak"
     )

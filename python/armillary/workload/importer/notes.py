@@ -29,7 +29,7 @@ def recorded_notes(
     assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
     if assumed and run.world > 1:
         notes.append(
-            f"{assumed} calls in groups without recorded members are taken to be of all "
+            f"{assumed} calls in groups without recorded members are assumed to involve all "
             f"{run.world} ranks"
         )
     if agreed.uneven:
@@ -41,7 +41,7 @@ def recorded_notes(
         )
     if agreed.borrowed:
         notes.append(
-            f"{agreed.borrowed} calls without a size take that of another rank's same call"
+            f"{agreed.borrowed} calls without a size take the size of the same call on another rank"
         )
     unsized = sum(entry.collectives - entry.sized for entry in covered)
     if unsized:
@@ -53,9 +53,8 @@ def recorded_notes(
         )
         notes.append(
             f"{unsized} of {sum(entry.collectives for entry in covered)} communication kernels "
-            f"({time / PS_PER_MS:,.3f} ms) "
-            "have no recorded size: barriers that move nothing; only a replay "
-            "(scheduler.replay_only) times them"
+            f"({time / PS_PER_MS:,.3f} ms) have no recorded size and become barriers that move "
+            "nothing; only a replay (scheduler.replay_only) gives them time"
         )
     idle = sum(
         p.time_ps for entry in covered for p in entry.omissions if p.what.startswith("idling")
@@ -64,8 +63,7 @@ def recorded_notes(
     if whole and idle / whole > _NOTABLE:
         notes.append(
             f"{idle / whole:.1%} of the recorded time the device idled without a recorded cause; "
-            "it stays in the "
-            "durations of what came after, so what-ifs are that much less certain"
+            "the durations of what came after include it, which makes what-ifs less certain"
         )
     overlapped, kernels = (
         sum(entry.overlapped_ps for entry in covered),
@@ -86,7 +84,7 @@ def _about(rank: Analysed) -> list[str]:
         notes.append("no ProfilerStep annotation: the whole trace is one step")
     if not rank.trace.device:
         notes.append(
-            "no device operations: host time and collectives only, the device takes no time"
+            "no device operations: only host time and collectives count, the device takes no time"
         )
     if rank.host.nodes and rank.host.share < 0.5:
         notes.append(
@@ -101,22 +99,21 @@ def _about(rank: Analysed) -> list[str]:
     if window.drift > _NOTABLE * window.step.span:
         before, after = window.lag_before / PS_PER_MS, window.lag_after / PS_PER_MS
         notes.append(
-            f"not a steady step: the device lagged by {before:,.3f} ms when it began and by "
-            f"{after:,.3f} ms when it "
-            "ended; what the host waited for the step before is in its time, and its replay may "
-            "be shorter"
+            f"not a steady step: the device lagged by {before:,.3f} ms at its begin and by "
+            f"{after:,.3f} ms at its end; its time includes waits for the step before, and its "
+            "replay may be shorter"
         )
     together = one_rank.overlap(rank)
     if together > _NOTABLE:
         notes.append(
-            f"{together:.1%} of the host operators' time two threads were busy at once: taken one "
-            "after another"
+            f"{together:.1%} of the host operators' time two threads were busy at once: they are "
+            "replayed one after another"
         )
     devices = {op.device for op in rank.trace.device}
     if len(devices) > 1:
         notes.append(
-            f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): taken "
-            "as one NPU"
+            f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): treated as "
+            "one NPU"
         )
     return notes
 
@@ -129,8 +126,7 @@ def spread_notes(
     if len(plan.recorded) < plan.world:
         notes.append(
             f"{len(plan.recorded)} of {plan.world} ranks were recorded; the others repeat them "
-            "(rank r that of index "
-            f"r mod {len(plan.recorded)})"
+            f"(rank r that of index r mod {len(plan.recorded)})"
         )
     if plan.grows:
         notes += _growth(plan, placed, covered)
@@ -148,15 +144,14 @@ def _growth(
     extents = {(extent, kind) for (_, kind), extent in found.items()}
     grown = {entry for entry in extents if entry[0].grown}
     notes = [
-        f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the "
-        "run, joined by "
-        f"{len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a rank stay "
-        "(weak scaling)"
+        f"{plan.ranks} ranks are {plan.ranks // plan.world} copies of the {plan.world} of the run, "
+        f"joined by {len(grown)} of {len(extents)} kinds of groups that grow; batch and work of a "
+        "rank stay (weak scaling)"
     ]
     if not grown:
         notes.append(
-            "no group grows: the copies do not communicate, and the step can only be as long "
-            "as theirs"
+            "no group grows: the copies do not communicate, so the step takes as long as that of "
+            "one copy"
         )
     if any(kind == "all_to_all" for _, kind in grown):
         notes.append(
@@ -167,9 +162,7 @@ def _growth(
     if times:
         notes.append(
             f"recorded steps take {times[0] / PS_PER_MS:,.3f} to {times[-1] / PS_PER_MS:,.3f} ms; "
-            "every copy "
-            "repeats one of them: "
-            "stragglers that no recorded rank shows are missing, which bounds the step at more "
-            "ranks from below"
+            "every copy repeats one of them: stragglers among ranks that were not recorded are "
+            "missing, so the step of more ranks is a lower bound"
         )
     return notes

@@ -152,29 +152,26 @@ def _omissions(rank: Analysed) -> list[Omission]:
             "kernels without a correlation id",
             paired,
             0,
-            "paired with launches that have no kernel, in order",
+            "paired in order with launches that have no kernel",
         ),
         Omission(
             "device operations of other steps",
             len(outside),
             sum(op.end - op.start for op in outside),
-            "launched before the step or after it; --step N imports another one",
+            "launched before or after the step; --step N imports another step",
         ),
         Omission(
             "device operations without a known launch",
             len(unknown),
             sum(op.end - op.start for op in unknown),
-            "no call with their correlation id was recorded; kept in the order of their stream",
+            "no call with their correlation id was recorded; they keep the order of their stream",
         ),
         Omission(
             "communication of unknown size",
             len(unsized),
             sum(items[p.item].end - items[p.item].start for p in unsized),
-            "no NCCL metadata, shapes or execution trace; a "
-            "barrier "
-            "with its "
-            "recorded "
-            "duration, for replay only",
+            "no NCCL metadata, shapes or execution trace; a barrier with its recorded duration, "
+            "for replay only",
         ),
         Omission(
             "dependencies against the recorded order",
@@ -186,27 +183,21 @@ def _omissions(rank: Analysed) -> list[Omission]:
             "waits for the step before",
             line.counts["waited_before"],
             line.waited_before,
-            "kept as host work: nothing in this step explains them",
+            "kept as host work, since nothing in this step explains them",
         ),
         Omission(
             "launches that waited for room in the queue",
             line.counts["blocked"],
             line.blocked,
-            "calls of more than 100 us; where the device "
-            "explains them "
-            "they wait "
-            "for it, "
-            "else they are host work",
+            "calls of more than 100 us; they wait for the device if that explains them, else they "
+            "are host work",
         ),
         Omission(
             "kernels that overlap with other kernels",
             line.counts["overlapped"],
             line.overlapped,
-            "an NPU runs one compute node at a time: counted "
-            "once, so "
-            "that the "
-            "device's busy "
-            "time is as recorded",
+            "an NPU runs one compute node at a time, so overlapping time counts once and the busy "
+            "time of the device is as recorded",
         ),
         Omission(
             "idling before device operations",

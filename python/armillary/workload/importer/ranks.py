@@ -141,8 +141,8 @@ def _pair(traces: Sequence[Trace], hosts: Sequence[HostTrace]) -> RecordedRun:
     elif free:
         pids = " ".join(host.pid for host in free[:8])
         notes.append(
-            f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}): "
-            "not used"
+            f"{len(free)} execution traces match no Kineto trace by process or rank (pid {pids}) "
+            "and are not used"
         )
     world = max([*map(_world, ranks), ranks[-1].rank + 1, len(ranks)])
     problems = _apart(ranks) + _too_many(world)

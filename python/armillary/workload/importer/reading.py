@@ -287,16 +287,19 @@ def _foreign(name: str, data: bytes, head: bytes) -> Problem:
         return Problem(
             name,
             "",
-            "is a Chakra trace, linked and converted already",
-            "armillary run reads it as it is",
+            "is a Chakra trace, which is already converted",
+            "armillary run reads it directly",
         )
     if b"NPKIT_EVENT" in head:
         return Problem(
-            name, "", "is a summary of NPKit events inside NCCL kernels, no run of a model", wanted
+            name,
+            "",
+            "is a summary of NPKit events inside NCCL kernels, not a run of a model",
+            wanted,
         )
     if head[:1] == b"[":
         return Problem(
-            name, "", "is a list: a memory timeline holds bytes over time, no operations", wanted
+            name, "", "is a list; a memory timeline holds bytes over time, not operations", wanted
         )
     if head[:1] != b"{":
         what = "a table of comma-separated values" if _is_table(head) else "not JSON"

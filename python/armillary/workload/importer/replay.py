@@ -50,9 +50,7 @@ def check(imported: Imported, skew: bool) -> Imported:
     wide = [entry for entry in ranks if abs(entry.deviation) > BOUND]
     notes = tuple(
         f"rank {e.rank}: its replay takes {e.replayed_ps / PS_PER_MS:,.3f} ms, {e.deviation:+.1%} "
-        "of "
-        "the recorded "
-        f"{e.recorded_ps / PS_PER_MS:,.3f} ms"
+        f"of the recorded {e.recorded_ps / PS_PER_MS:,.3f} ms"
         for e in wide
     )
     return replace(imported, ranks=ranks, notes=(*imported.notes, *notes))

@@ -87,10 +87,12 @@ class Spread:
             len(steps) == 1 and stride > 0 and group[0] == source - source % block + source % stride
         )
         if not regular or self.world % block:
-            message = f"group {list(group)} of rank {source} has no pattern to continue"
+            message = (
+                f"group {list(group)} of rank {source} follows no pattern that could be continued"
+            )
             help_ = (
-                "traces of every rank, and no --ranks; groups of equal stride that tile the "
-                "ranks can be continued"
+                "traces of every rank without --ranks, or groups of equal stride that tile the "
+                "ranks"
             )
             raise InputError([Problem("", "--ranks", message, help_)])
         return stride
@@ -120,8 +122,8 @@ def check(
     messages = sum(kind in ("send", "recv") for kind, _ in kinds)
     if messages and recorded < world:
         message = (
-            f"{messages} sends and receives on one rank, and {recorded} of {world} ranks "
-            "were recorded"
+            f"{messages} sends and receives on one rank, but only {recorded} of {world} ranks were "
+            "recorded"
         )
         raise InputError(
             [
@@ -129,7 +131,7 @@ def check(
                     "",
                     "ranks",
                     message,
-                    "traces of every rank: who does not send can't be repeated",
+                    "traces of every rank: pipelines can't be repeated",
                 )
             ]
         )
@@ -137,12 +139,12 @@ def check(
     hit = sum(kind == "all_to_all" and members == everybody for kind, members in kinds)
     if ranks > world and hit and all_to_all == "refuse":
         message = (
-            f"{hit} all-to-alls run over all {world} ranks, and the traces don't say what "
-            f"they do on {ranks}"
+            f"{hit} all-to-alls run over all {world} ranks; the traces don't say what they do on "
+            f"{ranks} ranks"
         )
         help_ = (
-            "--all-to-all keep: a rank's bytes stay and go to more ranks (tables or experts "
-            "spread over all of them, "
-            f"batch a rank the same); --all-to-all repeat: each {world} ranks keep their own"
+            "--all-to-all keep: a rank's bytes stay the same and go to more ranks (tables or "
+            f"experts are spread over all ranks); --all-to-all repeat: each {world} ranks have "
+            "their own all-to-alls"
         )
         raise InputError([Problem("", "--ranks", message, help_)])
